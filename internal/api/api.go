@@ -1,0 +1,45 @@
+// Package api holds the words of tunctl as types that travel: states, jobs,
+// endpoints, forwards, the status, events, prompts, requests and errors. The
+// agent, its clients, the tunnel and the job watchers all speak in these types.
+//
+// It is a leaf: it imports nothing of tunctl, opens nothing and decides nothing.
+// What a field is called in JSON is a contract with scripts; see the README.
+package api
+
+import "time"
+
+// Version is the version of the local API and of the status document.
+const Version = 1
+
+// Status is everything the agent knows, as one document.
+type Status struct {
+	Version  int       `json:"version"`
+	Agent    *Agent    `json:"agent,omitempty"`
+	Config   *Problem  `json:"config,omitempty"`
+	Hosts    []Host    `json:"hosts"`
+	Sessions []Session `json:"sessions"`
+}
+
+// Agent describes the running agent process.
+type Agent struct {
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Since   time.Time `json:"since"`
+	Log     string    `json:"log,omitempty"`
+}
+
+// Problem is a standing complaint, such as a config file that no longer loads.
+type Problem struct {
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
+// Session returns the session called name.
+func (s *Status) Session(name string) (Session, bool) {
+	for _, x := range s.Sessions {
+		if x.Name == name {
+			return x, true
+		}
+	}
+	return Session{}, false
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"net"
+	"strconv"
+)
+
+// Reach is how to get from the login node to an endpoint.
+type Reach string
+
+// The ways to reach an endpoint.
+const (
+	ReachAuto  Reach = "auto"  // found out by trying
+	ReachLogin Reach = "login" // the login node dials the compute node
+	ReachNode  Reach = "node"  // onto the compute node, its loopback
+	ReachHere  Reach = "here"  // the port is on the login node itself
+)
+
+// Endpoint is where a job serves.
+type Endpoint struct {
+	App    string `json:"app,omitempty"`
+	Scheme string `json:"scheme,omitempty"`
+	// Host is as a program on the login node would dial it, or as printed when
+	// NeedsNode says that the log cannot know it.
+	Host      string `json:"host,omitempty"`
+	Port      int    `json:"port,omitempty"`
+	Socket    string `json:"socket,omitempty"` // a unix socket, in place of host and port
+	Path      string `json:"path,omitempty"`
+	Token     Secret `json:"-"`
+	Reach     Reach  `json:"reach,omitempty"`
+	NeedsNode bool   `json:"needsNode,omitempty"`
+}
+
+// Address is the endpoint's host and port, or its socket.
+func (e *Endpoint) Address() string {
+	if e.Socket != "" {
+		return e.Socket
+	}
+	return net.JoinHostPort(e.Host, strconv.Itoa(e.Port))
+}

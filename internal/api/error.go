@@ -1,0 +1,37 @@
+package api
+
+// Code names a kind of failure. Codes are part of the JSON contract.
+type Code string
+
+// The codes of errors that cross the local API.
+const (
+	CodeUsage          Code = "usage"           // the request makes no sense
+	CodeConfig         Code = "config"          // the config file is missing or wrong
+	CodeUnknownSession Code = "unknown-session" // no session of that name
+	CodeUnknownHost    Code = "unknown-host"    // no host of that name
+	CodeNeedsPerson    Code = "needs-person"    // a prompt with nobody there to answer
+	CodeTimeout        Code = "timeout"         // gave up waiting
+	CodeAgent          Code = "agent"           // the agent cannot be reached
+	CodeHostKey        Code = "host-key"        // an unknown or changed host key
+	CodeAuth           Code = "auth"            // the host refused the login
+	CodeUnreachable    Code = "unreachable"     // the host cannot be reached
+	CodeSubmit         Code = "submit"          // the scheduler refused the job
+	CodeJobEnded       Code = "job-ended"       // the job ended before it served, or since
+	CodeNotReady       Code = "not-ready"       // the session has no page to open yet
+	CodeForward        Code = "forward"         // the far side could not be reached through the host
+	CodeFailed         Code = "failed"          // anything else
+)
+
+// Error is a failure in words a person can act on.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	Err     error  `json:"-"`
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,35 @@
+package api
+
+import "time"
+
+// EventType says which field of an Event is set.
+type EventType string
+
+// The types of events on a watch stream.
+const (
+	EventStatus       EventType = "status"  // the whole status; the first event of a stream
+	EventSession      EventType = "session" // a session changed
+	EventSessionGone  EventType = "session-gone"
+	EventHost         EventType = "host"          // a host changed
+	EventPrompt       EventType = "prompt"        // a person is asked
+	EventPromptClosed EventType = "prompt-closed" // answered elsewhere, or no longer asked
+	EventNotice       EventType = "notice"        // something a person may want to know
+)
+
+// Event is one change on the agent's watch stream.
+type Event struct {
+	Type    EventType `json:"type"`
+	Time    time.Time `json:"time"`
+	Status  *Status   `json:"status,omitempty"`
+	Session *Session  `json:"session,omitempty"`
+	Host    *Host     `json:"host,omitempty"`
+	Prompt  *Prompt   `json:"prompt,omitempty"`
+	Notice  *Notice   `json:"notice,omitempty"`
+}
+
+// Notice is a message for a person about a session or a host.
+type Notice struct {
+	Session string `json:"session,omitempty"`
+	Host    string `json:"host,omitempty"`
+	Text    string `json:"text"`
+}

@@ -1,0 +1,27 @@
+package api
+
+import "time"
+
+// ForwardKind is which end of a forward listens.
+type ForwardKind string
+
+// The kinds of forwards.
+const (
+	ForwardLocal   ForwardKind = "local"   // listens here, dials beyond the host
+	ForwardRemote  ForwardKind = "remote"  // listens on the host, dials here
+	ForwardDynamic ForwardKind = "dynamic" // a SOCKS5 server here
+)
+
+// Forward is a listener whose connections travel over a host's SSH connection,
+// with its counters.
+type Forward struct {
+	Kind     ForwardKind `json:"kind"`
+	Listen   string      `json:"listen"`
+	Target   string      `json:"target,omitempty"`
+	Conns    int64       `json:"conns"` // now
+	Total    int64       `json:"total"` // ever
+	BytesIn  int64       `json:"bytesIn"`
+	BytesOut int64       `json:"bytesOut"`
+	Refused  int64       `json:"refused"`
+	LastUsed time.Time   `json:"lastUsed,omitzero"`
+}

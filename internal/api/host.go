@@ -1,0 +1,37 @@
+package api
+
+import "time"
+
+// HostState is how the connection to a host is.
+type HostState string
+
+// The states of a host.
+const (
+	HostDown       HostState = "down"        // not wanted, not connected
+	HostConnecting HostState = "connecting"  // a dial or login is under way
+	HostNeedsLogin HostState = "needs-login" // only a person can log in
+	HostUp         HostState = "up"          // connected
+	HostWaiting    HostState = "waiting"     // between two tries, or for a network
+	HostBlocked    HostState = "blocked"     // a suspected ban, or refused for good: no tries
+)
+
+// Host is a login node: how it is read from the ssh settings, and how it is.
+type Host struct {
+	Alias         string    `json:"alias"`
+	Hostname      string    `json:"hostname,omitempty"`
+	Port          int       `json:"port,omitempty"`
+	User          string    `json:"user,omitempty"`
+	IdentityFiles []string  `json:"identityFiles"`
+	ProxyJump     string    `json:"proxyJump,omitempty"`
+	ProxyCommand  string    `json:"proxyCommand,omitempty"`
+	Source        string    `json:"source,omitempty"` // "ssh -G" or "ssh_config"
+	State         HostState `json:"state,omitempty"`
+	Cause         string    `json:"cause,omitempty"`
+	Hint          string    `json:"hint,omitempty"`
+	Since         time.Time `json:"since,omitzero"`
+	RTTMs         float64   `json:"rttMs,omitempty"`
+	Auth          string    `json:"auth,omitempty"`
+	LoginNode     string    `json:"loginNode,omitempty"`
+	Via           []string  `json:"via"`
+	Warnings      []string  `json:"warnings,omitempty"`
+}

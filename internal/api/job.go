@@ -1,0 +1,57 @@
+package api
+
+import "time"
+
+// JobState is where a job is in its life, in words of ours for every scheduler.
+type JobState string
+
+// The states of a job.
+const (
+	JobHeld        JobState = "held"
+	JobQueued      JobState = "queued"
+	JobConfiguring JobState = "configuring"
+	JobRunning     JobState = "running"
+	JobCompleting  JobState = "completing"
+	JobFinished    JobState = "finished"
+	JobFailed      JobState = "failed"
+	JobCancelled   JobState = "cancelled"
+	JobTimeout     JobState = "timeout"
+	JobOOM         JobState = "oom"
+	JobNodeFail    JobState = "nodefail"
+	JobPreempted   JobState = "preempted"
+	JobNeverRan    JobState = "neverran"
+	JobUnknown     JobState = "unknown"
+)
+
+// Ended reports whether a job in this state will not run again.
+func (s JobState) Ended() bool {
+	switch s {
+	case JobFinished, JobFailed, JobCancelled, JobTimeout, JobOOM, JobNodeFail, JobPreempted, JobNeverRan:
+		return true
+	}
+	return false
+}
+
+// Waiting reports whether a job in this state has yet to start.
+func (s JobState) Waiting() bool {
+	return s == JobHeld || s == JobQueued || s == JobConfiguring
+}
+
+// Job is a batch job of the host's scheduler, or a plain process.
+type Job struct {
+	ID            string    `json:"id"`
+	Name          string    `json:"name,omitempty"`
+	State         JobState  `json:"state"`
+	Reason        string    `json:"reason,omitempty"` // the scheduler's own word
+	Hint          string    `json:"hint,omitempty"`   // the same in words a person can act on
+	Node          string    `json:"node,omitempty"`
+	Queue         string    `json:"queue,omitempty"`
+	Submitted     time.Time `json:"submitted,omitzero"`
+	Start         time.Time `json:"start,omitzero"`
+	End           time.Time `json:"end,omitzero"` // when it ended; of a running job, its time limit
+	ExpectedStart time.Time `json:"expectedStart,omitzero"`
+	Log           string    `json:"log,omitempty"`
+	Exit          *int      `json:"exit,omitempty"`
+	Restarts      int       `json:"restarts,omitempty"` // how often it was requeued
+	Script        string    `json:"script,omitempty"`   // the path it was submitted from; carries our tag
+}

@@ -1,0 +1,31 @@
+package api
+
+// PromptKind is what a host or a key asks a person for.
+type PromptKind string
+
+// The kinds of prompts.
+const (
+	PromptPassword   PromptKind = "password"
+	PromptPassphrase PromptKind = "passphrase" // of a private key
+	PromptQuestion   PromptKind = "question"   // keyboard-interactive: a code, a menu, anything
+	PromptHostKey    PromptKind = "hostkey"    // answered yes or no
+	PromptConfirm    PromptKind = "confirm"    // answered yes or no
+)
+
+// Prompt is a question that only a person can answer.
+type Prompt struct {
+	ID          string     `json:"id"`
+	Host        string     `json:"host"`
+	Kind        PromptKind `json:"kind"`
+	Text        string     `json:"text"` // as the server put it, or ours
+	Instruction string     `json:"instruction,omitempty"`
+	Echo        bool       `json:"echo,omitempty"`
+	Fingerprint string     `json:"fingerprint,omitempty"`
+}
+
+// Answer is a person's answer to a prompt. It travels in the open over the
+// agent's private socket, and nowhere else.
+type Answer struct {
+	Text      string `json:"text,omitempty"`
+	Cancelled bool   `json:"cancelled,omitempty"`
+}
