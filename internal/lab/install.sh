@@ -1,0 +1,66 @@
+#!/bin/sh
+# install.sh [GROUP...] - the Debian packages that tests on real parts need, by
+# group; without a group, all of them. What is installed already costs nothing.
+#
+#   build     make and a C compiler, for the race detector
+#   ssh       sshd, one-time codes, nftables, and the login shells people have
+#   slurm     controller, compute daemon, accounting, munge
+#   jupyter   the notebook and the server
+#   browser   Chromium
+#   desktop   a bus, a display, a panel, notifications, a keyring
+set -eu
+
+packages() {
+	case $1 in
+	build) echo make git gcc libc6-dev ;;
+	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh ;;
+	slurm) echo munge slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins \
+		slurm-wlm-mysql-plugin libpam-slurm mariadb-server ;;
+	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
+	browser) echo chromium fonts-dejavu-core ;;
+	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick \
+		gnome-keyring desktop-file-utils xdg-utils ;;
+	*) die "unknown group \"$1\"; one of: $groups" ;;
+	esac
+}
+
+die() {
+	echo "install.sh: $*" >&2
+	exit 1
+}
+
+missing() {
+	for package; do
+		dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+	done
+}
+
+# Debian starts a daemon as soon as it is installed, unless this file forbids it.
+# Tests start their own, elsewhere, and the machine's must not appear.
+forbid_daemons() {
+	policy=/usr/sbin/policy-rc.d
+	[ -e "$policy" ] && return
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+}
+
+groups="build ssh slurm jupyter browser desktop"
+[ $# -gt 0 ] || set -- $groups
+wanted=
+for group; do
+	names=$(packages "$group")
+	wanted="$wanted $names"
+done
+
+command -v apt-get >/dev/null || die "no apt-get here: install by hand:$wanted"
+todo=$(missing $wanted)
+[ -n "$todo" ] || exit 0
+[ "$(id -u)" = 0 ] || die "not root; run: sudo $0 $*"
+
+forbid_daemons
+export DEBIAN_FRONTEND=noninteractive
+apt="apt-get -qq -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0"
+$apt update || echo "install.sh: the package lists could not all be refreshed; going on" >&2
+$apt install -y --no-install-recommends $todo
