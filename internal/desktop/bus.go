@@ -1,0 +1,42 @@
+//go:build linux || freebsd || netbsd || openbsd || dragonfly
+
+package desktop
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// busLimit is how long a session bus may take to let us in.
+const busLimit = 5 * time.Second
+
+// SessionBus makes a private connection to the person's session bus, which ends
+// with ctx. It never starts a bus: one that we had started would have no desktop
+// on it.
+func SessionBus(ctx context.Context) (*dbus.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	conn, err := dbus.SessionBusPrivateNoAutoStartup(dbus.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("find the session bus: %w", err)
+	}
+	// The library's handshake has no time limit of its own; closing ends it.
+	limit := time.AfterFunc(busLimit, cancel)
+	err = conn.Auth(nil)
+	if err == nil {
+		err = conn.Hello()
+	}
+	if !limit.Stop() && err == nil {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		cancel()
+		_ = conn.Close()
+		return nil, fmt.Errorf("join the session bus: %w", err)
+	}
+	context.AfterFunc(conn.Context(), cancel)
+	return conn, nil
+}

@@ -1,0 +1,100 @@
+//go:build unix
+
+// Package bustest gives a test a message bus of its own, and says what a test does
+// when a program it needs is not installed.
+package bustest
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <listen>unix:dir=/nonexistent</listen>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+`
+
+// RequireOrSkip returns the path of a program. Where it is absent the test is
+// skipped, or fails on a machine that promised to have everything.
+func RequireOrSkip(t testing.TB, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
+		t.Fatalf("%s is not installed, and CI or TUNCTL_REAL says that it must be", program)
+	}
+	t.Skipf("%s is not installed", program)
+	return ""
+}
+
+// Bus is a private message bus.
+type Bus struct {
+	Address string
+	Stop    func() // ends the bus; once is enough
+}
+
+// Start runs a bus until the test ends.
+func Start(t testing.TB) *Bus {
+	t.Helper()
+	daemon := RequireOrSkip(t, "dbus-daemon")
+	dir, err := os.MkdirTemp("", "bus") // t.TempDir's long names do not fit a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	conf := filepath.Join(dir, "bus.conf")
+	if err := os.WriteFile(conf, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon, "--config-file="+conf, "--nofork", "--nopidfile", "--nosyslog",
+		"--print-address=1", "--address=unix:path="+filepath.Join(dir, "bus"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	stop := func() {
+		once.Do(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	}
+	t.Cleanup(stop)
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("dbus-daemon told no address: %v", err)
+	}
+	return &Bus{Address: strings.TrimSpace(address), Stop: stop}
+}
+
+// Connect joins the bus until the test ends.
+func (b *Bus) Connect(t testing.TB) *dbus.Conn {
+	t.Helper()
+	conn, err := dbus.Connect(b.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}

@@ -1,0 +1,37 @@
+package desktop
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestTheClipboardIsFedThroughStandardInput(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in plays xclip")
+	}
+	env, path := standIn(t, "copy")
+	dir := t.TempDir()
+	if err := os.Symlink(env["BROWSER"], filepath.Join(dir, "xclip")); err != nil {
+		t.Fatal(err)
+	}
+	env["PATH"], env["DISPLAY"], env["WAYLAND_DISPLAY"] = dir, ":0", "wayland-0" // wl-copy is not there
+	if err := Copy(t.Context(), secretPage, env); err != nil {
+		t.Fatal(err)
+	}
+	seen := reported(t, path)
+	if seen["text"] != secretPage {
+		t.Errorf("the clipboard got %q", seen["text"])
+	}
+	if strings.Contains(fmt.Sprint(seen["args"]), "s3cr3t") {
+		t.Errorf("the token shows in the command line: %v", seen["args"])
+	}
+	env["PATH"] = ""
+	if err := Copy(t.Context(), secretPage, env); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without a program: got %v, want ErrUnavailable", err)
+	}
+}

@@ -1,0 +1,75 @@
+// Package desktop does what needs a person's desktop: it opens pages, files and
+// terminals, copies to the clipboard, and shows notifications.
+//
+// It owns how a page with a secret in its address reaches the browser: by a link
+// that works once, so that the secret is on no command line. It keeps nothing
+// between two calls, knows neither the agent nor sessions, and never asks which
+// page is worth opening.
+package desktop
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+var (
+	// ErrNoBrowser says that nothing here can show a page: the caller prints the address.
+	ErrNoBrowser = errors.New("no browser here")
+	// ErrNotOpened says that a browser was started and never asked for the page.
+	ErrNotOpened = errors.New("the browser did not ask for the page")
+	// ErrUnavailable says that this desktop has no such thing.
+	ErrUnavailable = errors.New("not available on this desktop")
+)
+
+// environ is the environment that programs are looked up and started in.
+type environ map[string]string
+
+// environOf is env, or the process's own where env is nil.
+func environOf(env api.Env) environ {
+	if env != nil {
+		return environ(env)
+	}
+	e := environ{}
+	for _, kv := range os.Environ() {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			e[name] = value
+		}
+	}
+	return e
+}
+
+// list is the environment as os/exec wants it.
+func (e environ) list() []string {
+	l := make([]string, 0, len(e))
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		l = append(l, name+"="+e[name])
+	}
+	return l
+}
+
+// find is exec.LookPath along this environment's PATH.
+func (e environ) find(name string) (string, error) {
+	if filepath.Base(name) != name {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(e["PATH"]) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) {
+			return path, nil
+		}
+	}
+	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
+}
+
+// graphical reports whether an X or Wayland display is named.
+func (e environ) graphical() bool { return e["DISPLAY"] != "" || e["WAYLAND_DISPLAY"] != "" }
+
+// wsl reports whether this is Linux inside Windows, where the browser is a
+// Windows program.
+func (e environ) wsl() bool { return e["WSL_DISTRO_NAME"] != "" || e["WSL_INTEROP"] != "" }

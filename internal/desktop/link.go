@@ -1,0 +1,125 @@
+package desktop
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// link is an address on loopback that leads to one page, once. Its own address is
+// what a browser gets on its command line, where every user of the machine can
+// read it; the page's address, with its token, only travels in the answer.
+type link struct {
+	target string
+	path   string
+	port   string
+	name   string // of the loopback, as the browser is told it
+	server *http.Server
+	served chan struct{} // closed once the server has ended
+	used   chan struct{} // closed at the one use
+	// samePerson says whether the peer of a connection is ours; nil where the
+	// system cannot tell.
+	samePerson func(local, remote netip.AddrPort) bool
+
+	mu    sync.Mutex
+	spent bool
+}
+
+// newLink listens for the one use.
+func newLink(target, name string, samePerson func(local, remote netip.AddrPort) bool) (*link, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the browser: %w", err)
+	}
+	l := &link{
+		target:     target,
+		path:       "/" + rand.Text(),
+		port:       strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
+		name:       name,
+		served:     make(chan struct{}),
+		used:       make(chan struct{}),
+		samePerson: samePerson,
+	}
+	l.server = &http.Server{
+		Handler:           l,
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      5 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
+	go func() {
+		defer close(l.served)
+		_ = l.server.Serve(listener) // always http.ErrServerClosed: only close ends it
+	}()
+	return l, nil
+}
+
+// URL is the address that works once.
+func (l *link) URL() string { return "http://" + net.JoinHostPort(l.name, l.port) + l.path }
+
+// ServeHTTP implements http.Handler.
+func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	switch {
+	case !l.ownHost(r.Host): // a page elsewhere whose name was rebound to loopback
+		http.Error(w, "not the name this is served under", http.StatusMisdirectedRequest)
+	case !l.ownPeer(r):
+		http.Error(w, "this link belongs to another user of this machine", http.StatusForbidden)
+	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(l.path)) != 1:
+		http.NotFound(w, r)
+	case r.Method != http.MethodGet: // a preview's HEAD must not spend the link
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+	case !l.spend():
+		http.Error(w, "This link was used already. Open the page again from tunctl.", http.StatusGone)
+	default:
+		w.Header().Set("Location", l.target)
+		w.WriteHeader(http.StatusSeeOther)
+		close(l.used)
+	}
+}
+
+func (l *link) ownHost(host string) bool {
+	return host == net.JoinHostPort("127.0.0.1", l.port) || host == net.JoinHostPort("localhost", l.port)
+}
+
+func (l *link) ownPeer(r *http.Request) bool {
+	if l.samePerson == nil {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	l1, err1 := netip.ParseAddrPort(local.String())
+	r1, err2 := netip.ParseAddrPort(r.RemoteAddr)
+	return err1 == nil && err2 == nil && l.samePerson(l1, r1)
+}
+
+// spend reports whether this is the first use.
+func (l *link) spend() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.spent
+	l.spent = true
+	return first
+}
+
+// close ends the link once the answers under way are out.
+func (l *link) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := l.server.Shutdown(ctx); err != nil {
+		_ = l.server.Close()
+	}
+	<-l.served
+}

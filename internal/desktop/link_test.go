@@ -1,0 +1,88 @@
+package desktop
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+)
+
+// ask makes one request to the link, without following where it leads.
+func ask(t *testing.T, l *link, method, path, host string) *http.Response {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:"+l.port+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host != "" {
+		req.Host = host
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp
+}
+
+func testLink(t *testing.T, samePerson func(local, remote netip.AddrPort) bool) *link {
+	t.Helper()
+	l, err := newLink(secretPage, "127.0.0.1", samePerson)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	return l
+}
+
+func TestALinkWorksOnceAndOnlyAsItself(t *testing.T) {
+	l := testLink(t, peerCheck(environ{}))
+	steps := []struct {
+		what               string
+		method, path, host string
+		want               int
+	}{
+		{"a foreign Host", http.MethodGet, l.path, "evil.example:" + l.port, http.StatusMisdirectedRequest},
+		{"a Host without its port", http.MethodGet, l.path, "127.0.0.1", http.StatusMisdirectedRequest},
+		{"another path", http.MethodGet, "/", "", http.StatusNotFound},
+		{"a preview", http.MethodHead, l.path, "", http.StatusMethodNotAllowed},
+		{"the first use", http.MethodGet, l.path, "localhost:" + l.port, http.StatusSeeOther},
+		{"the second use", http.MethodGet, l.path, "", http.StatusGone},
+	}
+	for _, s := range steps {
+		resp := ask(t, l, s.method, s.path, s.host)
+		if resp.StatusCode != s.want {
+			t.Errorf("%s: got %d, want %d", s.what, resp.StatusCode, s.want)
+		}
+		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: Cache-Control is %q", s.what, got)
+		}
+		if got := resp.Header.Get("Referrer-Policy"); got != "no-referrer" {
+			t.Errorf("%s: Referrer-Policy is %q", s.what, got)
+		}
+		wantLocation := ""
+		if s.want == http.StatusSeeOther {
+			wantLocation = secretPage
+		}
+		if got := resp.Header.Get("Location"); got != wantLocation {
+			t.Errorf("%s: Location is %q, want %q", s.what, got, wantLocation)
+		}
+	}
+	select {
+	case <-l.used:
+	default:
+		t.Error("the use was not told")
+	}
+}
+
+func TestAStrangerDoesNotSpendTheLink(t *testing.T) {
+	own := false
+	l := testLink(t, func(_, _ netip.AddrPort) bool { return own })
+	if got := ask(t, l, http.MethodGet, l.path, "").StatusCode; got != http.StatusForbidden {
+		t.Errorf("a stranger got %d, want 403", got)
+	}
+	own = true
+	if got := ask(t, l, http.MethodGet, l.path, "").StatusCode; got != http.StatusSeeOther {
+		t.Errorf("the person got %d after a stranger's try, want 303", got)
+	}
+}

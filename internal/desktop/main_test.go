@@ -1,0 +1,83 @@
+package desktop
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain also plays the programs that tests start: the test binary is what
+// $BROWSER and the clipboard's programs point to.
+func TestMain(m *testing.M) {
+	switch os.Getenv("STAND_IN") {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "browser":
+		standInBrowser()
+	case "failing":
+		os.Exit(3)
+	case "idle":
+	case "copy":
+		text, _ := io.ReadAll(os.Stdin)
+		report(map[string]any{"args": os.Args, "text": string(text)})
+	}
+}
+
+// standInBrowser asks for its last argument and reports what it saw. Told to
+// linger, it then waits for as long as the test keeps a connection open.
+func standInBrowser() {
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	seen := map[string]any{"args": os.Args}
+	if cmdline, err := os.ReadFile("/proc/self/cmdline"); err == nil {
+		seen["cmdline"] = strings.ReplaceAll(string(cmdline), "\x00", " ")
+	}
+	resp, err := client.Get(os.Args[len(os.Args)-1])
+	if err != nil {
+		seen["error"] = err.Error()
+		report(seen)
+		os.Exit(1)
+	}
+	seen["status"], seen["location"] = resp.StatusCode, resp.Header.Get("Location")
+	report(seen)
+	if address := os.Getenv("STAND_IN_LINGER"); address != "" {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_, _ = io.ReadAll(conn)
+		}
+	}
+}
+
+// report writes the file whole, so that a reader never sees half of it.
+func report(seen map[string]any) {
+	path := os.Getenv("STAND_IN_REPORT")
+	text, err := json.Marshal(seen)
+	if err == nil {
+		err = os.WriteFile(path+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		os.Exit(4)
+	}
+}
+
+// reported reads what a stand-in reported.
+func reported(t *testing.T, path string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen map[string]any
+	if err := json.Unmarshal(text, &seen); err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}

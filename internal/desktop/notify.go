@@ -1,0 +1,15 @@
+package desktop
+
+// Note is a notification.
+type Note struct {
+	Title   string
+	Body    string
+	Urgent  bool     // stays until it is seen to
+	Actions []Action // shown as buttons where the desktop has them; the first is also a click on the note
+}
+
+// Action is what a person can do from a notification.
+type Action struct {
+	Label string
+	Do    func() // called on the notifier's own goroutine: it must not block
+}

@@ -1,0 +1,154 @@
+//go:build linux || freebsd || netbsd || openbsd || dragonfly
+
+package desktop
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const (
+	notifyName  = "org.freedesktop.Notifications"
+	notifyPath  = "/org/freedesktop/Notifications"
+	notifyLimit = 5 * time.Second
+)
+
+// Notifier shows notifications over a connection of its own to the session bus:
+// on a shared one, its signals would reach the tray library, which takes any short
+// signal for the end.
+type Notifier struct {
+	conn *dbus.Conn
+	done chan struct{}
+
+	mu     sync.Mutex
+	serial int
+	shown  map[string][]Action // by our serial, known before the note is shown
+	ids    map[uint32]string   // the desktop's ids of the same notes
+}
+
+// NewNotifier connects to the session bus. The notifier ends with ctx, with
+// Close, or with the bus.
+func NewNotifier(ctx context.Context) (*Notifier, error) {
+	conn, err := SessionBus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := &Notifier{conn: conn, done: make(chan struct{}), shown: map[string][]Action{}, ids: map[uint32]string{}}
+	signals := make(chan *dbus.Signal, 32)
+	conn.Signal(signals)
+	if err := conn.AddMatchSignal(dbus.WithMatchInterface(notifyName), dbus.WithMatchObjectPath(notifyPath)); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("listen for answers to notifications: %w", err)
+	}
+	go func() {
+		defer close(n.done)
+		for s := range signals {
+			n.answer(s)
+		}
+	}()
+	return n, nil
+}
+
+// Close ends the notifier; what is shown stays.
+func (n *Notifier) Close() {
+	_ = n.conn.Close()
+	<-n.done
+}
+
+// Notify shows note.
+func (n *Notifier) Notify(ctx context.Context, note Note) error {
+	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
+	defer cancel()
+	server := n.conn.Object(notifyName, notifyPath)
+	var able []string
+	if err := server.CallWithContext(ctx, notifyName+".GetCapabilities", 0).Store(&able); err != nil {
+		return fmt.Errorf("%w: no notification service answers: %w", ErrUnavailable, err)
+	}
+	body := note.Body
+	if slices.Contains(able, "body-markup") {
+		body = html.EscapeString(body)
+	}
+	serial, buttons := "", []string{}
+	if slices.Contains(able, "actions") {
+		serial, buttons = n.expect(note.Actions)
+	}
+	urgency := byte(1)
+	if note.Urgent {
+		urgency = 2
+	}
+	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(urgency)}
+	var id uint32
+	err := server.CallWithContext(ctx, notifyName+".Notify", 0,
+		"tunctl", uint32(0), "", note.Title, body, buttons, hints, int32(-1)).Store(&id)
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		delete(n.shown, serial)
+		return fmt.Errorf("show a notification: %w", err)
+	}
+	if serial != "" {
+		n.ids[id] = serial
+	}
+	return nil
+}
+
+// expect remembers actions and returns them as the bus wants them: keys and
+// labels in turn. A key carries our serial, since an answer may arrive before the
+// desktop's id for the note does.
+func (n *Notifier) expect(actions []Action) (serial string, buttons []string) {
+	if len(actions) == 0 {
+		return "", []string{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.serial++
+	serial = strconv.Itoa(n.serial)
+	n.shown[serial] = actions
+	buttons = []string{"default", actions[0].Label}
+	for i, a := range actions {
+		buttons = append(buttons, serial+"."+strconv.Itoa(i), a.Label)
+	}
+	return serial, buttons
+}
+
+// answer does what a person chose, or forgets a note that was put away.
+func (n *Notifier) answer(s *dbus.Signal) {
+	if len(s.Body) < 2 {
+		return
+	}
+	id, ok := s.Body[0].(uint32)
+	if !ok {
+		return
+	}
+	key, _ := s.Body[1].(string)
+	if action, ok := n.take(id, key); ok && s.Name == notifyName+".ActionInvoked" {
+		action.Do()
+	}
+}
+
+// take forgets a note and returns its action of that key.
+func (n *Notifier) take(id uint32, key string) (Action, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	serial, number, found := strings.Cut(key, ".")
+	if !found {
+		serial, number = n.ids[id], "0" // "default": a click on the note itself
+	}
+	actions := n.shown[serial]
+	delete(n.shown, serial)
+	delete(n.ids, id)
+	i, err := strconv.Atoi(number)
+	if err != nil || i < 0 || i >= len(actions) {
+		return Action{}, false
+	}
+	return actions[i], true
+}

@@ -1,0 +1,137 @@
+//go:build linux || freebsd || netbsd || openbsd || dragonfly
+
+package desktop
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"tunctl/internal/desktop/bustest"
+)
+
+// shownNote is what a stand-in notification service was asked to show.
+type shownNote struct {
+	title, body string
+	actions     []string
+	urgency     byte
+}
+
+// notificationService stands in for the desktop's.
+type notificationService struct {
+	able  []string
+	shown chan shownNote
+}
+
+func (s *notificationService) GetCapabilities() ([]string, *dbus.Error) { return s.able, nil }
+
+func (s *notificationService) Notify(_ string, _ uint32, _, title, body string, actions []string,
+	hints map[string]dbus.Variant, _ int32,
+) (uint32, *dbus.Error) {
+	s.shown <- shownNote{title, body, actions, hints["urgency"].Value().(byte)}
+	return 7, nil
+}
+
+func startService(t *testing.T, able ...string) (*notificationService, *dbus.Conn) {
+	t.Helper()
+	bus := bustest.Start(t)
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
+	conn := bus.Connect(t)
+	s := &notificationService{able: able, shown: make(chan shownNote, 1)}
+	if err := conn.Export(s, notifyPath, notifyName); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.RequestName(notifyName, dbus.NameFlagDoNotQueue); err != nil {
+		t.Fatal(err)
+	}
+	return s, conn
+}
+
+func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
+	service, conn := startService(t, "actions", "body", "body-markup")
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	for _, pressed := range []int{0, 2, 4} { // the note itself, its first button, its second
+		done := make(chan string, 1)
+		note := Note{Title: "jupyter is ready", Body: "a < b", Urgent: true, Actions: []Action{
+			{"Open", func() { done <- "open" }},
+			{"Log", func() { done <- "log" }},
+		}}
+		if err := n.Notify(t.Context(), note); err != nil {
+			t.Fatal(err)
+		}
+		got := <-service.shown
+		if got.title != note.Title || got.body != "a &lt; b" || got.urgency != 2 || len(got.actions) != 6 {
+			t.Fatalf("the desktop was asked to show %+v", got)
+		}
+		if err := conn.Emit(notifyPath, notifyName+".ActionInvoked", uint32(7), got.actions[pressed]); err != nil {
+			t.Fatal(err)
+		}
+		want := map[int]string{0: "open", 2: "open", 4: "log"}[pressed]
+		select {
+		case chosen := <-done:
+			if chosen != want {
+				t.Errorf("button %q did %q, want %q", got.actions[pressed+1], chosen, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("the button did nothing")
+		}
+	}
+}
+
+func TestWithoutButtonsANotificationIsStillShown(t *testing.T) {
+	service, _ := startService(t, "body")
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if err := n.Notify(t.Context(), Note{Title: "t", Body: "a < b", Actions: []Action{{"Open", func() {}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-service.shown; got.body != "a < b" || len(got.actions) != 0 {
+		t.Errorf("the desktop was asked to show %+v, want plain text without buttons", got)
+	}
+}
+
+func TestNoNotificationServiceIsSaid(t *testing.T) {
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bustest.Start(t).Address)
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if err := n.Notify(t.Context(), Note{Title: "t"}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+}
+
+func TestNoSessionBusIsAnErrorAndNotAHang(t *testing.T) {
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+filepath.Join(t.TempDir(), "none"))
+	if _, err := NewNotifier(t.Context()); err == nil {
+		t.Error("a bus that is not there was joined")
+	}
+}
+
+func TestAMuteSessionBusIsLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Skipf("no socket of that path: %v", err)
+	}
+	defer listener.Close()
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+path)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := SessionBus(ctx); err == nil {
+		t.Error("a bus that never answers was joined")
+	}
+}

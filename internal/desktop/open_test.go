@@ -1,0 +1,166 @@
+package desktop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+const secretPage = "http://localhost:8888/lab?token=s3cr3t-t0ken"
+
+// standIn is an environment in which $BROWSER is this test binary.
+func standIn(t *testing.T, role string) (env api.Env, reportPath string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("BROWSER is a colon-separated list, which a Windows path breaks")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reportPath = filepath.Join(t.TempDir(), "report.json")
+	return api.Env{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": ""}, reportPath
+}
+
+func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
+	env, path := standIn(t, "browser")
+	// The stand-in reports after its answer, so wait for its end as well: it
+	// holds a connection until then.
+	finish := linger(t, env)
+	if err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+		t.Fatal(err)
+	}
+	finish()
+	seen := reported(t, path)
+	if seen["location"] != secretPage || seen["status"] != float64(303) {
+		t.Errorf("the browser was led to %v with status %v, want %s with 303", seen["location"], seen["status"], secretPage)
+	}
+	for _, where := range []string{"args", "cmdline"} {
+		if strings.Contains(fmt.Sprint(seen[where]), "s3cr3t") {
+			t.Errorf("the token shows in the browser's %s: %v", where, seen[where])
+		}
+	}
+}
+
+// linger makes the stand-in wait until finish, which returns once it reported.
+func linger(t *testing.T, env api.Env) (finish func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	env["STAND_IN_LINGER"] = listener.Addr().String()
+	return func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.ReadAll(conn) // until the stand-in is gone
+		_ = conn.Close()
+	}
+}
+
+func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
+	env, _ := standIn(t, "browser")
+	finish := linger(t, env)
+	if err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+		t.Fatal(err)
+	}
+	finish() // only now may the browser end
+}
+
+func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
+	env, path := standIn(t, "browser")
+	script := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env["BROWSER"] = "/nonexistent/browser:" + script + ":" + env["BROWSER"] + " --tab %s"
+	finish := linger(t, env)
+	if err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+		t.Fatal(err)
+	}
+	finish()
+	if args := reported(t, path)["args"].([]any); args[1] != "--tab" {
+		t.Errorf("the chosen browser was started as %q, want its --tab kept", args)
+	}
+}
+
+func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
+	env, _ := standIn(t, "failing")
+	err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env})
+	if !errors.Is(err, ErrNoBrowser) {
+		t.Errorf("got %v, want ErrNoBrowser", err)
+	}
+	if strings.Contains(err.Error(), "s3cr3t") {
+		t.Errorf("the error holds the token: %v", err)
+	}
+}
+
+func TestABrowserThatNeverAsksIsTold(t *testing.T) {
+	env, _ := standIn(t, "idle")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := OpenPage(ctx, secretPage, OpenOptions{Env: env}); !errors.Is(err, ErrNotOpened) {
+		t.Errorf("got %v, want ErrNotOpened", err)
+	}
+}
+
+func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("this system always has a browser")
+	}
+	err := OpenPage(t.Context(), secretPage, OpenOptions{Env: api.Env{"PATH": os.Getenv("PATH")}})
+	if !errors.Is(err, ErrNoBrowser) {
+		t.Errorf("got %v, want ErrNoBrowser", err)
+	}
+}
+
+func TestOnlyWebPagesAreOpened(t *testing.T) {
+	for _, bad := range []string{"", "file:///etc/passwd?token=s3cr3t", "javascript:alert(1)", "localhost:8888", "http://"} {
+		err := OpenPage(t.Context(), bad, OpenOptions{Env: api.Env{"BROWSER": "true"}})
+		if err == nil {
+			t.Errorf("%q was opened", bad)
+		} else if strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("the error holds the token: %v", err)
+		}
+	}
+}
+
+func TestThePageFileIsPrivateAndLeadsOn(t *testing.T) {
+	path, err := writePageFile(t.TempDir(), secretPage+`&x="><script>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `content="0;url=http://localhost:8888/lab?token=s3cr3t-t0ken&amp;x=&#34;&gt;&lt;script&gt;"`; !strings.Contains(string(text), want) {
+		t.Errorf("the page is %s, want in it %s", text, want)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for p, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", filepath.Base(p), info.Mode().Perm(), want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package desktop
+
+import (
+	"context"
+	"runtime"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// Terminal runs argv in a new terminal window.
+func Terminal(ctx context.Context, argv []string, env api.Env) error {
+	e := environOf(env)
+	return startFirst(ctx, e, terminals(runtime.GOOS, e, argv))
+}
+
+// terminals lists the command lines that would run argv in a window.
+func terminals(goos string, env environ, argv []string) [][]string {
+	switch {
+	case goos == "windows":
+		return [][]string{append([]string{"cmd.exe", "/c", "start", ""}, argv...)}
+	case goos == "darwin":
+		return [][]string{{
+			"osascript", "-e", "on run argv", "-e", `tell application "Terminal"`, "-e", "activate",
+			"-e", "do script (item 1 of argv)", "-e", "end tell", "-e", "end run", shellQuote(argv),
+		}}
+	case !env.graphical():
+		return nil
+	}
+	var list [][]string
+	if chosen := strings.Fields(env["TERMINAL"]); len(chosen) > 0 {
+		list = append(list, append(append(chosen, "-e"), argv...))
+	}
+	for _, prefix := range [][]string{
+		{"x-terminal-emulator", "-e"},
+		{"gnome-terminal", "--"},
+		{"kgx", "--"},
+		{"konsole", "-e"},
+		{"xfce4-terminal", "-x"},
+		{"kitty"},
+		{"alacritty", "-e"},
+		{"foot"},
+		{"xterm", "-e"},
+	} {
+		list = append(list, append(prefix, argv...))
+	}
+	return list
+}
+
+// shellQuote writes argv as one line for a POSIX shell.
+func shellQuote(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, a := range argv {
+		quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}
