@@ -1,0 +1,156 @@
+package configs
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// ForwardSpec is a forward as a person asks for one. Listen and Target are
+// "host:port", or the path of a unix socket.
+type ForwardSpec struct {
+	Kind   api.ForwardKind
+	Listen string
+	Target string // empty for a dynamic forward
+}
+
+// String is the spec as it would be written.
+func (f ForwardSpec) String() string {
+	switch f.Kind {
+	case api.ForwardRemote:
+		return "R:" + f.Listen + ":" + f.Target
+	case api.ForwardDynamic:
+		return "D:" + f.Listen
+	default:
+		return f.Listen + ":" + f.Target
+	}
+}
+
+// ParseForward reads a forward written as for ssh -L, -R and -D, with the letter
+// in front: "5432:db.int:5432" (or with L:), "R:9000:localhost:9000", "D:1080".
+// A listener without an address is on loopback, one with "*" on all interfaces,
+// which Listen has as ":port". The error is an *api.Error.
+func ParseForward(spec string) (ForwardSpec, error) {
+	f, err := parseForward(spec)
+	if err != nil {
+		return ForwardSpec{}, err
+	}
+	return f, nil
+}
+
+func parseForward(spec string) (ForwardSpec, *api.Error) {
+	kind, loopback, rest := api.ForwardLocal, "127.0.0.1", spec
+	switch {
+	case strings.HasPrefix(spec, "L:"):
+		rest = spec[2:]
+	case strings.HasPrefix(spec, "R:"):
+		// sshd knows "localhost" to mean every loopback address; RFC 4254, 7.1.
+		kind, loopback, rest = api.ForwardRemote, "localhost", spec[2:]
+	case strings.HasPrefix(spec, "D:"):
+		kind, rest = api.ForwardDynamic, spec[2:]
+	}
+	listen, target, err := splitForward(rest, loopback)
+	switch {
+	case err != nil:
+	case kind == api.ForwardDynamic && target != "":
+		err = fmt.Errorf("a D: forward has no target")
+	case kind != api.ForwardDynamic && target == "":
+		err = fmt.Errorf("the target is missing")
+	}
+	if err != nil {
+		return ForwardSpec{}, &api.Error{
+			Code:    api.CodeUsage,
+			Message: fmt.Sprintf("bad forward %q: %v", spec, err),
+			Hint:    `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`,
+			Err:     err,
+		}
+	}
+	return ForwardSpec{Kind: kind, Listen: listen, Target: target}, nil
+}
+
+// splitForward reads [bind:]port or a socket, and what follows as the target.
+func splitForward(text, loopback string) (listen, target string, err error) {
+	words, err := splitColons(text)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case isSocket(words[0]):
+		listen, words = words[0], words[1:]
+	case isPort(words[0]):
+		listen, words, err = address(loopback, words[0], words[1:])
+	case len(words) > 1:
+		listen, words, err = address(bind(words[0]), words[1], words[2:])
+	default:
+		err = fmt.Errorf("%q is neither a port nor a socket's path", words[0])
+	}
+	if err != nil || len(words) == 0 {
+		return listen, "", err
+	}
+	switch {
+	case len(words) == 1 && isSocket(words[0]):
+		return listen, words[0], nil
+	case len(words) == 2 && words[0] == "":
+		return "", "", fmt.Errorf("the target's host is missing")
+	case len(words) == 2:
+		target, _, err = address(words[0], words[1], nil)
+		return listen, target, err
+	case len(words) == 1:
+		return "", "", fmt.Errorf("the target %q has no port", words[0])
+	default:
+		return "", "", fmt.Errorf("there are too many colons; an IPv6 address stands in brackets")
+	}
+}
+
+// splitColons cuts at the colons outside of brackets, and drops the brackets.
+func splitColons(text string) ([]string, error) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, fmt.Errorf("it has a space in it")
+	}
+	var words []string
+	for {
+		var word string
+		if inner, ok := strings.CutPrefix(text, "["); ok {
+			var after string
+			if word, after, ok = strings.Cut(inner, "]"); !ok || net.ParseIP(word) == nil || (after != "" && after[0] != ':') {
+				return nil, fmt.Errorf("only an IPv6 address stands in brackets")
+			}
+			words, text = append(words, word), after
+			if text == "" {
+				return words, nil
+			}
+			text = text[1:]
+			continue
+		}
+		word, after, more := strings.Cut(text, ":")
+		words = append(words, word)
+		if !more {
+			return words, nil
+		}
+		text = after
+	}
+}
+
+// address joins a host and a port that are sound; rest is passed through.
+func address(host, port string, rest []string) (string, []string, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", nil, fmt.Errorf("%q is not a port between 1 and 65535", port)
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), rest, nil
+}
+
+// bind is the address to listen on, as Go and RFC 4254 have it: none means all.
+func bind(host string) string {
+	if host == "*" {
+		return ""
+	}
+	return host
+}
+
+func isPort(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
+
+func isSocket(word string) bool { return strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~/") }

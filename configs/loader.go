@@ -1,0 +1,147 @@
+package configs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"tunctl/internal/suggest"
+)
+
+// goodName matches the names of hosts, sessions and apps: words that can be typed
+// in a shell, cannot be taken for an option, and can be a file's name.
+var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+// loader fills a Config from a file's tree.
+type loader struct {
+	src      *source
+	config   Config
+	sessions []*table // of config.Sessions, in the same order
+}
+
+func rootFields() []field[loader] {
+	return []field[loader]{
+		{"notify", `["ready", "needs-login"]`, func(in *input, l *loader) { l.config.Notify = readNotify(in) }},
+		{"ssh_config", `"~/.ssh/config"`, setText(func(l *loader) *string { return &l.config.SSHConfig })},
+		{"host", "", (*input).hosts},
+		{"session", "", (*input).sessions},
+		{"app", "", (*input).apps},
+	}
+}
+
+func (in *input) hosts(l *loader) {
+	in.tables(func(name string, t *table) {
+		h := Host{Name: name, SSH: name}
+		readTable(in.src, t, hostFields(), &h)
+		l.config.Hosts = append(l.config.Hosts, h)
+	})
+}
+
+func (in *input) sessions(l *loader) {
+	in.tables(func(name string, t *table) {
+		s := newSession(name)
+		readTable(in.src, t, sessionFields(), &s)
+		l.config.Sessions = append(l.config.Sessions, s)
+		l.sessions = append(l.sessions, t)
+	})
+}
+
+func (in *input) apps(l *loader) {
+	in.tables(func(name string, t *table) {
+		a := App{Name: name}
+		readTable(in.src, t, appFields(), &a)
+		if t.byKey["patterns"] == nil && t.complete() {
+			in.complain(t.at, `add: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']`, "%s has no patterns", t.title())
+		}
+		l.config.Apps = append(l.config.Apps, a)
+	})
+}
+
+// complete reports whether what is not in the table is indeed missing.
+func (t *table) complete() bool { return !t.damaged && t.origin != implied }
+
+// tables reads [kind.NAME] for every name.
+func (in *input) tables(read func(name string, t *table)) {
+	kind, v := in.entry.key, in.entry.value
+	if v.kind != unstable.Table {
+		in.complain(v.at, fmt.Sprintf("write: [%s.NAME]", kind), "%q must be a table, not %s", kind, kindName(v.kind))
+		return
+	}
+	for _, e := range v.table.entries {
+		sub := e.value.table
+		switch {
+		case sub == nil:
+			in.complain(e.at, fmt.Sprintf("write: [%s.NAME]", kind), "[%s] needs a name before it can have %q", kind, e.key)
+		case !goodName.MatchString(e.key):
+			in.complain(e.at, "use letters, digits, '.', '_' and '-', and begin with a letter or digit",
+				"%q is not a good name for a %s", e.key, kind)
+		default:
+			read(e.key, sub)
+		}
+	}
+}
+
+// unknownKey reports a key or a table that t cannot have.
+func unknownKey(src *source, t *table, e *entry, known []string) {
+	if sub := e.value.table; sub != nil && (sub.origin == header || sub.origin == implied) {
+		unknownTable(src, t, e, known)
+		return
+	}
+	hint := didYouMean(e.key, known)
+	if hint == "" {
+		hint = elsewhere(e.key)
+	}
+	src.complain(e.at, hint, "unknown key %q%s", e.key, t.where())
+}
+
+// unknownTable reports each table that is written below an unknown key.
+func unknownTable(src *source, t *table, e *entry, known []string) {
+	sub := e.value.table
+	if t.parent != nil {
+		// A dot in [session.my.notebook] makes a table in a table.
+		quotedName := dottedKey([]string{t.parent.name}) + "." + fmt.Sprintf("%q", t.name+"."+e.key)
+		src.complain(sub.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown table %s", sub.title())
+		return
+	}
+	near := suggest.Nearest(e.key, []string{"host", "session", "app"})
+	reported := false
+	for _, inner := range sub.entries {
+		named := inner.value.table
+		if named == nil || named.origin != header {
+			continue
+		}
+		hint := "the tables are [host.NAME], [session.NAME] and [app.NAME]"
+		if len(near) > 0 {
+			hint = fmt.Sprintf("did you mean [%s]?", dottedKey([]string{near[0], inner.key}))
+		}
+		src.complain(named.at, hint, "unknown table %s", named.title())
+		reported = true
+	}
+	if !reported {
+		src.complain(e.at, didYouMean(e.key, known), "unknown table %s", sub.title())
+	}
+}
+
+// elsewhere is the hint for a key that is right but in the wrong table.
+func elsewhere(key string) string {
+	var tables []string
+	if slices.Contains(keysOf(hostFields()), key) {
+		tables = append(tables, "[host.NAME]")
+	}
+	if slices.Contains(keysOf(sessionFields()), key) {
+		tables = append(tables, "[session.NAME]")
+	}
+	if slices.Contains(keysOf(appFields()), key) {
+		tables = append(tables, "[app.NAME]")
+	}
+	if slices.Contains([]string{"notify", "ssh_config"}, key) {
+		return "it belongs at the top of the file, above all tables"
+	}
+	if len(tables) == 0 {
+		return ""
+	}
+	return "it belongs in " + strings.Join(tables, " or ")
+}

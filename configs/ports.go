@@ -1,0 +1,74 @@
+package configs
+
+import (
+	"net"
+	"slices"
+	"strconv"
+
+	"tunctl/internal/api"
+)
+
+// portClaims are the local ports that sessions want, to find those wanted twice.
+type portClaims struct {
+	src    *source
+	byPort map[string][]portClaim
+}
+
+type portClaim struct {
+	host, port string
+	at         span
+	by         string // a table's title
+}
+
+// claimAll notes every local port of a session.
+func (p *portClaims) claimAll(t *table, s Session) {
+	if s.Local != 0 {
+		p.claim(portClaim{"127.0.0.1", strconv.Itoa(s.Local), t.byKey["local"].value.at, t.title()})
+	}
+	if len(s.Forward) == 0 {
+		return
+	}
+	for _, item := range t.byKey["forward"].value.items {
+		spec, bad := parseForward(item.text)
+		if bad != nil || spec.Kind == api.ForwardRemote {
+			continue
+		}
+		if host, port, err := net.SplitHostPort(spec.Listen); err == nil { // else a unix socket
+			p.claim(portClaim{host, port, item.at, t.title()})
+		}
+	}
+}
+
+func (p *portClaims) claim(c portClaim) {
+	others := p.byPort[c.port]
+	i := slices.IndexFunc(others, c.collides)
+	if i < 0 {
+		p.byPort[c.port] = append(others, c)
+		return
+	}
+	first := others[i]
+	line := p.src.line(first.at.start)
+	if first.by == c.by {
+		p.src.complain(c.at, "", "%s wants the local port %s twice, first on line %d", c.by, c.port, line)
+		return
+	}
+	p.src.complain(c.at, "give each its own", "%s wants the local port %s, which %s on line %d wants too",
+		c.by, c.port, first.by, line)
+}
+
+// collides reports whether two claims of one port cannot be met at once.
+func (c portClaim) collides(other portClaim) bool {
+	a, b := interfaceOf(c.host), interfaceOf(other.host)
+	return a == b || a == "any" || b == "any"
+}
+
+// interfaceOf names the addresses that stand for one interface alike.
+func interfaceOf(host string) string {
+	switch host {
+	case "127.0.0.1", "::1", "localhost":
+		return "loopback"
+	case "", "0.0.0.0", "::":
+		return "any"
+	}
+	return host
+}

@@ -1,0 +1,125 @@
+package configs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"tunctl/internal/api"
+)
+
+// Session is a [session.NAME] table: a thing to bring up by name.
+type Session struct {
+	Name    string
+	Host    string    // a [host.NAME], or an alias of ~/.ssh/config
+	App     string    // what to look for in the log; empty: any known app
+	Job     string    // adopt a job of this name
+	Submit  string    // a script on the host, "local:PATH" or "builtin:NAME"
+	Args    []string  // extra words for the scheduler's submit command
+	Workdir string    // where to submit from
+	Log     string    // the job's log; may hold {id}, {name}, {user} and {node}
+	Local   int       // the wanted local port; 0: any
+	Reach   api.Reach // by default auto
+	Keep    bool      // submit again when the job ends by its time limit
+	Open    bool      // open the page once it is there; by default true
+
+	Forward          []ForwardSpec
+	ForwardSSHConfig bool // forward = "ssh_config": those written there
+}
+
+func newSession(name string) Session {
+	return Session{Name: name, Reach: api.ReachAuto, Open: true}
+}
+
+func sessionFields() []field[Session] {
+	return []field[Session]{
+		{"host", `"narval"`, func(in *input, s *Session) {
+			if text, ok := in.destination(); ok {
+				s.Host = text
+			}
+		}},
+		{"app", `"jupyter"`, setText(func(s *Session) *string { return &s.App })},
+		{"job", `"jupyterlab"`, setText(func(s *Session) *string { return &s.Job })},
+		{"submit", `"~/jupyter.sh"`, (*input).submit},
+		{"args", `["--time=2:00:00"]`, (*input).args},
+		{"workdir", `"~/notebooks"`, setText(func(s *Session) *string { return &s.Workdir })},
+		{"log", `"~/{name}.{id}.log"`, (*input).log},
+		{"local", `8888`, func(in *input, s *Session) { s.Local, _ = in.port() }},
+		{"reach", `"auto"`, setWord(func(s *Session) *api.Reach { return &s.Reach },
+			api.ReachAuto, api.ReachLogin, api.ReachNode, api.ReachHere)},
+		{"keep", `true`, setFlag(func(s *Session) *bool { return &s.Keep })},
+		{"open", `true`, setFlag(func(s *Session) *bool { return &s.Open })},
+		{"forward", `["5432:db.int:5432"]`, (*input).forward},
+	}
+}
+
+func (in *input) submit(s *Session) {
+	text, ok := in.text()
+	if !ok {
+		return
+	}
+	for _, prefix := range []string{"local:", "builtin:"} {
+		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
+			in.complain(in.entry.value.at, `as in "local:./jupyter.sh" or "builtin:jupyter"`, "%q names nothing to submit", text)
+			return
+		}
+	}
+	s.Submit = text
+}
+
+func (in *input) args(s *Session) {
+	in.list(func(v value) {
+		if text, ok := in.line(v); ok {
+			s.Args = append(s.Args, text)
+		}
+	})
+}
+
+func (in *input) forward(s *Session) {
+	v := in.entry.value
+	if v.kind == unstable.String {
+		s.ForwardSSHConfig = v.text == "ssh_config"
+		if !s.ForwardSSHConfig {
+			in.complain(v.at, fmt.Sprintf("write: forward = [%q]", v.text), `"forward" in %s must be a list or "ssh_config"`, in.table.title())
+		}
+		return
+	}
+	in.list(func(v value) {
+		spec, err := parseForward(v.text)
+		if err != nil {
+			in.complain(v.at, err.Hint, "%s", err.Message)
+			return
+		}
+		s.Forward = append(s.Forward, spec)
+	})
+}
+
+// checkSessions checks what no key can tell by itself.
+func (l *loader) checkSessions() {
+	ports := &portClaims{src: l.src, byPort: make(map[string][]portClaim)}
+	for i, s := range l.config.Sessions {
+		t := l.sessions[i]
+		if t.complete() {
+			l.checkSession(t, s)
+		}
+		ports.claimAll(t, s)
+	}
+}
+
+func (l *loader) checkSession(t *table, s Session) {
+	if t.byKey["host"] == nil {
+		example := "narval"
+		if len(l.config.Hosts) > 0 {
+			example = l.config.Hosts[0].Name
+		}
+		l.src.complain(t.at, fmt.Sprintf("add: host = %q", example), "%s names no host", t.title())
+	}
+	if t.byKey["job"] == nil && t.byKey["submit"] == nil && t.byKey["forward"] == nil {
+		l.src.complain(t.at, `add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward`,
+			"%s has nothing to bring up: no job, submit or forward", t.title())
+	}
+	if s.Keep && t.byKey["submit"] == nil {
+		l.src.complain(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
+	}
+}

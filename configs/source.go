@@ -1,0 +1,150 @@
+package configs
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxErrors is how many problems of one file are kept. A person mends the
+	// first few; a thousand come of a file that is no config at all.
+	maxErrors = 50
+
+	// shownBefore and shownAfter are how many characters of a long line are shown
+	// on either side of where a problem begins.
+	shownBefore = 60
+	shownAfter  = 100
+
+	// maxMessage is how many characters a message may have, since it can quote a
+	// name or a value of any length.
+	maxMessage = 300
+)
+
+// span is a stretch of a source's bytes.
+type span struct{ start, end int }
+
+// source is a config file's text, and the problems found in it.
+type source struct {
+	name   string
+	data   []byte
+	lines  []int // where each line starts
+	errors Errors
+}
+
+func newSource(name string, data []byte) *source {
+	s := &source{name: name, data: data, lines: []int{0}}
+	for i, c := range data {
+		if c == '\n' {
+			s.lines = append(s.lines, i+1)
+		}
+	}
+	return s
+}
+
+// line returns the number, from 1, of the line that holds the byte at offset.
+func (s *source) line(offset int) int {
+	return sort.SearchInts(s.lines, offset+1)
+}
+
+// lineSpan is the stretch of the line of that number, without its line end.
+func (s *source) lineSpan(number int) span {
+	start, end := s.lines[number-1], len(s.data)
+	if number < len(s.lines) {
+		end = s.lines[number] - 1
+	}
+	text := bytes.TrimSuffix(s.data[start:end], []byte("\r"))
+	return span{start, start + len(text)}
+}
+
+func (s *source) text(at span) string { return string(s.data[at.start:at.end]) }
+
+// within is the place of the first occurrence of part in at, or all of at when
+// part is not written there literally, as in a string with escapes.
+func (s *source) within(at span, part string) span {
+	i := bytes.Index(s.data[at.start:at.end], []byte(part))
+	if i < 0 || part == "" {
+		return at
+	}
+	return span{at.start + i, at.start + i + len(part)}
+}
+
+// complain notes a problem at a place.
+func (s *source) complain(at span, hint, format string, args ...any) {
+	if len(s.errors) == maxErrors {
+		return
+	}
+	number := s.line(at.start)
+	line := s.lineSpan(number)
+	// A problem that spans lines is underlined to the end of its first.
+	at.start = min(at.start, line.end)
+	at.end = max(at.start, min(at.end, line.end))
+
+	e := &Error{
+		File:    s.name,
+		Line:    number,
+		Column:  utf8.RuneCount(s.data[line.start:at.start]) + 1,
+		Message: crop(fmt.Sprintf(format, args...)),
+		Hint:    crop(hint),
+	}
+	e.Source, e.under = excerpt(s.text(span{line.start, at.start}), s.text(at), s.text(span{at.end, line.end}))
+	s.errors = append(s.errors, e)
+}
+
+// complainWhole notes a problem of the file as a whole.
+func (s *source) complainWhole(hint, format string, args ...any) {
+	s.errors = append(s.errors, &Error{File: s.name, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// err returns the problems in the order of their places, or nil.
+func (s *source) err() error {
+	if len(s.errors) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(s.errors, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return s.errors
+}
+
+// excerpt makes a line fit to print, cropped where it is long, and underlines
+// its middle part. Tabs stay in both, so that they line up at any tab width.
+func excerpt(before, part, after string) (line, under string) {
+	if r := []rune(before); len(r) > shownBefore {
+		before = "…" + string(r[len(r)-shownBefore:])
+	}
+	rest := []rune(part + after)
+	width := min(utf8.RuneCountInString(part), shownAfter)
+	if len(rest) > shownAfter {
+		rest = append(rest[:shownAfter:shownAfter], '…')
+	}
+	pad := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, before)
+	return printable(before + string(rest)), pad + strings.Repeat("^", max(1, width))
+}
+
+// printable replaces what could move the cursor or colour the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}
+
+func crop(text string) string {
+	if r := []rune(text); len(r) > maxMessage {
+		return string(r[:maxMessage]) + "…"
+	}
+	return text
+}

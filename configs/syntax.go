@@ -1,0 +1,79 @@
+package configs
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// explainSyntax reports that the expression that begins at begin breaks TOML's
+// rules at a place. The parser's own words stay where we know no better ones.
+func explainSyntax(src *source, begin int, at span, message string) {
+	at.start = min(at.start, len(src.data))
+	at.end = max(at.start, min(at.end, len(src.data)))
+	next, _ := utf8.DecodeRune(src.data[at.start:])
+
+	switch {
+	case strings.Contains(message, "incomplete"), strings.Contains(message, "not terminated by"):
+		// Noticed at the end of the file; the cause is where it was opened.
+		line := src.lineSpan(src.line(begin))
+		src.complain(span{begin, line.end}, "", "what is opened here is never closed")
+	case strings.Contains(message, "cannot have new lines"), strings.HasPrefix(message, "unterminated"):
+		src.complain(at, "close it with the quote it was opened with, on the same line", "the text has no closing quote")
+	case strings.HasPrefix(message, "invalid escape"):
+		src.complain(at, `in single quotes a backslash is just a backslash: '\d+'`, "%s is no escape sequence", src.text(at))
+	case startsValue(message):
+		explainValue(src, at, next)
+	case strings.Contains(message, "after key"):
+		src.complain(at, `write: key = "value"`, "expected = after the key")
+	case strings.HasPrefix(message, "expected newline"):
+		src.complain(at, "", "unexpected %q: only a comment may follow on this line", next)
+	default:
+		src.complain(at, openedEarlier(src, begin, at), "%s", message)
+	}
+}
+
+// startsValue reports whether the parser stumbled over the start of a value.
+func startsValue(message string) bool {
+	return strings.HasSuffix(message, "at start of value") || strings.HasPrefix(message, "expected keyword") ||
+		strings.HasPrefix(message, "expected value, not end") || message == "strings must be quoted" ||
+		message == `expected "inf"` || message == `expected "nan"`
+}
+
+// explainValue reports a value that cannot be one; most often quotes are missing.
+func explainValue(src *source, at span, next rune) {
+	line := src.lineSpan(src.line(at.start))
+	rest, _, _ := strings.Cut(src.text(span{min(at.start, line.end), line.end}), "#")
+	rest = strings.TrimRight(rest, " \t")
+	if rest != "" {
+		at.end = at.start + len(rest)
+	}
+	switch {
+	case rest == "":
+		src.complain(span{line.end, line.end}, "", "the value is missing")
+	case strings.EqualFold(rest, "true"), strings.EqualFold(rest, "false"):
+		src.complain(at, "write "+strings.ToLower(rest), "true and false are written in small letters")
+	case strings.ContainsRune("“”„‘’«»`´", next):
+		src.complain(at, `write "…" or '…'`, "%q is not a straight quote", next)
+	default:
+		src.complain(at, fmt.Sprintf("text needs quotes: %q", strings.Trim(rest, `"',[]`)), "%s is neither quoted text, a number, true nor false", quoted(rest))
+	}
+}
+
+// quoted is a piece of the file as it may stand in a message.
+func quoted(text string) string {
+	if i := strings.IndexFunc(text, unicode.IsSpace); i > 0 {
+		text = text[:i]
+	}
+	return fmt.Sprintf("%q", strings.TrimRight(text, ","))
+}
+
+// openedEarlier points from a problem on a later line to where its value began.
+func openedEarlier(src *source, begin int, at span) string {
+	first := src.line(begin)
+	if first == src.line(at.start) {
+		return ""
+	}
+	return fmt.Sprintf("it is part of what begins on line %d", first)
+}
