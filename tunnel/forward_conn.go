@@ -1,0 +1,218 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+const (
+	// dialTimeout bounds one dial beyond the host. A node that drops packets
+	// would otherwise hold a client for minutes.
+	dialTimeout = 30 * time.Second
+	// downRetry is the pause before a dial is tried again on a host that is not
+	// connected, in case nobody withdraws the target meanwhile.
+	downRetry = 250 * time.Millisecond
+	// speakTimeout is how long a client that can be told nothing but by HTTP is
+	// given to speak it.
+	speakTimeout = 3 * time.Second
+	// speakFirst is how long a client of a HTTP target is given to speak before
+	// its server is dialled anyway.
+	speakFirst = time.Second
+)
+
+// Why a client does not get through, apart from what the dialer says.
+var (
+	errWithdrawn = errors.New("the target is withdrawn")
+	errStranger  = errors.New("another user of this machine")
+	errGone      = errors.New("the client is gone")
+)
+
+// visit is one client's connection, on its way to the far side.
+type visit struct {
+	*Forward
+	conn    net.Conn
+	flight  *flight
+	address string // that a SOCKS client asked for
+}
+
+// handle carries one client's connection from beginning to end.
+func (f *Forward) handle(ctx context.Context, conn net.Conn) {
+	defer f.counters.enter()()
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { reset(conn) })()
+
+	v := &visit{Forward: f, conn: conn}
+	if f.kind == api.ForwardDynamic {
+		address, err := socksRequest(conn)
+		if err != nil {
+			f.log.Debug("no SOCKS5 request", "err", err)
+			return
+		}
+		v.address = address
+	}
+	v.flight = readFlight(conn)
+	remote, err := v.reach(ctx)
+	if err == nil && f.kind == api.ForwardDynamic {
+		err = socksReply(conn, nil)
+	}
+	if err != nil {
+		v.turnAway(err)
+		v.leave(remote)
+		return
+	}
+	relay(ctx, v.flight.stop(), remote, &f.buffers, &f.counters)
+}
+
+// leave ends a visit that came to nothing.
+func (v *visit) leave(remote *end) {
+	if remote != nil {
+		_ = remote.Close()
+	}
+	_ = v.conn.Close()
+	<-v.flight.done
+}
+
+// reach finds the far side for a client, waiting while there is none.
+func (v *visit) reach(ctx context.Context) (*end, error) {
+	hold, cancel := context.WithTimeoutCause(ctx, v.holdFor, ErrDown)
+	defer cancel()
+	for {
+		now := v.standing()
+		remote, err := v.try(ctx, now)
+		switch {
+		case err == nil:
+			return remote, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case v.flight.gone():
+			return nil, errGone
+		case now.ctx.Err() != nil && hold.Err() == nil:
+			continue // the footing changed meanwhile: what failed says nothing
+		case !errors.Is(err, ErrDown):
+			return nil, err
+		}
+		if err := v.wait(hold, now); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wait waits for another footing, or a moment if the present one has a target.
+func (v *visit) wait(hold context.Context, now *footing) error {
+	var again <-chan time.Time
+	if now.target != nil {
+		t := time.NewTimer(downRetry)
+		defer t.Stop()
+		again = t.C
+	}
+	left := v.flight.done
+	for {
+		select {
+		case <-now.ctx.Done():
+			return nil
+		case <-again:
+			return nil
+		case <-left:
+			if v.flight.gone() {
+				return errGone
+			}
+			left = nil
+		case <-hold.Done():
+			return context.Cause(hold)
+		}
+	}
+}
+
+// try tries once to reach the target of a footing.
+func (v *visit) try(ctx context.Context, now *footing) (*end, error) {
+	t := now.target
+	switch {
+	case t == nil && now.reason.Transient:
+		return nil, ErrDown
+	case t == nil:
+		return nil, errWithdrawn
+	case t.Private && !ownPeer(v.conn):
+		v.counters.refused.Add(1)
+		v.log.Warn("refused another user of this machine", "peer", v.conn.RemoteAddr().String())
+		return nil, errStranger
+	case now.warm == nil:
+		return v.dial(ctx, now)
+	}
+	remote := v.tryWarm(ctx, now.warm)
+	if remote == nil {
+		var err error
+		if remote, err = v.dial(ctx, now); err != nil {
+			return nil, err
+		}
+	}
+	now.warm.demand()
+	return remote, nil
+}
+
+// dial opens a fresh connection to the target of a footing, and gives up when the
+// footing changes: the next one may be quicker.
+func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
+	network, address := now.target.Network, now.target.Address
+	if v.address != "" {
+		network, address = "tcp", v.address
+	}
+	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	defer context.AfterFunc(now.ctx, cancel)()
+	conn, err := now.target.Dialer.Dial(dialCtx, network, address)
+	if err == nil {
+		return &end{Conn: conn}, nil
+	}
+	if !errors.Is(err, ErrDown) && now.ctx.Err() == nil && ctx.Err() == nil {
+		v.counters.refused.Add(1)
+		v.log.Info("the target cannot be reached", "address", address, "err", err)
+	}
+	return nil, err
+}
+
+// tryWarm sends the client's first words over a channel that is open already. It
+// returns nil when a fresh one must be dialled: there is none, the words may not
+// be said twice, or the channel turned out dead before anything was answered.
+func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
+	if !warm.ready() {
+		return nil
+	}
+	speak, cancel := context.WithTimeout(ctx, speakFirst)
+	defer cancel()
+	if v.flight.opening(speak).kind != repeatable {
+		return nil
+	}
+	conn := warm.take()
+	if conn == nil {
+		return nil
+	}
+	defer v.flight.onGone(func() { _ = conn.Close() })()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+
+	words := v.flight.said()
+	if err := conn.ask(words); err != nil {
+		_ = conn.Close()
+		v.log.Debug("an open channel was dead", "err", err)
+		return nil
+	}
+	v.counters.sent(len(words))
+	v.flight.skip(len(words))
+	return &end{Conn: conn}
+}
+
+// turnAway ends a connection that could not be carried: with a page for a person
+// at a browser, with a plain close for everything else.
+func (v *visit) turnAway(err error) {
+	switch {
+	case errors.Is(err, errGone), errors.Is(err, errStranger), errors.Is(err, context.Canceled):
+		reset(v.conn)
+	case v.kind == api.ForwardDynamic:
+		_ = socksReply(v.conn, err)
+	default:
+		v.turnAwayHTTP(err)
+	}
+}

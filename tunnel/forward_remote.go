@@ -1,0 +1,150 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// RemoteOptions describe a forward that listens on a host and dials here.
+type RemoteOptions struct {
+	Name string
+	// Listen opens the listener on the host. It is called again whenever the
+	// listener has ended, as with each lost connection.
+	Listen       func(ctx context.Context, network, address string) (net.Listener, error)
+	Network      string // of the listener: "tcp" or "unix"
+	Address      string
+	LocalNetwork string // of what is dialled here
+	LocalAddress string
+	RetryMin     time.Duration // pause after a failed Listen; 1 s if zero
+	RetryMax     time.Duration // 30 s if zero
+	Log          *slog.Logger
+}
+
+// RemoteForward is a listener on a host whose connections are carried to an
+// address here.
+type RemoteForward struct {
+	o        RemoteOptions
+	counters counters
+	buffers  buffers
+	wake     chan struct{}
+
+	mu  sync.Mutex
+	err error // why it does not listen now
+}
+
+// NewRemote makes a remote forward; Serve runs it.
+func NewRemote(o RemoteOptions) *RemoteForward {
+	o.RetryMin = cmp.Or(o.RetryMin, time.Second)
+	o.RetryMax = cmp.Or(o.RetryMax, 30*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name)
+	return &RemoteForward{o: o, wake: make(chan struct{}, 1), err: ErrDown}
+}
+
+// Serve listens on the host, again after each failure, until ctx ends.
+func (r *RemoteForward) Serve(ctx context.Context) error {
+	pause := r.o.RetryMin
+	for ctx.Err() == nil {
+		l, err := r.o.Listen(ctx, r.o.Network, r.o.Address)
+		if err == nil {
+			pause = r.o.RetryMin
+			r.enter(nil)
+			err = r.serve(ctx, l)
+		}
+		r.enter(fmt.Errorf("listen on the host at %q: %w", r.o.Address, err))
+		if !r.rest(ctx, pause) {
+			break
+		}
+		pause = min(2*pause, r.o.RetryMax)
+	}
+	r.enter(ErrDown)
+	return nil
+}
+
+// Retry tries to listen now, rather than after the pause: the host is back.
+func (r *RemoteForward) Retry() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// rest waits before the next try, and reports whether there is to be one.
+func (r *RemoteForward) rest(ctx context.Context, pause time.Duration) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-r.wake:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// serve takes connections from one listener until it or ctx ends. Connections
+// outlive their listener, but not ctx.
+func (r *RemoteForward) serve(ctx context.Context, l net.Listener) error {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			_ = l.Close()
+			return err
+		}
+		conns.Go(func() { r.handle(ctx, conn) })
+	}
+}
+
+// handle carries one connection. A refused dial here closes it at once.
+func (r *RemoteForward) handle(ctx context.Context, remote net.Conn) {
+	defer r.counters.enter()()
+	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var d net.Dialer
+	local, err := d.DialContext(dialCtx, r.o.LocalNetwork, r.o.LocalAddress)
+	if err != nil {
+		r.counters.refused.Add(1)
+		r.o.Log.Info("the local target cannot be reached", "address", r.o.LocalAddress, "err", err)
+		reset(remote)
+		return
+	}
+	relay(ctx, &end{Conn: local}, &end{Conn: remote}, &r.buffers, &r.counters)
+}
+
+// enter notes whether the forward listens, and logs when that changes.
+func (r *RemoteForward) enter(err error) {
+	r.mu.Lock()
+	was := r.err
+	r.err = err
+	r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.o.Log.Info("listening on the host", "address", r.o.Address)
+	case was == nil && !errors.Is(err, context.Canceled):
+		r.o.Log.Info("no longer listening on the host", "err", err)
+	}
+}
+
+// Err says why the forward does not listen on the host now; nil if it does.
+func (r *RemoteForward) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Status tells where the forward listens, where it goes and what it carried.
+func (r *RemoteForward) Status() api.Forward {
+	s := api.Forward{Kind: api.ForwardRemote, Listen: r.o.Address, Target: r.o.LocalAddress}
+	r.counters.fill(&s)
+	return s
+}

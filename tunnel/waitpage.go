@@ -1,0 +1,198 @@
+package tunnel
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	_ "embed" // the page's parts
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+var (
+	//go:embed waitpage.html
+	waitHTML string
+	//go:embed waitpage.css
+	waitStyle string
+	//go:embed waitpage.js
+	waitScript string
+
+	waitTemplate = template.Must(template.New("wait").Parse(waitHTML))
+
+	// waitPolicy allows the page its own style and script, by their hashes, and
+	// to ask its own address again. Nothing else.
+	waitPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'self'", sourceHash(waitStyle), sourceHash(waitScript))
+)
+
+const (
+	waitPoll   = "Tunctl-Poll"    // the page's own requests carry it
+	waitHeader = "Tunctl-Waiting" // our answers carry it; its value changes with what they say
+	waitRetry  = 5                // seconds
+)
+
+func sourceHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// waitPage is what a person at a browser is told while there is no real page.
+type waitPage struct {
+	Status int
+	Name   string
+	Reason Reason
+}
+
+// state names what the page says, so that it can tell when that has changed.
+func (p *waitPage) state() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%d", p.Status, p.Reason.Title, p.Reason.Text, p.Reason.Hint, p.Reason.Since.Unix()))
+	return hex.EncodeToString(sum[:6])
+}
+
+// body renders the page. Nothing of the request is in it, so no token can be.
+func (p *waitPage) body(now time.Time) []byte {
+	data := struct {
+		State, Name, Title, Text, Hint, Since, Stamp string
+		Retry                                        int
+		Style                                        template.CSS
+		Script                                       template.JS
+	}{
+		State:  p.state(),
+		Name:   p.Name,
+		Title:  api.Redact(p.Reason.Title),
+		Text:   api.Redact(p.Reason.Text),
+		Hint:   api.Redact(p.Reason.Hint),
+		Retry:  waitRetry,
+		Style:  template.CSS(waitStyle),
+		Script: template.JS(waitScript),
+	}
+	if since := p.Reason.Since; !since.IsZero() {
+		data.Since, data.Stamp = sayWhen(since, now), since.Format(time.RFC3339)
+	}
+	var b bytes.Buffer
+	if err := waitTemplate.Execute(&b, data); err != nil {
+		return []byte(template.HTMLEscapeString(data.Title))
+	}
+	return b.Bytes()
+}
+
+// sayWhen gives the time of day, with the date where that is not today's.
+func sayWhen(at, now time.Time) string {
+	at = at.In(now.Location())
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format("15:04")
+	}
+	return at.Format("Monday 2 January, 15:04")
+}
+
+// write answers req with the page and ends the connection.
+func (p *waitPage) write(w io.Writer, req *http.Request, now time.Time) error {
+	body := p.body(now)
+	resp := &http.Response{
+		StatusCode:    p.Status,
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Request:       req,
+		Close:         true,
+		ContentLength: int64(len(body)),
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		Header: http.Header{
+			"Content-Type":            {"text/html; charset=utf-8"},
+			"Content-Security-Policy": {waitPolicy},
+			"Cache-Control":           {"no-store"},
+			"Retry-After":             {strconv.Itoa(waitRetry)},
+			"Referrer-Policy":         {"no-referrer"},
+			"X-Content-Type-Options":  {"nosniff"},
+			waitHeader:                {p.state()},
+		},
+	}
+	return resp.Write(w)
+}
+
+// isNavigation reports whether a person's browser asks for a page, rather than a
+// program for data: nothing else would know what to make of ours.
+func isNavigation(r *http.Request) bool {
+	if r == nil || r.Header.Get("Upgrade") != "" || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return false
+	}
+	if path := r.URL.Path; path == "/api" || strings.HasPrefix(path, "/api/") {
+		return false
+	}
+	if r.Header.Get(waitPoll) != "" {
+		return r.Method == http.MethodHead
+	}
+	return r.Method == http.MethodGet && cmp.Or(r.Header.Get("Sec-Fetch-Mode"), "navigate") == "navigate"
+}
+
+// isLocalName reports whether a request's host is a name of this machine's
+// loopback. A page elsewhere can point its own name here and read the answers.
+func isLocalName(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// turnAwayHTTP answers a navigation with the page that says why, and closes.
+func (v *visit) turnAwayHTTP(err error) {
+	page := v.pageFor(err)
+	if page == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), speakTimeout)
+	defer cancel()
+	req := v.flight.opening(ctx).req
+	if !isNavigation(req) || v.Addr().Addr().IsLoopback() && !isLocalName(req.Host) {
+		return
+	}
+	_ = v.conn.SetWriteDeadline(time.Now().Add(speakTimeout))
+	if err := page.write(v.conn, req, time.Now()); err != nil {
+		return
+	}
+	// What the client still sends goes on being read until it has hung up, so
+	// that closing does not become a reset that overtakes the page.
+	closeWrite(v.conn)
+	select {
+	case <-v.flight.done:
+	case <-ctx.Done():
+	}
+}
+
+// pageFor returns the page for what went wrong, or nil where a page is no answer.
+func (v *visit) pageFor(err error) *waitPage {
+	now := v.standing()
+	page := &waitPage{Status: http.StatusServiceUnavailable, Name: v.name, Reason: now.reason}
+	switch {
+	case errors.Is(err, errWithdrawn), errors.Is(err, ErrDown) && now.target == nil:
+	case errors.Is(err, ErrDown):
+		page.Reason = Reason{Title: "The connection is down", Text: "The host cannot be reached at the moment. What runs there goes on running."}
+	case now.target != nil && !now.target.HTTP:
+		return nil
+	default:
+		page.Status = http.StatusBadGateway
+		page.Reason = Reason{
+			Title: cmp.Or(v.name, "The server") + " does not answer",
+			Text:  err.Error(),
+			Hint:  "It may still be starting. If this stays, its log says more.",
+		}
+	}
+	return page
+}
