@@ -29,7 +29,7 @@ func standIn(t *testing.T, role string) (env api.Env, reportPath string) {
 		t.Fatal(err)
 	}
 	reportPath = filepath.Join(t.TempDir(), "report.json")
-	return api.Env{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": ""}, reportPath
+	return api.Env{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": "", "GORACE": "atexit_sleep_ms=0"}, reportPath
 }
 
 func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {

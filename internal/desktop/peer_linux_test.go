@@ -52,7 +52,7 @@ func TestAnotherUserOfTheMachineIsRefused(t *testing.T) {
 	report := filepath.Join(dir, "report.json")
 	cmd := exec.CommandContext(t.Context(), program, l.URL())
 	cmd.Dir = dir
-	cmd.Env = []string{"STAND_IN=browser", "STAND_IN_REPORT=" + report}
+	cmd.Env = []string{"STAND_IN=browser", "STAND_IN_REPORT=" + report, "GORACE=atexit_sleep_ms=0"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

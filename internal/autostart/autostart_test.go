@@ -1,0 +1,329 @@
+package autostart
+
+import (
+	"context"
+	"encoding/xml"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// place is a home of the test's own, with a systemctl that does what the real one
+// does to files.
+type place struct {
+	Options
+	calls []string
+}
+
+func newPlace(t *testing.T, system string) *place {
+	t.Helper()
+	root := t.TempDir()
+	p := &place{Options: Options{
+		Program: filepath.Join(root, "bin", "tunctl"), System: system,
+		ConfigDir: filepath.Join(root, "home", ".config"), RuntimeDir: filepath.Join(root, "run"), HomeDir: filepath.Join(root, "home"),
+	}}
+	for _, dir := range []string{p.ConfigDir, p.RuntimeDir, filepath.Dir(p.Program)} {
+		mustDo(t, os.MkdirAll(dir, 0o755))
+	}
+	mustDo(t, os.WriteFile(p.Program, []byte("#!/bin/sh\n"), 0o755))
+	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
+		call := strings.Join(append([]string{name}, args...), " ")
+		p.calls = append(p.calls, call)
+		dir := filepath.Join(p.ConfigDir, "systemd", "user")
+		link := filepath.Join(dir, "default.target.wants", unitName)
+		switch call {
+		case "systemctl --user enable " + unitName:
+			_ = os.MkdirAll(filepath.Dir(link), 0o755)
+			_ = os.Symlink(filepath.Join(dir, unitName), link)
+		case "systemctl --user disable " + unitName:
+			_ = os.Remove(link)
+		}
+		return nil, nil
+	}
+	return p
+}
+
+func (p *place) withSystemd(t *testing.T) *place {
+	t.Helper()
+	mustDo(t, os.MkdirAll(filepath.Join(p.RuntimeDir, "systemd"), 0o755))
+	mustDo(t, os.WriteFile(filepath.Join(p.RuntimeDir, "systemd", "private"), nil, 0o600))
+	return p
+}
+
+func (p *place) autostart(t *testing.T) *Autostart {
+	t.Helper()
+	a, err := New(p.Options)
+	mustDo(t, err)
+	return a
+}
+
+// files lists what is under the home.
+func (p *place) files(t *testing.T) []string {
+	t.Helper()
+	list := []string{}
+	mustDo(t, filepath.WalkDir(p.HomeDir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(p.HomeDir, path)
+			list = append(list, filepath.ToSlash(rel))
+		}
+		return err
+	}))
+	return list
+}
+
+func mustDo(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func status(t *testing.T, a *Autostart) State {
+	t.Helper()
+	s, err := a.Status(t.Context())
+	mustDo(t, err)
+	return s
+}
+
+func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
+	tests := []struct {
+		name  string
+		place func(t *testing.T) *place
+		want  []string
+	}{
+		{"systemd", func(t *testing.T) *place { return newPlace(t, "linux").withSystemd(t) }, []string{
+			".config/autostart/tunctl-tray.desktop",
+			".config/systemd/user/default.target.wants/tunctl.service",
+			".config/systemd/user/tunctl.service",
+		}},
+		{"no systemd", func(t *testing.T) *place { return newPlace(t, "linux") }, []string{
+			".config/autostart/tunctl-agent.desktop",
+			".config/autostart/tunctl-tray.desktop",
+		}},
+		{"macOS", func(t *testing.T) *place { return newPlace(t, "darwin") }, []string{
+			"Library/LaunchAgents/tunctl.agent.plist",
+			"Library/LaunchAgents/tunctl.tray.plist",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := tt.place(t)
+			a := p.autostart(t)
+			if s := status(t, a); s.On || len(s.Entries) != 2 {
+				t.Errorf("before: %+v, want two parts that are off", s)
+			}
+			for range 2 { // the second time changes nothing
+				mustDo(t, a.On(t.Context()))
+				if got := p.files(t); !reflect.DeepEqual(got, tt.want) {
+					t.Errorf("on left %q, want %q", got, tt.want)
+				}
+			}
+			s := status(t, a)
+			if !s.On {
+				t.Errorf("after on: %+v", s)
+			}
+			for _, e := range s.Entries {
+				if e.Program != p.Program {
+					t.Errorf("%s starts %q, want %q", e.Path, e.Program, p.Program)
+				}
+			}
+			mustDo(t, a.Off(t.Context()))
+			mustDo(t, a.Off(t.Context()))
+			if got := p.files(t); len(got) != 0 {
+				t.Errorf("off left %q", got)
+			}
+			if s := status(t, a); s.On {
+				t.Errorf("after off: %+v", s)
+			}
+		})
+	}
+}
+
+func TestOffLeavesARunningAgentAlone(t *testing.T) {
+	p := newPlace(t, "linux").withSystemd(t)
+	a := p.autostart(t)
+	mustDo(t, a.On(t.Context()))
+	mustDo(t, a.Off(t.Context()))
+	for _, call := range p.calls {
+		if strings.Contains(call, "stop") || strings.Contains(call, "--now") || strings.Contains(call, "restart") {
+			t.Errorf("%q would end the tunnels", call)
+		}
+	}
+}
+
+func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
+	p := newPlace(t, "linux")
+	a := p.autostart(t)
+	mustDo(t, a.On(t.Context()))
+	p.withSystemd(t)
+	mustDo(t, a.On(t.Context()))
+	if exists(filepath.Join(p.ConfigDir, "autostart", "tunctl-agent.desktop")) {
+		t.Error("the agent would be started twice")
+	}
+	if s := status(t, a); !s.On || s.Entries[0].Kind != "systemd" {
+		t.Errorf("got %+v, want the agent started by systemd", s)
+	}
+}
+
+func TestOthersFilesStay(t *testing.T) {
+	p := newPlace(t, "linux").withSystemd(t)
+	other := filepath.Join(p.ConfigDir, "autostart", "other.desktop")
+	mustDo(t, os.MkdirAll(filepath.Dir(other), 0o755))
+	mustDo(t, os.WriteFile(other, []byte("x"), 0o644))
+	a := p.autostart(t)
+	mustDo(t, a.On(t.Context()))
+	mustDo(t, a.Off(t.Context()))
+	if got := p.files(t); !reflect.DeepEqual(got, []string{".config/autostart/other.desktop"}) {
+		t.Errorf("left: %q", got)
+	}
+}
+
+func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
+	for _, system := range []string{"linux", "darwin"} {
+		t.Run(system, func(t *testing.T) {
+			p := newPlace(t, system)
+			mustDo(t, p.autostart(t).On(t.Context()))
+			old := p.Program
+			p.Program = filepath.Join(filepath.Dir(old), "new place", "tunctl")
+			second := p.autostart(t)
+
+			mustDo(t, second.Follow(t.Context()))
+			s := status(t, second)
+			if s.On || !s.Entries[0].Stale || s.Entries[0].Program != old {
+				t.Errorf("a second copy took over: %+v", s)
+			}
+			mustDo(t, os.Remove(old))
+			mustDo(t, second.Follow(t.Context()))
+			if s := status(t, second); !s.On || s.Entries[0].Program != p.Program {
+				t.Errorf("the entries did not follow: %+v", s)
+			}
+		})
+	}
+}
+
+func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
+	p := newPlace(t, "linux")
+	a := p.autostart(t)
+	mustDo(t, a.On(t.Context()))
+	path := filepath.Join(p.ConfigDir, "autostart", "tunctl-tray.desktop")
+	for _, line := range []string{"Hidden=true\n", "X-GNOME-Autostart-enabled=false\n"} {
+		text := strings.Replace(desktopText(Tray, p.Program), "X-GNOME-Autostart-enabled=true\n", line, 1)
+		mustDo(t, os.WriteFile(path, []byte(text), 0o644))
+		s := status(t, a)
+		if e := s.Entries[1]; s.On || !e.Installed || e.Enabled {
+			t.Errorf("with %q: %+v", line, s)
+		}
+	}
+	mustDo(t, a.On(t.Context()))
+	if s := status(t, a); !s.On {
+		t.Errorf("on did not switch it on again: %+v", s)
+	}
+}
+
+// oddPaths are programs whose names the formats must quote.
+var oddPaths = []string{
+	"/usr/bin/tunctl", "/opt/my tools/tunctl", `/opt/a"b/tunctl`, `/opt/a\b/tunctl`, "/opt/100%/tunctl",
+	"/opt/a&<b>/tunctl", "/opt/$HOME/tunctl", "/opt/`id`/tunctl", "/opt/ü/tunctl",
+}
+
+func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
+	for _, program := range oddPaths {
+		if got := unitProgram(unitText(program)); got != program {
+			t.Errorf("from the unit: %q, want %q", got, program)
+		}
+		if got := desktopValue(desktopText(Tray, program), "TryExec"); got != program {
+			t.Errorf("from the desktop entry: %q, want %q", got, program)
+		}
+		plist := plistText(Agent, program)
+		if got := plistProgram(plist); got != program {
+			t.Errorf("from the plist: %q, want %q", got, program)
+		}
+		if err := xml.Unmarshal([]byte(plist), new(any)); err != nil {
+			t.Errorf("the plist for %q is not XML: %v", program, err)
+		}
+	}
+	if got := unitProgram("ExecStart=/usr/bin/tunctl agent run --x\n"); got != "/usr/bin/tunctl" {
+		t.Errorf("from a unit written by hand: %q", got)
+	}
+}
+
+func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
+	for _, name := range []string{`a"b`, `a\b`, "it's"} {
+		p := newPlace(t, "linux").withSystemd(t)
+		p.Program = "/opt/" + name + "/tunctl"
+		if err := p.autostart(t).On(t.Context()); err == nil {
+			t.Errorf("%q was taken", p.Program)
+		}
+	}
+}
+
+func TestARelativeProgramIsRefused(t *testing.T) {
+	if _, err := New(Options{Program: "tunctl"}); err == nil {
+		t.Error("a relative path was taken")
+	}
+}
+
+// need returns a checker's path, skips without it, and fails where everything was
+// promised to be there.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil && (os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1") {
+		t.Fatalf("%s is not installed, and CI or TUNCTL_REAL says that it must be", program)
+	}
+	if err != nil {
+		t.Skipf("%s is not installed", program)
+	}
+	return path
+}
+
+func TestSystemdAcceptsTheUnit(t *testing.T) {
+	verify := need(t, "systemd-analyze")
+	for _, name := range []string{"plain", "my tools", "100%", "ü", "a$HOME"} {
+		dir := filepath.Join(t.TempDir(), name)
+		mustDo(t, os.MkdirAll(dir, 0o755))
+		program := filepath.Join(dir, "tunctl")
+		mustDo(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+		path := filepath.Join(dir, unitName)
+		mustDo(t, os.WriteFile(path, []byte(unitText(program)), 0o644))
+		cmd := exec.CommandContext(t.Context(), verify, "verify", "--user", "--man=no", path)
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+		// It also names flaws of the system's own units; ours are those of this path.
+		out, err := cmd.CombinedOutput()
+		if strings.Contains(string(out), "tunctl") || err != nil {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+}
+
+func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
+	systemctl := need(t, "systemctl")
+	root := t.TempDir()
+	dir := filepath.Join(root, "etc", "systemd", "user")
+	mustDo(t, os.MkdirAll(dir, 0o755))
+	mustDo(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText("/usr/bin/tunctl")), 0o644))
+	out, err := exec.CommandContext(t.Context(), systemctl, "--root="+root, "--global", "enable", unitName).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !exists(filepath.Join(dir, "default.target.wants", unitName)) {
+		t.Errorf("the unit is not wanted by default.target: %s", out)
+	}
+}
+
+func TestTheDesktopAcceptsTheEntries(t *testing.T) {
+	validate := need(t, "desktop-file-validate")
+	for _, part := range []Part{Agent, Tray} {
+		for _, program := range oddPaths {
+			path := filepath.Join(t.TempDir(), "tunctl.desktop")
+			mustDo(t, os.WriteFile(path, []byte(desktopText(part, program)), 0o644))
+			if out, err := exec.CommandContext(t.Context(), validate, path).CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("%s as %q: %v: %s", part, program, err, out)
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package autostart
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// write puts text at path in one step, making folders as needed. Text that is
+// there already is left, so that nothing watching the folder wakes.
+func write(path, text string) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the folder for start at login: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".tunctl-*")
+	if err != nil {
+		return fmt.Errorf("write the start at login entry: %w", err)
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write the start at login entry: %w", err)
+	}
+	return nil
+}
+
+// erase removes path and then the folders above it that it leaves empty, up to
+// and without stop.
+func erase(path, stop string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the start at login entry: %w", err)
+	}
+	for dir := filepath.Dir(path); dir != stop && len(dir) > len(stop); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil {
+			break // not empty, or not there
+		}
+	}
+	return nil
+}
+
+// read returns the text at path, "" when there is none.
+func read(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the start at login entry: %w", err)
+	}
+	return string(text), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,80 @@
+package autostart
+
+import (
+	"context"
+	"strings"
+)
+
+// The keys below HKEY_CURRENT_USER that Windows reads at login.
+const (
+	runKey      = `Software\Microsoft\Windows\CurrentVersion\Run`
+	approvedKey = `Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run`
+)
+
+// registry is what is needed of the person's part of the Windows registry.
+type registry interface {
+	get(key, name string) (text string, raw []byte, err error) // both empty: no such value
+	set(key, name, text string) error
+	unset(key, name string) error
+}
+
+// registrySets are the ways on Windows.
+func registrySets(r registry) []set {
+	return []set{&runValue{Part: Agent, registry: r}, &runValue{Part: Tray, registry: r}}
+}
+
+// runValue is a part as a value of the Run key.
+type runValue struct {
+	Part
+	registry registry
+}
+
+func (v *runValue) name() string { return "tunctl-" + string(v.Part) }
+
+// runCommand is the command line for Windows; a path there cannot hold quotes.
+func runCommand(p Part, program string) string {
+	return `"` + program + `" ` + strings.Join(p.words(), " ")
+}
+
+// runProgram reads the program back.
+func runProgram(command string) string {
+	if rest, ok := strings.CutPrefix(command, `"`); ok {
+		program, _, _ := strings.Cut(rest, `"`)
+		return program
+	}
+	program, _, _ := strings.Cut(command, " ")
+	return program
+}
+
+func (v *runValue) wanted() bool { return true }
+
+// install also takes back an earlier "Disable" in the Task Manager: switching it
+// on in tunctl is as much a person's wish.
+func (v *runValue) install(_ context.Context, program string) error {
+	if err := v.registry.unset(approvedKey, v.name()); err != nil {
+		return err
+	}
+	return v.registry.set(runKey, v.name(), runCommand(v.Part, program))
+}
+
+func (v *runValue) remove(context.Context) error {
+	if err := v.registry.unset(approvedKey, v.name()); err != nil {
+		return err
+	}
+	return v.registry.unset(runKey, v.name())
+}
+
+func (v *runValue) entry(_ context.Context, program string) (Entry, error) {
+	e := Entry{Part: v.Part, Kind: "registry", Path: `HKCU\` + runKey + `\` + v.name()}
+	command, _, err := v.registry.get(runKey, v.name())
+	if err != nil || command == "" {
+		return e, err
+	}
+	_, approved, err := v.registry.get(approvedKey, v.name())
+	e.Installed = true
+	// The Task Manager writes an odd first byte for "disabled".
+	e.Enabled = len(approved) == 0 || approved[0]%2 == 0
+	e.Stale = command != runCommand(v.Part, program)
+	e.Program = runProgram(command)
+	return e, err
+}

@@ -1,0 +1,135 @@
+package autostart
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+const unitName = "tunctl.service"
+
+// unit is the agent as a systemd user unit.
+type unit struct {
+	path, link string // the unit, and the link that enables it
+	configDir  string
+	socket     string // of the person's systemd
+	run        func(ctx context.Context, name string, args ...string) ([]byte, error)
+}
+
+func newUnit(o Options) *unit {
+	dir := filepath.Join(o.ConfigDir, "systemd", "user")
+	u := &unit{
+		path:      filepath.Join(dir, unitName),
+		link:      filepath.Join(dir, "default.target.wants", unitName),
+		configDir: o.ConfigDir,
+		run:       o.Run,
+	}
+	if o.RuntimeDir != "" {
+		u.socket = filepath.Join(o.RuntimeDir, "systemd", "private")
+	}
+	return u
+}
+
+// unitText is the unit's file. What would keep the agent from its work stays out:
+// it reads keys anywhere under the home and runs the person's own ssh, proxy and
+// login commands, so no mount is hidden, and mount namespaces are not even allowed
+// to a user's units where unprivileged user namespaces are off.
+func unitText(program string) string {
+	return `[Unit]
+Description=tunctl agent: keeps tunnels to compute jobs
+StartLimitIntervalSec=300
+StartLimitBurst=10
+
+[Service]
+ExecStart=` + unitQuote(program) + ` agent run
+Restart=on-failure
+RestartSec=5
+KillMode=mixed
+TimeoutStopSec=20
+UMask=0077
+LimitCORE=0
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+SystemCallArchitectures=native
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+
+[Install]
+WantedBy=default.target
+`
+}
+
+// unitQuote writes a path for ExecStart=; see systemd.service(5), "Command lines".
+func unitQuote(path string) string { return `"` + strings.ReplaceAll(path, `%`, `%%`) + `"` }
+
+// unitUnfit are the characters that systemd refuses in a program's path, quoted or not.
+const unitUnfit = `"'\` + "\n\t"
+
+// unitProgram reads the program back from a unit's text.
+func unitProgram(text string) string {
+	for line := range strings.Lines(text) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=")
+		if !ok {
+			continue
+		}
+		quoted, ok := strings.CutSuffix(command, ` agent run`)
+		if ok && len(quoted) > 1 && quoted[0] == '"' {
+			return strings.ReplaceAll(quoted[1:len(quoted)-1], `%%`, `%`)
+		}
+		program, _, _ := strings.Cut(command, " ")
+		return program
+	}
+	return ""
+}
+
+func (u *unit) wanted() bool { return u.socket != "" && exists(u.socket) }
+
+func (u *unit) install(ctx context.Context, program string) error {
+	if strings.ContainsAny(program, unitUnfit) {
+		return fmt.Errorf("systemd starts no program with a quote or backslash in its path: move %q", program)
+	}
+	if err := write(u.path, unitText(program)); err != nil {
+		return err
+	}
+	if _, err := u.run(ctx, "systemctl", "--user", "daemon-reload"); err != nil {
+		return err
+	}
+	_, err := u.run(ctx, "systemctl", "--user", "enable", unitName)
+	return err
+}
+
+// remove never stops the unit: the tunnels of a running agent stay.
+func (u *unit) remove(ctx context.Context) error {
+	if !exists(u.path) && !exists(u.link) {
+		return nil
+	}
+	if u.wanted() {
+		if _, err := u.run(ctx, "systemctl", "--user", "disable", unitName); err != nil {
+			return err
+		}
+	}
+	if err := erase(u.link, u.configDir); err != nil {
+		return err
+	}
+	if err := erase(u.path, u.configDir); err != nil {
+		return err
+	}
+	if !u.wanted() {
+		return nil
+	}
+	_, err := u.run(ctx, "systemctl", "--user", "daemon-reload")
+	return err
+}
+
+func (u *unit) entry(_ context.Context, program string) (Entry, error) {
+	text, err := read(u.path)
+	e := Entry{Part: Agent, Kind: "systemd", Path: u.path}
+	if text != "" {
+		e.Installed = true
+		e.Enabled = u.wanted() && exists(u.link)
+		e.Stale = text != unitText(program)
+		e.Program = unitProgram(text)
+	}
+	return e, err
+}

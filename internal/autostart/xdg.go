@@ -1,0 +1,88 @@
+package autostart
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+)
+
+// linuxSets are the ways on Linux and its relatives: systemd for the agent where
+// the person has one, the desktop's autostart folder for everything else.
+func linuxSets(o Options) []set {
+	u := newUnit(o)
+	return []set{
+		u,
+		&desktopEntry{Part: Agent, configDir: o.ConfigDir, unless: u.wanted},
+		&desktopEntry{Part: Tray, configDir: o.ConfigDir, unless: func() bool { return false }},
+	}
+}
+
+// desktopEntry is a part in the XDG autostart folder.
+type desktopEntry struct {
+	Part
+	configDir string
+	unless    func() bool // a better way
+}
+
+func (d *desktopEntry) path() string {
+	return filepath.Join(d.configDir, "autostart", "tunctl-"+string(d.Part)+".desktop")
+}
+
+// desktopText is the entry's file.
+func desktopText(p Part, program string) string {
+	words := []string{desktopQuote(program)}
+	return `[Desktop Entry]
+Type=Application
+Version=1.0
+Name=` + p.title() + `
+Comment=Tunnels to notebooks on compute nodes
+TryExec=` + desktopString(program) + `
+Exec=` + strings.Join(append(words, p.words()...), " ") + `
+Terminal=false
+StartupNotify=false
+NoDisplay=true
+X-GNOME-Autostart-enabled=true
+`
+}
+
+// desktopString writes text as a value of type string.
+func desktopString(text string) string { return strings.ReplaceAll(text, `\`, `\\`) }
+
+// desktopQuote writes a path as one word of Exec=. Its own quoting comes first,
+// then that of every string value; see "The Exec key" in the Desktop Entry
+// Specification.
+func desktopQuote(path string) string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", `$`, `\$`, `%`, `%%`).Replace(path)
+	return desktopString(`"` + quoted + `"`)
+}
+
+// desktopValue reads one key of an entry.
+func desktopValue(text, key string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
+			return strings.ReplaceAll(value, `\\`, `\`)
+		}
+	}
+	return ""
+}
+
+func (d *desktopEntry) wanted() bool { return !d.unless() }
+
+func (d *desktopEntry) install(_ context.Context, program string) error {
+	return write(d.path(), desktopText(d.Part, program))
+}
+
+func (d *desktopEntry) remove(context.Context) error { return erase(d.path(), d.configDir) }
+
+func (d *desktopEntry) entry(_ context.Context, program string) (Entry, error) {
+	text, err := read(d.path())
+	e := Entry{Part: d.Part, Kind: "xdg", Path: d.path()}
+	if text != "" {
+		e.Installed = true
+		// Desktops switch an entry off by one of these, in place.
+		e.Enabled = desktopValue(text, "Hidden") != "true" && desktopValue(text, "X-GNOME-Autostart-enabled") != "false"
+		e.Stale = e.Enabled && text != desktopText(d.Part, program)
+		e.Program = desktopValue(text, "TryExec")
+	}
+	return e, err
+}
