@@ -140,6 +140,9 @@ func address(host, port string, rest []string) (string, []string, error) {
 	if err != nil || n == 0 {
 		return "", nil, fmt.Errorf("%q is not a port between 1 and 65535", port)
 	}
+	if strings.Contains(host, "/") {
+		return "", nil, fmt.Errorf("%q is not a host", host)
+	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), rest, nil
 }
 

@@ -61,6 +61,9 @@ func (p *parser) recover(perr *unstable.ParserError) (next int, more bool) {
 	} else if p.current != nil {
 		p.current.damaged = true
 	}
+	if len(p.src.errors) == maxErrors {
+		return 0, false
+	}
 	for number := p.src.line(begin) + 1; number <= len(p.src.lines); number++ {
 		line := p.src.lineSpan(number)
 		if expressionStart.Match(p.src.data[line.start:line.end]) {

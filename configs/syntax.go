@@ -3,7 +3,6 @@ package configs
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -23,6 +22,8 @@ func explainSyntax(src *source, begin int, at span, message string) {
 		src.complain(at, "close it with the quote it was opened with, on the same line", "the text has no closing quote")
 	case strings.HasPrefix(message, "invalid escape"):
 		src.complain(at, `in single quotes a backslash is just a backslash: '\d+'`, "%s is no escape sequence", src.text(at))
+	case strings.HasPrefix(message, "expected value, not end"):
+		src.complain(span{at.end, at.end}, "", "the value is missing")
 	case startsValue(message):
 		explainValue(src, at, next)
 	case strings.Contains(message, "after key"):
@@ -37,36 +38,31 @@ func explainSyntax(src *source, begin int, at span, message string) {
 // startsValue reports whether the parser stumbled over the start of a value.
 func startsValue(message string) bool {
 	return strings.HasSuffix(message, "at start of value") || strings.HasPrefix(message, "expected keyword") ||
-		strings.HasPrefix(message, "expected value, not end") || message == "strings must be quoted" ||
-		message == `expected "inf"` || message == `expected "nan"`
+		message == "strings must be quoted" || message == `expected "inf"` || message == `expected "nan"`
 }
 
 // explainValue reports a value that cannot be one; most often quotes are missing.
 func explainValue(src *source, at span, next rune) {
 	line := src.lineSpan(src.line(at.start))
+	for at.start > line.start && !strings.ContainsRune("=[{, \t", rune(src.data[at.start-1])) {
+		at.start-- // over the digits of 2node
+	}
 	rest, _, _ := strings.Cut(src.text(span{min(at.start, line.end), line.end}), "#")
 	rest = strings.TrimRight(rest, " \t")
+	word := strings.Trim(rest, `"',[]{} `)
 	if rest != "" {
 		at.end = at.start + len(rest)
 	}
 	switch {
 	case rest == "":
-		src.complain(span{line.end, line.end}, "", "the value is missing")
+		src.complain(span{at.start, at.start}, "", "the value is missing")
 	case strings.EqualFold(rest, "true"), strings.EqualFold(rest, "false"):
 		src.complain(at, "write "+strings.ToLower(rest), "true and false are written in small letters")
 	case strings.ContainsRune("“”„‘’«»`´", next):
 		src.complain(at, `write "…" or '…'`, "%q is not a straight quote", next)
 	default:
-		src.complain(at, fmt.Sprintf("text needs quotes: %q", strings.Trim(rest, `"',[]`)), "%s is neither quoted text, a number, true nor false", quoted(rest))
+		src.complain(at, fmt.Sprintf("text needs quotes: %q", word), "%q is neither quoted text, a number, true nor false", word)
 	}
-}
-
-// quoted is a piece of the file as it may stand in a message.
-func quoted(text string) string {
-	if i := strings.IndexFunc(text, unicode.IsSpace); i > 0 {
-		text = text[:i]
-	}
-	return fmt.Sprintf("%q", strings.TrimRight(text, ","))
 }
 
 // openedEarlier points from a problem on a later line to where its value began.

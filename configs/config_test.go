@@ -1,0 +1,169 @@
+package configs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+func parse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse("config.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheExampleIsAGoodConfig(t *testing.T) {
+	c := parse(t, Example)
+	want := &Config{
+		Path:   "config.toml",
+		Notify: Notify{Only: notifyKinds()},
+		Hosts: []Host{
+			{Name: "narval", SSH: "alice@narval.alliancecan.ca", Site: "narval", Scheduler: "slurm", Transport: "native"},
+		},
+		Sessions: []Session{
+			{
+				Name: "jupyter", Host: "narval", App: "jupyter", Job: "jupyterlab", Submit: "~/jupyter.sh",
+				Args: []string{"--time=2:00:00", "--mem=8G"}, Workdir: "~/notebooks", Log: "~/notebooks/{name}.{id}.log",
+				Local: 8888, Reach: api.ReachAuto, Open: true,
+			},
+			{Name: "db", Host: "narval", Reach: api.ReachAuto, Open: true, Forward: []ForwardSpec{
+				{api.ForwardLocal, "127.0.0.1:5432", "db.int:5432"},
+				{api.ForwardRemote, "localhost:9000", "localhost:9000"},
+				{api.ForwardDynamic, "127.0.0.1:1080", ""},
+			}},
+		},
+		Apps: c.Apps,
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+	m := c.Apps[0].Patterns[0].FindStringSubmatch("ready at http://n1:80/?key=k")
+	if c.Apps[0].Name != "mytool" || len(m) != 4 {
+		t.Errorf("the example's app reads as %+v", c.Apps)
+	}
+}
+
+func TestTheExampleShowsEveryKey(t *testing.T) {
+	keys := append(keysOf(hostFields()), keysOf(sessionFields())...)
+	keys = append(append(keys, keysOf(appFields())...), "notify", "ssh_config")
+	for _, key := range keys {
+		if !strings.Contains(Example, "\n"+key+" = ") && !strings.Contains(Example, "\n# "+key+" = ") {
+			t.Errorf("the example does not show %q", key)
+		}
+	}
+}
+
+func TestAnEmptyFileIsADefaultConfig(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing yet", "\uFEFF", "[host]\n[session]\n"} {
+		if c := parse(t, text); !reflect.DeepEqual(c, &Config{Path: "config.toml"}) {
+			t.Errorf("%q reads as %+v", text, c)
+		}
+	}
+}
+
+func TestTablesMayBeWrittenInEveryWayTOMLHas(t *testing.T) {
+	want := []Host{{Name: "a.b", SSH: "x", ReuseMaster: true}, {Name: "c", SSH: "c"}}
+	for _, text := range []string{
+		"[host.\"a.b\"]\nssh = \"x\"\nreuse_master = true\n[host.c]\n",
+		"[host]\n\"a.b\".ssh = 'x'\n\"a.b\".reuse_master = true\nc = {}\n",
+		"host.\"a.b\".ssh = 'x'\nhost.\"a.b\".reuse_master = true\nhost.c = {}\n",
+		"host = { \"a.b\" = { ssh = \"x\", reuse_master = true }, c = {} }\r\n",
+		"[ host . \"a.b\" ]\nssh=\"\"\"\nx\"\"\"\nreuse_master=true\n[host.c]",
+	} {
+		if c := parse(t, text); !reflect.DeepEqual(c.Hosts, want) {
+			t.Errorf("%s\nreads as %+v", text, c.Hosts)
+		}
+	}
+}
+
+func TestHostsAndSessionsAreFoundByName(t *testing.T) {
+	c := parse(t, "[host.b]\nssh = \"me@b.org\"\n[host.a]\n[session.two]\nhost = \"a\"\njob = \"x\"\n[session.one]\nhost = \"b\"\njob = \"y\"\n")
+	if c.Hosts[0].Name != "b" || c.Sessions[0].Name != "two" {
+		t.Error("the order of the file is lost")
+	}
+	if h := c.Host("b"); h.SSH != "me@b.org" {
+		t.Errorf("host b reads as %+v", h)
+	}
+	if h := c.Host("a"); h.SSH != "a" {
+		t.Errorf("host a, which has no ssh key, reads as %+v", h)
+	}
+	if h := c.Host("alias"); h != (Host{Name: "alias", SSH: "alias"}) {
+		t.Errorf("a host that is not in the file reads as %+v", h)
+	}
+	if s, ok := c.Session("one"); !ok || s.Job != "y" {
+		t.Errorf("session one reads as %+v, %v", s, ok)
+	}
+	if _, ok := c.Session("three"); ok {
+		t.Error("a session that is not in the file was found")
+	}
+}
+
+func TestEveryKeyOfASessionIsRead(t *testing.T) {
+	c := parse(t, `
+		ssh_config = "~/other"
+		[session.a]
+		host = "me@x"
+		app = "rstudio"
+		submit = "local:./x.sh"
+		local = 0x1F90
+		reach = "node"
+		keep = true
+		open = false
+		forward = "ssh_config"
+		log = "/scratch/{user}/{node}.log"`)
+	want := Session{
+		Name: "a", Host: "me@x", App: "rstudio", Submit: "local:./x.sh", Local: 8080, Reach: api.ReachNode, Keep: true,
+		ForwardSSHConfig: true, Log: "/scratch/{user}/{node}.log",
+	}
+	if !reflect.DeepEqual(c.Sessions[0], want) {
+		t.Errorf("got  %+v\nwant %+v", c.Sessions[0], want)
+	}
+	if c.SSHConfig != "~/other" {
+		t.Errorf("ssh_config reads as %q", c.SSHConfig)
+	}
+}
+
+func TestNotifyAllowsWhatIsWanted(t *testing.T) {
+	for _, tt := range []struct {
+		text         string
+		ready, ended bool
+	}{
+		{"", true, true},
+		{"notify = true", true, true},
+		{"notify = false", false, false},
+		{"notify = []", false, false},
+		{`notify = ["ready", "link"]`, true, false},
+	} {
+		n := parse(t, tt.text).Notify
+		if n.Allows("ready") != tt.ready || n.Allows("ended") != tt.ended {
+			t.Errorf("%s allows ready %v, ended %v", tt.text, n.Allows("ready"), n.Allows("ended"))
+		}
+	}
+}
+
+func TestLoadReadsAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.toml")
+	if _, err := Load(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there gives %v", err)
+	}
+	must(t, os.WriteFile(path, []byte("notify = false"), 0o600))
+	c, err := Load(path)
+	must(t, err)
+	if c.Path != path || !c.Notify.Off {
+		t.Errorf("the file reads as %+v", c)
+	}
+	must(t, os.WriteFile(path, []byte("notify = 1"), 0o600))
+	_, err = Load(path)
+	if e, ok := errors.AsType[*Error](err); !ok || e.File != path || e.Line != 1 || e.Column != 10 {
+		t.Errorf("a bad file gives %v", err)
+	}
+}

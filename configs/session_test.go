@@ -1,0 +1,156 @@
+package configs
+
+import "testing"
+
+// inSession is a session with more lines, from line 4 on.
+func inSession(lines string) string {
+	return "[session.a]\nhost = \"x\"\nsubmit = \"y\"\n" + lines + "\n"
+}
+
+func TestBadSessionsAreRefused(t *testing.T) {
+	checkProblems(t, []problem{
+		{"no host and nothing to bring up", "[session.a]\nopen = true\n[host.cedar]\n", `
+config.toml:1:2: [session.a] names no host
+  1 | [session.a]
+    |  ^^^^^^^^^
+  add: host = "cedar"
+config.toml:1:2: [session.a] has nothing to bring up: no job, submit or forward
+  1 | [session.a]
+    |  ^^^^^^^^^
+  add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward
+`},
+		{"what may be missing is not missed when a line cannot be read", "[session.a]\nhost = x\njob = y\n", `
+config.toml:2:8: "x" is neither quoted text, a number, true nor false
+  2 | host = x
+    |        ^
+  text needs quotes: "x"
+config.toml:3:7: "y" is neither quoted text, a number, true nor false
+  3 | job = y
+    |       ^
+  text needs quotes: "y"
+`},
+		{"a reach that is not in the set", inSession(`reach = "direct"`), `
+config.toml:4:9: "direct" is not one of "auto", "login", "node" or "here"
+  4 | reach = "direct"
+    |         ^^^^^^^^
+`},
+		{"ports out of range", inSession("local = 65536") + "[session.b]\nhost = 'x'\njob = 'y'\nlocal = -1\n", `
+config.toml:4:9: the port 65536 is not between 1 and 65535
+  4 | local = 65536
+    |         ^^^^^
+config.toml:8:9: the port -1 is not between 1 and 65535
+  8 | local = -1
+    |         ^^
+`},
+		{"a prefix without a script", inSession("") + "[session.b]\nhost = 'x'\nsubmit = 'local:'\n", `
+config.toml:7:10: "local:" names nothing to submit
+  7 | submit = 'local:'
+    |          ^^^^^^^^
+  as in "local:./jupyter.sh" or "builtin:jupyter"
+`},
+		{"keep without submit", "[session.a]\nhost = 'x'\njob = 'y'\nkeep = true\n", `
+config.toml:4:1: [session.a] cannot keep a job that it does not submit
+  4 | keep = true
+    | ^^^^
+  add: submit = "~/job.sh"
+`},
+		{"unknown placeholders", inSession(`log = "~/{nmae}/{jobid}.{id}"`), `
+config.toml:4:10: unknown placeholder {nmae}
+  4 | log = "~/{nmae}/{jobid}.{id}"
+    |          ^^^^^^
+  did you mean {name}?
+config.toml:4:17: unknown placeholder {jobid}
+  4 | log = "~/{nmae}/{jobid}.{id}"
+    |                 ^^^^^^^
+  there are {id}, {name}, {user} and {node}
+`},
+		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
+config.toml:4:10: the placeholder is not closed by }
+  4 | log = "~/{id.log"
+    |          ^^^^^^^
+`},
+		{"the scheduler's placeholders", inSession(`log = "slurm-%j.out"`), `
+config.toml:4:7: the scheduler's own placeholders are not known here
+  4 | log = "slurm-%j.out"
+    |       ^^^^^^^^^^^^^^
+  write: log = "slurm-{id}.out"
+`},
+		{"bad forwards", inSession(`forward = ["5432:db", 'R:9000']`), `
+config.toml:4:12: bad forward "5432:db": the target "db" has no port
+  4 | forward = ["5432:db", 'R:9000']
+    |            ^^^^^^^^^
+  write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
+config.toml:4:23: bad forward "R:9000": the target is missing
+  4 | forward = ["5432:db", 'R:9000']
+    |                       ^^^^^^^^
+  write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
+`},
+		{"one forward that is no list", inSession(`forward = "5432:db:5432"`), `
+config.toml:4:11: "forward" in [session.a] must be a list or "ssh_config"
+  4 | forward = "5432:db:5432"
+    |           ^^^^^^^^^^^^^^
+  write: forward = ["5432:db:5432"]
+`},
+	})
+}
+
+func TestALocalPortIsWantedOnce(t *testing.T) {
+	other := "[session.b]\nhost = \"x\"\njob = \"z\"\n"
+	checkProblems(t, []problem{
+		{"by two sessions", inSession("local = 8888") + other + "local = 8_888", `
+config.toml:8:9: [session.b] wants the local port 8888, which [session.a] on line 4 wants too
+  8 | local = 8_888
+    |         ^^^^^
+  give each its own
+`},
+		{"by a session and a forward", inSession("local = 8888") + other + `forward = ["80:x:80", "*:8888:x:80"]`, `
+config.toml:8:23: [session.b] wants the local port 8888, which [session.a] on line 4 wants too
+  8 | forward = ["80:x:80", "*:8888:x:80"]
+    |                       ^^^^^^^^^^^^^
+  give each its own
+`},
+		{"by two forwards of one session", inSession("forward = [\n\"80:x:80\",\n\"D:80\",\n]"), `
+config.toml:6:1: [session.a] wants the local port 80 twice, first on line 5
+  6 | "D:80",
+    | ^^^^^^
+`},
+	})
+	parse(t, inSession(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
+}
+
+func TestBadAppsAreRefused(t *testing.T) {
+	checkProblems(t, []problem{
+		{"a bad pattern", "[app.x]\npatterns = ['(?P<port>\\d+', '(?P<prot>x)(?P<port>1)']", `
+config.toml:2:13: bad pattern: missing closing ): ` + "`(?P<port>\\d+`" + `
+  2 | patterns = ['(?P<port>\d+', '(?P<prot>x)(?P<port>1)']
+    |             ^^^^^^^^^^^^^^
+  patterns are Go's regular expressions: https://pkg.go.dev/regexp/syntax
+config.toml:2:33: unknown group "prot": a pattern's groups are "host", "port", "token", "path" or "scheme"
+  2 | patterns = ['(?P<port>\d+', '(?P<prot>x)(?P<port>1)']
+    |                                 ^^^^^^
+  did you mean "port"?
+`},
+		{"nothing that tells where", "[app.x]\npatterns = ['ready', 'key=(?P<token>\\w+)']", `
+config.toml:2:12: no pattern of [app.x] has a group named port or host
+  2 | patterns = ['ready', 'key=(?P<token>\w+)']
+    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  write: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']
+`},
+		{"an empty list", "[app.x]\npatterns = []", `
+config.toml:2:12: no pattern of [app.x] has a group named port or host
+  2 | patterns = []
+    |            ^^
+  write: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']
+`},
+		{"no patterns", "[app.x]\n", `
+config.toml:1:2: [app.x] has no patterns
+  1 | [app.x]
+    |  ^^^^^
+  add: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']
+`},
+	})
+	c := parse(t, "[app.x]\npatterns = ['port (?P<port>\\d+)', 'key (?P<token>\\w+)']")
+	if len(c.Apps[0].Patterns) != 2 {
+		t.Errorf("a pattern that adds a token from another line is lost: %v", c.Apps)
+	}
+}

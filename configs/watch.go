@@ -1,0 +1,155 @@
+package configs
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long a file must be left alone before it is looked at: editors
+	// write a new file and rename it, in several steps.
+	settle = 100 * time.Millisecond
+
+	// pollUnwatched is how often to look where the system tells of no changes, as
+	// long as the folder is not there.
+	pollUnwatched = 2 * time.Second
+
+	// pollWatched is how often to look all the same: on network file systems the
+	// changes made by other machines are not told.
+	pollWatched = 30 * time.Second
+)
+
+// Watch calls changed whenever the content of the file at path has changed, was
+// removed or came to be, until ctx ends. Calls do not overlap. What happened
+// before Watch was called counts for nothing.
+func Watch(ctx context.Context, path string, changed func()) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("watching the config: %w", err)
+	}
+	// Systems run out of watches. Looking now and then works everywhere.
+	notifier, err := fsnotify.NewWatcher()
+	if err != nil {
+		notifier = nil
+	} else {
+		defer notifier.Close()
+	}
+	newWatch(path, notifier).serve(ctx, changed)
+	return nil
+}
+
+// watch looks at one file.
+type watch struct {
+	path     string
+	notifier *fsnotify.Watcher // nil where the system has none for us
+	events   <-chan fsnotify.Event
+	errors   <-chan error
+
+	target  string // where path leads when it is a symbolic link
+	watched bool   // the system tells of changes
+	seen    string // the state of the file when last looked at
+}
+
+// newWatch begins to look at a file: what changes from now on is told by serve.
+func newWatch(path string, notifier *fsnotify.Watcher) *watch {
+	w := &watch{path: path, notifier: notifier}
+	if notifier != nil {
+		w.events, w.errors = notifier.Events, notifier.Errors
+	}
+	w.follow()
+	w.seen = fileState(path)
+	return w
+}
+
+func (w *watch) serve(ctx context.Context, changed func()) {
+	next := time.NewTimer(w.interval())
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-w.events:
+			if !open {
+				w.unnotified()
+			}
+			if !open || w.concerns(event) {
+				next.Reset(settle)
+			}
+		case _, open := <-w.errors:
+			if !open {
+				w.unnotified()
+			}
+			next.Reset(settle) // some events were lost
+		case <-next.C:
+			w.follow()
+			if w.differs() {
+				changed()
+			}
+			next.Reset(w.interval())
+		}
+	}
+}
+
+// unnotified goes on without the system's notifications, which have ended.
+func (w *watch) unnotified() {
+	w.notifier, w.events, w.errors, w.watched = nil, nil, nil, false
+}
+
+// follow has the system tell of changes in the folder of the file, since a watch
+// on the file itself would stay with the old one when an editor renames a new
+// one over it; and in the folder of what it links to, as dotfile managers make.
+func (w *watch) follow() {
+	w.target = w.path
+	if target, err := filepath.EvalSymlinks(w.path); err == nil {
+		w.target = target
+	}
+	if w.notifier == nil {
+		return
+	}
+	// Adding a folder again is cheap, and finds one that was replaced.
+	w.watched = w.notifier.Add(filepath.Dir(w.path)) == nil
+	if folder := filepath.Dir(w.target); folder != filepath.Dir(w.path) {
+		w.watched = w.notifier.Add(folder) == nil && w.watched
+	}
+}
+
+func (w *watch) interval() time.Duration {
+	if w.watched {
+		return pollWatched
+	}
+	return pollUnwatched
+}
+
+// concerns reports whether an event is about the file, or about a folder that
+// went away.
+func (w *watch) concerns(event fsnotify.Event) bool {
+	switch event.Name {
+	case w.path, w.target, filepath.Dir(w.path), filepath.Dir(w.target):
+		return true
+	}
+	return false
+}
+
+// differs reports whether the file is not as it was seen last.
+func (w *watch) differs() bool {
+	state := fileState(w.path)
+	if state == w.seen {
+		return false
+	}
+	w.seen = state
+	return true
+}
+
+// fileState stands for a file's content, or for why it has none.
+func fileState(path string) string {
+	data, err := readFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
