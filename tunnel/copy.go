@@ -53,6 +53,8 @@ type end struct {
 	net.Conn
 	ahead []byte // read before the relay began
 	err   error  // how reading ended before the relay began; nil if it did not
+
+	finished atomic.Bool // no more is sent to it
 }
 
 // Read returns what was read ahead, then what the connection brings.
@@ -69,6 +71,11 @@ func (e *end) Read(p []byte) (int, error) {
 	}
 	return e.Conn.Read(p)
 }
+
+// broken reports whether the end of what e sent was a reset after all. The system
+// tells of one once: if a write was told, reading ends as if all had been sent.
+// Where nothing more is sent, there is no write that could have been.
+func (e *end) broken() bool { return wasReset(e.Conn) && !e.finished.Load() }
 
 // relay carries bytes both ways between the two ends until both directions have
 // ended, and closes both. An end of file is passed on as a half-close, so that a
@@ -98,7 +105,8 @@ func pump(dst, src *end, bufs *buffers, count func(int)) {
 		// delivered first; the sender learns of the loss as it would directly,
 		// by a reset once its bytes lie unread.
 		return
-	case readErr == io.EOF:
+	case readErr == io.EOF && !src.broken():
+		dst.finished.Store(true)
 		closeWrite(dst.Conn)
 	default:
 		reset(dst.Conn)

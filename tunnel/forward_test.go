@@ -201,9 +201,7 @@ func TestCountersTellWhatWasCarried(t *testing.T) {
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address})
 	c := dialForward(t, f)
 	c.Write(make([]byte, 1000))
-	if got := f.Status(); got.Conns != 1 {
-		t.Errorf("while open: %+v", got)
-	}
+	eventually(t, func() bool { return f.Status().Conns == 1 })
 	c.CloseWrite()
 	io.Copy(io.Discard, c)
 	c.Close()
@@ -227,7 +225,7 @@ func eventually(t *testing.T, is func() bool) {
 }
 
 func TestEndingServeEndsEveryConnection(t *testing.T) {
-	address := far(t, echo2)
+	address := far(t, func(c *net.TCPConn) { echo(c) })
 	leaks := goleak.IgnoreCurrent()
 	f, err := Listen(ListenOptions{})
 	if err != nil {
@@ -250,8 +248,6 @@ func TestEndingServeEndsEveryConnection(t *testing.T) {
 	c.Close()
 	goleak.VerifyNone(t, leaks)
 }
-
-func echo2(c *net.TCPConn) { echo(c) }
 
 // pipeListener hands out net.Pipes, so that a forward can live in a synctest bubble.
 type pipeListener struct {

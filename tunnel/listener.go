@@ -59,7 +59,7 @@ func listenTCP(bind string, want, last int) (*localSide, error) {
 		return nil, fmt.Errorf("listen on a local port: %w", err)
 	}
 	if wished := cmp0(want, last); wished != 0 && side.port() != wished {
-		side.note = fmt.Sprintf("%v; using %d for now", &PortTakenError{wished, portHolder(wished), first}, side.port())
+		side.note = fmt.Sprintf("%v; using %d for now", &portTakenError{wished, portHolder(wished), first}, side.port())
 	}
 	return side, nil
 }

@@ -31,7 +31,7 @@ type procSocket struct {
 }
 
 // portHolder finds out which program listens on a local TCP port.
-func portHolder(port int) Holder {
+func portHolder(port int) holder {
 	for s := range procSockets() {
 		if s.state != procListen || int(s.local.Port()) != port {
 			continue
@@ -43,13 +43,13 @@ func portHolder(port int) Holder {
 		if u, err := user.LookupId(name); err == nil {
 			name = u.Username
 		}
-		return Holder{User: name}
+		return holder{user: name}
 	}
-	return Holder{}
+	return holder{}
 }
 
 // inodeHolder finds the process that has a socket open, among those we may see.
-func inodeHolder(inode string) (Holder, bool) {
+func inodeHolder(inode string) (holder, bool) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	want := "socket:[" + inode + "]"
 	for _, link := range links {
@@ -62,9 +62,9 @@ func inodeHolder(inode string) (Holder, bool) {
 			continue
 		}
 		comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
-		return Holder{Name: strings.TrimSpace(string(comm)), PID: pid}, true
+		return holder{name: strings.TrimSpace(string(comm)), pid: pid}, true
 	}
-	return Holder{}, false
+	return holder{}, false
 }
 
 // ownPeer reports whether a connection over loopback comes from a process of this

@@ -12,26 +12,26 @@ import (
 )
 
 // portHolder finds out which program listens on a local TCP port.
-func portHolder(port int) Holder {
+func portHolder(port int) holder {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "netstat", "-ano", "-p", "TCP").Output()
 	if err != nil {
-		return Holder{}
+		return holder{}
 	}
 	pid := netstatListener(string(out), port)
 	if pid == 0 {
-		return Holder{}
+		return holder{}
 	}
 	out, err = exec.CommandContext(ctx, "tasklist", "/fo", "csv", "/nh", "/fi", "PID eq "+strconv.Itoa(pid)).Output()
 	if err != nil {
-		return Holder{PID: pid}
+		return holder{pid: pid}
 	}
 	row, err := csv.NewReader(strings.NewReader(string(out))).Read()
 	if err != nil || len(row) < 2 {
-		return Holder{PID: pid}
+		return holder{pid: pid}
 	}
-	return Holder{Name: row[0], PID: pid}
+	return holder{name: row[0], pid: pid}
 }
 
 // netstatListener reads "TCP 127.0.0.1:8888 0.0.0.0:0 LISTENING 4242". The word
