@@ -1,0 +1,135 @@
+package jobwatch
+
+import (
+	"regexp"
+	"strings"
+)
+
+// hintRules read what a job's script tells the person: the command for a tunnel,
+// or in its own words where the server will be. It was written before the server
+// tried to bind, by somebody who knew the node's name.
+var hintRules = []rule{
+	{needle: "ssh", read: readTunnelCommand},
+	{needle: "localforward", read: readLocalForward},
+	{needle: "port", read: readPortOnHost},
+	{needle: "listen", read: readHostPort},
+	{needle: "running on", read: readHostPort},
+	{needle: "tunnel port", read: readTunnelProse},
+	{needle: "login", read: readReversePort},
+	{needle: "reverse", read: readReversePort},
+}
+
+// tunnelCommand matches each -L of an ssh command: bundled with other letters or
+// not, with a bind address or not. The local port may be anything, also a
+// placeholder; what counts is the far side.
+var (
+	sshCommand    = regexp.MustCompile(`\b(?:auto)?ssh(?:\.exe)?\s.*?-`)
+	tunnelSpec    = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
+	tunnelSocket  = regexp.MustCompile(`\s-[A-Za-z46]*L\s*["']?[^\s:"']*:(?P<socket>/[^\s:"']+)`)
+	reverseSpec   = regexp.MustCompile(`\s-[A-Za-z46]*R\s*["']?(?:[^\s:"']*:)??(?P<port>\d{2,5}):` + hostPattern + `:\d{2,5}\b`)
+	jumpOption    = regexp.MustCompile(`\s-[A-Za-z46]*J\s`)
+	forwardConfig = regexp.MustCompile(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)
+)
+
+func readTunnelCommand(r *reading, l logLine) {
+	if !sshCommand.MatchString(l.text) {
+		return
+	}
+	s := sighting{at: l.at, app: r.about(l), said: "the job's ssh command"}
+	for _, m := range tunnelSpec.FindAllStringSubmatchIndex(l.text, -1) {
+		s.to = matchedTarget(tunnelSpec, l.text, m)
+		s.to.host = unwrapHost(s.to.host)
+		switch s.to.place() {
+		case named:
+			r.ev.hint(s)
+		case loopback:
+			r.readLoopbackHint(s, l)
+		}
+	}
+	if m := reverseSpec.FindStringSubmatchIndex(l.text); m != nil {
+		s.to, s.said = matchedTarget(reverseSpec, l.text, m), "the job's reverse tunnel"
+		r.ev.reverse(s)
+	}
+}
+
+// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It says nothing of the
+// node unless HOST is reached through a jump: then HOST is the node.
+func (r *reading) readLoopbackHint(s sighting, l logLine) {
+	if jumpOption.MatchString(l.text) {
+		r.ev.hint(s)
+		return
+	}
+	r.ev.notes.pass(s, "a tunnel to the login node's own loopback tells no node")
+}
+
+func readLocalForward(r *reading, l logLine) {
+	if m := forwardConfig.FindStringSubmatchIndex(l.text); m != nil {
+		s := sighting{at: l.at, app: r.about(l), said: "the job's LocalForward line", to: matchedTarget(forwardConfig, l.text, m)}
+		if s.to.place() == named {
+			r.ev.hint(s)
+		}
+	}
+}
+
+// Prose about where a server will be. The line must name an app, and the host must
+// look like a node's name: "on port 8888 on this machine" is no hint.
+var (
+	portOnHost = []*regexp.Regexp{
+		regexp.MustCompile(`(?i)\bport(?: number)?[\s:=#]+(?P<port>\d{4,5})\b[^\w]{0,3}(?:\s?\bon\b|@|\bat\b)\s*(?:the |compute |node |host |server )*(?P<host>` + hostPattern + `)`),
+		regexp.MustCompile(`(?i)\b(?:on|at)\s+(?:the |compute |node |host |server )*(?P<host>` + hostPattern + `)[\s,:;(]+(?:on |at |using |with |and )?(?:the )?port[\s:=#]+(?P<port>\d{4,5})\b`),
+	}
+	hostPort    = regexp.MustCompile(`(?i)\b(?:listen\w*|running|started|starting|launch\w*|serving|available)\b.{0,30}?\b(?:on|at)[:\s]+` + wherePattern)
+	tunnelProse = regexp.MustCompile(`(?i)tunnel port \d+ to ` + wherePattern)
+	notYet      = regexp.MustCompile(`(?i)refused|failed|failure|error|exception|cannot|could not|unable|in use|timed? ?out|waiting for|retry|no such|denied`)
+)
+
+func readPortOnHost(r *reading, l logLine) {
+	for _, re := range portOnHost {
+		if r.readProse(re, l, looksLikeNode) {
+			return
+		}
+	}
+}
+
+func readHostPort(r *reading, l logLine) {
+	r.readProse(hostPort, l, func(string) bool { return true })
+}
+
+// readProse takes a sentence about an app's host and port.
+func (r *reading) readProse(re *regexp.Regexp, l logLine, isHost func(string) bool) bool {
+	app := mentionedApp(l.text)
+	m := re.FindStringSubmatchIndex(l.text)
+	if m == nil || app == "" || notYet.MatchString(l.text) || isHub(l.text) {
+		return false
+	}
+	s := sighting{at: l.at, app: app, said: "the job's own words", to: matchedTarget(re, l.text, m)}
+	if s.to.place() != named || !isHost(s.to.host) {
+		return false
+	}
+	r.ev.hint(s)
+	return true
+}
+
+// looksLikeNode reports whether a word in a sentence is a host's name.
+func looksLikeNode(host string) bool { return strings.ContainsAny(host, "0123456789.") }
+
+func readTunnelProse(r *reading, l logLine) {
+	if m := tunnelProse.FindStringSubmatchIndex(l.text); m != nil {
+		r.ev.hint(sighting{at: l.at, app: r.about(l), said: "the job's instruction", to: matchedTarget(tunnelProse, l.text, m)})
+	}
+}
+
+// reversePort matches the words of sites whose jobs open a port on the login node,
+// after TACC's scripts: "got login node VNC port 18455".
+var reversePort = regexp.MustCompile(`(?i)\blogin[ -](?:node|host)s?\b(?:'s)?(?: \w+){0,2} port(?: is|:)? (?P<port>\d{4,5})\b|\breverse (?:tunnel|port)\w*\b.{0,30}\bport (?P<port2>\d{4,5})\b`)
+
+func readReversePort(r *reading, l logLine) {
+	m := reversePort.FindStringSubmatch(l.text)
+	if m == nil {
+		return
+	}
+	port, ok := parsePort(m[1] + m[2])
+	if ok && !notYet.MatchString(l.text) {
+		r.ev.reverse(sighting{at: l.at, app: r.about(l), said: "the job's words on its reverse tunnel", to: target{port: port}})
+	}
+}

@@ -1,0 +1,141 @@
+package jobwatch
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Jupyter announces itself with one header and one or more URLs, each on a line
+// with or without the logger's tag, and says it all again at the end of its start:
+//
+//	[I 2024-05-02 10:11:12.123 ServerApp] Jupyter Server 2.14.2 is running at:
+//	[I 2024-05-02 10:11:12.123 ServerApp] http://n003:8888/lab?token=…
+//	[I 2024-05-02 10:11:12.123 ServerApp]     http://127.0.0.1:8888/lab?token=…
+//	    To access the server, open this file in a browser:
+//	        file:///home/ann/.local/share/jupyter/runtime/jpserver-12-open.html
+//	    Or copy and paste one of these URLs:
+//	        http://n003:8888/lab?token=…
+//
+// Versions differ in all of it, so a URL is believed for where it stands: alone on
+// a line of Jupyter's logger, or alone on a line within such a block.
+
+// jupyterTag is the tag of Jupyter's logger, whose last word is the program.
+// JupyterHub itself logs as "JupyterHub", Optuna with no program at all.
+var jupyterTag = regexp.MustCompile(`\b\w*(?:NotebookApp|LabApp|ServerApp|LabHubApp|SingleUser\w*|ExtensionApp)\b[^\[\]]*\]`)
+
+const (
+	jupyterBlock = "jupyter URLs" // the mark of a line that URLs follow
+	ownURL       = "the server's own URL"
+	blockLines   = 8
+)
+
+var jupyterRules = []rule{
+	{needle: "is running at", read: readJupyterHeader},
+	{needle: "copy and paste", read: markJupyterBlock},
+	{needle: "copy/paste", read: markJupyterBlock},
+	{needle: "currently running servers", read: markJupyterBlock},
+	{needle: "://", read: readJupyterURLs},
+	{needle: "server-", read: readRuntimeFile},
+	{
+		app: appJupyter, act: moves, needle: "already in use", said: "a port that is taken",
+		re: regexp.MustCompile(`(?i)\bport (?P<port>\d+) is already in use`),
+	},
+	{
+		app: appJupyter, act: announces, needle: "discovered", said: "the portal's script, which has seen the port open",
+		re: regexp.MustCompile(`(?i)\bDiscovered Jupyter\b.* listening on port (?P<port>\d+)`),
+	},
+}
+
+// jupyterHeader matches the header, in all versions back to IPython's.
+var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyterlab)\b(?:[ /]?[\w.]+){0,4} is running at\b`)
+
+func readJupyterHeader(r *reading, l logLine) {
+	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
+		r.ev.begin(appJupyter)
+		r.mark(jupyterBlock, l)
+	}
+}
+
+func markJupyterBlock(r *reading, l logLine) { r.mark(jupyterBlock, l) }
+
+// isHub reports whether a line is JupyterHub's own: it serves logins, not a
+// person's notebook.
+func isHub(text string) bool {
+	return strings.Contains(text, "JupyterHub") && !strings.Contains(text, "SingleUser")
+}
+
+// readJupyterURLs sorts the URLs of a line into the server's own, links of the
+// instructions, and the rest.
+func readJupyterURLs(r *reading, l logLine) {
+	urls := findURLs(l.text)
+	if len(urls) == 0 || isHub(l.text) {
+		return
+	}
+	own := isJupyterAnnouncement(r, l, urls[0])
+	for _, u := range urls {
+		s := sighting{at: l.at, app: appJupyter, to: u.target, said: ownURL}
+		switch {
+		case own:
+			r.ev.announce(s)
+		case hasTokenParam(l.text[u.start:u.end]) && !isRequestLine(l.text):
+			s.said = "a link with a token"
+			r.ev.link(s)
+		}
+	}
+}
+
+// isJupyterAnnouncement reports whether the line says no more than where the
+// server is.
+func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
+	before, after := l.text[:u.start], strings.TrimSpace(l.text[u.end:])
+	tag := jupyterTag.FindStringIndex(before)
+	if tag != nil {
+		before = before[tag[1]:]
+	} else {
+		before = dropPrefix(before)
+	}
+	if jupyterHeader.MatchString(l.text) {
+		return after == ""
+	}
+	switch strings.ToLower(strings.TrimSpace(before)) {
+	case "", "or", "and", "-", "*", "•":
+	default:
+		return false
+	}
+	if strings.HasPrefix(after, "::") { // `jupyter server list`: URL :: folder
+		after = ""
+	}
+	if after != "" {
+		return false
+	}
+	inBlock := r.marked(jupyterBlock, l, blockLines)
+	return tag != nil || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.place() != loopback
+}
+
+// linePrefix is what wrappers put before each line: "notebook_1  | " by compose,
+// "0: " by srun --label, a time by others.
+var linePrefix = regexp.MustCompile(`^(?:\s*[\w.@/-]+\s*\|\s|\d+: |[\dT:., -]+Z?\s)`)
+
+func dropPrefix(text string) string {
+	return strings.TrimSpace(text[len(linePrefix.FindString(text)):])
+}
+
+// hasTokenParam reports whether a URL carries a parameter called token, as
+// Jupyter's do.
+func hasTokenParam(text string) bool {
+	return strings.Contains(text, "?token=") || strings.Contains(text, "&token=")
+}
+
+// isRequestLine reports whether a line logs a request rather than an address.
+func isRequestLine(text string) bool {
+	return strings.Contains(text, " GET ") || strings.Contains(text, " POST ") || strings.Contains(text, "referer=")
+}
+
+// openFile is the page that Jupyter leaves beside its runtime file.
+var openFile = regexp.MustCompile(`file://(/\S*/(?:jp|nb)server-\d+)-open\.html`)
+
+func readRuntimeFile(r *reading, l logLine) {
+	if m := openFile.FindStringSubmatch(l.text); m != nil {
+		r.ev.runtimeFile(unescapePath(m[1])+".json", l.at)
+	}
+}

@@ -1,0 +1,51 @@
+package jobwatch
+
+import (
+	"regexp"
+	"strconv"
+)
+
+// vncBase is the port of display :0; display :N listens on the Nth after it.
+const vncBase = 5900
+
+// vncRules read the starters of VNC servers, which tell a display, and of noVNC,
+// whose page a browser can open.
+var vncRules = []rule{
+	{needle: "desktop", read: readVNCDisplay},
+	{needle: "vnc display", read: readVNCDisplay},
+	{app: appNoVNC, act: announces, needle: "/vnc", said: "noVNC's page", re: regexp.MustCompile(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
+	{app: appNoVNC, act: marks, needle: "websocket server settings", re: regexp.MustCompile(`WebSocket server settings`)},
+	{
+		app: appNoVNC, act: announces, needle: "listen on ", near: appNoVNC, path: "/vnc.html", said: "noVNC's web server",
+		re: regexp.MustCompile(`- Listen on (?P<host>` + hostPattern + `)?:(?P<port>\d+)`),
+	},
+	{
+		app: appVNC, act: announces, needle: "listening for vnc connections", said: "the VNC server's own line",
+		re: regexp.MustCompile(`Listening for VNC connections on .*port (?P<port>\d+)`),
+	},
+	{
+		app: appVNC, act: announces, needle: "vnc port", said: "the job's words on the VNC port",
+		re: regexp.MustCompile(`(?i)local \(compute node\) VNC port is (?P<port>\d+)`),
+	},
+}
+
+// vncDisplay matches where a starter tells the display it took:
+//
+//	New 'n003:1 (ann)' desktop is n003:1
+//	New Xtigervnc server 'n003:1 (ann)' on port 5901 for display :1.
+//	Desktop 'TurboVNC: n003:1 (ann)' started on display n003:1
+//	got VNC display :1
+var vncDisplay = regexp.MustCompile(`(?i)(?:desktop is|desktop at|started on display|the vnc desktop is:|got vnc display)\s+(?P<host>` + hostPattern + `)?:(?P<display>\d{1,3})\b`)
+
+func readVNCDisplay(r *reading, l logLine) {
+	m := vncDisplay.FindStringSubmatch(l.text)
+	if m == nil {
+		return
+	}
+	display, err := strconv.Atoi(m[2])
+	if err != nil {
+		return
+	}
+	to := target{host: m[1], port: vncBase + display}
+	r.ev.announce(sighting{at: l.at, app: appVNC, to: to, said: "the VNC server's display :" + m[2]})
+}
