@@ -53,7 +53,7 @@ func (p *parser) reset(offset int) {
 func (p *parser) recover(perr *unstable.ParserError) (next int, more bool) {
 	// A highlight is a slice of the text, so that its capacity tells its place.
 	start := cap(p.src.data) - cap(perr.Highlight)
-	begin := p.nextExpression()
+	begin := min(p.nextExpression(), start) // a comment can be at fault too
 	explainSyntax(p.src, begin, span{start, start + len(perr.Highlight)}, perr.Message)
 
 	if p.src.data[begin] == '[' {

@@ -147,6 +147,15 @@ config.toml:3:1: the key "a" is there twice, first on line 1
   3 | a.ssh = "x"
     | ^
 `},
+		{"a control character in a comment", "notify = true\n# \x1b[31m\n[host.a]\nshs = \"x\"\n", `
+config.toml:2:3: control characters are not allowed in comments
+  2 | # �[31m
+    |   ^
+config.toml:4:1: unknown key "shs" in [host.a]
+  4 | shs = "x"
+    | ^^^
+  did you mean "ssh"?
+`},
 		{"several, all told in order", "notify = yes\n[host.a]\nssh: \"x\"\nsite = \"y\nscheduler = \"slrum\"\n", `
 config.toml:1:10: "yes" is neither quoted text, a number, true nor false
   1 | notify = yes
@@ -215,7 +224,7 @@ config.toml:2:2: unknown key "ü"
   2 | 	"ü"	= 1
     | 	^^^
 `},
-		{"a terminal's escape sequence", "notify = 1 # \u200b\u202e", `
+		{"characters that turn the text around", "notify = 1 # \u200b\u202e", `
 config.toml:1:10: "notify" must be true, false or a list, not a number
   1 | notify = 1 # ��
     |          ^

@@ -37,7 +37,7 @@ func Watch(ctx context.Context, path string, changed func()) error {
 	if err != nil {
 		notifier = nil
 	} else {
-		defer notifier.Close()
+		defer func() { _ = notifier.Close() }()
 	}
 	newWatch(path, notifier).serve(ctx, changed)
 	return nil

@@ -44,7 +44,7 @@ func notified(t *testing.T, path string) <-chan struct{} {
 	t.Helper()
 	notifier, err := fsnotify.NewWatcher()
 	must(t, err)
-	t.Cleanup(func() { notifier.Close() })
+	t.Cleanup(func() { _ = notifier.Close() })
 	return serving(t, newWatch(path, notifier))
 }
 
