@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -56,9 +57,9 @@ func parseForward(spec string) (ForwardSpec, *api.Error) {
 	switch {
 	case err != nil:
 	case kind == api.ForwardDynamic && target != "":
-		err = fmt.Errorf("a D: forward has no target")
+		err = errors.New("a D: forward has no target")
 	case kind != api.ForwardDynamic && target == "":
-		err = fmt.Errorf("the target is missing")
+		err = errors.New("the target is missing")
 	}
 	if err != nil {
 		return ForwardSpec{}, &api.Error{
@@ -94,21 +95,21 @@ func splitForward(text, loopback string) (listen, target string, err error) {
 	case len(words) == 1 && isSocket(words[0]):
 		return listen, words[0], nil
 	case len(words) == 2 && words[0] == "":
-		return "", "", fmt.Errorf("the target's host is missing")
+		return "", "", errors.New("the target's host is missing")
 	case len(words) == 2:
 		target, _, err = address(words[0], words[1], nil)
 		return listen, target, err
 	case len(words) == 1:
 		return "", "", fmt.Errorf("the target %q has no port", words[0])
 	default:
-		return "", "", fmt.Errorf("there are too many colons; an IPv6 address stands in brackets")
+		return "", "", errors.New("there are too many colons; an IPv6 address stands in brackets")
 	}
 }
 
 // splitColons cuts at the colons outside of brackets, and drops the brackets.
 func splitColons(text string) ([]string, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, fmt.Errorf("it has a space in it")
+		return nil, errors.New("it has a space in it")
 	}
 	var words []string
 	for {
@@ -116,7 +117,7 @@ func splitColons(text string) ([]string, error) {
 		if inner, ok := strings.CutPrefix(text, "["); ok {
 			var after string
 			if word, after, ok = strings.Cut(inner, "]"); !ok || net.ParseIP(word) == nil || (after != "" && after[0] != ':') {
-				return nil, fmt.Errorf("only an IPv6 address stands in brackets")
+				return nil, errors.New("only an IPv6 address stands in brackets")
 			}
 			words, text = append(words, word), after
 			if text == "" {

@@ -54,14 +54,14 @@ config.toml:4:1: [session.a] cannot keep a job that it does not submit
     | ^^^^
   add: submit = "~/job.sh"
 `},
-		{"unknown placeholders", inSession(`log = "~/{nmae}/{jobid}.{id}"`), `
-config.toml:4:10: unknown placeholder {nmae}
-  4 | log = "~/{nmae}/{jobid}.{id}"
-    |          ^^^^^^
+		{"unknown placeholders", inSession(`log = "~/{nam}/{jobid}.{id}"`), `
+config.toml:4:10: unknown placeholder {nam}
+  4 | log = "~/{nam}/{jobid}.{id}"
+    |          ^^^^^
   did you mean {name}?
-config.toml:4:17: unknown placeholder {jobid}
-  4 | log = "~/{nmae}/{jobid}.{id}"
-    |                 ^^^^^^^
+config.toml:4:16: unknown placeholder {jobid}
+  4 | log = "~/{nam}/{jobid}.{id}"
+    |                ^^^^^^^
   there are {id}, {name}, {user} and {node}
 `},
 		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
