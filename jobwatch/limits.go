@@ -1,0 +1,81 @@
+package jobwatch
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Limits say how often a host may be bothered. A site can only ask for gentler
+// ones than DefaultLimits.
+type Limits struct {
+	Query     time.Duration // between two queries of the scheduler
+	QuerySlow time.Duration // the same once every watched job pends for long
+	SlowAfter time.Duration // what "for long" is
+	QueryMin  time.Duration // between two queries, whoever asks
+	Jitter    float64       // how much longer a wait may turn out, as a fraction
+
+	Command time.Duration // how long one command may take
+
+	LogFirst    time.Duration // between two reads of a log just after the start or a person's act
+	LogFirstFor time.Duration // how long "just after" is
+	LogStarting time.Duration // between two reads until the job serves
+	LogSettled  time.Duration // between two reads from then on
+
+	Stat             time.Duration // between two looks whether the log is there yet
+	StatSlow         time.Duration // the same after StatSlowAfter
+	StatSlowAfter    time.Duration
+	StatSlowest      time.Duration // the same after StatSlowestAfter
+	StatSlowestAfter time.Duration
+}
+
+// DefaultLimits are those that every known site tolerates.
+func DefaultLimits() Limits {
+	return Limits{
+		Query:     time.Minute,
+		QuerySlow: 5 * time.Minute,
+		SlowAfter: 30 * time.Minute,
+		QueryMin:  10 * time.Second,
+		Jitter:    0.2,
+
+		Command: 30 * time.Second,
+
+		LogFirst:    2 * time.Second,
+		LogFirstFor: time.Minute,
+		LogStarting: 12 * time.Second,
+		LogSettled:  time.Minute,
+
+		Stat:             12 * time.Second,
+		StatSlow:         time.Minute,
+		StatSlowAfter:    10 * time.Minute,
+		StatSlowest:      5 * time.Minute,
+		StatSlowestAfter: 30 * time.Minute,
+	}
+}
+
+// PracticeLimits are quick ones, for a practice cluster on this machine only.
+func PracticeLimits() Limits {
+	l := DefaultLimits()
+	l.Query = time.Second
+	l.QuerySlow = 2 * time.Second
+	l.QueryMin = 200 * time.Millisecond
+	l.LogFirst = 100 * time.Millisecond
+	l.LogStarting = 250 * time.Millisecond
+	l.LogSettled = time.Second
+	l.Stat = 150 * time.Millisecond
+	l.StatSlow = time.Second
+	l.StatSlowest = time.Second
+	return l
+}
+
+func (l Limits) orDefault() Limits {
+	if l == (Limits{}) {
+		return DefaultLimits()
+	}
+	return l
+}
+
+// stretch lengthens d by a random part of the jitter. It never shortens it: where
+// a site says "not more than once a minute", a minute is the least.
+func (l Limits) stretch(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Float64()*l.Jitter*float64(d))
+}

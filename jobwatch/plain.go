@@ -1,0 +1,195 @@
+package jobwatch
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// plain is a machine without a scheduler: a job is a process of its own session that
+// outlives the login, with its log and its pid in the tag's folder. Its id is its tag.
+type plain struct{}
+
+func (plain) name() string { return None }
+
+// plainStamp tells when a process started, so that another one that got the same pid
+// later is not taken for it.
+const plainStamp = `tunctl_stamp() {
+	if test -r "/proc/$1/stat"; then sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20
+	else LC_ALL=C TZ=UTC0 ps -o lstart= -p "$1" | tr -s ' ' '_'; fi
+}
+`
+
+// plainJobs prints one record a tag's folder that holds a process: the folder, what
+// is in its pid file, whether that lives, its exit status, and its script.
+const plainJobs = plainStamp + `tunctl_show() {
+	test -f "$1/tunctl.pid" || return 0
+	read -r pid stamp since node <"$1/tunctl.pid" || return 0
+	alive=no
+	if test "$node" != "$(uname -n)"; then alive=elsewhere
+	elif kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; then alive=yes; fi
+	status=; ended=; cancelled=; script=
+	test ! -f "$1/tunctl.status" || read -r status ended <"$1/tunctl.status"
+	test ! -f "$1/tunctl.cancelled" || cancelled=yes
+	for f in "$1"/*; do case $f in */tunctl.*) ;; *) script=$f; break;; esac; done
+	printf '%s\037' "$1" "$pid" "$since" "$node" "$alive" "$status" "$ended" "$cancelled" "$script"
+	printf '\036\n'
+}
+`
+
+func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+	jobs, err := p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+	if err != nil {
+		return nil, err
+	}
+	var open []api.Job
+	for _, job := range jobs {
+		if !job.State.Ended() {
+			open = append(open, job)
+		}
+	}
+	return open, nil
+}
+
+func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
+	jobs, err := p.show(ctx, sh, `tunctl_show "$HOME"/`+quote(tagRoot+"/"+id))
+	if err != nil {
+		return api.Job{}, err
+	}
+	if len(jobs) == 0 {
+		return api.Job{}, errNoJob
+	}
+	return jobs[0], nil
+}
+
+func (p plain) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+	return p.detail(ctx, sh, tag)
+}
+
+func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
+	res, err := sh.plain(ctx, plainJobs+which)
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit != 0 {
+		return nil, commandError("sh", res.Exit, firstComplaint(res))
+	}
+	var jobs []api.Job
+	for record := range strings.SplitSeq(string(res.Stdout), "\x1e\n") {
+		if f := strings.Split(record, "\x1f"); len(f) == 10 {
+			jobs = append(jobs, plainJob(f))
+		}
+	}
+	return jobs, nil
+}
+
+func plainJob(f []string) api.Job {
+	dir, since, node, alive, status, ended, cancelled, script := f[0], f[2], f[3], f[4], f[5], f[6], f[7], f[8]
+	name := script[strings.LastIndexByte(script, '/')+1:]
+	job := api.Job{
+		ID:        dir[strings.LastIndexByte(dir, '/')+1:],
+		Name:      strings.TrimSuffix(name, ".sh"),
+		Node:      node,
+		Submitted: epoch(since),
+		Start:     epoch(since),
+		Log:       dir + "/" + ownPrefix + "log",
+		Script:    script,
+	}
+	code, err := strconv.Atoi(status)
+	switch {
+	case err == nil:
+		job.Exit, job.End = &code, epoch(ended)
+		job.State = plainEnd(code, cancelled != "")
+	case alive == "yes":
+		job.State = api.JobRunning
+	case alive == "elsewhere":
+		job.State = api.JobUnknown
+		job.Hint = "started on " + node + ", which is not the machine we are logged in to"
+	case cancelled != "":
+		job.State = api.JobCancelled
+	default:
+		job.State = api.JobNodeFail
+		job.Hint = "the process is gone without a trace: the machine was restarted, or it was killed"
+	}
+	return job
+}
+
+func plainEnd(code int, cancelled bool) api.JobState {
+	switch {
+	case cancelled:
+		return api.JobCancelled
+	case code == 0:
+		return api.JobFinished
+	}
+	return api.JobFailed
+}
+
+func epoch(s string) time.Time {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil || n <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(n, 0).UTC()
+}
+
+// submit starts the script in a session of its own. A keeper stays beside it to
+// record how it ends; it catches the polite signal, which goes to the whole group,
+// so that it outlives the script by that much.
+func (plain) submit() string {
+	return plainStamp + `tunctl_keeper='
+trap : TERM
+"$@" >>"$tunctl_dir/tunctl.log" 2>&1 &
+tunctl_child=$!
+while :; do
+	wait "$tunctl_child"; tunctl_status=$?
+	kill -0 "$tunctl_child" 2>/dev/null || break
+done
+printf "%s %s\n" "$tunctl_status" "$(date +%s)" >"$tunctl_dir/tunctl.status.new"
+mv "$tunctl_dir/tunctl.status.new" "$tunctl_dir/tunctl.status"'
+case $(head -c 2 "$tunctl_script") in '#!') set -- "$tunctl_script" "$@";; *) set -- sh "$tunctl_script" "$@";; esac
+tunctl_session=; if command -v setsid >/dev/null 2>&1; then tunctl_session=setsid; fi
+tunctl_dir=$tunctl_dir $tunctl_session sh -c "$tunctl_keeper" sh "$@" </dev/null >/dev/null 2>&1 &
+tunctl_pid=$!
+printf '%s %s %s %s\n' "$tunctl_pid" "$(tunctl_stamp "$tunctl_pid")" "$(date +%s)" "$(uname -n)" >"$tunctl_dir/tunctl.pid.new"
+mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
+printf '%s\n' "${tunctl_dir##*/}"`
+}
+
+func (plain) verdict(a answer) (string, error) {
+	if a.exit != 0 {
+		return "", refusal(a, nil)
+	}
+	if tag := strings.TrimSpace(a.stdout); validTag.MatchString(tag) {
+		return tag, nil
+	}
+	return "", errDoubt
+}
+
+// cancel asks first and kills after ten seconds. The group is the process's own,
+// unless the machine has no setsid.
+func (plain) cancel(ctx context.Context, sh *shell, id string) error {
+	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+quote(tagRoot+"/"+id)+`
+read -r pid stamp since node <"$d/tunctl.pid" || exit 0
+test "$node" = "$(uname -n)" || { printf 'it runs on %s\n' "$node" >&2; exit 3; }
+alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
+send() { kill -"$1" -- "-$pid" 2>/dev/null || kill -"$1" "$pid" 2>/dev/null; }
+alive || exit 0
+: >"$d/tunctl.cancelled"
+send TERM
+i=0
+while alive && test $i -lt 100; do sleep 0.1 2>/dev/null || { sleep 1; i=$((i + 9)); }; i=$((i + 1)); done
+alive && send KILL
+exit 0`)
+	if err != nil {
+		return err
+	}
+	if res.Exit != 0 {
+		return commandError("kill", res.Exit, firstComplaint(res))
+	}
+	return nil
+}
+
+func (plain) is(job api.Job, id string) bool { return job.ID == id }

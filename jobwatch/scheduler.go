@@ -1,0 +1,69 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// errNoJob means that the scheduler answered and knows no such job (any more).
+var errNoJob = errors.New("the scheduler knows no such job")
+
+// scheduler is what one kind of scheduler must be able to do. A new kind is one new
+// file with an implementation, and a line each in schedulerNamed and whoami.
+type scheduler interface {
+	name() string
+	// list returns the person's jobs that wait or run, in one query.
+	list(ctx context.Context, sh *shell) ([]api.Job, error)
+	// detail returns all there is to know about one job, also an ended one.
+	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
+	// tagged looks, also among ended jobs, for one submitted from the folder of tag.
+	tagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
+	cancel(ctx context.Context, sh *shell, id string) error
+	// submit returns the sh text that hands the file "$tunctl_script" to the scheduler from
+	// the current folder and prints the new job's id. Its words are "$@".
+	submit() string
+	// verdict reads what that text printed, and its exit status.
+	verdict(a answer) (id string, err error)
+	// is reports whether job is the one that a person or we call id, or part of it.
+	is(job api.Job, id string) bool
+}
+
+func schedulerNamed(name string) (scheduler, error) {
+	switch name {
+	case Slurm:
+		return slurm{}, nil
+	case PBS:
+		return pbs{}, nil
+	case None:
+		return plain{}, nil
+	}
+	return nil, fmt.Errorf("unknown scheduler %q: expected %q, %q or %q", name, Slurm, PBS, None)
+}
+
+// account is who we are on the host.
+type account struct {
+	scheduler, user, home, node string
+}
+
+// whoami finds out, by what is on the login shell's PATH. Grid Engine has a qstat
+// too, but sets SGE_ROOT and comes without qselect's PBS options.
+const whoami = `if command -v sbatch >/dev/null 2>&1 && command -v squeue >/dev/null 2>&1; then s=slurm
+elif command -v qsub >/dev/null 2>&1 && command -v qselect >/dev/null 2>&1 && test -z "$SGE_ROOT"; then s=pbs
+else s=none; fi
+printf '%s\n' "$s" "$(id -un)" "$HOME" "$(uname -n)"`
+
+func findAccount(ctx context.Context, sh *shell) (account, error) {
+	res, err := sh.login(ctx, whoami)
+	if err != nil {
+		return account{}, err
+	}
+	lines := strings.Split(string(res.Stdout), "\n")
+	if len(lines) < 4 {
+		return account{}, fmt.Errorf("reading who we are on the host: unexpected answer %q", clip(string(res.Stdout), 200))
+	}
+	return account{scheduler: lines[0], user: lines[1], home: lines[2], node: lines[3]}, nil
+}

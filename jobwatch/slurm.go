@@ -1,0 +1,158 @@
+package jobwatch
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
+type slurm struct{}
+
+func (slurm) name() string { return Slurm }
+
+// quiet is what precedes every query: words and times that do not depend on the
+// person's settings, and a time limit on the far side too, so that a hung controller
+// does not collect hanging clients on the login node. It is not for commands that
+// submit, whose environment becomes the job's.
+const quiet = `export LC_ALL=C TZ=UTC0 SLURM_TIME_FORMAT=%s
+unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQUEUE_USERS SQUEUE_ARRAY SQUEUE_NAMES
+unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SACCT_FORMAT SCONTROL_ALL
+limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
+`
+
+func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+	return s.squeue(ctx, sh, "--me")
+}
+
+func (slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
+	res, err := sh.login(ctx, quiet+"limit squeue "+which+" -h -O "+quote(squeueFormat()))
+	if err != nil {
+		return nil, err
+	}
+	if err := slurmProblem("squeue", res); err != nil {
+		return nil, err
+	}
+	return parseSqueue(string(res.Stdout)), nil
+}
+
+// detail asks the controller, which forgets ended jobs after a few minutes, and then
+// the accounting, which a site may not have.
+func (s slurm) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
+	res, err := sh.login(ctx, quiet+"limit scontrol show job -o "+quote(id))
+	if err != nil {
+		return api.Job{}, err
+	}
+	err = slurmProblem("scontrol", res)
+	if err == nil {
+		if job, ok := pick(s, parseScontrol(string(res.Stdout)), id); ok {
+			return job, nil
+		}
+		err = errNoJob
+	}
+	if err != errNoJob {
+		return api.Job{}, err
+	}
+	return s.account(ctx, sh, "-j "+quote(id), func(job api.Job) bool { return s.is(job, id) })
+}
+
+// account asks the accounting for an ended job. Whatever keeps it from answering,
+// the controller has already said that the job is gone.
+func (slurm) account(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
+	res, err := sh.login(ctx, quiet+"limit sacct -X -n -P "+which+" -o "+sacctFields)
+	if err != nil {
+		return api.Job{}, err
+	}
+	if res.Exit != 0 {
+		return api.Job{}, errNoJob
+	}
+	jobs := parseSacct(string(res.Stdout))
+	for i := range jobs {
+		// The newest record of an id is the last; one that seems to run although the
+		// controller knows nothing of it is a left-over.
+		if job := jobs[len(jobs)-1-i]; job.State.Ended() && match(job) {
+			return job, nil
+		}
+	}
+	return api.Job{}, errNoJob
+}
+
+// tagged also sees jobs that have just ended.
+func (s slurm) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+	jobs, err := s.squeue(ctx, sh, "--me -t all")
+	if err != nil {
+		return api.Job{}, err
+	}
+	for _, job := range jobs {
+		if hasTag(job, tag) {
+			return job, nil
+		}
+	}
+	return api.Job{}, errNoJob
+}
+
+func (slurm) submit() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
+
+var sbatchID = regexp.MustCompile(`^(\d+)(?:;\S+)?$`)
+
+// verdict takes the last line that is an id: submit plugins like to print too.
+func (slurm) verdict(a answer) (string, error) {
+	if a.exit == 0 {
+		lines := strings.Split(strings.TrimSpace(a.stdout), "\n")
+		for i := range lines {
+			if m := sbatchID.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1-i])); m != nil {
+				return m[1], nil
+			}
+		}
+		return "", errDoubt
+	}
+	if slurmDoubt.MatchString(a.stderr) || a.killed() {
+		return "", errDoubt
+	}
+	return "", refusal(a, slurmRefusals)
+}
+
+// slurmDoubt are the failures after which the job may exist all the same: the
+// request was sent, and the answer did not come. A controller that could not be
+// connected to is not among them.
+var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transmitted|Transport endpoint is not connected|` +
+	`Connection reset|Connection timed out|Unexpected message received|Message receive failure`)
+
+// slurmSilent are the ways in which Slurm says that the controller does not answer.
+var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
+	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
+	`Unable to process configuration file|Unable to establish config|fetch_config`)
+
+func (slurm) cancel(ctx context.Context, sh *shell, id string) error {
+	res, err := sh.login(ctx, quiet+"limit scancel "+quote(id))
+	if err != nil {
+		return err
+	}
+	if err := slurmProblem("scancel", res); err != nil && err != errNoJob {
+		return err
+	}
+	return nil
+}
+
+// is: an array 54 is its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
+// its parts 64+0 and 64+1.
+func (slurm) is(job api.Job, id string) bool {
+	return job.ID == id || strings.HasPrefix(job.ID, id+"_") || strings.HasPrefix(job.ID, id+"+")
+}
+
+// slurmProblem says what a command's status and complaints mean, nil for success.
+func slurmProblem(command string, res Result) error {
+	words := firstComplaint(res)
+	switch {
+	case res.Exit == 0:
+		return nil
+	case res.Exit == 124 || slurmSilent.Match(res.Stderr):
+		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
+	case strings.Contains(string(res.Stderr), "Invalid job id"):
+		return errNoJob
+	}
+	return commandError(command, res.Exit, words)
+}

@@ -1,0 +1,216 @@
+package jobwatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Submission is a job to be submitted exactly once.
+type Submission struct {
+	// Tag names the submission. Submitting the same tag again, from here or from
+	// another machine with the same home, never makes a second job.
+	Tag string
+	// Script is the path of the job script on the host; ~/ is the home folder.
+	Script string
+	// Content is the job script itself, when it does not lie on the host, and Base
+	// its file name there.
+	Content []byte
+	Base    string
+	// Args are extra words for the scheduler's submit command.
+	Args []string
+	// Workdir is the folder to submit from; the home folder if empty.
+	Workdir string
+	// Session is whose job it is; only for people who look into the tag's folder.
+	Session string
+}
+
+// DoubtError says that a submission's outcome cannot be found out: the job may exist.
+// A person must look before anything is submitted again under another tag.
+type DoubtError struct {
+	Tag   string
+	Words string
+}
+
+// Error implements error.
+func (e *DoubtError) Error() string {
+	return "it is not certain whether the job was submitted: " + e.Words
+}
+
+// errDoubt is a verdict: the answer does not tell whether there is a job.
+var errDoubt = errors.New("the scheduler's answer was lost")
+
+// answer is what the scheduler's submit command said.
+type answer struct {
+	exit           int
+	stdout, stderr string
+}
+
+// killed reports whether the command did not end by itself.
+func (a answer) killed() bool { return a.exit == 124 || a.exit > 128 && a.stderr == "" }
+
+const (
+	// handOvers is how often we wait for a submit command that hangs, each time for
+	// most of a command's time limit.
+	handOvers = 4
+	// looks is how often we look for the job after an answer that does not tell.
+	looks = 3
+)
+
+// Submit submits a job, or finds the one that was submitted under the same tag. After
+// an error that says that the link was lost, the same call with the same tag is the
+// way on. A refusal is an *api.Error with api.CodeSubmit; a new attempt needs a new
+// tag. See DoubtError for what a person must settle.
+func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
+	if err := s.check(); err != nil {
+		return api.Job{}, &api.Error{Code: api.CodeSubmit, Message: err.Error(), Err: err}
+	}
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return api.Job{}, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return api.Job{}, err
+	}
+	defer leave()
+	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", sched.name())
+	job, err := w.submit(ctx, sched, s)
+	if err != nil {
+		return api.Job{}, err
+	}
+	w.log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
+	w.changed()
+	return job, nil
+}
+
+func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
+	a, note, err := w.handOver(ctx, sched, s)
+	if err != nil && !errors.Is(err, errDoubt) {
+		return api.Job{}, err
+	}
+	id := ""
+	if err == nil {
+		id, err = sched.verdict(a)
+	}
+	if errors.Is(err, errDoubt) {
+		var found api.Job
+		if found, err = w.look(ctx, sched, s.Tag, a); err == nil {
+			id = found.ID
+		}
+	}
+	if err != nil {
+		return api.Job{}, err
+	}
+	return w.submitted(ctx, sched, s, id, note), nil
+}
+
+// handOver runs the submit script until the scheduler's answer is on the host's disk.
+func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
+	mark := newMark()
+	script := submitScript(sched.submit(), s, mark)
+	for range handOvers {
+		res, err := w.sh.login(ctx, script)
+		if err != nil {
+			return answer{}, "", err
+		}
+		switch res.Exit {
+		case submitDone:
+			return readAnswer(res, mark)
+		case submitPending:
+			continue
+		}
+		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "the job could not be submitted: " + firstComplaint(res)}
+	}
+	return answer{}, "", errDoubt
+}
+
+func readAnswer(res Result, mark string) (answer, string, error) {
+	parts := sections(string(res.Stdout), mark)
+	exit, err := strconv.Atoi(strings.TrimSpace(parts["exit"]))
+	if err != nil {
+		return answer{}, "", errDoubt
+	}
+	return answer{exit: exit, stdout: parts["out"], stderr: parts["err"]}, strings.TrimSpace(parts["note"]), nil
+}
+
+// look finds the job of a tag whose answer was lost. That it is not there proves
+// nothing: a stalled controller takes the request up when it wakes.
+func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answer) (api.Job, error) {
+	for i := range looks {
+		if i > 0 {
+			if err := sleep(ctx, w.limits.QueryMin); err != nil {
+				return api.Job{}, err
+			}
+		}
+		job, err := sched.tagged(ctx, w.sh, tag)
+		if err == nil {
+			return job, nil
+		}
+		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
+	}
+	words := firstComplaint(Result{Stdout: []byte(a.stdout), Stderr: []byte(a.stderr), Exit: a.exit})
+	doubt := &DoubtError{Tag: tag, Words: words}
+	return api.Job{}, &api.Error{
+		Code:    api.CodeNeedsPerson,
+		Message: doubt.Error(),
+		Hint:    "look at your jobs on the host once the scheduler answers; bring the session up again only if this one is not among them",
+		Err:     doubt,
+	}
+}
+
+// submitted is the new job, with as much as the scheduler tells of it right away.
+func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, id, note string) api.Job {
+	job, err := sched.detail(ctx, w.sh, id)
+	if err != nil {
+		w.log.Debug("no detail of a new job yet", "job", id, "err", err)
+		job = api.Job{ID: id, State: api.JobQueued, Submitted: time.Now().UTC()}
+	}
+	if job.Script == "" {
+		job.Script = tagFolder(s.Tag) + s.base()
+	}
+	if note != "" {
+		job.Hint = strings.TrimPrefix(job.Hint+"; "+note, "; ")
+	}
+	return job
+}
+
+// tagRoot is the folder, in the home on the host, that holds the submissions.
+const tagRoot = ".tunctl"
+
+func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
+
+// ownPrefix begins the names of our own files in a tag's folder.
+const ownPrefix = "tunctl."
+
+var validTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func (s Submission) base() string {
+	if s.Base != "" {
+		return s.Base
+	}
+	return path.Base(s.Script)
+}
+
+func (s Submission) check() error {
+	base := s.base()
+	switch {
+	case !validTag.MatchString(s.Tag):
+		return fmt.Errorf("%q is not a tag", s.Tag)
+	case s.Script == "" && len(s.Content) == 0:
+		return errors.New("the job script is empty")
+	case bytes.IndexByte(s.Content, 0) >= 0:
+		return errors.New("the job script is not text: it contains a NUL byte")
+	case base == "." || base == ".." || base == "/" || strings.ContainsAny(base, "/\x00\n") || strings.HasPrefix(base, ownPrefix):
+		return fmt.Errorf("%q is not a name for a job script", base)
+	}
+	return nil
+}

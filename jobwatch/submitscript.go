@@ -1,0 +1,121 @@
+package jobwatch
+
+import (
+	"bytes"
+	"strings"
+)
+
+// How the submit script ends.
+const (
+	submitDone    = 0  // the scheduler's answer follows
+	submitPending = 10 // somebody has submitted; the answer is not there yet
+	submitFailed  = 11 // nothing was submitted; standard error says why
+)
+
+// submitScript is the script behind Watcher.Submit. The tag's folder on the host is
+// the key that makes a submission happen once: whoever makes the folder "tunctl.lock"
+// in it (mkdir is atomic, also on NFS) submits, and leaves the scheduler's answer in
+// files beside it; everybody else, earlier or later, only reads the answer.
+//
+// Up to the lock, nothing has happened and a second call starts over. From the lock
+// on, the work is done by a process that neither a lost link (its output goes to
+// files) nor the hang-up signal ends. If the host itself dies right there, a lock
+// without an answer stays, and the scheduler is asked for the tag.
+//
+// Variables have a prefix of ours, because one that the person exports under the same
+// name would travel into the job.
+func submitScript(command string, s Submission, mark string) string {
+	return strings.NewReplacer(
+		"@DIR@", `"$HOME"/`+quote(tagRoot+"/"+s.Tag),
+		"@ROOT@", `"$HOME"/`+tagRoot,
+		"@BASE@", quote(s.base()),
+		"@WORKDIR@", quotePath(orHome(s.Workdir)),
+		"@SESSION@", quote(s.Session),
+		"@WRITE@", writeScript(s),
+		"@NOTE@", noteScript(s),
+		"@ARGS@", quoteAll(s.Args),
+		"@COMMAND@", command,
+		"@MARK@", mark,
+	).Replace(submitText)
+}
+
+const submitText = `tunctl_dir=@DIR@
+tunctl_script=$tunctl_dir/@BASE@
+tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
+tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
+(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail 'the folder ~/.tunctl cannot be written'
+if test ! -d "$tunctl_dir/tunctl.lock"; then
+	cd @WORKDIR@ || tunctl_fail 'the folder to submit from cannot be entered'
+	tunctl_new=$tunctl_dir/tunctl.new.$$
+	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail 'the job script cannot be copied to ~/.tunctl'; }
+	@NOTE@
+	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail 'the job script cannot be copied to ~/.tunctl'
+	printf '%s\n' @SESSION@ >"$tunctl_dir/tunctl.session"
+	(
+		trap '' HUP
+		mkdir "$tunctl_dir/tunctl.lock" || exit 0
+		set -- @ARGS@
+		( @COMMAND@ ) >"$tunctl_dir/tunctl.out" 2>"$tunctl_dir/tunctl.err"
+		printf '%s\n' "$?" >"$tunctl_dir/tunctl.exit.new"
+		mv "$tunctl_dir/tunctl.exit.new" "$tunctl_dir/tunctl.exit"
+	) </dev/null >/dev/null 2>&1 3<&- &
+	find @ROOT@ -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
+		test -d "$tunctl_old/tunctl.lock" && test -z "$(find "$tunctl_old" -mtime -30 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
+	done
+fi
+tunctl_i=0
+while test ! -f "$tunctl_dir/tunctl.exit"; do
+	test "$tunctl_i" -lt 180 || exit 10
+	sleep 0.1 2>/dev/null || { sleep 1; tunctl_i=$((tunctl_i + 9)); }
+	tunctl_i=$((tunctl_i + 1))
+done
+for tunctl_i in exit out err note; do
+	printf '\n%s %s\n' @MARK@ "$tunctl_i"
+	test ! -f "$tunctl_dir/tunctl.$tunctl_i" || head -c 16384 "$tunctl_dir/tunctl.$tunctl_i"
+done
+exit 0`
+
+const crlfNote = "its Windows line ends were changed to Unix ones"
+
+// writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse
+// Windows line ends.
+func writeScript(s Submission) string {
+	if s.Script == "" {
+		content := bytes.ReplaceAll(s.Content, []byte("\r\n"), []byte("\n"))
+		return "printf '%s' " + quote(string(content)) + ` >"$tunctl_new"`
+	}
+	from := "< " + quotePath(s.Script)
+	return `tunctl_cr=$(printf '\r'); LC_ALL=C sed "s/$tunctl_cr\$//" ` + from + ` >"$tunctl_new"`
+}
+
+// noteScript leaves a note when line ends were changed.
+func noteScript(s Submission) string {
+	note := "printf '%s\\n' " + quote(crlfNote) + ` >"$tunctl_dir/tunctl.note"`
+	if s.Script != "" {
+		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + quotePath(s.Script) + `; then ` + note + `; fi`
+	}
+	if bytes.Contains(s.Content, []byte("\r\n")) {
+		return note
+	}
+	return ":"
+}
+
+func orHome(folder string) string {
+	if folder == "" {
+		return "~"
+	}
+	return folder
+}
+
+// sections splits out at the lines "mark name" into what follows each.
+func sections(out, mark string) map[string]string {
+	parts := make(map[string]string)
+	for i, part := range strings.Split("\n"+out, "\n"+mark+" ") {
+		if i == 0 {
+			continue
+		}
+		name, text, _ := strings.Cut(part, "\n")
+		parts[name] = text
+	}
+	return parts
+}

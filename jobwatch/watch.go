@@ -1,0 +1,152 @@
+package jobwatch
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	"tunctl/internal/api"
+)
+
+// Watch is one interest in one job. Its channel holds the newest news only, so that
+// a slow reader never holds up the query that everybody shares.
+type Watch struct {
+	id string
+	w  *Watcher
+	c  chan api.Job
+
+	mu       sync.Mutex
+	job      api.Job
+	known    bool // the scheduler has told of the job at least once
+	ran      bool // it was seen running
+	detailed bool // detail was asked for this run of the job
+	closed   bool
+}
+
+// Watch begins to watch the job that the scheduler calls id. For an array it is
+// about the task that runs. Close ends it.
+func (w *Watcher) Watch(id string) *Watch {
+	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), job: api.Job{ID: id, State: api.JobUnknown}}
+	w.mu.Lock()
+	w.watches[x] = struct{}{}
+	w.soon = true
+	w.mu.Unlock()
+	w.poke()
+	return x
+}
+
+// C delivers the job whenever something about it changed, the newest state only. It
+// is closed by Close.
+func (x *Watch) C() <-chan api.Job { return x.c }
+
+// Job returns the job as last heard of; unknown before that.
+func (x *Watch) Job() api.Job {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.job
+}
+
+// Close ends the watch. The job itself is left alone.
+func (x *Watch) Close() {
+	x.w.mu.Lock()
+	delete(x.w.watches, x)
+	x.w.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.closed {
+		x.closed = true
+		close(x.c)
+	}
+}
+
+// over reports whether there is nothing more to learn about the job.
+func (x *Watch) over() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.closed || x.job.State.Ended()
+}
+
+// wantsDetail reports whether the list's word for the job does not say enough: it
+// never tells where Slurm writes the log, and while a job waits the log's name may
+// still lack the node.
+func (x *Watch) wantsDetail(now api.Job) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if now.Log != "" {
+		return false
+	}
+	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node
+	return !sameRun
+}
+
+// tell records what is now known of the job and passes it on if it is news.
+func (x *Watch) tell(job api.Job) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	// An array's task speaks for the array; a short PBS id gets its server's name.
+	if !strings.HasPrefix(job.ID, x.id+".") {
+		job.ID = x.id
+	}
+	if job.Log == "" && job.Restarts == x.job.Restarts {
+		job.Log = x.job.Log
+	}
+	x.known = true
+	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
+	x.enterLocked(job)
+}
+
+// tellUnknown keeps what was known of the job and says that it is no longer certain.
+func (x *Watch) tellUnknown(reason, hint string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	job := x.job
+	job.State, job.Reason, job.Hint = api.JobUnknown, reason, hint
+	x.enterLocked(job)
+}
+
+func (x *Watch) enterLocked(job api.Job) {
+	if x.closed || reflect.DeepEqual(job, x.job) {
+		return
+	}
+	x.job = job
+	select {
+	case <-x.c:
+	default:
+	}
+	x.c <- job
+}
+
+// heardOf reports whether the scheduler has told of the job.
+func (x *Watch) heardOf() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.known
+}
+
+// noteDetail remembers that detail is known for this run of the job.
+func (x *Watch) noteDetail() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.detailed = true
+}
+
+// gone is the job when the scheduler has forgotten it: it ended, and how is lost,
+// unless it was never seen to run, as with PBS jobs that no queue accepts.
+func (x *Watch) gone(scheduler string) api.Job {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	job := x.job
+	job.Reason = "Gone"
+	switch {
+	case scheduler == PBS && !x.ran:
+		job.State = api.JobNeverRan
+		job.Hint = "PBS no longer knows the job: no queue accepted it, or it was deleted; see its resources and the queue's limits"
+	case x.known:
+		job.State = api.JobFinished
+		job.Hint = "the job has left the queue; how it ended is not recorded"
+	default:
+		job.State = api.JobNeverRan
+		job.Hint = "the scheduler knows no job " + x.id
+	}
+	return job
+}

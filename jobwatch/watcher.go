@@ -1,0 +1,204 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Watcher speaks to the scheduler of one host, for everybody: all watched jobs share
+// one query, one command is under way at a time, and nothing at all is asked while
+// nothing is watched.
+type Watcher struct {
+	sh     *shell
+	wanted string // the scheduler's name, when it is given
+	limits Limits
+	log    *slog.Logger
+
+	gate chan struct{} // holds a token while a command is under way
+	wake chan struct{} // tells Serve that due may have changed
+
+	mu      sync.Mutex
+	account account
+	sched   scheduler
+	watches map[*Watch]struct{}
+	jobs    []api.Job // the last answer
+	asked   time.Time // when the last query began
+	stale   bool      // we changed something since
+	soon    bool      // a person acted, or a state is about to change
+	due     time.Time // when the next query is to be made by itself
+	silence silence
+}
+
+// NewWatcher returns the Watcher of the host that r reaches.
+func NewWatcher(r Runner, o Options) *Watcher {
+	limits := o.Limits.orDefault()
+	return &Watcher{
+		sh:      &shell{run: r, limit: limits.Command},
+		wanted:  o.Scheduler,
+		limits:  limits,
+		log:     orDiscard(o.Log),
+		gate:    make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+		watches: make(map[*Watch]struct{}),
+	}
+}
+
+// Scheduler returns the name of the host's scheduler.
+func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.name(), nil
+}
+
+// User returns the person's name on the host.
+func (w *Watcher) User(ctx context.Context) (string, error) {
+	a, err := w.whoami(ctx)
+	return a.user, err
+}
+
+// Home returns the person's home folder on the host.
+func (w *Watcher) Home(ctx context.Context) (string, error) {
+	a, err := w.whoami(ctx)
+	return a.home, err
+}
+
+// Jobs returns the person's jobs that wait or run. The answer is at most
+// Limits.QueryMin old.
+func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
+	if err := w.refresh(ctx); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.jobs), nil
+}
+
+// Detail returns all that is known about one job, also an ended one. The boolean is
+// false when the scheduler knows no such job.
+func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	defer leave()
+	job, err := s.detail(ctx, w.sh, id)
+	if errors.Is(err, errNoJob) {
+		return api.Job{}, false, nil
+	}
+	return job, err == nil, err
+}
+
+// Cancel ends a job. A job that has ended already is not an error.
+func (w *Watcher) Cancel(ctx context.Context, id string) error {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	w.log.Info("cancelling a job", "job", id)
+	if err := s.cancel(ctx, w.sh, id); err != nil {
+		return err
+	}
+	w.changed()
+	return nil
+}
+
+// Nudge says that a person acted or that something is about to change: the next
+// query is made as soon as Limits.QueryMin allows.
+func (w *Watcher) Nudge() {
+	w.mu.Lock()
+	w.soon = true
+	w.mu.Unlock()
+	w.poke()
+}
+
+// changed notes that the last answer is no longer true.
+func (w *Watcher) changed() {
+	w.mu.Lock()
+	w.stale = true
+	w.mu.Unlock()
+	w.Nudge()
+}
+
+// poke makes Serve look again at when it is to query.
+func (w *Watcher) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// enter waits until no other command is under way on the host.
+func (w *Watcher) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case w.gate <- struct{}{}:
+		return func() { <-w.gate }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
+	w.mu.Lock()
+	known := w.sched
+	w.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	name := w.wanted
+	if name == "" {
+		a, err := w.whoami(ctx)
+		if err != nil {
+			return nil, err
+		}
+		name = a.scheduler
+	}
+	s, err := schedulerNamed(name)
+	if err != nil {
+		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
+	}
+	w.mu.Lock()
+	w.sched = s
+	w.mu.Unlock()
+	return s, nil
+}
+
+// whoami asks the host once and remembers.
+func (w *Watcher) whoami(ctx context.Context) (account, error) {
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return account{}, err
+	}
+	defer leave()
+	w.mu.Lock()
+	known := w.account
+	w.mu.Unlock()
+	if known != (account{}) {
+		return known, nil
+	}
+	a, err := findAccount(ctx, w.sh)
+	if err != nil {
+		return account{}, err
+	}
+	w.log.Debug("found out about the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
+	w.mu.Lock()
+	w.account = a
+	w.mu.Unlock()
+	return a, nil
+}
