@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// loginEnv is the student's environment after login. Nothing of the person's own
+// leaks into it beyond what the computer's programs need to run at all.
+func (c *Cluster) loginEnv() environment {
+	env := environment{
+		"HOME=" + c.Home(),
+		"USER=" + user,
+		"LOGNAME=" + user,
+		"SHELL=/bin/bash",
+		"HOSTNAME=" + loginNode,
+		"LANG=C.UTF-8",
+		"PATH=" + c.binDir() + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"TUNCTL_PRACTICE_CLUSTER=" + c.dir,
+	}
+	for _, name := range []string{"TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP", "PATHEXT", "COMSPEC"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// findShell finds the shell that commands and jobs run in: bash, or else sh. On
+// Windows, what the PATH has by that name may be another system altogether.
+func findShell() string {
+	if runtime.GOOS == "windows" {
+		return ""
+	}
+	for _, name := range []string{"bash", "sh"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// writePrograms puts the cluster's programs first on the student's PATH.
+func (c *Cluster) writePrograms() error {
+	scripts := map[string]string{
+		"hostname": hostnameScript,
+		"uname":    fmt.Sprintf(unameScript, systemPath("uname")),
+		"id":       fmt.Sprintf(idScript, user, userID, systemPath("id")),
+		"whoami":   "echo " + user + "\n",
+	}
+	for name := range c.programs() {
+		scripts[name] = fmt.Sprintf(callScript, quoteWord(c.callDir()), name)
+	}
+	if c.shell != "" {
+		scripts[filepath.Base(c.shell)] = fmt.Sprintf(shellScript, quoteWord(c.shell))
+	}
+	if len(c.page) > 0 {
+		quoted := make([]string, len(c.page))
+		for i, word := range c.page {
+			quoted[i] = quoteWord(word)
+		}
+		scripts[pageProgram] = "exec " + strings.Join(quoted, " ") + ` "$@"` + "\n"
+	}
+	for name, script := range scripts {
+		text := "#!/bin/sh\n# Of tunctl's practice cluster.\n" + script
+		if err := os.WriteFile(filepath.Join(c.binDir(), name), []byte(text), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func systemPath(name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "false"
+	}
+	return quoteWord(path)
+}
+
+// quoteWord makes text one word of a shell script.
+func quoteWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+const hostnameScript = `case $1 in
+-i | -I | --ip-address | --all-ip-addresses) echo 127.0.0.1 ;;
+*) echo "$HOSTNAME" ;;
+esac
+`
+
+const unameScript = `case $1 in
+-n | --nodename) echo "$HOSTNAME" ;;
+*) exec %s "$@" ;;
+esac
+`
+
+const idScript = `case "$*" in
+-un | '-u -n' | -gn) echo %s ;;
+-u | -g) echo %s ;;
+*) exec %s "$@" ;;
+esac
+`
+
+// shellScript stands for the shell. A login shell of the student's reads their own
+// start-up files, and not those of this computer, which would change the PATH.
+const shellScript = `shell=%s
+case $1 in
+-l* | --login)
+	option=-${1#-l}
+	shift
+	test "$option" = - || test "$option" = ---login || set -- "$option" "$@"
+	BASH_ENV=
+	for file in .bash_profile .bash_login .profile; do
+		test -z "$BASH_ENV" && test -r "$HOME/$file" && BASH_ENV=$HOME/$file
+	done
+	test -z "$BASH_ENV" || export BASH_ENV
+	;;
+esac
+exec "$shell" "$@"
+`
+
+// callScript hands a call of one of the batch system's programs to the process that
+// runs the cluster, through files and a pair of named pipes; see broker.
+const callScript = `calls=%s
+call=$calls/$$
+post() { printf '%%s %s\n' "$$" >"$calls/queue"; }
+mkdir -m 700 "$call" && mkfifo "$call/done" || exit 1
+trap 'rm -rf "$call"' EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+for word in "$@"; do printf '%%s\0' "$word"; done >"$call/args"
+pwd >"$call/dir"
+env -0 >"$call/env" 2>/dev/null || env >"$call/env"
+post
+while read -r status <"$call/done"; do
+	test "$status" = stdin || break
+	cat >"$call/stdin"
+	post
+done
+cat "$call/out"
+cat "$call/err" >&2
+exit "${status:-1}"
+`

@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"fmt"
+	"net"
+	"time"
+)
+
+// Pause freezes the login node: connections stay and nothing moves on them.
+func (c *Cluster) Pause() { c.links.pause() }
+
+// Resume undoes Pause.
+func (c *Cluster) Resume() { c.links.resume() }
+
+// DropAll cuts every connection to the login node.
+func (c *Cluster) DropAll() { c.links.drop() }
+
+// Slow delays all traffic by d in each direction.
+func (c *Cluster) Slow(d time.Duration) { c.links.slow(d) }
+
+// Refuse closes the login node's port, or opens it again. Connections stay.
+func (c *Cluster) Refuse(refuse bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case refuse && c.listener != nil:
+		err := c.listener.Close()
+		c.listener = nil
+		return err
+	case !refuse && c.listener == nil:
+		listener, err := net.Listen("tcp", c.addr)
+		if err != nil {
+			return fmt.Errorf("opening the practice cluster's port again: %w", err)
+		}
+		c.listener = listener
+		c.wg.Go(func() { c.accept(listener) })
+	}
+	return nil
+}
+
+// Logins is how many connections have tried to log in so far.
+func (c *Cluster) Logins() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.logins
+}
+
+// Jobs lists every job so far, oldest first.
+func (c *Cluster) Jobs() []Job { return c.batch.snapshot() }
+
+// KillJob ends a running job's processes, as a crash would.
+func (c *Cluster) KillJob(id string) error { return c.batch.stop(id, stopKill) }
+
+// Requeue sends a running job back into the queue, from where it starts again on
+// another node.
+func (c *Cluster) Requeue(id string) error { return c.batch.stop(id, stopRequeue) }
+
+// FailSubmit lets submissions fail with text and rc; an empty text lets them
+// succeed again.
+func (c *Cluster) FailSubmit(text string, rc int) { c.batch.failSubmit(text, rc) }
+
+// Controller stops the scheduler's server, or starts it again. Jobs run on.
+func (c *Cluster) Controller(up bool) { c.batch.controller(up) }

@@ -1,0 +1,189 @@
+// Package lab is tunctl's practice cluster: a login node, a batch system and two
+// compute nodes that live in this process and on this computer's loopback only.
+//
+// Start brings up an SSH server on 127.0.0.1 that accepts one key, made for this
+// run, and writes beside it what a client needs: the key, a known_hosts file and
+// an ssh_config with the alias "practice". Commands sent to it are interpreted in
+// process as a student's with a home of its own; sbatch, squeue, scontrol, sacct
+// and scancel, or qsub, qstat and qdel, answer in the real programs' formats for
+// what tunctl uses of them. A job waits in the queue for a moment and then runs as
+// a local process that believes it is on node cn01 or cn02.
+//
+// It serves `tunctl demo` and quick tests, whose faults (Pause, DropAll, Requeue
+// and the like) are methods of Cluster. It is a practice ground and says so
+// wherever a person may look: it is no sandbox, since jobs run with the rights of
+// whoever started it, and it never stands in for tests against real servers.
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// The dialects a practice cluster can speak.
+const (
+	Slurm = "slurm"
+	PBS   = "pbs"
+)
+
+// The names of the practice cluster.
+const (
+	alias     = "practice"
+	user      = "student"
+	loginNode = "practice-login"
+)
+
+// nodes are the compute nodes; all of them are this computer's loopback.
+var nodes = []string{"cn01", "cn02"}
+
+// Options say what kind of cluster to practise on.
+type Options struct {
+	Dir      string        // where its files go; default: a temporary folder, removed by Close
+	Dialect  string        // Slurm (default) or PBS
+	QueueFor time.Duration // how long a job is queued; default 700 ms, negative: not at all
+	Jupyter  bool          // the built-in job serves a real Jupyter where one is on the PATH
+	// PageCommand runs ServePage in a process of its own, the job script's
+	// arguments following. Without it the built-in job runs in this process.
+	PageCommand []string
+	Log         *slog.Logger
+}
+
+// Cluster is a running practice cluster.
+type Cluster struct {
+	dir     string
+	ownDir  bool
+	dialect string
+	log     *slog.Logger
+	config  *ssh.ServerConfig
+	page    []string
+	shell   string // "" where jobs must run in process
+	batch   *batch
+	links   links
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	listener net.Listener // nil while the port is refused
+	addr     string
+	logins   int
+	closed   bool
+}
+
+// Start brings a practice cluster up. The caller closes it.
+func Start(o Options) (*Cluster, error) {
+	o.Dialect = cmp.Or(o.Dialect, Slurm)
+	if o.Dialect != Slurm && o.Dialect != PBS {
+		return nil, fmt.Errorf("unknown dialect %q: the practice cluster speaks %q and %q", o.Dialect, Slurm, PBS)
+	}
+	c := &Cluster{
+		dir:     o.Dir,
+		dialect: o.Dialect,
+		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		page:    slices.Clone(o.PageCommand),
+		shell:   findShell(),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.links.init()
+	if err := c.start(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the practice cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(o Options) error {
+	if err := c.makeDirs(); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	c.listener, c.addr = listener, listener.Addr().String()
+	if c.config, err = c.writeKeys(); err != nil {
+		return err
+	}
+	c.batch = newBatch(c, o.QueueFor, o.Jupyter)
+	if err := errors.Join(c.writePrograms(), c.startBroker()); err != nil {
+		return err
+	}
+	c.wg.Go(func() { c.accept(listener) })
+	c.log.Info("practice cluster is up", "addr", c.addr, "dialect", c.dialect, "dir", c.dir)
+	return nil
+}
+
+func (c *Cluster) makeDirs() error {
+	if c.dir == "" {
+		dir, err := os.MkdirTemp("", "tunctl-practice-")
+		if err != nil {
+			return err
+		}
+		c.dir, c.ownDir = dir, true
+	}
+	dir, err := filepath.Abs(c.dir)
+	if err != nil {
+		return err
+	}
+	c.dir = dir
+	for _, d := range []string{c.Home(), c.sshDir(), c.binDir(), c.spoolDir()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends every job, connection and command of the cluster and waits until
+// they are gone. Files stay, unless the folder was the cluster's own.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	listener := c.listener
+	c.mu.Unlock()
+
+	c.cancel()
+	if listener != nil {
+		listener.Close()
+	}
+	c.links.drop()
+	c.wg.Wait()
+	if c.ownDir {
+		return os.RemoveAll(c.dir)
+	}
+	return nil
+}
+
+// Alias is the name that the cluster's ssh_config knows it by.
+func (c *Cluster) Alias() string { return alias }
+
+// SSHConfig is the path of an ssh_config that leads to the cluster.
+func (c *Cluster) SSHConfig() string { return filepath.Join(c.sshDir(), "config") }
+
+// Addr is the address of the login node's SSH server.
+func (c *Cluster) Addr() string { return c.addr }
+
+// Home is the student's home folder.
+func (c *Cluster) Home() string { return filepath.Join(c.dir, "home", user) }
+
+// Dialect is the batch system the cluster speaks.
+func (c *Cluster) Dialect() string { return c.dialect }
+
+func (c *Cluster) sshDir() string   { return filepath.Join(c.dir, "ssh") }
+func (c *Cluster) binDir() string   { return filepath.Join(c.dir, "bin") }
+func (c *Cluster) spoolDir() string { return filepath.Join(c.dir, "spool") }

@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// practice starts a cluster for one test. Its jobs do not wait in the queue unless
+// the test asks for it.
+func practice(t *testing.T, o Options) *Cluster {
+	t.Helper()
+	if findShell() == "" {
+		t.Skip("no shell here")
+	}
+	o.Dir = t.TempDir()
+	if o.QueueFor == 0 {
+		o.QueueFor = -1
+	}
+	c, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func withPage(t *testing.T, o Options) Options {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.PageCommand = []string{self, pageProgram}
+	return o
+}
+
+func dial(t *testing.T, c *Cluster) *ssh.Client {
+	t.Helper()
+	client, err := login(t, c, user, "id_ed25519")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func login(t *testing.T, c *Cluster, user, key string) (*ssh.Client, error) {
+	t.Helper()
+	pem, err := os.ReadFile(filepath.Join(c.sshDir(), key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.ParsePrivateKey(pem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ssh.Dial("tcp", c.Addr(), &ssh.ClientConfig{
+		User:            user,
+		Auth:            []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(), // the test of OpenSSH checks the host key
+		Timeout:         5 * time.Second,
+	})
+}
+
+type answer struct {
+	stdout, stderr string
+	status         int
+}
+
+func run(t *testing.T, client *ssh.Client, command, stdin string) answer {
+	t.Helper()
+	s, err := client.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out, errs bytes.Buffer
+	s.Stdin, s.Stdout, s.Stderr = strings.NewReader(stdin), &out, &errs
+	a := answer{}
+	if err := s.Run(command); err != nil {
+		exit, ok := err.(*ssh.ExitError)
+		if !ok {
+			t.Fatalf("%s: %v", command, err)
+		}
+		a.status = exit.ExitStatus()
+	}
+	a.stdout, a.stderr = out.String(), errs.String()
+	return a
+}
+
+// until waits for a condition that some other process brings about.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func TestCommandsRunAsTheStudent(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	a := run(t, client, `echo "$HOME $USER $(id -un) $(hostname) $(uname -n)"; cat; echo oops >&2; exit 3`, "input")
+	want := c.Home() + " student student practice-login practice-login\ninput"
+	if a.stdout != want || a.stderr != "oops\n" || a.status != 3 {
+		t.Errorf("got %+v, want stdout %q, stderr oops, status 3", a, want)
+	}
+}
+
+func TestOpenSSHLogsInAndRunsCommands(t *testing.T) {
+	ssh, err := exec.LookPath("ssh")
+	if err != nil {
+		t.Skip("no ssh here")
+	}
+	c := practice(t, Options{})
+	for _, host := range []string{"practice", "cn01"} {
+		cmd := exec.CommandContext(t.Context(), ssh, "-F", c.SSHConfig(), "-o", "BatchMode=yes", host, "squeue --version; exit 7")
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 7 || !strings.Contains(string(out), slurmVersion) {
+			t.Errorf("ssh %s: %v: %s", host, err, out)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+//go:build !unix
+
+package lab
+
+import (
+	"os"
+	"os/exec"
+)
+
+func ownGroup(*exec.Cmd) {}
+
+func terminateGroup(p *os.Process) error { return p.Kill() }
+
+func killGroup(p *os.Process) error { return p.Kill() }
+
+func exitSignal(*os.ProcessState) int { return 0 }
+
+func groupLives(*os.Process) bool { return false }

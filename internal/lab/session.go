@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+// serveSession serves one session channel: the requests that prepare it, then one
+// command or subsystem (RFC 4254, 6.5).
+func (c *Cluster) serveSession(newChannel ssh.NewChannel) {
+	channel, requests, err := newChannel.Accept()
+	if err != nil {
+		return
+	}
+	s := &session{c: c, channel: channel}
+	s.ctx, s.cancel = context.WithCancel(c.ctx)
+	defer s.cancel()
+	var wg sync.WaitGroup
+	for req := range requests {
+		ok := s.handle(req)
+		if req.WantReply {
+			_ = req.Reply(ok, nil)
+		}
+		if s.run != nil {
+			run := s.run
+			s.run = nil
+			wg.Go(run)
+		}
+	}
+	wg.Wait()
+	channel.Close()
+}
+
+type session struct {
+	c       *Cluster
+	channel ssh.Channel
+	ctx     context.Context
+	cancel  context.CancelFunc
+	env     []string
+	started bool
+	run     func() // set by the request that starts the session's one program
+}
+
+func (s *session) handle(req *ssh.Request) bool {
+	switch req.Type {
+	case "env":
+		var kv struct{ Name, Value string }
+		if ssh.Unmarshal(req.Payload, &kv) != nil {
+			return false
+		}
+		s.env = append(s.env, kv.Name+"="+kv.Value)
+		return true
+	case "exec":
+		var msg struct{ Command string }
+		return ssh.Unmarshal(req.Payload, &msg) == nil && s.start(func() { s.exec("-c", msg.Command) })
+	case "shell":
+		return s.start(func() { s.exec("-l", "-s") })
+	case "subsystem":
+		var msg struct{ Name string }
+		return ssh.Unmarshal(req.Payload, &msg) == nil && msg.Name == "sftp" && s.start(s.sftp)
+	case "signal":
+		s.cancel()
+		return true
+	}
+	return false // a terminal, X11, agent forwarding: not here
+}
+
+func (s *session) start(run func()) bool {
+	if s.started {
+		return false
+	}
+	s.started, s.run = true, run
+	return true
+}
+
+// exec runs a command in the student's shell.
+func (s *session) exec(args ...string) {
+	defer s.channel.Close()
+	if s.c.shell == "" {
+		fmt.Fprintln(s.channel.Stderr(), "The practice cluster found no shell on this computer.")
+		s.exit(127)
+		return
+	}
+	cmd := exec.CommandContext(s.ctx, filepath.Join(s.c.binDir(), filepath.Base(s.c.shell)), args...)
+	cmd.Env = slices.Concat(s.c.loginEnv(), s.env)
+	cmd.Dir = s.c.Home()
+	cmd.Stdout, cmd.Stderr = s.channel, s.channel.Stderr()
+	s.exit(s.c.runCommand(cmd, s.channel))
+}
+
+func (s *session) exit(status int) {
+	_ = s.channel.CloseWrite()
+	_, _ = s.channel.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, uint32(status)))
+}
+
+func (s *session) sftp() {
+	defer s.channel.Close()
+	server, err := sftp.NewServer(s.channel, sftp.WithServerWorkingDirectory(s.c.Home()))
+	if err != nil {
+		s.exit(1)
+		return
+	}
+	_ = server.Serve()
+	s.exit(0)
+}
