@@ -1,0 +1,276 @@
+package tunnel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// The login methods of RFC 4252 and RFC 4256 that we have.
+const (
+	methodKey         = "publickey"
+	methodInteractive = "keyboard-interactive"
+	methodPassword    = "password"
+)
+
+// login picks one login method after another, as the server allows.
+type login struct {
+	ctx  context.Context
+	try  *attempt
+	s    *Settings
+	keys *keychain
+
+	offered     bool     // the server has told its methods
+	allowed     []string // what it still accepts
+	last        string   // the method under way
+	passed      []string // the methods that succeeded so far
+	tried       map[string]int
+	keyStage    int      // for how many stages keys were offered
+	interacted  bool     // a keyboard-interactive round took place, or a password
+	typed       bool     // a person answered in the method under way
+	lastMessage []string // the server's banner
+}
+
+func newLogin(ctx context.Context, t *attempt) *login {
+	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newKeychain(ctx, t)}
+}
+
+func (l *login) close() { l.keys.close() }
+
+// next is x/crypto's AuthCallback: it sees what the server allows now.
+func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	l.settle(c)
+	if l.try.denied != nil {
+		return nil, l.try.denied
+	}
+	if l.try.wire.isDead() || l.ctx.Err() != nil {
+		return nil, nil
+	}
+	for _, name := range l.order() {
+		if !slices.Contains(c.AllowedMethods, name) {
+			continue
+		}
+		method, err := l.method(name, len(c.PartialSuccessMethods))
+		if err != nil {
+			return nil, err
+		}
+		if method != nil {
+			l.last, l.typed = name, false
+			return method, nil
+		}
+	}
+	l.last = ""
+	return nil, l.giveUp()
+}
+
+// settle notes how the last method ended.
+func (l *login) settle(c *ssh.ClientAuthContext) {
+	l.offered, l.allowed = true, c.AllowedMethods
+	if l.last == "" {
+		return
+	}
+	if len(c.PartialSuccessMethods) > len(l.passed) {
+		l.passed = append(l.passed, l.last)
+		clear(l.tried)
+		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, more is asked")
+		return
+	}
+	l.tried[l.last]++
+}
+
+// order is the methods in the person's order of preference.
+func (l *login) order() []string {
+	order := []string{methodKey, methodInteractive, methodPassword}
+	if len(l.s.PreferredAuthentications) > 0 {
+		order = slices.DeleteFunc(slices.Clone(l.s.PreferredAuthentications), func(m string) bool { return !slices.Contains(order, m) })
+	}
+	enabled := map[string]bool{methodKey: l.s.PubkeyAuthentication, methodInteractive: l.s.KbdInteractive, methodPassword: l.s.PasswordAuthentication}
+	return slices.DeleteFunc(order, func(m string) bool { return !enabled[m] })
+}
+
+// method is a way to try now, or nil when it is used up. Without a person only
+// keys are tried: even starting a keyboard-interactive round can push a request
+// to somebody's phone.
+func (l *login) method(name string, stage int) (ssh.AuthMethod, error) {
+	if name == methodKey {
+		if l.keyStage > stage {
+			return nil, nil
+		}
+		l.keyStage = stage + 1
+		signers := l.keys.signers()
+		if len(signers) == 0 {
+			return nil, nil
+		}
+		return ssh.PublicKeys(signers...), nil
+	}
+	if !l.try.attended || !l.mayRetry(name) {
+		return nil, nil
+	}
+	l.interacted = true
+	if name == methodPassword {
+		return ssh.PasswordCallback(l.password), nil
+	}
+	return ssh.KeyboardInteractive(l.challenge), nil
+}
+
+// mayRetry bounds how often a person may mistype. Both methods usually ask for the
+// same password, so they share the count. A round that failed without anybody
+// typing, such as a push that was not confirmed, is not repeated.
+func (l *login) mayRetry(name string) bool {
+	if l.tried[name] > 0 && !l.typed {
+		return false
+	}
+	return l.tried[methodPassword]+l.tried[methodInteractive] < max(l.s.NumberOfPasswordPrompts, 1)
+}
+
+func (l *login) password() (string, error) {
+	l.typed = true
+	return l.try.ask(l.ctx, api.Prompt{
+		Kind: api.PromptPassword,
+		Text: fmt.Sprintf("%s@%s's password: ", l.s.User, l.s.Hostname),
+	})
+}
+
+// challenge answers one round of keyboard-interactive (RFC 4256). Each question goes
+// to the person; nothing is ever answered from memory.
+func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
+	about := strings.TrimSpace(strings.TrimSpace(name) + "\n" + strings.TrimSpace(instruction))
+	if len(questions) == 0 {
+		if about != "" {
+			l.try.host.step("logging in: " + visible(about))
+		}
+		return nil, nil
+	}
+	answers := make([]string, len(questions))
+	for i, q := range questions {
+		l.typed = true
+		answer, err := l.try.ask(l.ctx, api.Prompt{Kind: api.PromptQuestion, Text: visible(q), Instruction: visible(about), Echo: echos[i]})
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// banner keeps what the server says before the login.
+func (l *login) banner(message string) error {
+	if len(l.lastMessage) < 8 {
+		l.lastMessage = append(l.lastMessage, visible(message))
+	}
+	l.try.log.Debug("login banner", "text", visible(message))
+	return nil
+}
+
+// giveUp is why no method is left, or nil to let the library report the refusal.
+func (l *login) giveUp() error {
+	if l.try.attended {
+		if len(l.tried) == 0 && slices.Contains(l.allowed, "gssapi-with-mic") {
+			return l.try.deny("it accepts Kerberos logins only; set transport = \"openssh\" for this host", nil)
+		}
+		return nil
+	}
+	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
+	switch {
+	case len(l.passed) > 0 && interactive:
+		return l.try.deny("it asks for more than a key", nil)
+	case interactive && l.tried[methodKey] > 0:
+		return l.try.deny("it did not accept a key and asks for "+strings.Join(l.allowed, " or "), nil)
+	case l.tried[methodKey] == 0:
+		return l.try.deny("no key is at hand: is the ssh-agent running and the key loaded?", nil)
+	}
+	return nil
+}
+
+// answered reports whether the server has answered a login request.
+func (l *login) answered() bool { return l.offered }
+
+// methods is how the login was done, as shown to a person.
+func (l *login) methods() string {
+	if l.last == "" {
+		return "none"
+	}
+	return strings.Join(append(slices.Clone(l.passed), l.last), "+")
+}
+
+// silent reports whether the same login would succeed without a person.
+func (l *login) silent() bool { return !l.interacted && !l.keys.touched() }
+
+// refused puts a refused login into words.
+func (l *login) refused(err error) *api.Error {
+	if l.try.wire.isDead() && len(l.tried) == 0 && !strings.Contains(err.Error(), "disconnect") {
+		return &api.Error{
+			Code: api.CodeUnreachable, Err: err,
+			Message: fmt.Sprintf("%s hung up during the login", l.s.address()),
+		}
+	}
+	e := &api.Error{Code: api.CodeAuth, Err: err}
+	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.address(), l.s.User)
+	var did []string
+	for _, m := range []string{methodKey, methodInteractive, methodPassword} {
+		if l.tried[m] > 0 || l.last == m {
+			did = append(did, m)
+		}
+	}
+	if len(did) == 0 {
+		did = []string{"nothing"}
+	}
+	e.Message += ": tried " + strings.Join(did, ", ")
+	if slices.Contains(did, methodKey) {
+		e.Message += " (" + l.keys.describe() + ")"
+	}
+	if len(l.allowed) > 0 {
+		e.Message += "; it accepts " + strings.Join(l.allowed, ", ")
+	}
+	if text, ok := disconnectText(err); ok {
+		e.Message += "; it said: " + text
+	}
+	e.Hint = l.hint(did)
+	return e
+}
+
+func (l *login) hint(did []string) string {
+	if text, ok := disconnectText(l.ctx.Err()); ok && strings.Contains(text, "Too many") || l.keys.count() > 5 {
+		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
+	}
+	if !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey) {
+		return "no key was at hand: " + l.keys.hint()
+	}
+	return "check the user name and that your public key is registered with the site"
+}
+
+// disconnectText is what a server said when it hung up. The library's type is
+// private, so its text is all there is.
+func disconnectText(err error) (string, bool) {
+	if err == nil {
+		return "", false
+	}
+	_, text, ok := strings.Cut(err.Error(), "ssh: disconnect, reason ")
+	if !ok {
+		return "", false
+	}
+	if _, said, ok := strings.Cut(text, ": "); ok {
+		text = said
+	}
+	return visible(text), true
+}
+
+// visible keeps a server's text from steering a terminal, and bounds it.
+func visible(text string) string {
+	const most = 2000
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.TrimRight(text, " \n\t")
+}

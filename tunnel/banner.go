@@ -1,0 +1,196 @@
+package tunnel
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+const (
+	// readBuffer is what lies under the transport: x/crypto reads through 4 KB,
+	// which costs a fifth of the speed.
+	readBuffer = 256 << 10
+	// A server may say a few lines before its version (RFC 4253, section 4.2).
+	maxGreetingLines = 50
+	maxGreeting      = 8 << 10
+)
+
+// What a port can say instead of an SSH greeting.
+var (
+	errSilent     = errors.New("it says nothing")
+	errTurnedAway = errors.New("it turns this address away")
+)
+
+// notGreeting is a first line that no SSH server sends.
+type notGreeting struct{ line string }
+
+func (e *notGreeting) Error() string { return fmt.Sprintf("it says %q", e.line) }
+
+// wire is the byte stream under an SSH connection. It looks at the server's
+// greeting before the library does, buffers, and knows when it last heard anything.
+type wire struct {
+	net.Conn
+	r       *bufio.Reader
+	greeted func() // called once, when the greeting has come
+	ended   func() // called once, when reading has failed
+
+	mu       sync.Mutex
+	seen     bool
+	bad      error // what came in place of a greeting
+	dead     error // why reading ended
+	lastRead time.Time
+	closing  sync.Once
+	closeErr error
+}
+
+func newWire(raw net.Conn) *wire {
+	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), greeted: func() {}, ended: func() {}, lastRead: time.Now()}
+}
+
+// Read implements net.Conn. Only the library's one reader calls it. Nothing is
+// passed on before a proper greeting has come, so that no login is attempted at a
+// captive portal; and our own greeting is not held back, which would cost a round trip.
+func (w *wire) Read(p []byte) (int, error) {
+	if !w.hasGreeted() {
+		if err := w.greet(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := w.r.Read(p)
+	w.mu.Lock()
+	if n > 0 {
+		w.lastRead = time.Now()
+	}
+	failed := err != nil && w.dead == nil
+	if failed {
+		w.dead = err
+	}
+	w.mu.Unlock()
+	if failed {
+		w.ended()
+	}
+	return n, err
+}
+
+func (w *wire) greet() error {
+	err := checkGreeting(w.r)
+	w.mu.Lock()
+	w.seen, w.bad, w.dead = err == nil, err, err
+	w.mu.Unlock()
+	if err != nil {
+		w.ended()
+		return err
+	}
+	w.greeted()
+	return nil
+}
+
+// checkGreeting looks, without consuming, for a version line among the first lines.
+func checkGreeting(r *bufio.Reader) error {
+	for need := 1; ; {
+		text, err := r.Peek(need)
+		if err == nil {
+			text, _ = r.Peek(min(r.Buffered(), maxGreeting))
+		}
+		lines := bytes.SplitAfter(text, []byte("\n"))
+		for i, line := range lines {
+			whole := bytes.HasSuffix(line, []byte("\n"))
+			if bytes.HasPrefix(line, []byte("SSH-")) {
+				return nil
+			}
+			if bytes.Contains(line, []byte("Not allowed at this time")) {
+				return errTurnedAway
+			}
+			if i == 0 && looksForeign(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
+				return &notGreeting{firstLine(text)}
+			}
+		}
+		if err != nil {
+			if len(text) > 0 {
+				return &notGreeting{firstLine(text)}
+			}
+			return err
+		}
+		need = len(text) + 1
+	}
+}
+
+// looksForeign knows the first words of what commonly answers instead of sshd.
+func looksForeign(line []byte) bool {
+	for _, start := range []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"} {
+		if bytes.HasPrefix(line, []byte(start)) {
+			return true
+		}
+	}
+	return false
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSpace(line)
+	if len(line) > 80 {
+		line = line[:80] + "…"
+	}
+	return line
+}
+
+// notSSH puts a wrong greeting into words.
+func notSSH(address string, greeting error) *api.Error {
+	e := &api.Error{
+		Code: api.CodeUnreachable, Err: greeting,
+		Message: fmt.Sprintf("%s answers, but not as an SSH server: %v", address, greeting),
+		Hint:    "a captive portal or a VPN that is off often looks like this: open a web page, check the VPN",
+	}
+	if errors.Is(greeting, io.EOF) {
+		e.Message = fmt.Sprintf("%s closes the connection at once", address)
+		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
+	}
+	if errors.Is(greeting, errTurnedAway) {
+		e.Hint = "sshd penalises addresses after failed logins for a while; other users of a shared VPN count too"
+	}
+	return e
+}
+
+func (w *wire) hasGreeted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen
+}
+
+// greetingError is what came in place of a greeting, unless we hung up ourselves.
+func (w *wire) greetingError() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(w.bad, net.ErrClosed) || errors.Is(w.bad, io.ErrClosedPipe) {
+		return nil
+	}
+	return w.bad
+}
+
+// heard is when the last byte came.
+func (w *wire) heard() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lastRead
+}
+
+// isDead reports whether reading has failed.
+func (w *wire) isDead() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead != nil
+}
+
+// Close implements net.Conn; it may be called any number of times.
+func (w *wire) Close() error {
+	w.closing.Do(func() { w.closeErr = w.Conn.Close() })
+	return w.closeErr
+}

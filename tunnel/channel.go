@@ -1,0 +1,110 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Dial connects to an address as the host sees it: network is "tcp", or "unix" for
+// a socket there. The connection has a CloseWrite, and no deadlines. Errors are
+// ErrDown, ErrRefused or ErrProhibited where one of them fits.
+func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, err
+	}
+	nc, err := c.dial(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", h.name, err)
+	}
+	return nc, nil
+}
+
+func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	results := make(chan result)
+	started := c.spawn(func() {
+		nc, err := c.client.Dial(network, address)
+		select {
+		case results <- result{nc, err}:
+		case <-ctx.Done():
+			if err == nil {
+				nc.Close()
+			}
+		}
+	})
+	if !started {
+		return nil, c.gone()
+	}
+	select {
+	case r := <-results:
+		if r.err != nil {
+			return nil, c.dialError(address, r.err)
+		}
+		return r.conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// dialError names the kind of a failed dial by the reason codes of RFC 4254,
+// section 5.1.
+func (c *conn) dialError(address string, err error) error {
+	if isDone(c.done) {
+		return c.gone()
+	}
+	open, ok := errors.AsType[*ssh.OpenChannelError](err)
+	if !ok {
+		return err
+	}
+	switch open.Reason {
+	case ssh.Prohibited:
+		return fmt.Errorf("%w to %s: %w", ErrProhibited, address, err)
+	case ssh.ConnectionFailed:
+		return fmt.Errorf("%w to %s: %w", ErrRefused, address, err)
+	}
+	return fmt.Errorf("%s: %w", address, err)
+}
+
+// Listen makes the host listen at an address; the listener's connections come from
+// there. It ends with the connection.
+func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		l   net.Listener
+		err error
+	}
+	results := make(chan result)
+	started := c.spawn(func() {
+		l, err := c.client.Listen(network, address)
+		select {
+		case results <- result{l, err}:
+		case <-ctx.Done():
+			if err == nil {
+				l.Close()
+			}
+		}
+	})
+	if !started {
+		return nil, c.gone()
+	}
+	select {
+	case r := <-results:
+		if r.err != nil {
+			return nil, fmt.Errorf("%s: listening at %s: %w", h.name, address, r.err)
+		}
+		return r.l, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

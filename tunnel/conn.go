@@ -1,0 +1,102 @@
+package tunnel
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// conn is one live SSH connection.
+type conn struct {
+	client   *ssh.Client
+	wire     *wire
+	limits   Limits
+	interval time.Duration // of the keepalive
+	misses   int
+	slots    chan struct{} // a token per command that may run
+	since    time.Time
+	done     chan struct{} // closed when the transport has ended
+
+	// What is shown of it; guarded by the host's lock once the connection is live.
+	auth      string
+	silent    bool
+	via       []string
+	loginNode string
+	rtt       time.Duration
+
+	mu      sync.Mutex
+	why     error // why it ended
+	closing bool
+	wg      sync.WaitGroup
+}
+
+// newConn takes over an SSH connection that has just logged in.
+func newConn(t *attempt, client *ssh.Client) *conn {
+	c := &conn{
+		client: client, wire: t.wire, limits: t.pool.o.Limits,
+		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
+		slots: make(chan struct{}, t.pool.o.Limits.MaxSessions),
+		since: time.Now(), done: make(chan struct{}),
+	}
+	if own := t.settings.ServerAliveInterval; own > 0 {
+		c.interval, c.misses = own, max(t.settings.ServerAliveCountMax, 1)
+	}
+	c.wg.Go(func() {
+		err := client.Wait()
+		c.mu.Lock()
+		if c.why == nil {
+			c.why = err
+		}
+		c.mu.Unlock()
+		close(c.done)
+	})
+	return c
+}
+
+// spawn runs f beside the connection, whose close waits for it. It reports whether
+// the connection was still open.
+func (c *conn) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return false
+	}
+	c.wg.Go(f)
+	return true
+}
+
+// close ends the connection for a reason and waits for what runs beside it. The
+// raw stream goes first: nothing polite can block then.
+func (c *conn) close(why error) {
+	c.mu.Lock()
+	if c.why == nil {
+		c.why = why
+	}
+	c.closing = true
+	c.mu.Unlock()
+	c.wire.Close()
+	c.client.Close()
+	c.wg.Wait()
+}
+
+// reason is why the connection ended.
+func (c *conn) reason() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.why == nil || errors.Is(c.why, io.EOF) {
+		return errors.New("the host closed it")
+	}
+	return plain(c.why)
+}
+
+// remember keeps how the login went, for the next one.
+func (c *conn) remember(m Memory, host string, direct bool) {
+	m.SetSilent(host, c.silent)
+	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && direct {
+		m.SetLastAddress(host, a.String())
+	}
+}

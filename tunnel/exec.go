@@ -1,0 +1,177 @@
+package tunnel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Result is what a command printed and how it ended.
+type Result struct {
+	Stdout []byte
+	Stderr []byte
+	Exit   int // 128+n for a signal is the remote shell's doing; -1 if the host did not say
+}
+
+// Run runs a command on the host and returns when it has ended or ctx has; then
+// its channel is closed, which is all a server offers to end it. It waits for one
+// of the sessions the host allows. A command that ran and failed is no error.
+func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	c, err := h.current()
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := c.run(ctx, command, stdin)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s: %w", h.name, err)
+	}
+	return r, nil
+}
+
+func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
+	case <-c.done:
+		return Result{}, c.gone()
+	}
+	x := &execution{out: limitedBuffer{left: c.limits.MaxOutput}, errs: limitedBuffer{left: c.limits.MaxOutput}, ended: make(chan struct{})}
+	started := c.spawn(func() {
+		defer func() { <-c.slots }()
+		defer close(x.ended)
+		x.run(c.client, command, stdin)
+	})
+	if !started {
+		<-c.slots
+		return Result{}, c.gone()
+	}
+	select {
+	case <-x.ended:
+	case <-ctx.Done():
+		x.abandon()
+		return Result{}, ctx.Err()
+	}
+	if x.err != nil && isDone(c.done) {
+		return Result{}, c.gone()
+	}
+	return x.result, x.err
+}
+
+func (c *conn) gone() error { return fmt.Errorf("%w: %w", ErrDown, c.reason()) }
+
+func isDone(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// execution is one command under way. Opening a channel and waiting for its end
+// know no ctx, so it runs beside its caller, who may leave.
+type execution struct {
+	out, errs limitedBuffer
+	result    Result
+	err       error
+	ended     chan struct{}
+
+	mu        sync.Mutex
+	session   *ssh.Session
+	abandoned bool
+}
+
+func (x *execution) run(client *ssh.Client, command string, stdin []byte) {
+	session, err := client.NewSession()
+	if err != nil {
+		x.err = fmt.Errorf("opening a session: %w", err)
+		return
+	}
+	defer session.Close()
+	if !x.hold(session) {
+		return
+	}
+	x.out.full = func() { session.Close() }
+	x.errs.full = x.out.full
+	session.Stdin = bytes.NewReader(stdin)
+	session.Stdout, session.Stderr = &x.out, &x.errs
+	x.result.Exit, x.err = exitStatus(session.Run(command))
+	if x.out.overflown() || x.errs.overflown() {
+		x.err = errors.New("the command printed too much")
+	}
+	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
+}
+
+// hold keeps the session for abandon, and reports whether it is still wanted.
+func (x *execution) hold(s *ssh.Session) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.session = s
+	return !x.abandoned
+}
+
+func (x *execution) abandon() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.abandoned = true
+	if x.session != nil {
+		x.session.Close()
+	}
+}
+
+// exitStatus reads how a command ended; only a broken channel is an error.
+func exitStatus(err error) (int, error) {
+	if err == nil {
+		return 0, nil
+	}
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
+		if exit.Signal() != "" {
+			return max(exit.ExitStatus(), 128), nil
+		}
+		return exit.ExitStatus(), nil
+	}
+	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
+		return -1, nil
+	}
+	return -1, err
+}
+
+// limitedBuffer takes so much and no more.
+type limitedBuffer struct {
+	mu   sync.Mutex
+	b    bytes.Buffer
+	left int
+	over bool
+	full func()
+}
+
+func (l *limitedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(p) > l.left {
+		if !l.over {
+			l.over = true
+			go l.full()
+		}
+		return 0, errors.New("output limit reached")
+	}
+	l.left -= len(p)
+	return l.b.Write(p)
+}
+
+func (l *limitedBuffer) overflown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+func (l *limitedBuffer) bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Bytes()
+}

@@ -1,0 +1,194 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Host is a login node: the wish to be connected to it, and the connection.
+type Host struct {
+	pool *Pool
+	name string
+	dest string
+	via  []string // the hops another host's ProxyJump prescribes; nil: our own settings decide
+	log  *slog.Logger
+
+	kick chan struct{} // the wishes changed
+
+	mu      sync.Mutex
+	facts   facts
+	view    api.Host
+	users   map[*Host]bool // the hosts that go through this one
+	asked   bool           // Up or Want was called, and not Down since
+	cancel  context.CancelFunc
+	probe   bool // the network changed since the last look
+	changed chan struct{}
+}
+
+func newHost(p *Pool, name, dest string, via []string) *Host {
+	return &Host{
+		pool: p, name: name, dest: dest, via: via,
+		log:     p.o.Log.With("host", name),
+		kick:    make(chan struct{}, 1),
+		users:   map[*Host]bool{},
+		changed: make(chan struct{}),
+		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
+	}
+}
+
+// Up says that a person wants the host now: it is tried at once, and the person
+// may be asked.
+func (h *Host) Up() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = true
+	h.attendLocked()
+}
+
+// attendLocked clears what stands in the way of a try that a person waits for.
+func (h *Host) attendLocked() {
+	f := &h.facts
+	f.wanted = true
+	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
+	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
+	h.enterLocked()
+	h.kicked()
+}
+
+// Want says that the host is wanted though nobody may be there: it is logged in to
+// only where that needs no person, else its state is needs-login.
+func (h *Host) Want() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = true
+	h.facts.wanted = true
+	h.enterLocked()
+	h.kicked()
+}
+
+// Down disconnects. The host is no longer wanted, except by hosts that go through it.
+func (h *Host) Down() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = false
+	h.unwantLocked()
+}
+
+// unwantLocked ends the wish, the try under way and the connection, unless another
+// host still goes through this one.
+func (h *Host) unwantLocked() {
+	if h.asked || len(h.users) > 0 {
+		return
+	}
+	f := &h.facts
+	f.wanted = false
+	f.stop, f.failure, f.failures, f.nextTry, f.attended = nil, nil, 0, time.Time{}, time.Time{}
+	if h.cancel != nil {
+		h.cancel()
+	}
+	h.enterLocked()
+	h.kicked()
+}
+
+// kicked wakes the host's goroutine.
+func (h *Host) kicked() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (h *Host) networkChanged() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.probe = h.facts.live != nil
+	h.facts.failures, h.facts.nextTry = 0, time.Time{}
+	h.enterLocked()
+	h.kicked()
+}
+
+// Status is how the host is now.
+func (h *Host) Status() api.Host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.view
+}
+
+// Changed is closed at the next change of the host's status.
+func (h *Host) Changed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}
+
+// triesBeforeUnreachable is how many failed tries a waiting person sits through.
+const triesBeforeUnreachable = 2
+
+// Await returns nil once the host is connected. It returns an *api.Error when only
+// a person can change that, or, while a person waits, after the first failed
+// tries; for other passing failures it waits until ctx ends.
+func (h *Host) Await(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		verdict, changed := h.verdictLocked(), h.changed
+		up := h.facts.live != nil
+		h.mu.Unlock()
+		if up {
+			return nil
+		}
+		if verdict != nil {
+			return verdict
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return h.gaveUp(ctx.Err())
+		}
+	}
+}
+
+func (h *Host) verdictLocked() *api.Error {
+	f := &h.facts
+	switch {
+	case f.live != nil || f.trying != "":
+		return nil
+	case !f.wanted:
+		return &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("%s is not connected", h.name), Err: ErrDown}
+	case f.stop != nil:
+		return f.stop.why
+	case f.failures >= triesBeforeUnreachable && time.Now().Before(f.attended):
+		return f.failure
+	}
+	return nil
+}
+
+// gaveUp is the error of a wait that ended before the host was settled.
+func (h *Host) gaveUp(cause error) *api.Error {
+	s := h.Status()
+	why := cmp.Or(s.Cause, string(s.State))
+	e := &api.Error{Code: api.CodeTimeout, Message: fmt.Sprintf("%s is not connected yet: %s", h.name, why), Hint: s.Hint, Err: cause}
+	if errors.Is(cause, context.Canceled) {
+		e.Code = api.CodeFailed
+	}
+	return e
+}
+
+// current is the live connection, or ErrDown with the reason.
+func (h *Host) current() (*conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live != nil {
+		return h.facts.live, nil
+	}
+	if h.view.Cause != "" {
+		return nil, fmt.Errorf("%s: %w: %s", h.name, ErrDown, h.view.Cause)
+	}
+	return nil, fmt.Errorf("%s: %w", h.name, ErrDown)
+}

@@ -1,0 +1,175 @@
+package tunnel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// loginNodeTimeout bounds the first command on a connection.
+const loginNodeTimeout = 10 * time.Second
+
+// hold keeps the live connection until it ends, is unwanted, or ctx ends.
+func (h *Host) hold(ctx context.Context) {
+	c, err := h.current()
+	if err != nil {
+		return
+	}
+	c.spawn(func() { h.greet(ctx, c) })
+	p := newPulse(c)
+	defer p.stop()
+	for {
+		select {
+		case <-c.done:
+			c.close(nil)
+			h.lost(c)
+			return
+		case <-ctx.Done():
+			c.close(ctx.Err())
+			h.lost(c)
+			return
+		case <-h.kick:
+			if h.unwanted() {
+				c.close(nil)
+				h.lost(c)
+				return
+			}
+			if h.takeProbe() {
+				p.probe(h.patience())
+			}
+		case <-p.timer.C:
+			if err := p.beat(time.Now()); err != nil {
+				c.close(err)
+			}
+		case rtt := <-p.replies:
+			p.waiting = false
+			h.measured(c, rtt)
+		}
+	}
+}
+
+func (h *Host) unwanted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.facts.wanted
+}
+
+func (h *Host) takeProbe() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	probe := h.probe
+	h.probe = false
+	return probe
+}
+
+// patience is how long a probe may take. A connection that only a person can make
+// again is given time for the network to come back.
+func (h *Host) patience() time.Duration {
+	if h.pool.o.Memory.Silent(h.name) {
+		return h.pool.o.Limits.ProbeTimeout
+	}
+	return h.pool.o.Limits.WakeGrace
+}
+
+func (h *Host) measured(c *conn, rtt time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.rtt = rtt.Round(100 * time.Microsecond)
+	h.enterLocked()
+}
+
+// greet runs the connection's first command: sshd turns Nagle's algorithm off only
+// once a session was opened, and the answer tells which login node we are on.
+func (h *Host) greet(ctx context.Context, c *conn) {
+	ctx, cancel := context.WithTimeout(ctx, loginNodeTimeout)
+	defer cancel()
+	start := time.Now()
+	out, err := c.run(ctx, "hostname", nil)
+	if err != nil || out.Exit != 0 {
+		h.log.Debug("the host runs no commands", "err", err)
+		return
+	}
+	name, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.loginNode = visible(name)
+	if c.rtt == 0 {
+		c.rtt = (time.Since(start) / 2).Round(100 * time.Microsecond) // two round trips: open, exec
+	}
+	h.enterLocked()
+}
+
+// pulse asks a silent connection for signs of life. At most one request is
+// outstanding, since x/crypto's SendRequest has no timeout and one stuck request
+// blocks all later ones (golang/go#19338); any byte received counts as life.
+type pulse struct {
+	c       *conn
+	timer   *time.Timer
+	replies chan time.Duration
+	waiting bool      // a request is outstanding
+	quiet   int       // intervals without a byte
+	due     time.Time // when a probe must have been answered; zero without one
+	asked   time.Time
+}
+
+func newPulse(c *conn) *pulse {
+	return &pulse{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+}
+
+func (p *pulse) stop() { p.timer.Stop() }
+
+// probe wants a sign of life within limit.
+func (p *pulse) probe(limit time.Duration) {
+	now := time.Now()
+	if !p.due.IsZero() {
+		return
+	}
+	p.asked, p.due = now, now.Add(limit)
+	p.ask()
+	p.timer.Reset(limit)
+}
+
+// beat is called when the timer rings; its error is the connection's death.
+func (p *pulse) beat(now time.Time) error {
+	heard := p.c.wire.heard()
+	if !p.due.IsZero() {
+		alive := heard.After(p.asked)
+		limit := p.due.Sub(p.asked)
+		p.due = time.Time{}
+		p.timer.Reset(p.c.interval)
+		if !alive {
+			return fmt.Errorf("no answer within %v after the network changed", limit)
+		}
+		p.quiet = 0
+		return nil
+	}
+	silence := now.Sub(heard)
+	if silence < p.c.interval {
+		p.quiet = 0
+		p.timer.Reset(p.c.interval - silence)
+		return nil
+	}
+	if p.quiet >= p.c.misses {
+		return fmt.Errorf("no sign of life for %v", silence.Round(time.Second))
+	}
+	p.quiet++
+	p.timer.Reset(p.c.interval)
+	p.ask()
+	return nil
+}
+
+// ask sends one request, unless one is outstanding.
+func (p *pulse) ask() {
+	if p.waiting {
+		return
+	}
+	p.waiting = p.c.spawn(func() {
+		start := time.Now()
+		// A server that does not know the request says so, which is an answer too.
+		_, _, err := p.c.client.SendRequest("keepalive@openssh.com", true, nil)
+		if err == nil {
+			p.replies <- time.Since(start)
+		}
+	})
+}

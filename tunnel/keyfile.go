@@ -1,0 +1,192 @@
+package tunnel
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// maxPassphrases is how often a person may mistype a passphrase.
+const maxPassphrases = 3
+
+// maxKeyFile bounds a key file; nobody's is larger.
+const maxKeyFile = 256 << 10
+
+// fileKey is a private key in a file. An encrypted one offers its public half and
+// asks for its passphrase only when the server wants that very key.
+type fileKey struct {
+	path   string
+	public ssh.PublicKey
+	signer ssh.AlgorithmSigner // nil while encrypted, or where only the public half is there
+	pem    []byte              // while encrypted
+	stamp  time.Time
+	ring   *keyring
+	ask    func(path string) (string, error)
+}
+
+// loadKey reads a key file, which may be a public key whose private half the agent has.
+func loadKey(path string, ring *keyring, ask func(path string) (string, error)) (*fileKey, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, publicOnly(path, err)
+	}
+	if info.Size() > maxKeyFile || !info.Mode().IsRegular() {
+		return nil, errors.New("it is no key file")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	k := &fileKey{path: path, stamp: info.ModTime(), ring: ring, ask: ask}
+	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
+		k.public = public
+		return k, nil
+	}
+	if err := checkPrivate(path, info); err != nil {
+		return nil, err
+	}
+	return k, k.parse(text)
+}
+
+// publicOnly explains a missing private key whose public half is there.
+func publicOnly(path string, err error) error {
+	if _, pubErr := os.Stat(path + ".pub"); pubErr == nil {
+		return fmt.Errorf("only its public half is there: %w", err)
+	}
+	return err
+}
+
+func (k *fileKey) parse(text []byte) error {
+	if strings.HasPrefix(string(text), "PuTTY-User-Key-File-") {
+		base := strings.TrimSuffix(k.path, filepath.Ext(k.path))
+		return fmt.Errorf("it is a PuTTY key; convert it: puttygen %q -O private-openssh -o %q", k.path, base)
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
+		k.pem, k.public = text, locked.PublicKey
+		if k.public == nil {
+			k.public = publicHalf(k.path)
+		}
+		if k.public == nil {
+			// The old format hides the public half too.
+			return k.unlock()
+		}
+		return nil
+	}
+	if err != nil {
+		if strings.Contains(err.Error(), "unhandled key type") {
+			return errors.New("keys on a security token are used through an ssh-agent: ssh-add it, or set transport = \"openssh\"")
+		}
+		return err
+	}
+	return k.take(signer)
+}
+
+func (k *fileKey) take(signer ssh.Signer) error {
+	as, ok := signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return errors.New("this kind of key is not supported")
+	}
+	k.signer, k.public, k.pem = as, signer.PublicKey(), nil
+	return nil
+}
+
+// private reports whether the file can sign, maybe after its passphrase.
+func (k *fileKey) private() bool { return k.signer != nil || k.pem != nil }
+
+// unlock decrypts the key with a passphrase asked for, once in the pool's life.
+func (k *fileKey) unlock() error {
+	if k.signer != nil {
+		return nil
+	}
+	if s := k.ring.get(k.path, k.stamp); s != nil {
+		return k.take(s)
+	}
+	for range maxPassphrases {
+		passphrase, err := k.ask(k.path)
+		if err != nil {
+			return err
+		}
+		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.pem, []byte(passphrase))
+		if err == nil {
+			k.ring.put(k.path, k.stamp, signer)
+			return k.take(signer)
+		}
+	}
+	return errors.New("the passphrase was wrong")
+}
+
+// PublicKey implements ssh.Signer.
+func (k *fileKey) PublicKey() ssh.PublicKey { return k.public }
+
+// Sign implements ssh.Signer.
+func (k *fileKey) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
+	if err := k.unlock(); err != nil {
+		return nil, err
+	}
+	return k.signer.Sign(r, data)
+}
+
+// SignWithAlgorithm implements ssh.AlgorithmSigner.
+func (k *fileKey) SignWithAlgorithm(r io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if err := k.unlock(); err != nil {
+		return nil, err
+	}
+	return k.signer.SignWithAlgorithm(r, data, algorithm)
+}
+
+func passphrasePrompt(path string) api.Prompt {
+	return api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", path)}
+}
+
+// publicHalf reads the .pub beside a key.
+func publicHalf(path string) ssh.PublicKey {
+	text, err := os.ReadFile(path + ".pub")
+	if err != nil {
+		return nil
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// keyring keeps decrypted keys in memory, so that a passphrase is asked once. A
+// file that changed since is asked for again.
+type keyring struct {
+	mu   sync.Mutex
+	keys map[string]ringKey
+}
+
+type ringKey struct {
+	stamp  time.Time
+	signer ssh.Signer
+}
+
+func (r *keyring) get(path string, stamp time.Time) ssh.Signer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k, ok := r.keys[path]; ok && k.stamp.Equal(stamp) {
+		return k.signer
+	}
+	return nil
+}
+
+func (r *keyring) put(path string, stamp time.Time, signer ssh.Signer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys == nil {
+		r.keys = map[string]ringKey{}
+	}
+	r.keys[path] = ringKey{stamp, signer}
+}

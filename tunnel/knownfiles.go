@@ -1,0 +1,161 @@
+package tunnel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+)
+
+// knownFiles are the known_hosts files of a person and a system, read leniently:
+// the library refuses a whole file for one line it cannot read, where OpenSSH
+// skips the line.
+type knownFiles struct {
+	*knownhosts.HostKeyDB
+	authorities map[string]bool   // "file:line" of the @cert-authority lines
+	origins     map[string]string // the files that were read as cleaned copies
+	warnings    []string
+}
+
+// readKnownFiles reads those of the files that exist.
+func readKnownFiles(paths []string) (*knownFiles, error) {
+	k := &knownFiles{authorities: map[string]bool{}, origins: map[string]string{}}
+	var files []string
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if clean := k.clean(path, content); !bytes.Equal(clean, content) {
+			copied, err := writeTemp(clean)
+			if err != nil {
+				return nil, err
+			}
+			defer os.Remove(copied)
+			k.origins[copied] = path
+			path = copied
+		}
+		k.note(path, content)
+		files = append(files, path)
+	}
+	db, err := knownhosts.NewDB(files...)
+	k.HostKeyDB = db
+	return k, err
+}
+
+// clean blanks the lines the library would refuse, and keeps the numbers of the rest.
+func (k *knownFiles) clean(path string, content []byte) []byte {
+	lines := bytes.Split(content, []byte("\n"))
+	for i, line := range lines {
+		if err := checkKnownLine(string(line)); err != nil {
+			k.warnings = append(k.warnings, fmt.Sprintf("%s:%d is skipped: %v", path, i+1, err))
+			lines[i] = nil
+		}
+	}
+	return bytes.Join(lines, []byte("\n"))
+}
+
+// note keeps which lines are authorities.
+func (k *knownFiles) note(path string, content []byte) {
+	number := 0
+	for line := range bytes.Lines(content) {
+		number++
+		if fields := bytes.Fields(line); len(fields) > 0 && string(fields[0]) == "@cert-authority" {
+			k.authorities[fmt.Sprintf("%s:%d", path, number)] = true
+		}
+	}
+}
+
+func (k *knownFiles) isAuthority(key xknownhosts.KnownKey) bool {
+	return k.authorities[fmt.Sprintf("%s:%d", key.Filename, key.Line)]
+}
+
+// origin is the file a person knows.
+func (k *knownFiles) origin(path string) string {
+	if o, ok := k.origins[path]; ok {
+		return o
+	}
+	return path
+}
+
+// checkKnownLine says why the library would refuse a line.
+func checkKnownLine(line string) error {
+	if len(line) > 60<<10 {
+		return errors.New("it is too long")
+	}
+	fields := strings.Fields(line)
+	if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+		return nil
+	}
+	if fields[0] == "@cert-authority" || fields[0] == "@revoked" {
+		fields = fields[1:]
+	}
+	if len(fields) < 3 {
+		return errors.New("it has no name, key type and key")
+	}
+	if strings.HasPrefix(fields[0], "@") {
+		return fmt.Errorf("unknown marker %q", fields[0])
+	}
+	if err := checkKnownName(fields[0]); err != nil {
+		return err
+	}
+	blob, err := base64.StdEncoding.DecodeString(fields[2])
+	if err != nil {
+		return errors.New("its key is no base64")
+	}
+	key, err := ssh.ParsePublicKey(blob)
+	if err != nil {
+		return fmt.Errorf("its key cannot be read: %w", err)
+	}
+	if key.Type() != fields[1] {
+		return fmt.Errorf("it says %q, and its key is %q", fields[1], key.Type())
+	}
+	return nil
+}
+
+func checkKnownName(names string) error {
+	if strings.HasPrefix(names, "|") {
+		parts := strings.Split(names, "|")
+		if len(parts) != 4 || parts[1] != "1" {
+			return errors.New("its hashed name is malformed")
+		}
+		for _, p := range parts[2:] {
+			if _, err := base64.StdEncoding.DecodeString(p); err != nil {
+				return errors.New("its hashed name is malformed")
+			}
+		}
+		return nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		name, negated := strings.CutPrefix(name, "!")
+		if negated && name == "" {
+			return errors.New("it negates nothing")
+		}
+		if strings.HasPrefix(name, "[") {
+			if _, _, err := net.SplitHostPort(name); err != nil {
+				return fmt.Errorf("its name %q is malformed", name)
+			}
+		}
+	}
+	return nil
+}
+
+func writeTemp(content []byte) (string, error) {
+	f, err := os.CreateTemp("", "known_hosts-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	return f.Name(), errors.Join(err, f.Close())
+}

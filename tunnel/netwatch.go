@@ -1,0 +1,80 @@
+package tunnel
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// A wall clock that ran wakeJump further than the ticks say slept meanwhile:
+	// timers stand still in sleep.
+	wakeTick = 15 * time.Second
+	wakeJump = 20 * time.Second
+	// settleTime gathers the many events of one change.
+	settleTime = 250 * time.Millisecond
+)
+
+// watchNetwork calls changed after each wake from sleep and each change of
+// addresses or default routes, until ctx ends.
+func watchNetwork(ctx context.Context, changed func(), log *slog.Logger) {
+	events, stop := networkEvents(log)
+	defer stop()
+	tick := time.NewTicker(wakeTick)
+	defer tick.Stop()
+	settle := time.NewTimer(0)
+	defer settle.Stop()
+	if !settle.Stop() {
+		<-settle.C
+	}
+	last, known := wallClock(), fingerprint()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			now := wallClock()
+			slept := now.Sub(last) > wakeTick+wakeJump
+			last = now
+			if slept {
+				log.Info("woke from sleep")
+				changed()
+			}
+			settle.Reset(settleTime) // where no events come, look now and then
+		case _, open := <-events:
+			if !open {
+				events = nil
+				continue
+			}
+			settle.Reset(settleTime)
+		case <-settle.C:
+			// Routers renew IPv6 routes all the time: only a difference counts.
+			if now := fingerprint(); now != known {
+				known = now
+				changed()
+			}
+		}
+	}
+}
+
+// wallClock is the time without the monotonic reading, which sleep does not move.
+func wallClock() time.Time { return time.Now().Round(0) }
+
+// fingerprint is the machine's addresses and default routes.
+func fingerprint() string {
+	parts := defaultRoutes()
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return ""
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			parts = append(parts, n.String())
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,123 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// proxyConn is the standard input and output of a ProxyCommand as a connection.
+type proxyConn struct {
+	io.Reader
+	io.WriteCloser
+	cmd    *exec.Cmd
+	stderr *tail
+	exited chan struct{}
+	once   sync.Once
+	end    context.CancelFunc
+}
+
+// startProxy runs a ProxyCommand. The process ends with the connection; ctx bounds
+// only the start.
+func startProxy(ctx context.Context, s *Settings, env api.Env) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	cmd := shellCommand(running, newTokens(s).expand(s.ProxyCommand))
+	cmd.Env = environ(env)
+	cmd.WaitDelay = time.Second
+	p := &proxyConn{cmd: cmd, stderr: &tail{}, exited: make(chan struct{}), end: end}
+	cmd.Stderr = p.stderr
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		var out io.ReadCloser
+		out, err = cmd.StdoutPipe()
+		p.Reader, p.WriteCloser = out, in
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		end()
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("the ProxyCommand %q cannot be run: %v", s.ProxyCommand, err), Err: err}
+	}
+	return p, nil
+}
+
+// Read implements net.Conn. The end of the output tells what the command said.
+func (p *proxyConn) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	if err != nil {
+		_ = p.Close()
+		if said := p.stderr.text(); said != "" {
+			return n, &proxyError{said}
+		}
+		if errors.Is(err, io.EOF) {
+			return n, io.EOF
+		}
+	}
+	return n, err
+}
+
+// Close ends the process and waits for it.
+func (p *proxyConn) Close() error {
+	p.once.Do(func() {
+		_ = p.WriteCloser.Close()
+		p.end()
+		_ = p.cmd.Wait()
+		close(p.exited)
+	})
+	<-p.exited
+	return nil
+}
+
+// proxyError is what a ProxyCommand said before it ended.
+type proxyError struct{ said string }
+
+func (e *proxyError) Error() string { return "the ProxyCommand says: " + e.said }
+
+// The rest of net.Conn: pipes have no addresses, and no deadlines are set on them.
+
+func (p *proxyConn) LocalAddr() net.Addr              { return proxyAddr{} }
+func (p *proxyConn) RemoteAddr() net.Addr             { return proxyAddr{} }
+func (p *proxyConn) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (p *proxyConn) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (p *proxyConn) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+
+type proxyAddr struct{}
+
+func (proxyAddr) Network() string { return "proxy" }
+func (proxyAddr) String() string  { return "ProxyCommand" }
+
+// tail keeps the last of what is written.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 2000
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > most {
+		t.b = append([]byte(nil), t.b[len(t.b)-most:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return cmp.Or(visible(strings.TrimSpace(string(t.b))), "")
+}

@@ -1,0 +1,23 @@
+//go:build !windows
+
+package tunnel
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// shellCommand runs a line as ssh does: by the person's shell, in a process group
+// that ends as a whole.
+func shellCommand(ctx context.Context, line string) *exec.Cmd {
+	shell := os.Getenv("SHELL")
+	if shell == "" {
+		shell = "/bin/sh"
+	}
+	cmd := exec.CommandContext(ctx, shell, "-c", "exec "+line)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
+}

@@ -1,0 +1,14 @@
+package tunnel
+
+import (
+	"context"
+	"os/exec"
+	"syscall"
+)
+
+// shellCommand runs a line as ssh does, without a window.
+func shellCommand(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "cmd.exe")
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c ` + line, HideWindow: true}
+	return cmd
+}

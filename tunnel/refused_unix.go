@@ -1,0 +1,11 @@
+//go:build !windows
+
+package tunnel
+
+import (
+	"errors"
+	"syscall"
+)
+
+// isConnRefused reports whether a port was closed.
+func isConnRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -1,0 +1,254 @@
+package tunnel
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// sshGTimeout bounds `ssh -G`, which runs Match exec commands and may ask DNS.
+const sshGTimeout = 5 * time.Second
+
+// directives are ssh_config keywords in lower case, each with its values in order.
+type directives map[string][]string
+
+func (d directives) first(key string) string {
+	if v := d[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// resolveSSHG asks the ssh program. Its error is exec.ErrNotFound without one.
+func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Settings, error) {
+	program, err := lookPath("ssh", o.Env)
+	if err != nil {
+		return Settings{}, exec.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, sshGTimeout)
+	defer cancel()
+	said, err := runSSHG(ctx, program, o.SSHConfig, destination, o.Env)
+	if err != nil {
+		return Settings{}, err
+	}
+	// Only what differs from the defaults is the person's own wish.
+	defaults, err := runSSHG(ctx, program, "none", destination, o.Env)
+	if err != nil {
+		return Settings{}, err
+	}
+	s := settingsFrom(destination, said, defaults)
+	s.Source = "ssh -G"
+	return s, nil
+}
+
+func runSSHG(ctx context.Context, program, config, destination string, env api.Env) (directives, error) {
+	args := []string{"-G", "-T"}
+	if config != "" {
+		args = append(args, "-F", config)
+	}
+	cmd := exec.CommandContext(ctx, program, append(args, "--", destination)...)
+	cmd.Env = environ(env)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("ssh -G took longer than %v: a Match exec or a name lookup hangs", sshGTimeout)
+	}
+	if err != nil {
+		if text := strings.TrimSpace(stderr.String()); text != "" {
+			return nil, fmt.Errorf("%s", text)
+		}
+		return nil, fmt.Errorf("ssh -G: %w", err)
+	}
+	return parseSSHG(string(out)), nil
+}
+
+// parseSSHG reads the output of `ssh -G`: a lower-case keyword and its value a line.
+func parseSSHG(text string) directives {
+	d := directives{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		if key != "" {
+			key = strings.ToLower(key)
+			d[key] = append(d[key], value)
+		}
+	}
+	return d
+}
+
+// settingsFrom reads directives into Settings; defaults tell what the person did
+// not write.
+func settingsFrom(destination string, d, defaults directives) Settings {
+	_, alias, _ := splitDestination(destination)
+	s := Settings{
+		Destination:              destination,
+		Alias:                    alias,
+		Hostname:                 d.first("hostname"),
+		Port:                     atoi(d.first("port"), 22),
+		User:                     d.first("user"),
+		IdentitiesOnly:           yes(d.first("identitiesonly")),
+		IdentityAgent:            d.first("identityagent"),
+		ProxyCommand:             unlessNone(d.first("proxycommand")),
+		HostKeyAlias:             d.first("hostkeyalias"),
+		StrictHostKeyChecking:    strict(d.first("stricthostkeychecking")),
+		HashKnownHosts:           yes(d.first("hashknownhosts")),
+		ConnectTimeout:           seconds(d.first("connecttimeout")),
+		ServerAliveInterval:      seconds(d.first("serveraliveinterval")),
+		ServerAliveCountMax:      atoi(d.first("serveralivecountmax"), 3),
+		TCPKeepAlive:             d.first("tcpkeepalive") != "no",
+		AddressFamily:            d.first("addressfamily"),
+		BindAddress:              d.first("bindaddress"),
+		PreferredAuthentications: commas(d.first("preferredauthentications")),
+		PubkeyAuthentication:     !no(d.first("pubkeyauthentication")),
+		PasswordAuthentication:   !no(d.first("passwordauthentication")),
+		KbdInteractive:           !no(d.first("kbdinteractiveauthentication")),
+		NumberOfPasswordPrompts:  atoi(d.first("numberofpasswordprompts"), 3),
+		LocalForwards:            d["localforward"],
+		RemoteForwards:           d["remoteforward"],
+		DynamicForwards:          dynamicForwards(d),
+		ControlPath:              unlessNone(d.first("controlpath")),
+	}
+	if jump := unlessNone(d.first("proxyjump")); jump != "" {
+		s.ProxyJump = commas(jump)
+		s.ProxyCommand = ""
+	}
+	own := func(key string) string {
+		if slices.Equal(d[key], defaults[key]) {
+			return ""
+		}
+		return d.first(key)
+	}
+	s.KexAlgorithms = commas(own("kexalgorithms"))
+	s.Ciphers = commas(own("ciphers"))
+	s.MACs = commas(own("macs"))
+	s.HostKeyAlgorithms = commas(own("hostkeyalgorithms"))
+	s.IPQoS = own("ipqos")
+	s.OwnIdentities = !slices.Equal(d["identityfile"], defaults["identityfile"])
+
+	t := newTokens(&s)
+	s.IdentityAgent = t.path(s.IdentityAgent)
+	s.IdentityFiles = t.paths(d["identityfile"])
+	s.CertificateFiles = t.paths(d["certificatefile"])
+	s.UserKnownHosts = t.paths(pathList(d.first("userknownhostsfile")))
+	s.GlobalKnownHosts = t.paths(pathList(d.first("globalknownhostsfile")))
+	s.ControlPath = t.path(s.ControlPath)
+	s.Warnings = unsupported(d, defaults)
+	return s
+}
+
+// unsupported names what the person wrote that this transport does not do.
+func unsupported(d, defaults directives) []string {
+	var warnings []string
+	for key, why := range map[string]string{
+		"compression":             "Compression is not supported and left out",
+		"gssapiauthentication":    "GSSAPI logins need transport = \"openssh\"",
+		"pkcs11provider":          "PKCS11Provider needs its keys in an ssh-agent, or transport = \"openssh\"",
+		"proxyusefdpass":          "ProxyUseFdpass is not supported",
+		"verifyhostkeydns":        "VerifyHostKeyDNS is not supported: only known_hosts counts",
+		"knownhostscommand":       "KnownHostsCommand is not supported: only known_hosts counts",
+		"canonicalizehostname":    "",
+		"securitykeyprovider":     "",
+		"hostbasedauthentication": "HostbasedAuthentication needs transport = \"openssh\"",
+	} {
+		v := d.first(key)
+		if why != "" && v != defaults.first(key) && !no(v) && v != "none" {
+			warnings = append(warnings, why)
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}
+
+// dynamicForwards leaves out the unix socket forwards that `ssh -G` of OpenSSH 9.2
+// lists under both names.
+func dynamicForwards(d directives) []string {
+	return slices.DeleteFunc(slices.Clone(d["dynamicforward"]), func(v string) bool {
+		return strings.HasPrefix(v, "/")
+	})
+}
+
+// pathList splits the paths of a known_hosts directive, which `ssh -G` prints
+// expanded and unquoted: a new path begins where a word looks like one.
+func pathList(value string) []string {
+	if value == "" || value == "none" {
+		return nil
+	}
+	var paths []string
+	for _, word := range strings.Split(value, " ") {
+		if len(paths) == 0 || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || hasDrive(word) {
+			paths = append(paths, word)
+		} else {
+			paths[len(paths)-1] += " " + word
+		}
+	}
+	return paths
+}
+
+func hasDrive(path string) bool { return len(path) > 2 && path[1] == ':' }
+
+func yes(v string) bool { return v == "yes" || v == "true" }
+
+func no(v string) bool { return v == "no" || v == "false" }
+
+func unlessNone(v string) string {
+	if strings.EqualFold(v, "none") {
+		return ""
+	}
+	return v
+}
+
+// strict reads StrictHostKeyChecking, which `ssh -G` prints as true and false.
+func strict(v string) string {
+	switch v {
+	case "yes", "true":
+		return "yes"
+	case "no", "false", "off":
+		return "no"
+	case "accept-new":
+		return v
+	}
+	return "ask"
+}
+
+func commas(v string) []string {
+	if v == "" {
+		return nil
+	}
+	return strings.Split(v, ",")
+}
+
+func atoi(v string, otherwise int) int {
+	if n, err := strconv.Atoi(v); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// seconds reads a time as ssh_config has it: 30, 5m, 1h30m, none.
+func seconds(v string) time.Duration {
+	if n, err := strconv.Atoi(v); err == nil {
+		return time.Duration(max(n, 0)) * time.Second
+	}
+	if d, err := time.ParseDuration(v); err == nil {
+		return max(d, 0)
+	}
+	return 0
+}
+
+// environ is our environment with the person's newest values on top.
+func environ(env api.Env) []string {
+	all := os.Environ()
+	for k, v := range env {
+		all = append(all, k+"="+v)
+	}
+	return all
+}

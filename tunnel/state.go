@@ -1,0 +1,81 @@
+package tunnel
+
+import (
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// facts are what a host's state follows from.
+type facts struct {
+	wanted    bool       // by a person, the agent, or a host that jumps through it
+	live      *conn      // the connection, while there is one
+	trying    string     // what a try under way is doing; "" between tries
+	stop      *stop      // why there are no more tries by ourselves
+	failure   *api.Error // why the last try failed
+	failures  int        // tries and short-lived connections in a row
+	nextTry   time.Time  // not before then, unless a person acts
+	attended  time.Time  // until then a person may be asked
+	refusals  int        // refused logins since the last good one
+	ban       time.Time  // until then a ban is suspected
+	lastLogin time.Time  // when a login was last begun
+}
+
+// stop ends all tries, for good or until a time, unless a person acts.
+type stop struct {
+	state api.HostState // needs-login or blocked
+	why   *api.Error
+	until time.Time // zero: until a person acts
+}
+
+// derive is the one place where a state follows from facts.
+func derive(f *facts) (state api.HostState, cause, hint string) {
+	switch {
+	case f.live != nil:
+		return api.HostUp, "", ""
+	case !f.wanted:
+		return api.HostDown, "", ""
+	case f.trying != "":
+		return api.HostConnecting, f.trying, ""
+	case f.stop != nil:
+		return f.stop.state, f.stop.why.Message, f.stop.why.Hint
+	case f.failure != nil:
+		cause = f.failure.Message
+		if !f.nextTry.IsZero() {
+			cause += "; next try at " + f.nextTry.Format(time.TimeOnly)
+		}
+		return api.HostWaiting, cause, f.failure.Hint
+	}
+	return api.HostConnecting, "", ""
+}
+
+// enterLocked is the one place where a state is entered: it stamps and publishes
+// what the facts now say.
+func (h *Host) enterLocked() {
+	v := h.view
+	v.State, v.Cause, v.Hint = derive(&h.facts)
+	v.Cause = api.Redact(v.Cause)
+	if c := h.facts.live; c != nil {
+		v.Auth, v.LoginNode, v.Via = c.auth, c.loginNode, c.via
+		v.RTTMs = float64(c.rtt) / float64(time.Millisecond)
+	} else {
+		v.Auth, v.LoginNode, v.RTTMs = "", "", 0
+	}
+	if sameHost(&v, &h.view) {
+		return
+	}
+	if v.State != h.view.State {
+		v.Since = time.Now()
+		h.log.Info("host state", "state", v.State, "cause", v.Cause)
+	}
+	h.view = v
+	close(h.changed)
+	h.changed = make(chan struct{})
+	h.pool.tell(v)
+}
+
+// sameHost compares what the facts decide; the settings part changes with it.
+func sameHost(a, b *api.Host) bool {
+	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Auth == b.Auth &&
+		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname
+}

@@ -1,0 +1,56 @@
+// Package tunnel keeps one SSH connection per host, and the forwards over it.
+//
+// A [Pool] owns the hosts; a [Host] is a login node by its name. Asking for a
+// host dials nothing: [Host.Up] says that a person wants it now, [Host.Want] that
+// it is wanted but nobody may be there, [Host.Down] that it is not. One goroutine
+// per host turns such wishes into a connection: it reads the settings as OpenSSH
+// would, dials (directly, through jump hosts or a proxy command), checks the host
+// key, logs in, keeps the link alive and brings it back when it is lost, within
+// limits that keep a person from being locked out ([Limits]).
+//
+// Questions to a person go through a [Prompter]; what a host must be remembered by
+// goes through a [Memory]. The package knows nothing of jobs, of the config file
+// or of the agent's API; it speaks in the types of internal/api.
+package tunnel
+
+import (
+	"context"
+	"errors"
+
+	"tunctl/internal/api"
+)
+
+// What can be wrong with the way to an address beyond a host.
+var (
+	// ErrDown: there is no connection to the host now.
+	ErrDown = errors.New("the host is not connected")
+	// ErrRefused: the host tried and could not connect to the address.
+	ErrRefused = errors.New("the host could not connect")
+	// ErrProhibited: the host does not allow connections to the address.
+	ErrProhibited = errors.New("the host does not allow forwarding")
+)
+
+// ErrNobody is wrapped by a Prompter's error when nobody can be asked.
+var ErrNobody = errors.New("nobody is there to answer")
+
+// A Prompter asks a person. It returns when there is an answer, when ctx ends, or,
+// with an error that wraps ErrNobody, when there is nobody to ask.
+type Prompter interface {
+	Prompt(ctx context.Context, p api.Prompt) (api.Answer, error)
+}
+
+// A Memory outlives the process and remembers a few facts per host.
+type Memory interface {
+	// Silent reports whether the last login needed no person. Unknown is false.
+	Silent(host string) bool
+	SetSilent(host string, silent bool)
+	// LastAddress is the address last logged in to, so that the next login lands
+	// on the same one of several login nodes.
+	LastAddress(host string) string
+	SetLastAddress(host, addr string)
+}
+
+// nobody is the Prompter of a pool that was given none.
+type nobody struct{}
+
+func (nobody) Prompt(context.Context, api.Prompt) (api.Answer, error) { return api.Answer{}, ErrNobody }
