@@ -80,6 +80,16 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write implements net.Conn. What says something else and hangs up makes our own
+// greeting fail; its words, which the next Read finds, tell more than that failure.
+func (w *wire) Write(p []byte) (int, error) {
+	n, err := w.Conn.Write(p)
+	if err != nil && !w.hasGreeted() {
+		return len(p), nil
+	}
+	return n, err
+}
+
 func (w *wire) greet() error {
 	err := checkGreeting(w.r)
 	w.mu.Lock()

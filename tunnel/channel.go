@@ -57,7 +57,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 // dialError names the kind of a failed dial by the reason codes of RFC 4254,
 // section 5.1.
 func (c *conn) dialError(address string, err error) error {
-	if isDone(c.done) {
+	if c.ended() {
 		return c.gone()
 	}
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -82,6 +83,19 @@ func (c *conn) close(why error) {
 	c.client.Close()
 	c.wg.Wait()
 }
+
+// ended reports whether the connection is at its end, maybe before all of it knows.
+func (c *conn) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return c.wire.isDead()
+	}
+}
+
+// gone is the error of a caller whose connection ended.
+func (c *conn) gone() error { return fmt.Errorf("%w: %w", ErrDown, c.reason()) }
 
 // reason is why the connection ended.
 func (c *conn) reason() error {

@@ -259,10 +259,10 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	switch {
 	case t.denied != nil:
 		return t.denied
-	case greeting != nil:
-		return notSSH(address, greeting)
 	case t.guard.expired() && !t.wire.hasGreeted():
 		return notSSH(address, errSilent)
+	case greeting != nil:
+		return notSSH(address, greeting)
 	case t.guard.expired():
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,

@@ -56,22 +56,12 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 		x.abandon()
 		return Result{}, ctx.Err()
 	}
-	if x.err != nil && isDone(c.done) {
+	if (x.err != nil || x.result.Exit < 0) && c.ended() {
 		return Result{}, c.gone()
 	}
 	return x.result, x.err
 }
 
-func (c *conn) gone() error { return fmt.Errorf("%w: %w", ErrDown, c.reason()) }
-
-func isDone(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
 
 // execution is one command under way. Opening a channel and waiting for its end
 // know no ctx, so it runs beside its caller, who may leave.

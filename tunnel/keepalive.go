@@ -109,6 +109,7 @@ type pulse struct {
 	replies chan time.Duration
 	waiting bool      // a request is outstanding
 	quiet   int       // intervals without a byte
+	heard   time.Time // the newest byte at the last beat
 	due     time.Time // when a probe must have been answered; zero without one
 	asked   time.Time
 }
@@ -144,9 +145,11 @@ func (p *pulse) beat(now time.Time) error {
 		p.quiet = 0
 		return nil
 	}
+	if heard.After(p.heard) {
+		p.heard, p.quiet = heard, 0
+	}
 	silence := now.Sub(heard)
 	if silence < p.c.interval {
-		p.quiet = 0
 		p.timer.Reset(p.c.interval - silence)
 		return nil
 	}

@@ -1,0 +1,310 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// keyed is a bench with one host "login" that lets a key file in.
+func keyed(t *testing.T) (*bench, *sshServer) {
+	t.Helper()
+	path, public := newKeyFile(t, "")
+	s := newServer(t, acceptKey(public))
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
+	return b, s
+}
+
+func codeOf(err error) api.Code {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+func mustConnect(t *testing.T, h *Host) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := h.Await(ctx); err != nil {
+		t.Fatalf("Await: %v (%+v)", err, h.Status())
+	}
+}
+
+func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		if h.Status().State != api.HostDown {
+			t.Errorf("a new host is %q", h.Status().State)
+		}
+		h.Up()
+		mustConnect(t, h)
+		synctest.Wait()
+		got := h.Status()
+		if got.State != api.HostUp || got.Auth != "publickey" || got.LoginNode != "login2.example.org" {
+			t.Errorf("status = %+v", got)
+		}
+		if !b.memory.Silent("login") {
+			t.Error("a login by key alone is not remembered as silent")
+		}
+		if q := b.person.questions(); len(q) > 0 {
+			t.Errorf("asked %v", q)
+		}
+	})
+}
+
+func TestADroppedConnectionComesBackByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Hour)
+		s.drop()
+		synctest.Wait()
+		mustConnect(t, h)
+		if _, _, n := s.counts(); n != 2 {
+			t.Errorf("%d logins", n)
+		}
+	})
+}
+
+func TestRunGivesOutputAndStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) {
+			t.Errorf("Run while down: %v", err)
+		}
+		h.Up()
+		mustConnect(t, h)
+		r, err := h.Run(t.Context(), "cat", []byte("hello"))
+		if err != nil || string(r.Stdout) != "hello" || r.Exit != 0 {
+			t.Errorf("cat: %q %d %v", r.Stdout, r.Exit, err)
+		}
+		r, err = h.Run(t.Context(), "false", nil)
+		if err != nil || r.Exit != 1 || string(r.Stderr) != "no\n" {
+			t.Errorf("false: %+v %v", r, err)
+		}
+		if _, err := h.Run(t.Context(), "flood", nil); err == nil || !strings.Contains(err.Error(), "too much") {
+			t.Errorf("flood: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if _, err := h.Run(ctx, "sleep", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("sleep: %v", err)
+		}
+	})
+}
+
+func TestDialNamesTheKindOfFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "ping")
+		if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if got, err := io.ReadAll(c); string(got) != "ping" || err != nil {
+			t.Errorf("echo: %q %v", got, err)
+		}
+		c.Close()
+		if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
+			t.Errorf("refused: %v", err)
+		}
+		if _, err := h.Dial(t.Context(), "tcp", "elsewhere:1"); !errors.Is(err, ErrProhibited) {
+			t.Errorf("prohibited: %v", err)
+		}
+	})
+}
+
+func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(10 * time.Minute)
+		s.pause(true)
+		start := time.Now()
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) {
+			t.Errorf("Run on a frozen server: %v", err)
+		}
+		if took := time.Since(start); took > 125*time.Second {
+			t.Errorf("found dead after %v", took)
+		}
+		s.pause(false)
+		mustConnect(t, h)
+	})
+}
+
+func TestAStallOfSecondsDropsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		for range 100 {
+			s.pause(true)
+			time.Sleep(3 * time.Second)
+			s.pause(false)
+			time.Sleep(17 * time.Second)
+		}
+		if _, _, n := s.counts(); n != 1 {
+			t.Errorf("%d logins", n)
+		}
+	})
+}
+
+func TestDownDisconnectsAndStaysDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		h.Down()
+		time.Sleep(time.Hour)
+		if got := h.Status().State; got != api.HostDown {
+			t.Errorf("state = %q", got)
+		}
+		if _, _, n := s.counts(); n != 1 {
+			t.Errorf("%d logins", n)
+		}
+	})
+}
+
+func TestDownDuringATryEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		s.set(func(s *sshServer) { s.silent = true })
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		time.Sleep(time.Second)
+		start := time.Now()
+		h.Down()
+		synctest.Wait()
+		if h.Status().State != api.HostDown || time.Since(start) > 0 {
+			t.Errorf("%+v after %v", h.Status(), time.Since(start))
+		}
+	})
+}
+
+func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault func(*sshServer)
+		says  string
+	}{
+		"an open port that says nothing": {func(s *sshServer) { s.silent = true }, "says nothing"},
+		"a web page":                     {func(s *sshServer) { s.greeting = "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n" }, "HTTP/1.1 302"},
+		"a bare page":                    {func(s *sshServer) { s.greeting = "<html>log in</html>" }, "<html>"},
+		"a closed port":                  {func(s *sshServer) { s.refuse = syscall.ECONNREFUSED }, "refuses connections"},
+		"an early end":                   {func(s *sshServer) { s.greeting = "Exceeded MaxStartups\r\n" }, "Exceeded MaxStartups"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s := keyed(t)
+				s.set(test.fault)
+				b.serve(t)
+				h := b.Host("login")
+				h.Up()
+				start := time.Now()
+				err := h.Await(t.Context())
+				if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("Await: %v", err)
+				}
+				if took := time.Since(start); took > time.Minute {
+					t.Errorf("a person waited %v", took)
+				}
+				if _, logins, _ := s.counts(); logins != 0 {
+					t.Errorf("%d login attempts", logins)
+				}
+				s.set(func(s *sshServer) { s.silent, s.greeting, s.refuse = false, "", nil })
+				h.Up()
+				mustConnect(t, h)
+			})
+		})
+	}
+}
+
+func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t, "")
+		s := newServer(t, twoStep(public, "123456"))
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
+		b.person.answers = []string{"1", "123456"}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		if got := h.Status().Auth; got != "publickey+keyboard-interactive" {
+			t.Errorf("auth = %q", got)
+		}
+		if b.memory.Silent("login") {
+			t.Error("remembered as silent")
+		}
+		q := b.person.questions()
+		if len(q) != 2 || q[0].Echo != true || q[1].Echo || !strings.Contains(q[0].Instruction, "Duo") || q[0].Host != "login" {
+			t.Errorf("asked %+v", q)
+		}
+		s.drop()
+		synctest.Wait()
+		if got := h.Status(); got.State != api.HostNeedsLogin || !strings.Contains(got.Hint, "tunctl login login") {
+			t.Errorf("after a drop: %+v", got)
+		}
+		time.Sleep(24 * time.Hour)
+		if _, logins, _ := s.counts(); logins != 1 {
+			t.Errorf("%d logins in a day", logins)
+		}
+	})
+}
+
+// twoStep wants a key, then a menu and a code, as Duo does.
+func twoStep(public ssh.PublicKey, code string) func(*ssh.ServerConfig) {
+	return func(c *ssh.ServerConfig) {
+		acceptKey(public)(c)
+		key := c.PublicKeyCallback
+		c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+			if p, err := key(m, k); err != nil {
+				return p, err
+			}
+			return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{KeyboardInteractiveCallback: menu(code)}}
+		}
+	}
+}
+
+func menu(code string) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+	return func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+		answers, err := ask("", "Duo two-factor login", []string{"Passcode or option (1-2): ", "Code: "}, []bool{true, false})
+		if err != nil {
+			return nil, err
+		}
+		if answers[1] != code {
+			return nil, errors.New("wrong code")
+		}
+		return nil, nil
+	}
+}

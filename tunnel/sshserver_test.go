@@ -1,0 +1,464 @@
+package tunnel
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// sshServer is an SSH server in the test's process, with faults. It counts logins.
+type sshServer struct {
+	key    ssh.Signer
+	config *ssh.ServerConfig
+
+	mu       sync.Mutex
+	logins   int // connections that began to log in
+	accepted int // those that succeeded
+	dials    int
+	live     map[*serverConn]bool
+	refuse   error  // what a dial fails with
+	greeting string // said in place of SSH, when set
+	silent   bool   // accepts and says nothing
+	paused   bool   // drops all bytes in both directions
+	noExec   bool
+	inner    map[string]*sshServer // what is reached through this one
+	execs    []string
+	wg       sync.WaitGroup
+}
+
+type serverConn struct {
+	net.Conn
+	link *link
+}
+
+// newServer makes a server that accepts what configure sets.
+func newServer(t testing.TB, configure func(*ssh.ServerConfig)) *sshServer {
+	t.Helper()
+	s := &sshServer{key: newSigner(t), live: map[*serverConn]bool{}}
+	s.config = &ssh.ServerConfig{MaxAuthTries: 6}
+	configure(s.config)
+	s.config.AddHostKey(s.key)
+	s.config.AuthLogCallback = func(c ssh.ConnMetadata, method string, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if method == "none" {
+			s.logins++
+		}
+		if err == nil {
+			s.accepted++
+		}
+	}
+	t.Cleanup(func() {
+		s.drop()
+		s.wg.Wait()
+	})
+	return s
+}
+
+// acceptKey lets one key in.
+func acceptKey(key ssh.PublicKey) func(*ssh.ServerConfig) {
+	return func(c *ssh.ServerConfig) {
+		c.PublicKeyCallback = func(_ ssh.ConnMetadata, offered ssh.PublicKey) (*ssh.Permissions, error) {
+			if bytes.Equal(offered.Marshal(), key.Marshal()) {
+				return nil, nil
+			}
+			return nil, errors.New("unknown key")
+		}
+	}
+}
+
+// dial is a Pool's dial that ends at this server.
+func (s *sshServer) dial(context.Context, *net.Dialer, string, string) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dials++
+	if s.refuse != nil {
+		return nil, s.refuse
+	}
+	client, server, l := newLink()
+	l.setPaused(s.paused)
+	c := &serverConn{server, l}
+	s.live[c] = true
+	s.wg.Go(func() {
+		s.serve(c)
+		s.mu.Lock()
+		delete(s.live, c)
+		s.mu.Unlock()
+		c.Close()
+	})
+	return client, nil
+}
+
+func (s *sshServer) serve(c *serverConn) {
+	s.mu.Lock()
+	greeting, silent := s.greeting, s.silent
+	s.mu.Unlock()
+	if silent {
+		_, _ = io.Copy(io.Discard, c)
+		return
+	}
+	if greeting != "" {
+		_, _ = io.WriteString(c, greeting)
+		return
+	}
+	sc, channels, requests, err := ssh.NewServerConn(c, s.config)
+	if err != nil {
+		return
+	}
+	defer sc.Close()
+	s.wg.Go(func() { ssh.DiscardRequests(requests) })
+	for ch := range channels {
+		s.wg.Go(func() { s.channel(ch) })
+	}
+}
+
+func (s *sshServer) channel(nc ssh.NewChannel) {
+	switch nc.ChannelType() {
+	case "session":
+		s.session(nc)
+	case "direct-tcpip":
+		s.forward(nc)
+	default:
+		_ = nc.Reject(ssh.UnknownChannelType, "unknown")
+	}
+}
+
+// session answers a few commands.
+func (s *sshServer) session(nc ssh.NewChannel) {
+	ch, requests, err := nc.Accept()
+	if err != nil {
+		return
+	}
+	defer ch.Close()
+	for r := range requests {
+		if r.Type != "exec" || s.noExec {
+			_ = r.Reply(false, nil)
+			continue
+		}
+		_ = r.Reply(true, nil)
+		var exec struct{ Command string }
+		_ = ssh.Unmarshal(r.Payload, &exec)
+		s.mu.Lock()
+		s.execs = append(s.execs, exec.Command)
+		s.mu.Unlock()
+		s.command(ch, exec.Command, requests)
+		return
+	}
+}
+
+func (s *sshServer) command(ch ssh.Channel, command string, requests <-chan *ssh.Request) {
+	status := 0
+	switch command {
+	case "hostname":
+		_, _ = io.WriteString(ch, "login2.example.org\n")
+	case "cat":
+		_, _ = io.Copy(ch, ch)
+	case "false":
+		_, _ = io.WriteString(ch.Stderr(), "no\n")
+		status = 1
+	case "flood":
+		for {
+			if _, err := ch.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	case "sleep":
+		ssh.DiscardRequests(requests) // until the channel is closed
+		return
+	}
+	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
+}
+
+// forward connects to "echo:1", refuses "refused:1" and forbids all else, unless a
+// server of that name exists.
+func (s *sshServer) forward(nc ssh.NewChannel) {
+	var to struct {
+		Host  string
+		Port  uint32
+		From  string
+		FromP uint32
+	}
+	_ = ssh.Unmarshal(nc.ExtraData(), &to)
+	switch {
+	case to.Host == "echo":
+		ch, requests, err := nc.Accept()
+		if err != nil {
+			return
+		}
+		s.wg.Go(func() { ssh.DiscardRequests(requests) })
+		_, _ = io.Copy(ch, ch)
+		_ = ch.CloseWrite()
+		ch.Close()
+	case to.Host == "refused":
+		_ = nc.Reject(ssh.ConnectionFailed, "Connection refused")
+	case s.inner[to.Host] != nil:
+		inner, err := s.inner[to.Host].dial(context.Background(), nil, "", "")
+		if err != nil {
+			_ = nc.Reject(ssh.ConnectionFailed, err.Error())
+			return
+		}
+		ch, requests, err := nc.Accept()
+		if err != nil {
+			return
+		}
+		s.wg.Go(func() { ssh.DiscardRequests(requests) })
+		s.wg.Go(func() { _, _ = io.Copy(inner, ch); inner.Close() })
+		_, _ = io.Copy(ch, inner)
+		ch.Close()
+	default:
+		_ = nc.Reject(ssh.Prohibited, "administratively prohibited")
+	}
+}
+
+// drop ends every connection.
+func (s *sshServer) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.live {
+		c.Close()
+	}
+}
+
+// pause makes every connection, live and new, lose all bytes, with no end of either.
+func (s *sshServer) pause(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = on
+	for c := range s.live {
+		c.link.setPaused(on)
+	}
+}
+
+// set changes the server's faults.
+func (s *sshServer) set(change func(*sshServer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *sshServer) counts() (dials, logins, accepted int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dials, s.logins, s.accepted
+}
+
+// link is two connected ends in memory, with buffers as TCP has, which net.Pipe
+// has not: both ends of an SSH handshake write first.
+type link struct {
+	mu     sync.Mutex
+	cond   *sync.Cond
+	paused bool
+	closed [2]bool // by the end that reads that way
+	way    [2]bytes.Buffer
+}
+
+type linkEnd struct {
+	*link
+	in, out int
+}
+
+func newLink() (client, server net.Conn, l *link) {
+	l = &link{}
+	l.cond = sync.NewCond(&l.mu)
+	return &linkEnd{l, 0, 1}, &linkEnd{l, 1, 0}, l
+}
+
+func (l *link) setPaused(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paused = on
+	l.cond.Broadcast()
+}
+
+func (e *linkEnd) Read(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		if e.way[e.in].Len() > 0 && !e.paused {
+			return e.way[e.in].Read(p)
+		}
+		if e.closed[e.in] {
+			return 0, net.ErrClosed
+		}
+		if e.closed[e.out] && !e.paused {
+			return 0, io.EOF
+		}
+		e.cond.Wait()
+	}
+}
+
+func (e *linkEnd) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed[e.in] || e.closed[e.out] && !e.paused {
+		return 0, net.ErrClosed
+	}
+	e.cond.Broadcast()
+	return e.way[e.out].Write(p)
+}
+
+func (e *linkEnd) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed[e.in] = true
+	e.cond.Broadcast()
+	return nil
+}
+
+func (e *linkEnd) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+func (e *linkEnd) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 22} }
+func (e *linkEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (e *linkEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (e *linkEnd) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+
+func newSigner(t testing.TB) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newKeyFile writes a new private key, encrypted if a passphrase is given.
+func newKeyFile(t testing.TB, passphrase string) (path string, public ssh.PublicKey) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
+	if passphrase != "" {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(private, "test", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = t.TempDir() + "/id"
+	if err := os.WriteFile(path, pemEncode(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, s.PublicKey()
+}
+
+// person answers prompts in turn; without an answer left there is nobody.
+type person struct {
+	mu      sync.Mutex
+	answers []string
+	asked   []api.Prompt
+	hang    bool // think for ever
+}
+
+func (p *person) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
+	p.mu.Lock()
+	p.asked = append(p.asked, q)
+	hang := p.hang
+	var answer string
+	left := len(p.answers) > 0
+	if left {
+		answer, p.answers = p.answers[0], p.answers[1:]
+	}
+	p.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return api.Answer{}, ctx.Err()
+	}
+	if !left {
+		return api.Answer{}, fmt.Errorf("no terminal: %w", ErrNobody)
+	}
+	return api.Answer{Text: answer}, nil
+}
+
+func (p *person) questions() []api.Prompt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]api.Prompt(nil), p.asked...)
+}
+
+// bench is a pool whose every dial ends at a test server.
+type bench struct {
+	*Pool
+	person *person
+	memory *briefMemory
+	states []api.HostState
+	mu     sync.Mutex
+	end    func()
+}
+
+// newBench makes a pool for servers by host name, with the settings that set changes.
+func newBench(t testing.TB, servers map[string]*sshServer, set func(*Settings)) *bench {
+	t.Helper()
+	b := &bench{person: &person{}, memory: newBriefMemory()}
+	b.Pool = NewPool(Options{
+		Prompter: b.person, Memory: b.memory, Limits: DefaultLimits(),
+		Changed: func(h api.Host) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.states = append(b.states, h.State)
+		},
+	})
+	known := t.TempDir() + "/known_hosts"
+	for name, s := range servers {
+		if err := appendLine(known, name+" "+string(ssh.MarshalAuthorizedKey(s.key.PublicKey()))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.resolve = func(_ context.Context, destination string) (Settings, error) {
+		user, host, port := splitDestination(destination)
+		s := Settings{
+			Destination: destination, Alias: host, Hostname: host, Port: atoi(port, 22), User: user, IdentityAgent: "none",
+			UserKnownHosts: []string{known}, StrictHostKeyChecking: "ask", PubkeyAuthentication: true,
+			PasswordAuthentication: true, KbdInteractive: true, NumberOfPasswordPrompts: 3, TCPKeepAlive: true,
+		}
+		if set != nil {
+			set(&s)
+		}
+		return s, nil
+	}
+	b.Pool.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		host, _, _ := net.SplitHostPort(address)
+		if s := servers[host]; s != nil {
+			return s.dial(ctx, d, network, address)
+		}
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	b.watch = func(ctx context.Context, _ func(), _ *slogLogger) { <-ctx.Done() }
+	return b
+}
+
+// serve runs the pool until the test, or the call of the returned function, ends.
+func (b *bench) serve(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Serve(ctx) }()
+	b.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(b.end)
+}
+
