@@ -5,7 +5,6 @@ package lab
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -45,12 +44,29 @@ func (c *Cluster) startBroker() error {
 		return err
 	}
 	b := &broker{c: c, queue: queue, waiting: map[string]chan struct{}{}}
-	stop := context.AfterFunc(c.ctx, func() { queue.Close() })
-	c.wg.Go(func() {
-		defer stop()
-		b.serve()
-	})
+	c.wg.Go(b.serve)
+	c.wg.Go(b.drain)
 	return nil
+}
+
+// drain ends the broker with the cluster: callers that are under way still get an
+// answer, as they would otherwise wait for ever, and later ones find no folder.
+func (b *broker) drain() {
+	<-b.c.ctx.Done()
+	deadline := time.Now().Add(time.Second)
+	for b.busy() && time.Now().Before(deadline) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	b.queue.Close()
+	if err := os.RemoveAll(b.c.callDir()); err != nil {
+		b.c.log.Warn("practice calls were left behind", "err", err)
+	}
+}
+
+// busy reports whether any caller's folder is there.
+func (b *broker) busy() bool {
+	entries, err := os.ReadDir(b.c.callDir())
+	return err == nil && len(entries) > 1 // the queue itself
 }
 
 func (b *broker) serve() {
@@ -130,7 +146,7 @@ func splitAfterEach(text, separator string) []string {
 // reply writes a word to where the caller waits. A caller is there at once, or was
 // killed and never will be.
 func (b *broker) reply(dir, word string) error {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Second)
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -142,11 +158,7 @@ func (b *broker) reply(dir, word string) error {
 		if !errors.Is(err, syscall.ENXIO) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-ticker.C:
-		case <-b.c.ctx.Done():
-			return b.c.ctx.Err()
-		}
+		<-ticker.C
 	}
 }
 

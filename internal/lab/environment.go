@@ -19,8 +19,8 @@ func (c *Cluster) loginEnv() environment {
 		"SHELL=/bin/bash",
 		"HOSTNAME=" + loginNode,
 		"LANG=C.UTF-8",
-		"PATH=" + c.binDir() + string(os.PathListSeparator) + os.Getenv("PATH"),
-		"TUNCTL_PRACTICE_CLUSTER=" + c.dir,
+		"PATH=" + c.path,
+		c.mark(),
 	}
 	for _, name := range []string{"TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP", "PATHEXT", "COMSPEC"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -29,6 +29,9 @@ func (c *Cluster) loginEnv() environment {
 	}
 	return env
 }
+
+// mark is what every process of this cluster carries in its environment.
+func (c *Cluster) mark() string { return "TUNCTL_PRACTICE_CLUSTER=" + c.dir }
 
 // findShell finds the shell that commands and jobs run in: bash, or else sh. On
 // Windows, what the PATH has by that name may be another system altogether.

@@ -67,6 +67,7 @@ type Cluster struct {
 	log     *slog.Logger
 	config  *ssh.ServerConfig
 	page    []string
+	path    string // the student's PATH
 	shell   string // "" where jobs must run in process
 	batch   *batch
 	links   links
@@ -107,6 +108,11 @@ func (c *Cluster) start(o Options) error {
 	if err := c.makeDirs(); err != nil {
 		return err
 	}
+	path, err := c.searchPath()
+	if err != nil {
+		return err
+	}
+	c.path = path
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -163,6 +169,7 @@ func (c *Cluster) Close() error {
 	}
 	c.links.drop()
 	c.wg.Wait()
+	c.sweep()
 	if c.ownDir {
 		return os.RemoveAll(c.dir)
 	}
