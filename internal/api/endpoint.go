@@ -2,6 +2,7 @@ package api
 
 import (
 	"net"
+	"net/url"
 	"strconv"
 )
 
@@ -37,4 +38,29 @@ func (e *Endpoint) Address() string {
 		return e.Socket
 	}
 	return net.JoinHostPort(e.Host, strconv.Itoa(e.Port))
+}
+
+// TokenParam is the query parameter that the endpoint's app takes its token from.
+func (e *Endpoint) TokenParam() string {
+	switch e.App {
+	case "marimo":
+		return "access_token"
+	case "pluto":
+		return "secret"
+	}
+	return "token"
+}
+
+// PageURL is the address of the endpoint's page as the local browser reaches it
+// at local ("127.0.0.1:8888"), without its token.
+func (e *Endpoint) PageURL(local string) *url.URL {
+	scheme := e.Scheme
+	if scheme == "" {
+		scheme = "http"
+	}
+	path := e.Path
+	if path == "" {
+		path = "/"
+	}
+	return &url.URL{Scheme: scheme, Host: local, Path: path}
 }

@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // Env is what an agent started at login lacks of the person's environment. Every
 // request carries it; the agent uses the newest that answers.
 type Env map[string]string
@@ -13,6 +15,13 @@ var EnvNames = []string{
 type UpRequest struct {
 	Session string `json:"session"`
 	Env     Env    `json:"env,omitempty"`
+}
+
+// UpResponse is the session as it was right after the request took effect; events
+// before At tell of the time before it.
+type UpResponse struct {
+	Session Session   `json:"session"`
+	At      time.Time `json:"at"`
 }
 
 // DownRequest asks to stop forwarding; Cancel also ends the job.
@@ -33,10 +42,34 @@ type OpenResponse struct {
 	URL string `json:"url"`
 }
 
-// LogResponse is a stretch of a job's log, from Offset to Next.
-type LogResponse struct {
+// LogChunk is a stretch of a job's log.
+type LogChunk struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
-	Next   int64  `json:"next"`
-	Text   []byte `json:"text"`
+	Text   string `json:"text"`
+	// Restarted says that the log begins anew: it was replaced or cut short.
+	Restarted bool `json:"restarted,omitempty"`
+}
+
+// LogQuery says which part of a session's log to read.
+type LogQuery struct {
+	Session string
+	Follow  bool
+	Secrets bool
+}
+
+// Answers says which prompts a watcher of events can put to a person.
+type Answers string
+
+// What a watcher can answer with. A terminal is asked before a desktop.
+const (
+	AnswersNone     Answers = ""
+	AnswersTerminal Answers = "terminal"
+	AnswersDesktop  Answers = "desktop"
+)
+
+// LoginRequest asks to log in to a host now, or to disconnect from it.
+type LoginRequest struct {
+	Host string `json:"host"`
+	Env  Env    `json:"env,omitempty"`
 }

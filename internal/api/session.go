@@ -1,9 +1,6 @@
 package api
 
-import (
-	"net/url"
-	"time"
-)
+import "time"
 
 // SessionState is where a session stands on its way to an open page.
 type SessionState string
@@ -39,6 +36,7 @@ type Session struct {
 	State    SessionState `json:"state"`
 	Cause    string       `json:"cause,omitempty"`
 	Hint     string       `json:"hint,omitempty"`
+	Code     Code         `json:"code,omitempty"` // of the failure behind a failed, ended or needs-login state
 	Since    time.Time    `json:"since,omitzero"`
 	Job      *Job         `json:"job,omitempty"`
 	Next     *Job         `json:"next,omitempty"`
@@ -46,18 +44,4 @@ type Session struct {
 	Local    string       `json:"local,omitempty"`
 	URL      string       `json:"url,omitempty"`
 	Forwards []Forward    `json:"forwards"`
-}
-
-// PageURL is the address of the endpoint's page as the local browser reaches it
-// at local ("127.0.0.1:8888"), without its token.
-func (e *Endpoint) PageURL(local string) *url.URL {
-	scheme := e.Scheme
-	if scheme == "" {
-		scheme = "http"
-	}
-	path := e.Path
-	if path == "" {
-		path = "/"
-	}
-	return &url.URL{Scheme: scheme, Host: local, Path: path}
 }

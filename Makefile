@@ -1,0 +1,62 @@
+# tunctl: `make help` lists what can be made.
+
+SHELL       := /bin/bash
+GO          ?= go
+PREFIX      ?= /usr/local
+BIN         := bin/tunctl
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS     := -s -w -X main.stamped=$(VERSION)
+FUZZTIME    ?= 60s
+ARTIFACTS   ?= $(CURDIR)/artifacts
+
+# The tools' versions; `go run` fetches and caches them.
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.DEFAULT_GOAL := build
+.PHONY: build install demo test lint fmt bench fuzz cover clean help vuln
+
+build: ## build bin/tunctl, one static program
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
+
+install: build ## install it below PREFIX (and DESTDIR)
+	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/tunctl
+
+demo: build ## bring a notebook up on a practice cluster; needs nothing
+	$(BIN) demo $(DEMOFLAGS)
+
+test: build ## run all tests, with -race; installs what they need where it may
+	internal/lab/install.sh build
+	$(GO) test -race ./...
+
+lint: ## gofumpt, go vet, staticcheck and more; known vulnerabilities where the database is reached
+	$(GO) run $(GOLANGCI) run ./...
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
+	$(MAKE) vuln
+
+vuln: ## look for known vulnerabilities in the dependencies
+	@$(GO) run $(GOVULNCHECK) ./... || { test $$? -ne 3 && echo "govulncheck: the database cannot be reached; dependencies were NOT checked"; }
+
+fmt: ## format the code
+	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
+
+bench: build ## measure what the README claims
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@set -e; $(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
+	  grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go 2>/dev/null | sed 's/^func //' | while read -r target; do \
+	    echo "== $$dir $$target"; (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .) || exit 1; \
+	  done || exit 1; \
+	done
+
+cover: ## test coverage by package
+	$(GO) test -coverprofile=cover.out ./... && $(GO) tool cover -func=cover.out | tail -1
+
+clean: ## remove what was built
+	rm -rf bin dist artifacts cover.out
+
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

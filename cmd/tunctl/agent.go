@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"gopkg.in/natefinch/lumberjack.v2"
+
+	"tunctl/internal/agent"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+)
+
+// stopTimeout is how long an agent may take to end.
+const stopTimeout = 15 * time.Second
+
+func agentCommand(t *terminal) *cli.Command {
+	action := func(f func(*cli.Context, *terminal, home.Paths) error) cli.ActionFunc {
+		return func(c *cli.Context) error {
+			p, err := paths(c)
+			if err != nil {
+				return err
+			}
+			return f(c, t, p)
+		}
+	}
+	return &cli.Command{
+		Name:  "agent",
+		Usage: "the background process that keeps everything up",
+		Subcommands: []*cli.Command{
+			{
+				Name: "run", Usage: "run it in this terminal",
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "background", Hidden: true, Usage: "log to the log file only"}},
+				Action: action(agentRun),
+			},
+			{Name: "start", Usage: "start it in the background", Action: action(agentStart)},
+			{Name: "stop", Usage: "end it; jobs run on", Action: action(agentStop)},
+			{Name: "restart", Usage: "end it and start it anew; sessions come up again", Action: action(agentRestart)},
+			{
+				Name: "status", Usage: "say whether it is running",
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+				Action: action(agentStatus),
+			},
+			{
+				Name: "log", Usage: "show its log",
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing what is written, until Ctrl-C"}},
+				Action: action(agentLog),
+			},
+		},
+	}
+}
+
+func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
+	if err := home.MakePrivate(p.State); err != nil {
+		return err
+	}
+	file := &lumberjack.Logger{Filename: p.Log(), MaxSize: 5, MaxBackups: 2}
+	defer func() { _ = file.Close() }()
+	out := io.MultiWriter(file, t.err)
+	if c.Bool("background") {
+		out = file
+	}
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
+	a, err := agent.New(agent.Options{Paths: p, Version: version(), Limits: agentLimits(p, log), Log: log})
+	if err != nil {
+		return err
+	}
+	// The first signal drains; the handler is gone then, so a second one ends the
+	// process at once.
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	defer stop()
+	err = a.Serve(ctx)
+	if errors.Is(err, agent.ErrRunning) {
+		t.say("another agent is running already")
+		return nil
+	}
+	return err
+}
+
+func logLevel() slog.Level {
+	if os.Getenv("TUNCTL_DEBUG") != "" {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// agentLimits are those of a good guest, but for the practice cluster.
+func agentLimits(p home.Paths, log *slog.Logger) agent.Limits {
+	if os.Getenv("TUNCTL_PRACTICE") == "" {
+		return agent.DefaultLimits()
+	}
+	if !p.Moved {
+		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
+		return agent.DefaultLimits()
+	}
+	log.Warn("practice limits are in force: hosts other than this machine are refused")
+	return agent.PracticeLimits()
+}
+
+func agentStart(c *cli.Context, t *terminal, p home.Paths) error {
+	_, st, err := t.connect(c.Context, p)
+	if err != nil {
+		return err
+	}
+	t.say("the agent is running (pid %d)", st.Agent.PID)
+	return nil
+}
+
+func agentStop(c *cli.Context, t *terminal, p home.Paths) error {
+	ctx, cancel := context.WithTimeout(c.Context, stopTimeout)
+	defer cancel()
+	cl := client.New(p)
+	err := cl.Stop(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		t.say("the agent is not running")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := cl.AwaitGone(ctx); err != nil {
+		return err
+	}
+	t.say("the agent has stopped; jobs run on")
+	return nil
+}
+
+func agentRestart(c *cli.Context, t *terminal, p home.Paths) error {
+	if err := agentStop(c, t, p); err != nil {
+		return err
+	}
+	return agentStart(c, t, p)
+}
+
+func agentStatus(c *cli.Context, t *terminal, p home.Paths) error {
+	st, err := client.New(p).Status(c.Context)
+	if errors.Is(err, client.ErrNotRunning) {
+		t.say("the agent is not running")
+		if c.Bool("json") {
+			return t.json(struct{}{})
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.warnAboutVersion(st)
+	if c.Bool("json") {
+		return t.indented(st.Agent)
+	}
+	_, err = fmt.Fprintf(t.out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, st.Agent.Since.Local().Format("Mon 15:04"))
+	return err
+}
+
+// agentLog prints the agent's log and, with -f, what is added to it.
+func agentLog(c *cli.Context, t *terminal, p home.Paths) error {
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	f, err := os.Open(p.Log())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := io.Copy(t.out, f); err != nil || !c.Bool("follow") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errSilent(exitInterrupted)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/autostart"
+)
+
+func autostartCommand(t *terminal) *cli.Command {
+	action := func(f func(context.Context, *autostart.Autostart) error) cli.ActionFunc {
+		return func(c *cli.Context) error {
+			a, err := autostart.New(autostart.Options{})
+			if err != nil {
+				return err
+			}
+			return f(c.Context, a)
+		}
+	}
+	return &cli.Command{
+		Name:  "autostart",
+		Usage: "start the agent and the tray when you log in",
+		Subcommands: []*cli.Command{
+			{Name: "on", Usage: "start them at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
+				if err := a.On(ctx); err != nil {
+					return err
+				}
+				t.say("agent and tray start when you log in; `tunctl autostart off` undoes it")
+				return nil
+			})},
+			{Name: "off", Usage: "start nothing at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
+				if err := a.Off(ctx); err != nil {
+					return err
+				}
+				t.say("nothing starts at login; what runs now stays")
+				return nil
+			})},
+			{
+				Name: "status", Usage: "say what starts at login",
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+				Action: func(c *cli.Context) error {
+					return action(func(ctx context.Context, a *autostart.Autostart) error {
+						st, err := a.Status(ctx)
+						if err != nil {
+							return err
+						}
+						if c.Bool("json") {
+							return t.indented(st)
+						}
+						return printAutostart(t, st)
+					})(c)
+				},
+			},
+		},
+	}
+}
+
+func printAutostart(t *terminal, st autostart.State) error {
+	for _, e := range st.Entries {
+		state := "off"
+		switch {
+		case e.Stale:
+			state = fmt.Sprintf("starts another program, %s: `tunctl autostart on` renews it", e.Program)
+		case e.Enabled:
+			state = "on"
+		case e.Installed:
+			state = "there, but disabled"
+		}
+		if _, err := fmt.Fprintf(t.out, "%-6s %s (%s)\n", e.Part, state, e.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

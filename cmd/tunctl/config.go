@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/home"
+)
+
+func configCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:  "config",
+		Usage: "look at the config file and edit it",
+		Subcommands: []*cli.Command{
+			{Name: "check", Usage: "say whether the config file is right", ArgsUsage: "[FILE]", Action: func(c *cli.Context) error { return configCheck(c, t) }},
+			{Name: "path", Usage: "print where the config file is", Action: configPath(t)},
+			{Name: "edit", Usage: "open it in your editor; a new one starts from an example", Action: func(c *cli.Context) error { return configEdit(c, t) }},
+			{Name: "show", Usage: "print the config file", Action: configShow(t)},
+		},
+	}
+}
+
+func configCheck(c *cli.Context, t *terminal) error {
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	if c.NArg() > 0 {
+		p.Config = c.Args().First()
+	}
+	cfg, err := loadConfig(p)
+	if err != nil {
+		return err
+	}
+	t.say("%s is right: %d sessions on %d hosts", p.Config, len(cfg.Sessions), len(hostNames(cfg)))
+	return nil
+}
+
+func configPath(t *terminal) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		p, err := paths(c)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(t.out, p.Config)
+		return err
+	}
+}
+
+func configShow(t *terminal) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		p, err := paths(c)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(p.Config)
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err = loadConfig(p)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		_, err = t.out.Write(text)
+		return err
+	}
+}
+
+// configEdit opens the editor, and again while the file has errors and the
+// person wants to mend them.
+func configEdit(c *cli.Context, t *terminal) error {
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	if err := makeConfig(p); err != nil {
+		return err
+	}
+	for {
+		if err := runEditor(c, p.Config); err != nil {
+			return err
+		}
+		_, err := loadConfig(p)
+		if err == nil {
+			t.say("%s is right", p.Config)
+			return nil
+		}
+		if !t.asks {
+			return err
+		}
+		t.say("%v", err)
+		again, err := t.readLine(c.Context, "Edit again? [Y/n] ", true)
+		if err != nil || strings.HasPrefix(strings.ToLower(again), "n") {
+			return err
+		}
+	}
+}
+
+// makeConfig writes the example where there is no config yet.
+func makeConfig(p home.Paths) error {
+	if err := os.MkdirAll(filepath.Dir(p.Config), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(p.Config, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(configs.Example)
+	return errors.Join(err, f.Close())
+}
+
+func runEditor(c *cli.Context, file string) error {
+	words := strings.Fields(firstSet("VISUAL", "EDITOR"))
+	if len(words) == 0 {
+		words = []string{"vi"}
+		if runtime.GOOS == "windows" {
+			words = []string{"notepad"}
+		}
+	}
+	cmd := exec.CommandContext(c.Context, words[0], append(words[1:], file)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("editor %q: %w", words[0], err)
+	}
+	return nil
+}
+
+func firstSet(names ...string) string {
+	for _, name := range names {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/internal/lab"
+)
+
+// demoSession is what the demo brings up.
+const demoSession = "jupyter"
+
+//go:embed demo.toml
+var demoConfig string
+
+func demoCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:  "demo",
+		Usage: "see it work against a practice cluster on this machine; needs nothing",
+		Description: "Starts a practice cluster (an SSH server with a small batch system, on this machine only), and\n" +
+			"brings a notebook up on it with the same agent and commands you would use. Your own config,\n" +
+			"keys and agent are not touched. Ctrl-C ends it and leaves nothing behind.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "once", Usage: "fetch the page through the forward, print its status and end"},
+			&cli.BoolFlag{Name: "jupyter", Usage: "serve a real Jupyter, where one is installed"},
+			&cli.BoolFlag{Name: "pbs", Usage: "practise with PBS instead of Slurm"},
+			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
+		},
+		Action: func(c *cli.Context) error {
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			context.AfterFunc(ctx, stop)
+			defer stop()
+			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once")}
+			d.jupyter = c.Bool("jupyter")
+			if c.Bool("pbs") {
+				d.dialect = lab.PBS
+			}
+			return d.run(ctx)
+		},
+	}
+}
+
+// demo is the whole product against a cluster of its own, in a home of its own.
+type demo struct {
+	term       *terminal
+	once, open bool
+	dialect    string
+	jupyter    bool
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "tunctl-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cluster, err := d.startCluster(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	p, err := d.prepare(dir, cluster)
+	if err != nil {
+		return err
+	}
+	u := &up{term: d.term, name: demoSession, wait: time.Minute}
+	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
+	if err := u.run(ctx, p, d.open); err != nil {
+		return err
+	}
+	if d.once {
+		return d.fetch(ctx, u)
+	}
+	d.term.say("This is a practice cluster on your own machine. Look around with, in another terminal:\n\n"+
+		"  TUNCTL_HOME=%s tunctl status\n\nCtrl-C ends it.", filepath.Join(dir, "home"))
+	<-ctx.Done()
+	return nil
+}
+
+func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	cluster, err := lab.Start(lab.Options{
+		Dir: filepath.Join(dir, "cluster"), Dialect: d.dialect, Jupyter: d.jupyter, PageCommand: []string{self, practicePage},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the practice cluster does not start: %w", err)
+	}
+	d.term.say("%s %s %s", d.term.paint(green, "✓"), pad("practice cluster on this machine", 44), d.term.paint(grey, seconds(time.Since(started))))
+	return cluster, nil
+}
+
+// prepare makes a home for the demo and turns this process and all that it starts
+// towards it.
+func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
+	for name, value := range map[string]string{
+		"TUNCTL_HOME":       filepath.Join(dir, "home"),
+		"TUNCTL_CONFIG":     "",
+		"TUNCTL_SSH_CONFIG": cluster.SSHConfig(),
+		"TUNCTL_PRACTICE":   "1",
+		"SSH_AUTH_SOCK":     "", // the person's own keys are none of its business
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return home.Paths{}, err
+		}
+	}
+	p, err := home.Find()
+	if err != nil {
+		return p, err
+	}
+	if err := home.MakePrivate(filepath.Dir(p.Config)); err != nil {
+		return p, err
+	}
+	return p, os.WriteFile(p.Config, []byte(demoConfig), 0o600)
+}
+
+// fetch gets the page as a browser would, through the forward.
+func (d *demo) fetch(ctx context.Context, u *up) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	url, err := u.client.PageURL(ctx, u.name)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	res, err := browser.Do(req)
+	if err != nil {
+		return fmt.Errorf("the page: %s", api.Redact(err.Error()))
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.term.out, res.Status)
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the page answers %s", res.Status)
+	}
+	return nil
+}
+
+// cleanUp ends the job and the agent, whatever became of the rest.
+func (d *demo) cleanUp(u *up) error {
+	if u.client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	_, err := u.client.Down(ctx, api.DownRequest{Session: u.name, Cancel: true})
+	return errors.Join(err, u.client.Stop(ctx), u.client.AwaitGone(ctx))
+}

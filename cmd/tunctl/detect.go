@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/jobwatch"
+)
+
+func detectCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "detect",
+		Usage:     "say where a job serves, from its log",
+		ArgsUsage: "FILE|-",
+		Description: "Reads a job's log and explains what was found on which line, and what was passed over and why.\n" +
+			"Apps of your own ([app.NAME] in the config) are known to it too.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},
+		},
+		Action: func(c *cli.Context) error { return detect(c, t) },
+	}
+}
+
+func detect(c *cli.Context, t *terminal) error {
+	if c.NArg() != 1 {
+		return usagef("detect takes one file, or - for standard input")
+	}
+	apps, err := customApps(c)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(c.Args().First(), t)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	d := jobwatch.NewDetector("", apps...)
+	if _, err := io.Copy(d, log); err != nil {
+		return err
+	}
+	d.Flush()
+	if c.Bool("json") {
+		return t.indented(d.Finding().Report(c.Bool("secrets")))
+	}
+	d.Finding().Explain(t.out, c.Bool("secrets"))
+	return nil
+}
+
+func openLog(name string, t *terminal) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(t.in), nil
+	}
+	return os.Open(name)
+}
+
+// customApps are the person's own apps, if there is a config.
+func customApps(c *cli.Context) ([]jobwatch.App, error) {
+	p, err := paths(c)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := configs.Load(p.Config)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var apps []jobwatch.App
+	for _, a := range cfg.Apps {
+		apps = append(apps, jobwatch.App{Name: a.Name, Patterns: a.Patterns})
+	}
+	return apps, nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+)
+
+func downCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "down",
+		Usage:     "stop forwarding; with --cancel end the job too",
+		ArgsUsage: "[SESSION]",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "take every session down"},
+			&cli.BoolFlag{Name: "cancel", Usage: "end the job as well, so that it is charged no longer"},
+		},
+		BashComplete: completeSessions,
+		Action:       func(c *cli.Context) error { return down(c, t) },
+	}
+}
+
+func down(c *cli.Context, t *terminal) error {
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	req := api.DownRequest{All: c.Bool("all"), Cancel: c.Bool("cancel")}
+	if req.All && c.NArg() > 0 {
+		return usagef("either --all or a session's name")
+	}
+	if !req.All {
+		if req.Session, err = sessionName(c, p); err != nil {
+			return err
+		}
+	}
+	res, err := client.New(p).Down(c.Context, req)
+	if errors.Is(err, client.ErrNotRunning) {
+		t.say("nothing is up: the agent is not running")
+		return nil
+	}
+	for _, s := range res.Sessions {
+		t.say("%s is down%s", s.Name, runsOn(s.Job, time.Now()))
+	}
+	return err
+}
+
+// runsOn says that a job outlives its session, and what that means.
+func runsOn(j *api.Job, now time.Time) string {
+	switch {
+	case j == nil:
+		return ""
+	case j.State == api.JobCancelled:
+		return fmt.Sprintf("; job %s was cancelled", j.ID)
+	case j.State.Ended():
+		return ""
+	case j.State.Waiting():
+		return fmt.Sprintf("; job %s is still queued and will run: `tunctl down --cancel` removes it", j.ID)
+	}
+	return fmt.Sprintf("; job %s runs on and is charged%s: `tunctl down --cancel` ends it", j.ID, untilText(j, now))
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+)
+
+func loginCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "login",
+		Usage:     "log in to a host now and answer what it asks",
+		ArgsUsage: "HOST",
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("login takes one host, as in your ssh config")
+			}
+			ctx, stop := interruptible(c.Context)
+			defer stop()
+			err := login(ctx, c, t, c.Args().First())
+			if c.Context.Err() == nil && ctx.Err() != nil {
+				return errSilent(exitInterrupted)
+			}
+			return err
+		},
+	}
+}
+
+// login asks the agent to connect and answers the host's questions at the terminal.
+func login(ctx context.Context, c *cli.Context, t *terminal, host string) error {
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	cl, _, err := t.connect(ctx, p)
+	if err != nil {
+		return err
+	}
+	answers := api.AnswersNone
+	if t.asks {
+		answers = api.AnswersTerminal
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	asked := false
+	err = cl.Watch(ctx, answers, func(e api.Event) {
+		switch {
+		case !asked: // the status: from now on nothing is missed
+			asked = true
+			if err := cl.Login(ctx, host); err != nil {
+				cancel(err)
+			}
+		case e.Type == api.EventPrompt:
+			askPerson(ctx, t, cl, *e.Prompt)
+		case e.Type == api.EventHost && e.Host.Alias == host:
+			if done, err := loginResult(*e.Host); done {
+				cancel(err)
+			}
+		}
+	})
+	if cause := context.Cause(ctx); errors.Is(cause, errLoggedIn) {
+		t.say("%s connected to %s", t.paint(green, "✓"), host)
+		return nil
+	} else if cause != nil {
+		return cause
+	}
+	return err
+}
+
+var errLoggedIn = errors.New("logged in")
+
+// loginResult reports whether a host's state is the answer to a login.
+func loginResult(h api.Host) (bool, error) {
+	e := &api.Error{Message: h.Cause, Hint: h.Hint}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
+	}
+	switch h.State {
+	case api.HostUp:
+		return true, errLoggedIn
+	case api.HostNeedsLogin:
+		e.Code = api.CodeNeedsPerson
+		return true, e
+	case api.HostWaiting, api.HostBlocked, api.HostDown:
+		e.Code = api.CodeUnreachable
+		return true, e
+	}
+	return false, nil
+}

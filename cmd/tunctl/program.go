@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/autostart"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+)
+
+// paths are tunctl's files, with --config taken into account.
+func paths(c *cli.Context) (home.Paths, error) {
+	p, err := home.Find()
+	if err != nil {
+		return p, err
+	}
+	if f := c.String("config"); f != "" {
+		p.Config = f
+	}
+	return p, nil
+}
+
+// connect returns a client of the agent, and starts one if none is running.
+func (t *terminal) connect(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
+	cl := client.New(p)
+	st, err := cl.Ensure(ctx, launcher(p))
+	if err == nil {
+		t.warnAboutVersion(st)
+	}
+	return cl, st, err
+}
+
+// launcher starts an agent by the enabled login unit where there is one, so that
+// the system keeps one agent and not two; else as a process of its own.
+func launcher(p home.Paths) client.Launcher {
+	return func(ctx context.Context) error {
+		if !p.Moved && startUnit(ctx) {
+			return nil
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		return client.Detached(p, self, "--config", p.Config, "agent", "run", "--background")(ctx)
+	}
+}
+
+// startUnit starts the agent's login unit, if that is enabled, and reports whether it did.
+func startUnit(ctx context.Context) bool {
+	a, err := autostart.New(autostart.Options{})
+	return err == nil && a.StartAgent(ctx) == nil
+}
+
+// warnAboutVersion says when the running agent is of another version than this program.
+func (t *terminal) warnAboutVersion(st api.Status) {
+	if st.Agent != nil && st.Agent.Version != version() {
+		t.say("tunctl: the running agent is version %s, this program is %s: `tunctl agent restart` brings them together", st.Agent.Version, version())
+	}
+}
+
+// interruptible ends ctx at Ctrl-C; a second Ctrl-C ends the program at once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// loadConfig reads the config for a command that cannot do without.
+func loadConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := configs.Load(p.Config)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("no config file at %s", p.Config), Err: err,
+			Hint: "`tunctl config edit` makes one from an example; `tunctl demo` needs none",
+		}
+	case err != nil:
+		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
+	}
+	return cfg, nil
+}
+
+// sessionName is the session that a command is about: the argument, or the only
+// one in the config.
+func sessionName(c *cli.Context, p home.Paths) (string, error) {
+	switch c.NArg() {
+	case 1:
+		return c.Args().First(), nil
+	case 0:
+	default:
+		return "", usagef("one session at a time, please: %q is one too many", c.Args().Get(1))
+	}
+	cfg, err := loadConfig(p)
+	if err != nil {
+		return "", err
+	}
+	if len(cfg.Sessions) == 1 {
+		return cfg.Sessions[0].Name, nil
+	}
+	if len(cfg.Sessions) == 0 {
+		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl config edit` opens it; `tunctl demo` needs none"}
+	}
+	return "", &api.Error{Code: api.CodeUsage, Message: "which session?", Hint: "there is: " + joinNames(cfg)}
+}
+
+func joinNames(cfg *configs.Config) string {
+	text := ""
+	for i, s := range cfg.Sessions {
+		if i > 0 {
+			text += ", "
+		}
+		text += s.Name
+	}
+	return text
+}
+
+// completeSessions offers the sessions' names to the shell.
+func completeSessions(c *cli.Context) {
+	p, err := paths(c)
+	if err != nil || c.NArg() > 0 {
+		return
+	}
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		return
+	}
+	for _, s := range cfg.Sessions {
+		fmt.Fprintln(c.App.Writer, s.Name)
+	}
+}

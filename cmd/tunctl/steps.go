@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// steps draws a session's way as one line a step: a spinner while it lasts, ✓ and
+// its time when it is done.
+type steps struct {
+	term *terminal
+	quit chan struct{}
+	done sync.WaitGroup
+
+	mu    sync.Mutex
+	state api.SessionState
+	text  string // what the step under way does
+	cause string // why it takes its time
+	since time.Time
+}
+
+var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+
+func newSteps(t *terminal) *steps {
+	s := &steps{term: t, quit: make(chan struct{})}
+	if t.live {
+		s.done.Go(s.spin)
+	}
+	return s
+}
+
+// show takes in the session's newest state.
+func (s *steps) show(x api.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.State != s.state {
+		s.completeLocked(x)
+		s.state, s.since = x.State, time.Now()
+		s.text = stepText(x)
+		if s.text != "" && !s.term.live {
+			s.term.say("… %s%s", s.text, because(x.Cause))
+		}
+	} else if x.Cause != s.cause && x.Cause != "" && s.text != "" && !s.term.live {
+		s.term.say("  %s", x.Cause)
+	}
+	s.cause = x.Cause
+}
+
+// completeLocked finishes the line of the step that x has left behind.
+func (s *steps) completeLocked(x api.Session) {
+	if s.text == "" {
+		return
+	}
+	took := time.Since(s.since)
+	if x.State.Settled() {
+		s.term.say("%s %s", s.term.paint(red, "✗"), s.text)
+		return
+	}
+	s.term.say("%s %s %s", s.term.paint(green, "✓"), pad(doneText(s.state, x), 44), s.term.paint(grey, seconds(took)))
+}
+
+// stop ends the drawing.
+func (s *steps) stop() {
+	close(s.quit)
+	s.done.Wait()
+	s.term.draw("")
+}
+
+func (s *steps) spin() {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-s.quit:
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		line := ""
+		if s.text != "" {
+			line = fmt.Sprintf("%c %s%s  %s", spinner[i%len(spinner)], s.text, because(s.cause), seconds(time.Since(s.since)))
+		}
+		s.mu.Unlock()
+		s.term.draw(line)
+	}
+}
+
+// stepText says what is going on in a state that passes.
+func stepText(x api.Session) string {
+	switch x.State {
+	case api.SessionConnecting:
+		return "connecting to " + x.Host
+	case api.SessionReconnecting:
+		return "reconnecting to " + x.Host
+	case api.SessionSubmitting:
+		return "looking for the job, or submitting it"
+	case api.SessionQueued:
+		return fmt.Sprintf("waiting in the queue (job %s)", x.Job.ID)
+	case api.SessionStarting:
+		return "waiting until the notebook answers"
+	}
+	return ""
+}
+
+// doneText says what came of a step, now that the session is x.
+func doneText(state api.SessionState, x api.Session) string {
+	switch {
+	case state == api.SessionConnecting:
+		return "connected to " + x.Host
+	case state == api.SessionReconnecting:
+		return "reconnected to " + x.Host
+	case state == api.SessionSubmitting && x.Job != nil:
+		return strings.TrimSpace(fmt.Sprintf("job %s %s", x.Job.ID, x.Job.Name))
+	case state == api.SessionQueued && x.Job != nil && x.Job.Node != "":
+		return "started on " + x.Job.Node
+	case state == api.SessionStarting && x.Endpoint != nil:
+		return strings.TrimSpace(fmt.Sprintf("%s answers on %s", x.Endpoint.App, x.Endpoint.Address()))
+	}
+	return string(state)
+}
+
+func because(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + cause
+}
+
+func pad(text string, width int) string {
+	if n := width - len([]rune(text)); n > 0 {
+		return text + strings.Repeat(" ", n)
+	}
+	return text
+}
+
+func seconds(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}

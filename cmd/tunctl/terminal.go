@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// terminal is where the program talks: data on out, talk on err. Without a
+// terminal there, or with NO_COLOR, everything is plain lines.
+type terminal struct {
+	in       io.Reader
+	out, err io.Writer
+	live     bool // talk goes to a terminal that can redraw a line
+	asks     bool // there is a person to ask
+
+	mu   sync.Mutex // one line at a time
+	line string     // the unfinished line on the terminal
+}
+
+func newTerminal(in io.Reader, out, err io.Writer) *terminal {
+	return &terminal{
+		in: in, out: out, err: err,
+		live: isTerminal(err) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		asks: isTerminal(err) && isTerminal(in),
+	}
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// json prints v as data.
+func (t *terminal) json(v any) error {
+	enc := json.NewEncoder(t.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// indented prints v as data that a person may read.
+func (t *terminal) indented(v any) error {
+	enc := json.NewEncoder(t.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// say prints a line of talk.
+func (t *terminal) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clearLocked()
+	fmt.Fprintf(t.err, format+"\n", args...)
+}
+
+// draw replaces the unfinished line at the bottom of the terminal.
+func (t *terminal) draw(line string) {
+	if !t.live {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line = t.fit(line)
+	if line == t.line {
+		return
+	}
+	t.clearLocked()
+	fmt.Fprint(t.err, line)
+	t.line = line
+}
+
+// fit cuts a line to the terminal's width: a wrapped line cannot be redrawn.
+func (t *terminal) fit(line string) string {
+	f, ok := t.err.(*os.File)
+	if !ok {
+		return line
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < 10 {
+		return line
+	}
+	runes := []rune(line)
+	if len(runes) < width {
+		return line
+	}
+	return string(runes[:width-2]) + "…"
+}
+
+func (t *terminal) clearLocked() {
+	if t.line != "" {
+		fmt.Fprint(t.err, "\r\x1b[K")
+		t.line = ""
+	}
+}
+
+// paint colours text on a terminal.
+func (t *terminal) paint(colour, text string) string {
+	if !t.live {
+		return text
+	}
+	return colour + text + "\x1b[0m"
+}
+
+// The colours in use. They are never the only sign of anything.
+const (
+	green  = "\x1b[32m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	grey   = "\x1b[90m"
+	bold   = "\x1b[1m"
+)
+
+// readLine asks a question and reads the answer, without echo where asked. A
+// Ctrl-C, which ends ctx, leaves the terminal as it was.
+func (t *terminal) readLine(ctx context.Context, question string, echo bool) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clearLocked()
+	fmt.Fprint(t.err, question)
+	type answer struct {
+		text string
+		err  error
+	}
+	read := make(chan answer, 1)
+	// A read from a terminal cannot be cancelled: after a Ctrl-C the goroutine is
+	// left behind for the moment until the program ends.
+	f, isFile := t.in.(*os.File)
+	if isFile && !echo {
+		if before, err := term.GetState(int(f.Fd())); err == nil {
+			defer func() { _ = term.Restore(int(f.Fd()), before) }()
+		}
+		go func() {
+			text, err := term.ReadPassword(int(f.Fd()))
+			read <- answer{string(text), err}
+		}()
+	} else {
+		go func() {
+			text, err := bufio.NewReader(t.in).ReadString('\n')
+			read <- answer{strings.TrimRight(text, "\r\n"), err}
+		}()
+	}
+	select {
+	case a := <-read:
+		if !echo {
+			fmt.Fprintln(t.err)
+		}
+		return a.text, a.err
+	case <-ctx.Done():
+		fmt.Fprintln(t.err)
+		return "", ctx.Err()
+	}
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/desktop"
+	"tunctl/internal/home"
+)
+
+// waitWithoutTerminal is how long up waits where nobody sees it wait.
+const waitWithoutTerminal = 30 * time.Minute
+
+func upCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "up",
+		Usage:     "bring a session up and open its page",
+		ArgsUsage: "[SESSION]",
+		Description: "Connects to the session's host, finds its job or submits it, waits until it runs, reads from\n" +
+			"its log where it serves, forwards that to a port on this machine and opens the page.\n\n" +
+			"With one session in the config no name is needed. Ctrl-C stops the waiting only: the job and\n" +
+			"the agent stay, and `tunctl up` picks up where it was.",
+		Flags: []cli.Flag{
+			&cli.DurationFlag{Name: "wait", Usage: "give up after this `TIME`, such as 30m (default: never on a terminal, else 30m)"},
+			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
+			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
+		},
+		BashComplete: completeSessions,
+		Action: func(c *cli.Context) error {
+			p, err := paths(c)
+			if err != nil {
+				return err
+			}
+			name, err := sessionName(c, p)
+			if err != nil {
+				return err
+			}
+			u := &up{term: t, json: c.Bool("json"), name: name, wait: c.Duration("wait")}
+			if c.IsSet("wait") && u.wait <= 0 {
+				return usagef("--wait takes a time such as 30m or 2h")
+			}
+			return u.run(c.Context, p, opensPage(c, p, name))
+		},
+	}
+}
+
+// opensPage reports whether the page is to be opened once it is there.
+func opensPage(c *cli.Context, p home.Paths, name string) bool {
+	if c.Bool("no-open") || c.Bool("json") {
+		return false
+	}
+	cfg, err := loadConfig(p)
+	if err != nil {
+		return true
+	}
+	s, ok := cfg.Session(name)
+	return !ok || s.Open
+}
+
+// up is one `tunctl up`: it asks the agent and draws what comes of it.
+type up struct {
+	term   *terminal
+	json   bool
+	name   string
+	wait   time.Duration
+	client *client.Client
+}
+
+// upLine is a line of `tunctl up --json`.
+type upLine struct {
+	Type    string       `json:"type"`
+	Event   *api.Event   `json:"event,omitempty"`
+	Session *api.Session `json:"session,omitempty"`
+	*api.Error
+}
+
+func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	session, err := u.bringUp(ctx, p)
+	if u.json {
+		return u.conclude(session, err)
+	}
+	if err != nil {
+		return err
+	}
+	u.announce(session)
+	if !open || session.URL == "" {
+		return nil
+	}
+	return openPage(ctx, u.term, u.client, u.name)
+}
+
+// bringUp asks for the session and waits until it is ready or cannot be.
+func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
+	var err error
+	if u.client, _, err = u.term.connect(ctx, p); err != nil {
+		return api.Session{}, err
+	}
+	waiting, cancel := u.deadline(ctx)
+	defer cancel()
+	session, err := u.follow(waiting)
+	switch {
+	case ctx.Err() != nil:
+		u.leave(session)
+		return session, errSilent(exitInterrupted)
+	case errors.Is(err, context.DeadlineExceeded):
+		return session, &api.Error{
+			Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, session.State, because(session.Cause)),
+			Hint: "it goes on by itself: `tunctl status` shows how it is, `tunctl up` waits again",
+		}
+	}
+	return session, err
+}
+
+func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	switch {
+	case u.wait > 0:
+		return context.WithTimeout(ctx, u.wait)
+	case u.term.asks:
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, waitWithoutTerminal)
+}
+
+// follow watches events from before the request on, so that no question of a
+// host is missed, and returns when the session is ready or settled.
+func (u *up) follow(ctx context.Context) (api.Session, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	events, gone := u.watch(ctx)
+	defer func() { cancel(); <-gone }()
+	if _, ok := <-events; !ok {
+		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent went away"}
+	}
+	answer, err := u.client.Up(ctx, u.name)
+	if err != nil {
+		return api.Session{}, err
+	}
+	session := answer.Session
+	draw := u.drawing()
+	defer draw.stop()
+	for {
+		draw.show(session)
+		if session.State == api.SessionReady {
+			return session, nil
+		}
+		if session.State.Settled() {
+			return session, u.failure(session)
+		}
+		if session, err = u.next(ctx, events, answer.At, session); err != nil {
+			return session, err
+		}
+	}
+}
+
+// watch streams events into a channel until ctx ends or the agent goes.
+func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
+	answers := api.AnswersNone
+	if u.term.asks {
+		answers = api.AnswersTerminal
+	}
+	events := make(chan api.Event)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(events)
+		_ = u.client.Watch(ctx, answers, func(e api.Event) { // its end is the channel's
+			if e.Type == api.EventPrompt {
+				askPerson(ctx, u.term, u.client, *e.Prompt)
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	return events, gone
+}
+
+// next waits for the session's next state. Events before the request tell of the
+// time before it.
+func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, now api.Session) (api.Session, error) {
+	for {
+		select {
+		case e, ok := <-events:
+			switch {
+			case !ok && ctx.Err() == nil:
+				return now, &api.Error{Code: api.CodeAgent, Message: "the agent went away", Hint: "`tunctl agent log` shows why; `tunctl up` starts it again"}
+			case !ok:
+				return now, ctx.Err()
+			case e.Time.Before(from):
+				continue
+			case u.json:
+				if err := u.term.json(upLine{Type: "event", Event: &e}); err != nil {
+					return now, err
+				}
+			case e.Type == api.EventNotice && e.Notice.Session == u.name:
+				u.term.say("! %s", e.Notice.Text)
+			}
+			if e.Type == api.EventSession && e.Session.Name == u.name {
+				return *e.Session, nil
+			}
+		case <-ctx.Done():
+			return now, ctx.Err()
+		}
+	}
+}
+
+// drawing is the progress on the terminal; with --json there is none.
+func (u *up) drawing() *steps {
+	if u.json {
+		return newSteps(newTerminal(nil, nil, discard{}))
+	}
+	return newSteps(u.term)
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// failure is the error of a session that settled without being ready.
+func (u *up) failure(s api.Session) error {
+	e := &api.Error{Code: s.Code, Message: s.Cause, Hint: s.Hint}
+	if e.Code == "" {
+		e.Code = api.CodeFailed
+	}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("session %q is %s", s.Name, s.State)
+	}
+	return e
+}
+
+// announce tells where the page is.
+func (u *up) announce(s api.Session) {
+	u.term.say("%s %s is ready%s", u.term.paint(green, "✓"), u.term.paint(bold, s.Name), untilText(s.Job, time.Now()))
+	if s.URL != "" {
+		fmt.Fprintln(u.term.out, s.URL)
+		return
+	}
+	for _, f := range s.Forwards {
+		fmt.Fprintln(u.term.out, f.Listen)
+	}
+}
+
+// conclude prints the last line of --json.
+func (u *up) conclude(s api.Session, err error) error {
+	if err == nil {
+		return u.term.json(upLine{Type: "session", Session: &s})
+	}
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
+	}
+	return errors.Join(u.term.json(upLine{Type: "error", Error: e}), errSilent(exitCode(err)))
+}
+
+// leave tells what stays behind after a Ctrl-C.
+func (u *up) leave(s api.Session) {
+	if s.Job == nil || s.Job.State.Ended() {
+		u.term.say("stopped waiting; the agent goes on: `tunctl down %s` stops it", u.name)
+		return
+	}
+	u.term.say("stopped waiting; job %s goes on: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
+}
+
+// openPage opens a session's page, or prints its address where no browser is.
+func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) error {
+	url, err := cl.PageURL(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = desktop.OpenPage(ctx, url, desktop.OpenOptions{})
+	if errors.Is(err, desktop.ErrNoBrowser) {
+		t.say("no browser here; `tunctl open %s --print` shows the whole address, token included", name)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,322 @@
+// Package agent reconciles what a person wants with what is: it owns every
+// connection, job watch and forward, remembers which sessions were up, and serves
+// the local API to the CLI and the tray.
+//
+// A session's way from "up" to a page can be read from top to bottom in up.go;
+// facts.go alone decides what state that is. The agent never touches a terminal
+// or a desktop: what needs a person goes out as an event.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/internal/suggest"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// Options say what an agent works with.
+type Options struct {
+	Paths   home.Paths
+	Version string
+	Limits  Limits
+	Log     *slog.Logger
+}
+
+// Agent is the background process's whole state.
+type Agent struct {
+	opt     Options
+	limits  Limits
+	log     *slog.Logger
+	since   time.Time
+	hub     *hub
+	prompts *prompts
+	store   *store
+	pool    *tunnel.Pool
+	work    sync.WaitGroup
+
+	mu       sync.Mutex
+	ctx      context.Context // of Serve; sessions live within it
+	stop     context.CancelFunc
+	env      api.Env
+	config   *configs.Config
+	problem  *api.Problem
+	sessions map[string]*session
+	watchers map[string]*jobwatch.Watcher
+}
+
+// New reads what is remembered and the config. A config with errors does not
+// keep an agent from starting: it says so to whoever asks.
+func New(o Options) (*Agent, error) {
+	st, err := openStore(o.Paths.StateFile())
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(),
+		config:   &configs.Config{Path: o.Paths.Config},
+		sessions: map[string]*session{}, watchers: map[string]*jobwatch.Watcher{},
+	}
+	a.prompts = newPrompts(a.hub)
+	a.reload()
+	a.pool = tunnel.NewPool(tunnel.Options{
+		SSHConfig: a.sshConfig(),
+		Prompter:  a.prompts,
+		Memory:    st,
+		Limits:    o.Limits.Tunnel,
+		Log:       o.Log,
+		Changed:   a.hostChanged,
+		Env:       a.clientEnv,
+		Target:    a.sshTarget,
+	})
+	return a, nil
+}
+
+// Serve runs the agent until ctx ends or a client asks it to stop. It returns
+// ErrRunning when another agent has the socket.
+func (a *Agent) Serve(ctx context.Context) error {
+	l, err := listen(ctx, a.opt.Paths)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	a.mu.Lock()
+	a.ctx, a.stop = ctx, stop
+	a.mu.Unlock()
+	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", a.opt.Paths.Socket)
+	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
+	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
+	a.restore()
+	err = a.serveAPI(ctx, l)
+	stop()
+	a.work.Wait()
+	a.hub.close()
+	a.log.Info("agent stopped")
+	return err
+}
+
+func (a *Agent) report(part string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		a.log.Error("a part of the agent ended", "part", part, "err", err)
+	}
+}
+
+// restore brings up again what was up when the last agent ended. It submits nothing.
+func (a *Agent) restore() {
+	for _, name := range a.store.wanted() {
+		s, err := a.session(name)
+		if err != nil {
+			a.log.Warn("a remembered session is no longer in the config", "session", name)
+			continue
+		}
+		s.start(byItself)
+	}
+}
+
+// Status is everything the agent knows.
+func (a *Agent) Status() api.Status {
+	a.mu.Lock()
+	cfg, problem := a.config, a.problem
+	a.mu.Unlock()
+	st := api.Status{
+		Version:  api.Version,
+		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log()},
+		Config:   problem,
+		Hosts:    append([]api.Host{}, a.pool.Hosts()...),
+		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
+	}
+	for _, c := range cfg.Sessions { // in the order of the file
+		st.Sessions = append(st.Sessions, down(c))
+	}
+	for _, s := range a.live() {
+		now := s.status()
+		if i := slices.IndexFunc(st.Sessions, func(x api.Session) bool { return x.Name == s.name }); i >= 0 {
+			st.Sessions[i] = now
+		} else {
+			st.Sessions = append(st.Sessions, now) // no longer in the config
+		}
+	}
+	return st
+}
+
+// session returns the live session of that name, made from the config if need be.
+func (a *Agent) session(name string) (*session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cfg, configured := a.config.Session(name)
+	s, live := a.sessions[name]
+	switch {
+	case live:
+		return s, nil
+	case configured:
+		s = newSession(a, cfg)
+		a.sessions[name] = s
+		return s, nil
+	case a.problem != nil:
+		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "mend the file; `tunctl config check` looks at it again"}
+	case len(a.config.Sessions) == 0:
+		return nil, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),
+			Hint: "`tunctl config edit` makes the file from an example; `tunctl demo` needs none",
+		}
+	}
+	return nil, unknownSession(name, a.config)
+}
+
+// unknownSession lists the sessions there are, the nearest first.
+func unknownSession(name string, cfg *configs.Config) *api.Error {
+	names := make([]string, 0, len(cfg.Sessions))
+	for _, s := range cfg.Sessions {
+		names = append(names, s.Name)
+	}
+	near := suggest.Nearest(name, names)
+	rest := slices.DeleteFunc(names, func(n string) bool { return slices.Contains(near, n) })
+	return &api.Error{
+		Code:    api.CodeUnknownSession,
+		Message: fmt.Sprintf("no session %q in %s", name, cfg.Path),
+		Hint:    "there is: " + strings.Join(append(near, rest...), ", "),
+	}
+}
+
+// up brings a session up for a person: it permits one submission.
+func (a *Agent) up(name string) (api.Session, error) {
+	s, err := a.session(name)
+	if err != nil {
+		return api.Session{}, err
+	}
+	return s.start(byPerson), nil
+}
+
+// down takes a session, or all, down.
+func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, error) {
+	targets, err := a.downTargets(req)
+	if err != nil {
+		return nil, err
+	}
+	done := []api.Session{}
+	for _, s := range targets {
+		after, err := s.stop(ctx, req.Cancel)
+		if err != nil {
+			return done, err
+		}
+		done = append(done, after)
+	}
+	return done, nil
+}
+
+func (a *Agent) downTargets(req api.DownRequest) ([]*session, error) {
+	if req.All {
+		return a.live(), nil
+	}
+	s, err := a.session(req.Session)
+	return []*session{s}, err
+}
+
+// pageURL is the whole address of a session's page.
+func (a *Agent) pageURL(name string) (string, error) {
+	s, err := a.session(name)
+	if err != nil {
+		return "", err
+	}
+	return s.pageURL()
+}
+
+// configured is the session as the config has it now.
+func (a *Agent) configured(name string) (configs.Session, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.config.Session(name)
+}
+
+// customApps are the person's own apps.
+func (a *Agent) customApps() []jobwatch.App {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var apps []jobwatch.App
+	for _, c := range a.config.Apps {
+		apps = append(apps, jobwatch.App{Name: c.Name, Patterns: c.Patterns})
+	}
+	return apps
+}
+
+// watcher returns the job watcher of a host, shared by its sessions.
+func (a *Agent) watcher(host string) *jobwatch.Watcher {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w, ok := a.watchers[host]
+	if !ok {
+		w = jobwatch.NewWatcher(runner{a.pool.Host(host)}, jobwatch.Options{
+			Scheduler: a.config.Host(host).Scheduler,
+			Limits:    a.limits.Jobs,
+			Log:       a.log.With("host", host),
+		})
+		a.watchers[host] = w
+		ctx := a.ctx
+		a.work.Go(func() { a.report("job watch", w.Serve(ctx)) })
+	}
+	return w
+}
+
+// hostChanged tells everyone, and the sessions on the host, of its new state.
+func (a *Agent) hostChanged(h api.Host) {
+	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
+	for _, s := range a.live() {
+		if s.host() == h.Alias {
+			s.change(func(f *facts) { f.host = h })
+		}
+	}
+}
+
+// live are the sessions that were up since the agent started, by name. A
+// session's lock is never taken under the agent's.
+func (a *Agent) live() []*session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.sessions), func(x, y *session) int { return strings.Compare(x.name, y.name) })
+}
+
+// useEnv remembers the newest client's environment.
+func (a *Agent) useEnv(env api.Env) {
+	if len(env) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.env = env
+}
+
+func (a *Agent) clientEnv() api.Env {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.env
+}
+
+// sshConfig is the file read in place of ~/.ssh/config, if any.
+func (a *Agent) sshConfig() string {
+	if f := os.Getenv("TUNCTL_SSH_CONFIG"); f != "" {
+		return f
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.config.SSHConfig
+}
+
+// sshTarget is what a host of the config is to ssh.
+func (a *Agent) sshTarget(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.config.Host(name).SSH
+}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// facts are what is known about a session. Its state follows from them alone.
+type facts struct {
+	wanted  bool
+	failure *api.Error // why the last try to bring it up is over
+	host    api.Host
+	// served says that it was ready since the person asked for it, so that a lost
+	// link is a reconnect and not a first connect.
+	served     bool
+	needsJob   bool
+	submitting bool
+	job        *api.Job
+	endpoint   *api.Endpoint
+	answers    bool   // the endpoint answered through the connection
+	doing      string // what is going on within the state
+}
+
+// verdict is a state with its cause in words a person can act on.
+type verdict struct {
+	state api.SessionState
+	cause string
+	hint  string
+	code  api.Code
+}
+
+// derive is the one place that decides a session's state.
+func (f *facts) derive(now time.Time) verdict {
+	switch {
+	case !f.wanted:
+		return verdict{state: api.SessionDown, cause: f.doing}
+	case f.failure != nil:
+		return f.failed()
+	case f.host.State != api.HostUp:
+		return f.unconnected()
+	case f.needsJob && f.job == nil, f.submitting:
+		return verdict{state: api.SessionSubmitting, cause: f.doing}
+	case f.needsJob && f.job.State.Waiting():
+		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, now), hint: f.job.Hint}
+	case !f.answers && f.served:
+		return verdict{state: api.SessionReconnecting, cause: f.doing}
+	case !f.answers:
+		return verdict{state: api.SessionStarting, cause: f.doing}
+	}
+	v := verdict{state: api.SessionReady}
+	if f.job != nil && f.job.State == api.JobUnknown {
+		v.cause = f.job.Hint
+	}
+	return v
+}
+
+// failed tells an end that is in the order of things from one that is not.
+func (f *facts) failed() verdict {
+	v := verdict{state: api.SessionFailed, cause: f.failure.Message, hint: f.failure.Hint, code: f.failure.Code}
+	switch f.failure.Code {
+	case api.CodeJobEnded:
+		v.state = api.SessionEnded
+	case api.CodeNeedsPerson:
+		v.state = api.SessionNeedsLogin
+	}
+	return v
+}
+
+func (f *facts) unconnected() verdict {
+	v := verdict{state: api.SessionConnecting, cause: f.host.Cause, hint: f.host.Hint}
+	switch {
+	case f.host.State == api.HostNeedsLogin:
+		v.state, v.code = api.SessionNeedsLogin, api.CodeNeedsPerson
+	case f.host.State == api.HostBlocked:
+		v.state, v.code = api.SessionFailed, api.CodeAuth
+	case f.served:
+		v.state = api.SessionReconnecting
+	}
+	return v
+}
+
+// queuedCause says why a job waits and how long still, where the scheduler tells.
+func queuedCause(j *api.Job, now time.Time) string {
+	cause := j.Reason
+	if cause == "" {
+		cause = "waiting in the queue"
+	}
+	if j.State == api.JobConfiguring {
+		cause = "the node is being prepared"
+	}
+	if j.ExpectedStart.After(now) {
+		cause += ", expected start " + clock(j.ExpectedStart, now)
+	}
+	return cause
+}
+
+// clock writes a time of day, with the day when it is not today's.
+func clock(t, now time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("Mon 2 Jan 15:04")
+}
+
+// endedError says why a job is over. One that never served has failed the person;
+// one that did has merely ended.
+func endedError(j *api.Job, served bool, excerpt string) *api.Error {
+	what := map[api.JobState]string{
+		api.JobFinished:  "the job finished",
+		api.JobFailed:    "the job failed",
+		api.JobCancelled: "the job was cancelled",
+		api.JobTimeout:   "the job reached its time limit",
+		api.JobOOM:       "the job ran out of memory",
+		api.JobNodeFail:  "the job's node failed",
+		api.JobPreempted: "the job was preempted by another",
+		api.JobNeverRan:  "the job was removed before it ran",
+	}[j.State]
+	if what == "" {
+		what = "the job is gone"
+	}
+	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
+		what += fmt.Sprintf(" with exit status %d", *j.Exit)
+	}
+	what = fmt.Sprintf("%s (job %s)", what, j.ID)
+	e := &api.Error{Code: api.CodeJobEnded, Message: what, Hint: "`tunctl up` starts a new one; `tunctl logs` shows what it wrote"}
+	if !served {
+		e.Code = api.CodeFailed
+		e.Message += " before it served anything"
+		if excerpt != "" {
+			e.Message += "; its log ends with:\n" + excerpt
+		}
+		e.Hint = "`tunctl logs` shows the whole log; mend the job's script, then `tunctl up` again"
+	}
+	return e
+}

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// fixed is a forward of the config: it goes to the same place always.
+type fixed struct {
+	spec configs.ForwardSpec
+	served
+}
+
+// fixedSpecs are the forwards of a session without a job.
+func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error) {
+	s.mu.Lock()
+	cfg := s.cfg
+	s.mu.Unlock()
+	if cfg.ForwardSSHConfig {
+		return s.sshForwards(ctx, cfg.Host)
+	}
+	return cfg.Forward, nil
+}
+
+// openFixed opens all or none.
+func (s *session) openFixed(specs []configs.ForwardSpec) (*forwards, error) {
+	fwd := &forwards{}
+	for _, spec := range specs {
+		f, err := s.openSpec(spec)
+		if err != nil {
+			fwd.release()
+			return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("forward %s: %v", spec, err), Err: err}
+		}
+		fwd.fixed = append(fwd.fixed, fixed{spec: spec, served: f})
+	}
+	return fwd, nil
+}
+
+func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
+	if spec.Kind == api.ForwardRemote {
+		return tunnel.NewRemote(tunnel.RemoteOptions{
+			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
+			Network: network(spec.Listen), Address: spec.Listen,
+			LocalNetwork: network(spec.Target), LocalAddress: spec.Target,
+			Log: s.agent.log,
+		}), nil
+	}
+	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Log: s.agent.log}
+	if network(spec.Listen) == "unix" {
+		o.UnixPath = spec.Listen
+		return tunnel.Listen(o)
+	}
+	bind, port, err := net.SplitHostPort(spec.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if o.Port, err = strconv.Atoi(port); err != nil {
+		return nil, err
+	}
+	switch bind {
+	case "127.0.0.1", "localhost": // the loopback pair, ::1 included, is the default
+	case "":
+		o.Bind = "*"
+	default:
+		o.Bind = bind
+	}
+	return tunnel.Listen(o)
+}
+
+// release gives back what was opened for a session that cannot be had.
+func (f *forwards) release() {
+	for _, x := range f.fixed {
+		if l, ok := x.served.(*tunnel.Forward); ok {
+			_ = l.Close()
+		}
+	}
+}
+
+// open lets connections through.
+func (x fixed) open(dialer tunnel.Dialer) {
+	switch f := x.served.(type) {
+	case *tunnel.Forward:
+		f.Open(tunnel.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
+	case *tunnel.RemoteForward:
+		f.Retry()
+	}
+}
+
+// withdraw lets them wait, or says why not. A remote forward's listener goes with
+// the connection by itself.
+func (x fixed) withdraw(why tunnel.Reason) {
+	if f, ok := x.served.(*tunnel.Forward); ok {
+		f.Withdraw(why)
+	}
+}
+
+// network tells a socket's path from a host and port.
+func network(address string) string {
+	if strings.ContainsRune(address, '/') {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// sshForwards are those that the person's ssh_config has for the host.
+func (s *session) sshForwards(ctx context.Context, host string) ([]configs.ForwardSpec, error) {
+	settings, err := tunnel.Resolve(ctx, s.agent.sshTarget(host), tunnel.ResolveOptions{SSHConfig: s.agent.sshConfig()})
+	if err != nil {
+		return nil, err
+	}
+	var specs []configs.ForwardSpec
+	var errs []error
+	add := func(kind api.ForwardKind, lines []string) {
+		for _, line := range lines {
+			spec, err := sshForward(kind, line)
+			specs, errs = append(specs, spec), append(errs, err)
+		}
+	}
+	add(api.ForwardLocal, settings.LocalForwards)
+	add(api.ForwardRemote, settings.RemoteForwards)
+	add(api.ForwardDynamic, settings.DynamicForwards)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(specs) == 0 {
+		return nil, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("the ssh config has no forwards for %s", host),
+			Hint: "write LocalForward lines there, or forward = [\"5432:db.int:5432\"] in the config",
+		}
+	}
+	return specs, nil
+}
+
+// sshForward reads "8080 [db.int]:80", as ssh -G prints a forward.
+func sshForward(kind api.ForwardKind, line string) (configs.ForwardSpec, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 || len(words) > 2 {
+		return configs.ForwardSpec{}, fmt.Errorf("ssh config: forward %q makes no sense", line)
+	}
+	spec := configs.ForwardSpec{Kind: kind, Listen: words[0]}
+	if _, err := strconv.Atoi(words[0]); err == nil {
+		spec.Listen = net.JoinHostPort("localhost", words[0])
+	}
+	if len(words) == 2 {
+		host, port, err := net.SplitHostPort(words[1])
+		if err != nil {
+			spec.Target = words[1] // a socket
+		} else {
+			spec.Target = net.JoinHostPort(host, port)
+		}
+	}
+	return spec, nil
+}

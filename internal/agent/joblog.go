@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os/user"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// tailLines is how much of a failed job's log a message quotes.
+const tailLines = 5
+
+// logPath is where the job writes: as the config says, else as the scheduler does.
+func (s *session) logPath(job api.Job) string {
+	s.mu.Lock()
+	pattern := s.cfg.Log
+	s.mu.Unlock()
+	if pattern == "" {
+		return job.Log
+	}
+	return jobwatch.ExpandLog(pattern, job, s.remoteUser())
+}
+
+// remoteUser is who the person is on the host.
+func (s *session) remoteUser() string {
+	if u := s.agent.pool.Host(s.host()).Status().User; u != "" {
+		return u
+	}
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// logTail is the end of a job's log for a message; empty where it cannot be read.
+func (s *session) logTail(ctx context.Context, job api.Job) string {
+	path := s.logPath(job)
+	if path == "" {
+		return ""
+	}
+	text, err := jobwatch.TailLog(ctx, runner{s.agent.pool.Host(s.host())}, path, tailLines)
+	if err != nil {
+		s.agent.log.Debug("the log's end cannot be read", "session", s.name, "err", err)
+		return ""
+	}
+	return api.Redact(string(text))
+}
+
+// handleLog streams a session's job log, redacted unless secrets are asked for.
+func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
+	src, err := a.logSource(r.PathValue("name"))
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	src.secrets = r.URL.Query().Get("secrets") != ""
+	out := newLines(w)
+	if r.URL.Query().Get("follow") == "" {
+		err = src.readAll(r.Context(), out)
+	} else {
+		err = src.follow(r.Context(), out, a.limits.Jobs)
+	}
+	if err != nil {
+		a.log.Debug("log not shown to its end", "path", src.path, "err", err)
+	}
+}
+
+// logSource is where a session's log lies, and what of it may be shown.
+type logSource struct {
+	runner  runner
+	path    string
+	token   api.Secret
+	secrets bool
+}
+
+func (a *Agent) logSource(name string) (logSource, error) {
+	s, err := a.session(name)
+	if err != nil {
+		return logSource{}, err
+	}
+	job, ep := s.jobAndEndpoint()
+	if job == nil {
+		job = a.store.session(name).Job
+	}
+	if job == nil {
+		return logSource{}, &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no job whose log could be shown", name),
+			Hint: fmt.Sprintf("`tunctl up %s` brings it up", name),
+		}
+	}
+	src := logSource{runner: runner{a.pool.Host(s.host())}, path: s.logPath(*job)}
+	if ep != nil {
+		src.token = ep.Token
+	}
+	switch {
+	case src.path == "":
+		return src, &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s has not said where its log is", job.ID),
+			Hint: fmt.Sprintf("it is %s; [session.%s] log = \"~/{name}.{id}.log\" names the file", job.State, name),
+		}
+	case src.runner.host.Status().State != api.HostUp:
+		return src, &api.Error{
+			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, where the log is", s.host()),
+			Hint: fmt.Sprintf("`tunctl login %s` connects", s.host()),
+		}
+	}
+	return src, nil
+}
+
+func (s *session) jobAndEndpoint() (*api.Job, *api.Endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts.job, s.facts.endpoint
+}
+
+// readAll sends the log as it is now.
+func (src logSource) readAll(ctx context.Context, out lines) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	return jobwatch.ReadLog(ctx, src.runner, src.path, src.sink(out, cancel))
+}
+
+// follow sends the log and what is added to it, until ctx ends or nobody reads.
+func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limits) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f := jobwatch.NewFollower(src.runner, jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits})
+	f.Nudge() // a person asked
+	return f.Serve(ctx, src.sink(out, cancel))
+}
+
+// sink sends stretches of the log, and ends the reading when nobody takes them.
+func (src logSource) sink(out lines, cancel context.CancelCauseFunc) func(jobwatch.Chunk) {
+	return func(c jobwatch.Chunk) {
+		chunk := api.LogChunk{Path: c.Path, Offset: c.Offset, Text: string(c.Data), Restarted: c.Reset}
+		if !src.secrets {
+			chunk.Text = api.Redact(chunk.Text, src.token)
+		}
+		if err := out.send(chunk); err != nil {
+			cancel(err)
+		}
+	}
+}

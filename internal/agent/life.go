@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// errMoved says that the job lives on elsewhere: requeued, or on another node.
+var errMoved = errors.New("the job moved")
+
+// life is one run of a job, from the queue to its end. A requeue begins another:
+// what the log said before then must not be believed any more.
+type life struct {
+	session  *session
+	host     *tunnel.Host
+	jobs     *jobwatch.Watcher
+	from     []jobwatch.Position
+	work     sync.WaitGroup
+	findings chan jobwatch.Finding
+	follower *jobwatch.Follower // nil until the log's path is known
+	probe    *prober
+	hurried  bool
+}
+
+func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, from []jobwatch.Position) *life {
+	return &life{
+		session: s, host: host, jobs: jobs, from: from,
+		findings: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
+	}
+}
+
+// serve waits for the job to start, follows its log, proves the endpoint that the
+// log announces and keeps the forward on it, until the job ends or moves.
+func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (api.Job, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.work.Wait()
+	defer cancel()
+	defer l.session.change(func(f *facts) { f.endpoint, f.answers = nil, false })
+
+	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })
+	l.work.Go(func() { l.probe.serve(ctx) })
+	for {
+		l.session.take(job)
+		if job.State.Ended() {
+			return job, l.session.ended(ctx, job)
+		}
+		l.followLog(ctx, job)
+		select {
+		case next := <-watch.C():
+			if moved(job, next) {
+				return next, errMoved
+			}
+			job = next
+		case f := <-l.findings:
+			l.hurry(job)
+			l.consider(f, job)
+		case <-l.probe.answered:
+			l.follower.Settled()
+		case <-ctx.Done():
+			return job, ctx.Err()
+		}
+	}
+}
+
+// moved tells a job's next life from the one that goes on. A scheduler that does
+// not answer has moved nothing.
+func moved(was, now api.Job) bool {
+	switch {
+	case now.State == api.JobUnknown:
+		return false
+	case now.Restarts != was.Restarts:
+		return true
+	case was.Node != "" && now.Node != "" && now.Node != was.Node:
+		return true
+	}
+	return now.State.Waiting() && was.State == api.JobRunning
+}
+
+// followLog begins to read the job's log once its path is known; that it appears
+// while the job is queued is the first sign of the start.
+func (l *life) followLog(ctx context.Context, job api.Job) {
+	path := l.session.logPath(job)
+	if l.follower != nil || path == "" {
+		return
+	}
+	detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)
+	l.follower = jobwatch.NewFollower(runner{l.host}, jobwatch.FollowOptions{
+		Paths:     []string{path},
+		From:      l.from,
+		NewerThan: job.Submitted,
+		Enough:    func() bool { return detector.Finding().Found },
+		Limits:    l.session.agent.limits.Jobs,
+		Log:       l.session.agent.log.With("session", l.session.name),
+	})
+	l.follower.Expect(job.ExpectedStart)
+	l.work.Go(func() {
+		l.session.agent.report("log follower", l.follower.Serve(ctx, func(c jobwatch.Chunk) {
+			stream := detector.Stream(c.Path)
+			if c.Reset {
+				stream.Reset()
+			}
+			_, _ = stream.Write(c.Data)
+			offer(l.findings, detector.Finding())
+		}))
+	})
+}
+
+// hurry asks the scheduler at once, and once, when a queued job's log appears.
+func (l *life) hurry(job api.Job) {
+	if job.State.Waiting() && !l.hurried {
+		l.hurried = true
+		l.jobs.Nudge()
+	}
+}
+
+// read is how far the log was read in this life.
+func (l *life) read() []jobwatch.Position {
+	if l.follower == nil {
+		return l.from
+	}
+	return l.follower.Position()
+}
+
+// consider takes in what the log says by now.
+func (l *life) consider(f jobwatch.Finding, job api.Job) {
+	switch {
+	case f.Found && f.Ended:
+		l.session.change(func(x *facts) {
+			x.endpoint, x.answers = nil, false
+			x.doing = "the server in the job's log has stopped; waiting for another, or for the job's end"
+		})
+		l.probe.aim(nil)
+	case f.Found && f.Link == "":
+		l.probe.aim(&aim{finding: f, node: job.Node})
+	}
+}
+
+// offer puts v into a channel of one, replacing what nobody took yet. Only one
+// goroutine may offer to a channel.
+func offer[T any](c chan T, v T) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- v
+}

@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"time"
+
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// Limits bound what the agent does by itself, and how long it waits.
+type Limits struct {
+	Tunnel tunnel.Limits
+	Jobs   jobwatch.Limits
+	// Probe is how long one request to an endpoint may take, ProbeEvery how soon
+	// it is asked again while it does not answer, ProbeSlow the same after a minute.
+	Probe      time.Duration
+	ProbeEvery time.Duration
+	ProbeSlow  time.Duration
+	// Drain is how long requests may take to finish when the agent ends.
+	Drain time.Duration
+}
+
+// DefaultLimits are those of a good guest.
+func DefaultLimits() Limits {
+	return Limits{
+		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
+		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second, Drain: 5 * time.Second,
+	}
+}
+
+// PracticeLimits are quick, for a cluster of one's own.
+func PracticeLimits() Limits {
+	l := DefaultLimits()
+	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()
+	l.ProbeEvery = 100 * time.Millisecond
+	return l
+}

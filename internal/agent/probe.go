@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// probe asks an endpoint one real request through dialer. A listener that merely
+// accepts proves nothing: sshd accepts for a forward that it then forbids.
+func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
+	network, address := "tcp", ep.Address()
+	if ep.Socket != "" {
+		network = "unix"
+	}
+	if ep.Scheme != "" && ep.Scheme != "http" && ep.Scheme != "https" {
+		conn, err := dialer.Dial(ctx, network, address)
+		if err != nil {
+			return inWords(err)
+		}
+		return conn.Close()
+	}
+	transport := &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx, network, address) },
+		DisableKeepAlives: true,
+		// A notebook's certificate is its own; the SSH connection vouches for the way.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+	}
+	defer transport.CloseIdleConnections()
+	req, err := probeRequest(ctx, ep)
+	if err != nil {
+		return err
+	}
+	res, err := transport.RoundTrip(req) // not a Client: a redirect is an answer
+	if err != nil {
+		return inWords(err)
+	}
+	_ = res.Body.Close()
+	if (res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized) && !ep.Token.IsZero() {
+		return fmt.Errorf("it refuses the token from the log (%s)", res.Status)
+	}
+	if res.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("it answers %s", res.Status)
+	}
+	return nil
+}
+
+// probeRequest is Jupyter's own question after its health where it has one, else
+// the page that a person would open.
+func probeRequest(ctx context.Context, ep api.Endpoint) (*http.Request, error) {
+	u := ep.PageURL("localhost") // Jupyter checks the Host header
+	if ep.App == "jupyter" {
+		u.Path = jupyterBase(u.Path) + "api/status"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err == nil && ep.App == "jupyter" && !ep.Token.IsZero() {
+		req.Header.Set("Authorization", "token "+ep.Token.Reveal())
+	}
+	return req, err
+}
+
+// jupyterBase is the server's base URL within the path of one of its pages.
+func jupyterBase(path string) string {
+	for _, page := range []string{"lab", "tree", "notebooks", "login"} {
+		if base, ok := strings.CutSuffix(strings.TrimSuffix(path, "/"), "/"+page); ok {
+			return base + "/"
+		}
+	}
+	return strings.TrimSuffix(path, "/") + "/"
+}
+
+// inWords says what a failed dial means to a person.
+func inWords(err error) error {
+	switch {
+	case errors.Is(err, tunnel.ErrProhibited):
+		return fmt.Errorf("the host does not allow forwarding to it: %w", err)
+	case errors.Is(err, tunnel.ErrRefused):
+		return fmt.Errorf("nothing listens there: %w", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("no answer in time")
+	}
+	return err
+}

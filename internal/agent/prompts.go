@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// prompts carries questions of hosts and keys to a person and the answers back.
+type prompts struct {
+	hub *hub
+
+	mu      sync.Mutex
+	waiting map[string]chan api.Answer
+}
+
+func newPrompts(h *hub) *prompts {
+	return &prompts{hub: h, waiting: map[string]chan api.Answer{}}
+}
+
+// Prompt asks whoever is there and waits for the answer until ctx ends. With
+// nobody there it returns tunnel.ErrNobody at once.
+func (p *prompts) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
+	q.ID = rand.Text()
+	answer := make(chan api.Answer, 1)
+	p.mu.Lock()
+	p.waiting[q.ID] = answer
+	p.mu.Unlock()
+	defer p.close(q)
+	if !p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q}) {
+		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
+	}
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-ctx.Done():
+		return api.Answer{}, context.Cause(ctx)
+	}
+}
+
+func (p *prompts) close(q api.Prompt) {
+	p.mu.Lock()
+	delete(p.waiting, q.ID)
+	p.mu.Unlock()
+	p.hub.publish(api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: q.ID, Host: q.Host, Kind: q.Kind}})
+}
+
+// answer hands a person's answer to the prompt that waits for it.
+func (p *prompts) answer(id string, a api.Answer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting, ok := p.waiting[id]
+	if !ok {
+		return &api.Error{Code: api.CodeUsage, Message: "that question is no longer asked"}
+	}
+	delete(p.waiting, id) // the first answer counts
+	waiting <- a
+	return nil
+}

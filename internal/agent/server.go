@@ -1,0 +1,214 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+const (
+	maxBody       = 1 << 20
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 10 * time.Second // for one event to a watcher
+)
+
+// serveAPI answers the local API on l until ctx ends, then lets requests finish
+// within the drain time.
+func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler:           guard(a.routes()),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       2 * headerTimeout,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    1 << 16,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.limits.Drain)
+	defer cancel()
+	err := srv.Shutdown(drain)
+	if err != nil {
+		err = srv.Close()
+	}
+	<-served
+	return err
+}
+
+func (a *Agent) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { reply(w, a.Status()) })
+	mux.HandleFunc("GET /v1/watch", a.handleWatch)
+	mux.HandleFunc("POST /v1/up", handle(a.handleUp))
+	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
+	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
+	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
+	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
+	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
+	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
+	return mux
+}
+
+// guard refuses what a web page could send: were the socket ever proxied to a
+// port, a page of any origin could reach it.
+func guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "tunctl" || r.Header.Get("Origin") != "" {
+			fail(w, &api.Error{Code: api.CodeUsage, Message: "not a client of the agent: the host must be \"tunctl\", without an origin"})
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// handle turns a function of a request into a handler.
+func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if err := decode(r, &in); err != nil {
+			fail(w, err)
+			return
+		}
+		out, err := f(r.Context(), in)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		reply(w, out)
+	}
+}
+
+func decode(r *http.Request, v any) error {
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		return &api.Error{Code: api.CodeUsage, Message: "the request makes no sense: " + err.Error(), Err: err}
+	}
+	return nil
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
+}
+
+func fail(w http.ResponseWriter, err error) {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
+	}
+	code := http.StatusInternalServerError
+	switch e.Code {
+	case api.CodeUsage:
+		code = http.StatusBadRequest
+	case api.CodeUnknownSession, api.CodeUnknownHost:
+		code = http.StatusNotFound
+	case api.CodeNotReady, api.CodeConfig:
+		code = http.StatusConflict
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(e)
+}
+
+func (a *Agent) handleUp(_ context.Context, req api.UpRequest) (api.UpResponse, error) {
+	a.useEnv(req.Env)
+	at := time.Now()
+	s, err := a.up(req.Session)
+	return api.UpResponse{Session: s, At: at}, err
+}
+
+func (a *Agent) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
+	sessions, err := a.down(ctx, req)
+	return api.DownResponse{Sessions: sessions}, err
+}
+
+func (a *Agent) handleLogin(_ context.Context, req api.LoginRequest) (api.Host, error) {
+	a.useEnv(req.Env)
+	h := a.pool.Host(req.Host)
+	h.Up()
+	return h.Status(), nil
+}
+
+func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {
+	a.stop()
+	return struct{}{}, nil
+}
+
+func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
+	url, err := a.pageURL(r.PathValue("name"))
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, api.OpenResponse{URL: url})
+}
+
+func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
+	var answer api.Answer
+	err := decode(r, &answer)
+	if err == nil {
+		err = a.prompts.answer(r.PathValue("id"), answer)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, struct{}{})
+}
+
+// handleWatch streams events: first the whole status, then changes.
+func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
+	watcher := a.hub.watch(api.Answers(r.URL.Query().Get("answers")))
+	defer a.hub.leave(watcher)
+	st := a.Status()
+	out := newLines(w)
+	if out.send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &st}) != nil {
+		return
+	}
+	for {
+		select {
+		case e, ok := <-watcher.events:
+			if !ok || out.send(e) != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// lines writes a JSON value per line, each within its own deadline.
+type lines struct {
+	enc *json.Encoder
+	ctl *http.ResponseController
+}
+
+func newLines(w http.ResponseWriter) lines {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	ctl := http.NewResponseController(w)
+	_ = ctl.SetReadDeadline(time.Time{}) // a stream outlives the request's own limit
+	return lines{enc: json.NewEncoder(w), ctl: ctl}
+}
+
+func (l lines) send(v any) error {
+	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err := l.enc.Encode(v); err != nil {
+		return err
+	}
+	return l.ctl.Flush()
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+)
+
+// asker is who asked for a session to be up.
+type asker int
+
+const (
+	byPerson asker = iota // permits one submission
+	byItself              // the agent, for what it remembers: adopts, never submits
+)
+
+// session is one thing a person brings up, from up to down.
+type session struct {
+	agent *Agent
+	name  string
+
+	mu      sync.Mutex
+	cfg     configs.Session
+	facts   facts
+	current api.Session // as last entered
+	forward *forwards   // from the first start to down
+	run     *run        // the try under way
+}
+
+// run is one try to bring a session up and keep it so.
+type run struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newSession(a *Agent, cfg configs.Session) *session {
+	s := &session{agent: a, name: cfg.Name, cfg: cfg}
+	s.current = down(cfg)
+	return s
+}
+
+// down is a session of the config that is not up.
+func down(cfg configs.Session) api.Session {
+	return api.Session{Name: cfg.Name, Host: cfg.Host, State: api.SessionDown, Forwards: []api.Forward{}}
+}
+
+func (s *session) host() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Host
+}
+
+// app is what to look for in the log; empty for any.
+func (s *session) app() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.App
+}
+
+// status is the session with its counters as they are now.
+func (s *session) status() api.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.current
+	st.Forwards = s.forward.status()
+	return st
+}
+
+// start brings the session up unless a try is under way, and returns its state
+// right after.
+func (s *session) start(who asker) api.Session {
+	s.remember(func(rec *record) { rec.Wanted = true })
+	host := s.agent.pool.Host(s.host())
+	if who == byPerson {
+		host.Up()
+	} else {
+		host.Want()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		return s.current
+	}
+	if cfg, ok := s.agent.configured(s.name); ok {
+		s.cfg = cfg
+	}
+	ctx, cancel := context.WithCancel(s.agent.ctx)
+	r := &run{cancel: cancel, done: make(chan struct{})}
+	s.run = r
+	s.facts = facts{wanted: true, needsJob: s.hasJobLocked(), host: host.Status()}
+	s.enterLocked()
+	s.agent.work.Go(func() {
+		defer close(r.done)
+		defer cancel()
+		s.finish(r, s.bringUp(ctx, host, who))
+	})
+	return s.current
+}
+
+func (s *session) hasJobLocked() bool { return s.cfg.Job != "" || s.cfg.Submit != "" }
+
+// finish records why a try is over. The listener stays, and says so.
+func (s *session) finish(r *run, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != r {
+		return // taken down meanwhile
+	}
+	s.run = nil
+	if s.agent.ctx.Err() != nil {
+		return // the agent ends: the session is wanted still
+	}
+	s.facts.failure = asError(err)
+	s.facts.answers = false
+	s.enterLocked()
+}
+
+// stop takes the session down and, with cancel, ends its job first.
+func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
+	if cancel {
+		if err := s.cancelJob(ctx); err != nil {
+			return s.status(), err
+		}
+	}
+	s.mu.Lock()
+	r, fwd := s.run, s.forward
+	s.run, s.forward = nil, nil
+	job := s.facts.job
+	s.facts = facts{job: job, host: s.facts.host}
+	s.enterLocked()
+	after := s.current
+	s.mu.Unlock()
+	if r != nil {
+		r.cancel()
+		<-r.done // within the limits of what it waits for: every wait there has our ctx
+	}
+	fwd.close()
+	s.remember(func(rec *record) { rec.Wanted = false })
+	return after, nil
+}
+
+// cancelJob ends the session's job.
+func (s *session) cancelJob(ctx context.Context) error {
+	rec := s.agent.store.session(s.name)
+	if rec.Job == nil || rec.Job.State.Ended() {
+		return nil
+	}
+	host := s.host()
+	if s.agent.pool.Host(host).Status().State != api.HostUp {
+		return &api.Error{
+			Code:    api.CodeUnreachable,
+			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", host, rec.Job.ID),
+			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", host),
+		}
+	}
+	if err := s.agent.watcher(host).Cancel(ctx, rec.Job.ID); err != nil {
+		return err
+	}
+	s.change(func(f *facts) {
+		if f.job != nil {
+			cancelled := *f.job
+			cancelled.State = api.JobCancelled
+			f.job = &cancelled
+		}
+	})
+	s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
+	return nil
+}
+
+// change takes in a new fact and enters the state that follows from all of them.
+func (s *session) change(apply func(*facts)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	apply(&s.facts)
+	s.enterLocked()
+}
+
+// enterLocked is the one place that enters a state: it stamps when and why, tells
+// everyone, and turns the listener towards the endpoint or away from it.
+func (s *session) enterLocked() {
+	now := time.Now()
+	v := s.facts.derive(now)
+	if v.state == api.SessionReady {
+		s.facts.served = true
+	}
+	next := api.Session{
+		Name: s.name, Host: s.cfg.Host,
+		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
+		Since: s.current.Since, Job: s.facts.job, Endpoint: s.facts.endpoint, Forwards: []api.Forward{},
+	}
+	if v.state != s.current.State || next.Since.IsZero() {
+		next.Since = now
+	}
+	s.forward.turn(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host))
+	next.Local, next.URL = s.forward.address(s.facts.endpoint)
+	if reflect.DeepEqual(next, s.current) {
+		return
+	}
+	if next.State != s.current.State {
+		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", next.Cause)
+	}
+	s.current = next
+	told := next
+	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &told})
+}
+
+func (s *session) redactLocked(text string) string {
+	if s.facts.endpoint != nil {
+		return api.Redact(text, s.facts.endpoint.Token)
+	}
+	return api.Redact(text)
+}
+
+// remember changes what is remembered of the session. Where that cannot be
+// written the session goes on; what must be written before it acts checks the error.
+func (s *session) remember(change func(*record)) {
+	if err := s.agent.store.update(s.name, change); err != nil {
+		s.agent.log.Error("cannot remember the session", "session", s.name, "err", err)
+	}
+}
+
+// pageURL is the whole address of the session's page, token included.
+func (s *session) pageURL() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ep := s.facts.endpoint
+	if ep == nil || s.forward == nil {
+		return "", &api.Error{
+			Code:    api.CodeNotReady,
+			Message: fmt.Sprintf("session %q has no page to open: it is %s", s.name, s.current.State),
+			Hint:    fmt.Sprintf("`tunctl up %s` brings it up and opens the page", s.name),
+		}
+	}
+	u := ep.PageURL(s.forward.page.URLHost())
+	if !ep.Token.IsZero() {
+		q := u.Query()
+		q.Set(ep.TokenParam(), ep.Token.Reveal())
+		u.RawQuery = q.Encode()
+	}
+	return u.String(), nil
+}
+
+// asError puts an error into words for a person.
+func asError(err error) *api.Error {
+	if e, ok := asAPI(err); ok {
+		return e
+	}
+	if err == nil {
+		return &api.Error{Code: api.CodeJobEnded, Message: "it ended"}
+	}
+	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Err: err}
+}

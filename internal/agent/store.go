@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"tunctl/internal/api"
+)
+
+// storeVersion is the version of the state file's form.
+const storeVersion = 1
+
+// store is what the agent remembers across its own ends: a small JSON file that
+// is replaced whole at each change.
+type store struct {
+	path string
+
+	mu   sync.Mutex
+	data stored
+}
+
+type stored struct {
+	Version  int               `json:"version"`
+	Sessions map[string]record `json:"sessions"`
+	Hosts    map[string]login  `json:"hosts"`
+}
+
+// record is what is remembered of a session.
+type record struct {
+	// Wanted: the session was up, and is adopted when the agent starts again.
+	Wanted bool `json:"wanted,omitempty"`
+	// Port is the local port that is the session's own.
+	Port int `json:"port,omitempty"`
+	// Tag names the submission under way, or the one that made the job. It is
+	// written before the scheduler is asked, and is an idempotency key there.
+	Tag string `json:"tag,omitempty"`
+	// Job is the job as last known; no ID while a submission's fate is open.
+	Job *api.Job `json:"job,omitempty"`
+	// Reach is the way to the endpoint that worked last.
+	Reach api.Reach `json:"reach,omitempty"`
+}
+
+// login is what is remembered of logging in to a host.
+type login struct {
+	Silent  bool   `json:"silent,omitempty"`
+	Address string `json:"address,omitempty"`
+}
+
+// openStore reads the state file. One that a newer tunctl wrote is refused: it
+// may say things that must not be lost.
+func openStore(path string) (*store, error) {
+	s := &store{path: path, data: stored{Version: storeVersion, Sessions: map[string]record{}, Hosts: map[string]login{}}}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	var data stored
+	if err := json.Unmarshal(raw, &data); err != nil {
+		return nil, fmt.Errorf("state file %q is damaged: %w", path, err)
+	}
+	if data.Version > storeVersion {
+		return nil, fmt.Errorf("state file %q is of version %d, written by a newer tunctl; this one knows version %d", path, data.Version, storeVersion)
+	}
+	maps.Copy(s.data.Sessions, data.Sessions)
+	maps.Copy(s.data.Hosts, data.Hosts)
+	return s, nil
+}
+
+// session returns what is remembered of a session.
+func (s *store) session(name string) record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Sessions[name]
+}
+
+// wanted lists the sessions that were up.
+func (s *store) wanted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name, r := range s.data.Sessions {
+		if r.Wanted {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// update changes a session's record and writes the file before it returns.
+func (s *store) update(name string, change func(*record)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.data.Sessions[name]
+	change(&r)
+	s.data.Sessions[name] = r
+	return s.writeLocked()
+}
+
+// writeLocked replaces the file. The write is small and on a local disk, and the
+// order of records on disk must be that of the changes; so it happens under the lock.
+func (s *store) writeLocked() error {
+	raw, err := json.MarshalIndent(s.data, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(s.path), ".state-*")
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, werr := tmp.Write(append(raw, '\n'))
+	err = errors.Join(werr, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), s.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	return nil
+}
+
+// Silent implements tunnel.Memory.
+func (s *store) Silent(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Silent
+}
+
+// SetSilent implements tunnel.Memory.
+func (s *store) SetSilent(host string, silent bool) {
+	s.updateHost(host, func(r *login) { r.Silent = silent })
+}
+
+// LastAddress implements tunnel.Memory.
+func (s *store) LastAddress(host string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Address
+}
+
+// SetLastAddress implements tunnel.Memory.
+func (s *store) SetLastAddress(host, address string) {
+	s.updateHost(host, func(r *login) { r.Address = address })
+}
+
+// updateHost keeps the change in memory even where it cannot be written: what is
+// lost then is a convenience at the next start.
+func (s *store) updateHost(host string, change func(*login)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.data.Hosts[host]
+	after := before
+	change(&after)
+	if after == before {
+		return
+	}
+	s.data.Hosts[host] = after
+	_ = s.writeLocked()
+}

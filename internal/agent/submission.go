@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// localPrefix marks a script that lies here and is sent first.
+const localPrefix = "local:"
+
+// submission says what to submit for a session, and under which tag.
+func submission(cfg configs.Session, configFile, tag string) (jobwatch.Submission, error) {
+	sub := jobwatch.Submission{Tag: tag, Session: cfg.Name, Args: cfg.Args, Workdir: cfg.Workdir}
+	path, isLocal := strings.CutPrefix(cfg.Submit, localPrefix)
+	if !isLocal {
+		sub.Script = cfg.Submit
+		return sub, nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(configFile), path) // the agent has no folder of its own
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return sub, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("the script of [session.%s] cannot be read: %v", cfg.Name, err), Err: err,
+			Hint: "a relative path after local: is taken from the config file's folder",
+		}
+	}
+	sub.Content, sub.Base = content, filepath.Base(path)
+	return sub, nil
+}

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// bringUp is the whole way from a person's "up" to a page, and stays there until
+// the job ends, the session cannot be had, or ctx is over.
+func (s *session) bringUp(ctx context.Context, host *tunnel.Host, who asker) error {
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	s.keepPort()
+	if err := s.connect(ctx, host, who); err != nil {
+		return err
+	}
+	if !s.needsJob() {
+		return s.keepForwards(ctx)
+	}
+	jobs := s.agent.watcher(s.host())
+	job, err := s.findJob(ctx, jobs, who)
+	if err != nil {
+		return err
+	}
+	watch := jobs.Watch(job.ID)
+	defer watch.Close()
+	var read []jobwatch.Position // of the log, by the job's earlier lives
+	for {
+		l := newLife(s, host, jobs, read)
+		job, err = l.serve(ctx, watch, job)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		read = l.read()
+	}
+}
+
+func (s *session) needsJob() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts.needsJob
+}
+
+// connect waits until the host is connected. Where a person has to log in first
+// it waits for that; where the host cannot be had, a person who asked is told at
+// once, and the agent by itself goes on trying.
+func (s *session) connect(ctx context.Context, host *tunnel.Host, who asker) error {
+	for {
+		changed := host.Changed()
+		err := host.Await(ctx)
+		s.change(func(f *facts) { f.host = host.Status() })
+		if err == nil {
+			return nil
+		}
+		e, known := asAPI(err)
+		if !known || who == byPerson && e.Code != api.CodeNeedsPerson {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// findJob adopts the session's job where there is one, and else submits it if a
+// person permitted that.
+func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, who asker) (api.Job, error) {
+	s.change(func(f *facts) { f.doing = "looking for its job" })
+	rec := s.agent.store.session(s.name)
+	for _, q := range s.queries(rec) {
+		job, found, err := jobs.Find(ctx, q)
+		if err != nil {
+			return api.Job{}, err
+		}
+		if found && !job.State.Ended() {
+			return job, s.adopt(job, rec.Tag)
+		}
+	}
+	if who == byItself {
+		return api.Job{}, s.gone(rec)
+	}
+	return s.submit(ctx, jobs, rec)
+}
+
+// queries are the ways to recognise the session's job, the surest first.
+func (s *session) queries(rec record) []jobwatch.Query {
+	var qs []jobwatch.Query
+	if rec.Job != nil {
+		qs = append(qs, jobwatch.Query{ID: rec.Job.ID})
+	}
+	if rec.Tag != "" && rec.Job == nil {
+		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cfg.Job != "" {
+		qs = append(qs, jobwatch.Query{Name: s.cfg.Job})
+	}
+	return qs
+}
+
+func (s *session) adopt(job api.Job, tag string) error {
+	s.change(func(f *facts) { f.job, f.submitting = &job, false })
+	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag = &job, tag })
+}
+
+// gone says that a remembered job is no more; only a person may start another.
+func (s *session) gone(rec record) error {
+	e := &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: "`tunctl up " + s.name + "` starts a new one"}
+	if rec.Job != nil {
+		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
+	}
+	return e
+}
+
+// submit submits the job once. The tag is written down before the scheduler is
+// asked: whatever is cut off in between, the next try with the same tag finds out
+// what became of this one instead of submitting again.
+func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record) (api.Job, error) {
+	s.mu.Lock()
+	cfg := s.cfg
+	s.mu.Unlock()
+	if cfg.Submit == "" {
+		return api.Job{}, &api.Error{
+			Code:    api.CodeFailed,
+			Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
+			Hint:    fmt.Sprintf("start it there, or give [session.%s] a submit = \"~/script.sh\"", s.name),
+		}
+	}
+	tag := rec.Tag
+	if tag == "" || rec.Job != nil {
+		tag = s.name + "-" + strings.ToLower(rand.Text()[:10])
+	}
+	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job = tag, nil }); err != nil {
+		return api.Job{}, fmt.Errorf("nothing was submitted, since it could not be noted down first: %w", err)
+	}
+	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
+	sub, err := submission(cfg, s.agent.opt.Paths.Config, tag)
+	if err != nil {
+		return api.Job{}, err
+	}
+	job, err := jobs.Submit(ctx, sub)
+	if err != nil {
+		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
+			s.remember(func(r *record) { r.Tag = "" }) // refused for certain: the tag is used up
+		}
+		return api.Job{}, err
+	}
+	return job, s.adopt(job, tag)
+}
+
+// take notes how the job is now.
+func (s *session) take(job api.Job) {
+	s.change(func(f *facts) { f.job = &job })
+	s.remember(func(r *record) { r.Job = &job })
+}
+
+// ended says why the job is over, with the end of its log where it never served.
+func (s *session) ended(ctx context.Context, job api.Job) error {
+	s.mu.Lock()
+	served := s.facts.served
+	s.mu.Unlock()
+	excerpt := ""
+	if !served {
+		excerpt = s.logTail(ctx, job)
+	}
+	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
+	return endedError(&job, served, excerpt)
+}
+
+func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }
+
+// keepForwards serves a session without a job: its forwards are there while the
+// host is connected.
+func (s *session) keepForwards(ctx context.Context) error {
+	s.change(func(f *facts) { f.answers = true })
+	<-ctx.Done()
+	return ctx.Err()
+}

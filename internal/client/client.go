@@ -1,0 +1,204 @@
+// Package client is the typed client of the agent's local API: HTTP and JSON on a
+// unix socket. It starts the agent when a command needs one. It knows nothing of
+// SSH, and nothing of terminals or desktops.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+)
+
+const (
+	dialTimeout   = 2 * time.Second
+	answerTimeout = 10 * time.Second
+)
+
+// Client talks to the agent of one TUNCTL_HOME.
+type Client struct {
+	paths home.Paths
+	http  *http.Client
+}
+
+// New returns a client; it dials nothing yet.
+func New(paths home.Paths) *Client {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return &Client{
+		paths: paths,
+		http: &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, "unix", paths.Socket)
+			},
+			ResponseHeaderTimeout: answerTimeout,
+			DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
+		}},
+	}
+}
+
+// Status returns what the agent knows.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	var st api.Status
+	return st, c.call(ctx, http.MethodGet, "/v1/status", nil, &st)
+}
+
+// Up asks to bring a session up and returns at once.
+func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
+	var r api.UpResponse
+	return r, c.call(ctx, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: Environment()}, &r)
+}
+
+// Down takes sessions down.
+func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
+	var r api.DownResponse
+	return r, c.call(ctx, http.MethodPost, "/v1/down", req, &r)
+}
+
+// PageURL returns the whole URL of a session's page, token included.
+func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
+	var r api.OpenResponse
+	err := c.call(ctx, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{}, &r)
+	return r.URL, err
+}
+
+// Login asks to log in to a host now.
+func (c *Client) Login(ctx context.Context, host string) error {
+	return c.call(ctx, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: Environment()}, nil)
+}
+
+// Answer answers a prompt.
+func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
+	return c.call(ctx, http.MethodPost, "/v1/prompts/"+url.PathEscape(id), a, nil)
+}
+
+// Stop asks the agent to end. Jobs run on.
+func (c *Client) Stop(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/stop", struct{}{}, nil)
+}
+
+// Watch calls each for every event until ctx ends or the agent goes; the first
+// event is the whole status.
+func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.Event)) error {
+	return stream(ctx, c, "/v1/watch?answers="+url.QueryEscape(string(answers)), each)
+}
+
+// Log calls each for every stretch of a session's log.
+func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk)) error {
+	v := url.Values{}
+	if q.Follow {
+		v.Set("follow", "1")
+	}
+	if q.Secrets {
+		v.Set("secrets", "1")
+	}
+	return stream(ctx, c, "/v1/sessions/"+url.PathEscape(q.Session)+"/log?"+v.Encode(), each)
+}
+
+// stream reads a JSON value per line.
+func stream[T any](ctx context.Context, c *Client, path string, each func(T)) error {
+	res, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	dec := json.NewDecoder(res.Body)
+	for {
+		var v T
+		switch err := dec.Decode(&v); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &api.Error{Code: api.CodeAgent, Message: "the agent went away", Err: err}
+		}
+		each(v)
+	}
+}
+
+// call sends one request and decodes its answer into out unless that is nil.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	res, err := c.do(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("the agent's answer makes no sense: %v", err), Err: err}
+	}
+	return nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	}
+	// The host is a word, not a name: the agent refuses what a browser would send.
+	req, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if res.StatusCode < 300 {
+		return res, nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	var e api.Error
+	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
+		e = api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
+	}
+	return nil, &e
+}
+
+// ErrNotRunning is wrapped when there is no agent to talk to.
+var ErrNotRunning = errors.New("the agent is not running")
+
+// unreachable tells "no agent" from "an agent that does not answer".
+func unreachable(err error) error {
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return &api.Error{
+			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: errors.Join(ErrNotRunning, err),
+			Hint: "`tunctl agent start` starts it; `tunctl up` does so by itself",
+		}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return &api.Error{
+		Code: api.CodeAgent, Message: fmt.Sprintf("the agent does not answer: %v", err), Err: err,
+		Hint: "`tunctl agent log` shows what it last did; `tunctl agent restart` starts it anew",
+	}
+}
+
+// Environment is what the agent may need of this process's environment.
+func Environment() api.Env {
+	env := api.Env{}
+	for _, name := range api.EnvNames {
+		if v := os.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	return env
+}

@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+)
+
+const (
+	startTimeout = 10 * time.Second
+	startPoll    = 20 * time.Millisecond
+)
+
+// Launcher starts an agent process and returns at once.
+type Launcher func(ctx context.Context) error
+
+// Ensure returns the status of the running agent, starting one with launch where
+// there is none. Commands that run at once start exactly one: the first takes a
+// lock, the others find its agent.
+func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error) {
+	st, err := c.Status(ctx)
+	if !errors.Is(err, ErrNotRunning) {
+		return st, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := home.MakePrivate(c.paths.State); err != nil {
+		return st, fmt.Errorf("state folder: %w", err)
+	}
+	lock := flock.New(c.paths.Lock() + ".start")
+	defer func() { _ = lock.Close() }()
+	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
+		return st, &api.Error{Code: api.CodeAgent, Message: "another command is still starting the agent", Err: err}
+	}
+	if st, err := c.Status(ctx); !errors.Is(err, ErrNotRunning) {
+		return st, err
+	}
+	if err := launch(ctx); err != nil {
+		return st, &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("cannot start the agent: %v", err), Err: err}
+	}
+	return c.awaitStart(ctx)
+}
+
+// awaitStart asks until the agent answers.
+func (c *Client) awaitStart(ctx context.Context) (api.Status, error) {
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for {
+		st, err := c.Status(ctx)
+		if err == nil {
+			return st, nil
+		}
+		select {
+		case <-ctx.Done():
+			return st, &api.Error{
+				Code: api.CodeAgent, Message: "the agent was started but does not answer", Err: err,
+				Hint: "`tunctl agent log` shows why; `tunctl agent run` runs it in this terminal",
+			}
+		case <-tick.C:
+		}
+	}
+}
+
+// AwaitGone waits until no agent answers.
+func (c *Client) AwaitGone(ctx context.Context) error {
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for {
+		if _, err := c.Status(ctx); errors.Is(err, ErrNotRunning) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &api.Error{Code: api.CodeAgent, Message: "the agent is still there", Err: ctx.Err()}
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Package home knows where tunctl keeps its files: the config, the state, the
+// log and the agent's socket. It makes folders private and short socket paths
+// possible; it reads and writes none of the files themselves.
+package home
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// maxSocketPath keeps below sun_path's 104 bytes on macOS (108 on Linux).
+const maxSocketPath = 100
+
+// Paths are the places of one installation of tunctl for one person on one machine.
+type Paths struct {
+	Config string // the config file
+	State  string // the folder of state, log and locks
+	Socket string // the agent's socket
+	// Moved reports that TUNCTL_HOME moved everything away from the person's own files.
+	Moved bool
+}
+
+// StateFile is what the agent remembers.
+func (p Paths) StateFile() string { return filepath.Join(p.State, "state.json") }
+
+// Log is the agent's log file.
+func (p Paths) Log() string { return filepath.Join(p.State, "agent.log") }
+
+// Lock is the file that serialises the start of agents.
+func (p Paths) Lock() string { return filepath.Join(p.State, "agent.lock") }
+
+// Find returns the places according to the environment: TUNCTL_HOME moves them
+// all, TUNCTL_CONFIG the config file alone, else each system's own conventions.
+func Find() (Paths, error) {
+	p, err := find()
+	if err != nil {
+		return Paths{}, err
+	}
+	if c := os.Getenv("TUNCTL_CONFIG"); c != "" {
+		p.Config = c
+	}
+	if len(p.Socket) > maxSocketPath {
+		p.Socket = filepath.Join(shortFolder(p.Socket), "agent.sock")
+	}
+	return p, nil
+}
+
+func find() (Paths, error) {
+	if dir := os.Getenv("TUNCTL_HOME"); dir != "" {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
+		}
+		return Paths{
+			Config: filepath.Join(dir, "config.toml"),
+			State:  filepath.Join(dir, "state"),
+			Socket: filepath.Join(dir, "run", "agent.sock"),
+			Moved:  true,
+		}, nil
+	}
+	config, err := os.UserConfigDir()
+	if err != nil {
+		return Paths{}, fmt.Errorf("no place for the config: %w", err)
+	}
+	state, err := stateFolder()
+	if err != nil {
+		return Paths{}, fmt.Errorf("no place for the state: %w", err)
+	}
+	p := Paths{
+		Config: filepath.Join(config, "tunctl", "config.toml"),
+		State:  filepath.Join(state, "tunctl", machine()),
+	}
+	p.Socket = filepath.Join(p.State, "run", "agent.sock")
+	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && runtime.GOOS == "linux" {
+		p.Socket = filepath.Join(run, "tunctl", "agent.sock")
+	}
+	return p, nil
+}
+
+// stateFolder is where the system wants state to be kept.
+func stateFolder() (string, error) {
+	switch runtime.GOOS {
+	case "windows":
+		return os.UserCacheDir() // %LocalAppData%: stays on this machine
+	case "darwin":
+		return os.UserConfigDir()
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	dir, err := os.UserHomeDir()
+	return filepath.Join(dir, ".local", "state"), err
+}
+
+// machine names this machine, since a home can be shared by several.
+func machine() string {
+	id, err := os.ReadFile("/etc/machine-id")
+	if err != nil || len(strings.TrimSpace(string(id))) == 0 {
+		name, _ := os.Hostname()
+		id = []byte(name)
+	}
+	// machine-id(5) asks not to show the id itself to others.
+	return short("tunctl" + strings.TrimSpace(string(id)))
+}
+
+func short(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:5])
+}
+
+func shortFolder(path string) string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-%d-%s", os.Getuid(), short(path)))
+}
+
+// ErrShared is wrapped when a folder that must be private belongs to another user.
+var ErrShared = errors.New("the folder is not ours alone")
+
+// MakePrivate makes a folder that only its owner can enter, or checks that an
+// existing one is so: a socket in a folder that others can write to can be replaced.
+func MakePrivate(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || !ownedByUs(info) {
+		return fmt.Errorf("%q: %w", dir, ErrShared)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return os.Chmod(dir, 0o700)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package home
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestTunctlHomeMovesEverything(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TUNCTL_HOME", dir)
+	t.Setenv("TUNCTL_CONFIG", "")
+	p, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{p.Config, p.State, p.StateFile(), p.Log(), p.Lock()} {
+		if !strings.HasPrefix(path, dir+string(filepath.Separator)) {
+			t.Errorf("%q lies outside TUNCTL_HOME %q", path, dir)
+		}
+	}
+	if !p.Moved {
+		t.Error("Moved is false")
+	}
+}
+
+func TestTunctlConfigNamesTheFile(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", t.TempDir())
+	t.Setenv("TUNCTL_CONFIG", "elsewhere.toml")
+	p, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Config != "elsewhere.toml" {
+		t.Errorf("config = %q", p.Config)
+	}
+}
+
+func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Setenv("TMP", `C:\T`)
+	} else {
+		t.Setenv("TMPDIR", "/tmp")
+	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
+	t.Setenv("TUNCTL_HOME", long)
+	p, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Socket) > maxSocketPath {
+		t.Errorf("socket path %q has %d bytes", p.Socket, len(p.Socket))
+	}
+	again, _ := Find()
+	if again.Socket != p.Socket {
+		t.Errorf("two looks gave %q and %q", p.Socket, again.Socket)
+	}
+	t.Setenv("TUNCTL_HOME", long+"y")
+	if other, _ := Find(); other.Socket == p.Socket {
+		t.Error("two homes share one socket")
+	}
+}
+
+func TestMakePrivateClosesAnOpenFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("ACLs guard the folder on Windows")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := MakePrivate(dir); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if perm := info.Mode().Perm(); perm != 0o700 {
+		t.Errorf("mode = %o", perm)
+	}
+}
+
+func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Skipf("no symlinks here: %v", err)
+	}
+	if err := MakePrivate(link); !errors.Is(err, ErrShared) {
+		t.Errorf("err = %v, want ErrShared", err)
+	}
+}
