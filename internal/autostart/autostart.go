@@ -182,6 +182,12 @@ func (a *Autostart) Status(ctx context.Context) (State, error) {
 	return state, nil
 }
 
+// IsOn reports whether every part starts at login, as this tunctl.
+func (a *Autostart) IsOn(ctx context.Context) (bool, error) {
+	state, err := a.Status(ctx)
+	return state.On, err
+}
+
 // Follow renews entries that start a program which is no longer there, so that
 // tunctl still starts after it was moved. Entries of a tunctl that exists are left
 // to it: a second copy must not take them over.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -41,7 +42,7 @@ func OpenPage(ctx context.Context, target string, o OpenOptions) error {
 	}
 	l, err := newLink(u.String(), name, peerCheck(env))
 	if err != nil {
-		return errors.Join(err, openPageFile(ctx, env, u.String()))
+		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
 	}
 	defer l.close()
 	return browse(ctx, env, browsers(runtime.GOOS, env, l.URL()), l.used)
@@ -94,4 +95,14 @@ func OpenFile(ctx context.Context, path string, o OpenOptions) error {
 		programs = [][]string{{"xdg-open", path}, {"gio", "open", path}}
 	}
 	return startFirst(ctx, env, programs)
+}
+
+// OpenHTML shows a page that is a file on this machine in the person's browser.
+func OpenHTML(ctx context.Context, path string, o OpenOptions) error {
+	env := environOf(o.Env)
+	address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
+	if err := startFirst(ctx, env, browsers(runtime.GOOS, env, address)); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
+	}
+	return nil
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"html"
-	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 )
 
@@ -16,15 +14,14 @@ const pageFileLife = 10 * time.Second
 
 // openPageFile leads a browser to target through a file that only this person can
 // read. It serves where no port can be listened on.
-func openPageFile(ctx context.Context, env environ, target string) error {
-	path, err := writePageFile(env["XDG_RUNTIME_DIR"], target)
+func openPageFile(ctx context.Context, target string, o OpenOptions) error {
+	path, err := writePageFile(environOf(o.Env)["XDG_RUNTIME_DIR"], target)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
 	}
 	defer os.RemoveAll(filepath.Dir(path))
-	address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
-	if err := startFirst(ctx, env, browsers(runtime.GOOS, env, address)); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
+	if err := OpenHTML(ctx, path, o); err != nil {
+		return err
 	}
 	select {
 	case <-time.After(pageFileLife):

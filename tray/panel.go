@@ -1,0 +1,287 @@
+//go:build cgo || !darwin
+
+package tray
+
+import (
+	"context"
+	"log"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+
+	"fyne.io/systray"
+)
+
+// panel is the display: a thin layer over fyne.io/systray, which knows where it
+// breaks. The library keeps its state in package variables, so a process has one.
+type panel struct {
+	log    *slog.Logger
+	clicks chan string
+	menus  chan Menu // the newest menu that is not drawn yet
+
+	// Owned by whoever draws: onReady, then the drawing goroutine.
+	drawn      Menu
+	rows       []*row
+	stop       chan struct{} // ends the forwarders of rows
+	forwarders sync.WaitGroup
+}
+
+// row is a drawn entry.
+type row struct {
+	item     *systray.MenuItem // nil for a separator
+	children []*row
+}
+
+func newPanel(logger *slog.Logger) *panel {
+	return &panel{log: logger, clicks: make(chan string, 16), menus: make(chan Menu, 1), stop: make(chan struct{})}
+}
+
+// Show has m drawn, in place of any menu that still waits to be.
+func (p *panel) Show(m Menu) {
+	for {
+		select {
+		case p.menus <- m:
+			return
+		default:
+		}
+		select {
+		case <-p.menus:
+		default:
+		}
+	}
+}
+
+// Clicks tells the ids of entries as they are clicked.
+func (p *panel) Clicks() <-chan string { return p.clicks }
+
+// Serve shows the icon as soon as there is a panel, until ctx or the desktop ends.
+func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err error) {
+	if err := s.awaitPanel(ctx, tell); err != nil || ctx.Err() != nil {
+		return err
+	}
+	defer log.SetOutput(log.Writer())
+	log.SetOutput(libraryLog{p.log}) // the library talks to the standard logger
+
+	var first Menu
+	select {
+	case first = <-p.menus:
+	case <-ctx.Done():
+		return nil
+	}
+	p.dress(first)
+	drawing, cancel := context.WithCancel(ctx)
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-s.gone():
+		}
+		cancel()
+		systray.Quit()
+	})
+	defer func() {
+		// Ending, the library trips over a bus that left it halfway through starting.
+		if r := recover(); r != nil {
+			p.log.Warn("the tray library gave up", "panic", r)
+		}
+		helpers.Wait()
+		close(p.stop) // only now does nobody draw any more
+		p.forwarders.Wait()
+		if ctx.Err() == nil {
+			err = errDesktopGone
+		}
+	}()
+	systray.Run(func() {
+		// The library answers no panel until this returns.
+		p.draw(first)
+		helpers.Go(func() { p.redraw(drawing) })
+	}, func() {})
+	return nil
+}
+
+// dress gives the icon its looks before it registers: on D-Bus what is set later
+// is missed by panels that ask only once. Elsewhere nothing exists to dress yet.
+func (p *panel) dress(m Menu) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return
+	}
+	systray.SetTitle("tunctl")
+	systray.SetIcon(iconBytes(m.Icon))
+	systray.SetTooltip(m.Tooltip)
+}
+
+// redraw draws every menu that comes.
+func (p *panel) redraw(ctx context.Context) {
+	for {
+		select {
+		case m := <-p.menus:
+			p.draw(m)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// draw changes what is shown as little as it can.
+func (p *panel) draw(m Menu) {
+	defer func() {
+		// SetIcon panics when the bus died under it; Serve hears of that by itself.
+		if r := recover(); r != nil {
+			p.log.Warn("could not draw the menu", "panic", r)
+		}
+	}()
+	if m.Icon != p.drawn.Icon {
+		systray.SetIcon(iconBytes(m.Icon))
+	}
+	if m.Tooltip != p.drawn.Tooltip {
+		systray.SetTooltip(m.Tooltip)
+	}
+	if sameShape(p.drawn.Items, m.Items) {
+		change(p.rows, p.drawn.Items, m.Items)
+	} else {
+		p.rebuild(m.Items)
+	}
+	p.drawn = m
+}
+
+// rebuild replaces all rows. Only a changed config or choice of pages comes here;
+// everything else keeps the menu's shape.
+func (p *panel) rebuild(items []Item) {
+	close(p.stop)
+	p.stop = make(chan struct{})
+	disarm(p.rows)
+	systray.ResetMenu()
+	p.rows = p.add(nil, items)
+}
+
+// disarm keeps the library from closing the channels of removed rows: a click that
+// it is just delivering would panic on a closed one, and is dropped on none.
+func disarm(rows []*row) {
+	for _, r := range rows {
+		if r.item != nil {
+			r.item.ClickedCh = nil
+		}
+		disarm(r.children)
+	}
+}
+
+// add draws items below parent, or at the top where parent is nil.
+func (p *panel) add(parent *systray.MenuItem, items []Item) []*row {
+	rows := make([]*row, len(items))
+	for i, it := range items {
+		rows[i] = &row{}
+		if it.Separator {
+			if parent == nil {
+				systray.AddSeparator()
+			} else {
+				parent.AddSeparator()
+			}
+			continue
+		}
+		item := newItem(parent, it)
+		if !it.Enabled {
+			item.Disable()
+		}
+		rows[i].item = item
+		rows[i].children = p.add(item, it.Children)
+		if len(it.Children) == 0 {
+			p.forward(item.ClickedCh, it.ID, p.stop)
+		}
+	}
+	return rows
+}
+
+func newItem(parent *systray.MenuItem, it Item) *systray.MenuItem {
+	title := label(it.Title)
+	switch {
+	case parent == nil && it.Checkable:
+		return systray.AddMenuItemCheckbox(title, "", it.Checked)
+	case parent == nil:
+		return systray.AddMenuItem(title, "")
+	case it.Checkable:
+		return parent.AddSubMenuItemCheckbox(title, "", it.Checked)
+	}
+	return parent.AddSubMenuItem(title, "")
+}
+
+// forward receives a row's clicks at all times: the library drops those that
+// nobody is receiving.
+func (p *panel) forward(clicked <-chan struct{}, id string, stop <-chan struct{}) {
+	p.forwarders.Go(func() {
+		for {
+			select {
+			case <-clicked:
+			case <-stop:
+				return
+			}
+			select {
+			case p.clicks <- id:
+			case <-stop:
+				return
+			}
+		}
+	})
+}
+
+// sameShape reports whether two menus differ only in what rows can change in place.
+func sameShape(a, b []Item) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].ID != b[i].ID || a[i].Separator != b[i].Separator || a[i].Checkable != b[i].Checkable ||
+			!sameShape(a[i].Children, b[i].Children) {
+			return false
+		}
+	}
+	return true
+}
+
+// change turns rows from old to items in place, which have the same shape.
+func change(rows []*row, old, items []Item) {
+	for i, it := range items {
+		r := rows[i]
+		if r.item == nil {
+			continue
+		}
+		if it.Title != old[i].Title {
+			r.item.SetTitle(label(it.Title))
+		}
+		if it.Enabled != old[i].Enabled {
+			if it.Enabled {
+				r.item.Enable()
+			} else {
+				r.item.Disable()
+			}
+		}
+		if it.Checked != old[i].Checked {
+			if it.Checked {
+				r.item.Check()
+			} else {
+				r.item.Uncheck()
+			}
+		}
+		change(r.children, old[i].Children, it.Children)
+	}
+}
+
+// label doubles the character that marks a shortcut in this system's menus.
+func label(title string) string {
+	switch runtime.GOOS {
+	case "windows":
+		return strings.ReplaceAll(title, "&", "&&")
+	case "darwin":
+		return title
+	}
+	return strings.ReplaceAll(title, "_", "__")
+}
+
+// libraryLog takes the library's lines into our log.
+type libraryLog struct{ log *slog.Logger }
+
+// Write implements io.Writer.
+func (l libraryLog) Write(line []byte) (int, error) {
+	l.log.Debug("tray library", "says", strings.TrimSpace(string(line)))
+	return len(line), nil
+}

@@ -1,0 +1,143 @@
+// Package tray is tunctl's companion on the desktop: an icon that tells how things
+// stand, a menu in which everything is a click away, and notifications.
+//
+// It is a client of the agent and runs in a process of its own: killing it touches
+// no tunnel. The menu is a pure function of what the agent tells (MenuFor), and so
+// are the notifications (herald); panel is a thin adapter to the library that
+// draws. It decides nothing about sessions: a click is a request to the agent.
+package tray
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"tunctl/internal/api"
+	"tunctl/internal/desktop"
+)
+
+// Agent is what the tray needs of the agent's client.
+type Agent interface {
+	// Watch calls each with the whole status first and every change then, until
+	// the agent goes or ctx ends.
+	Watch(ctx context.Context, each func(api.Event)) error
+	Up(ctx context.Context, session string) error
+	Down(ctx context.Context, session string, cancel bool) error
+	// PageURL is the whole address of a session's page, token included.
+	PageURL(ctx context.Context, session string) (string, error)
+}
+
+// Autostart switches start at login.
+type Autostart interface {
+	IsOn(ctx context.Context) (bool, error)
+	On(ctx context.Context) error
+	Off(ctx context.Context) error
+}
+
+// Options are what a companion works with. Agent is needed; what else is nil has
+// the default named, or its menu entries are left out.
+type Options struct {
+	Agent      Agent
+	Autostart  Autostart
+	StartAgent func(ctx context.Context) error
+	Login      func(ctx context.Context, host string) error
+	Logout     func(ctx context.Context, host string) error
+
+	Open     func(ctx context.Context, url string) error     // default: desktop.OpenPage
+	Copy     func(ctx context.Context, text string) error    // default: desktop.Copy
+	Terminal func(ctx context.Context, args ...string) error // runs tunctl in a window; default: desktop.Terminal
+	Edit     func(ctx context.Context, path string) error    // default: desktop.OpenFile
+	Show     func(ctx context.Context, path string) error    // shows an HTML file; default: desktop.OpenHTML
+
+	ConfigPath string                 // what Settings opens
+	Command    string                 // tunctl's name in messages; default: tunctl
+	Instance   string                 // tells companions of different homes apart; one of each runs
+	Notify     func(kind string) bool // which kinds of notifications are wanted; default: all
+	Tell       func(message string)   // says something to whoever started us; default: Log
+	Log        *slog.Logger           // default: none
+}
+
+func (o *Options) fill() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Command == "" {
+		o.Command = "tunctl"
+	}
+	if o.Open == nil {
+		o.Open = func(ctx context.Context, url string) error {
+			return desktop.OpenPage(ctx, url, desktop.OpenOptions{})
+		}
+	}
+	if o.Copy == nil {
+		o.Copy = func(ctx context.Context, text string) error { return desktop.Copy(ctx, text, nil) }
+	}
+	if o.Terminal == nil {
+		o.Terminal = ownTerminal
+	}
+	if o.Edit == nil {
+		o.Edit = func(ctx context.Context, path string) error {
+			return desktop.OpenFile(ctx, path, desktop.OpenOptions{})
+		}
+	}
+	if o.Show == nil {
+		o.Show = func(ctx context.Context, path string) error {
+			return desktop.OpenHTML(ctx, path, desktop.OpenOptions{})
+		}
+	}
+	if o.Notify == nil {
+		o.Notify = func(string) bool { return true }
+	}
+	if o.Tell == nil {
+		o.Tell = func(message string) { o.Log.Warn(message) }
+	}
+}
+
+// ownTerminal runs this very program in a window.
+func ownTerminal(ctx context.Context, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return desktop.Terminal(ctx, append([]string{self}, args...), nil)
+}
+
+// Run shows the companion until ctx ends, a person quits it, or the desktop goes.
+// It must be called on the main goroutine, since macOS draws nowhere else, and
+// once a process, since the library keeps one icon. Where another companion
+// already serves this desktop it says so and returns nil.
+func Run(ctx context.Context, o Options) error {
+	o.fill()
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	seat, err := takeSeat(ctx, o.Instance)
+	if err != nil {
+		return err
+	}
+	if seat == nil {
+		o.Tell("The tray is already running on this desktop.")
+		return nil
+	}
+	defer seat.leave()
+
+	notifier, err := desktop.NewNotifier(ctx)
+	if err != nil {
+		o.Log.Info("no notifications on this desktop", "err", err)
+	} else {
+		defer notifier.Close()
+	}
+	p := newPanel(o.Log)
+	c := newCompanion(o, p, quit)
+	if notifier != nil {
+		c.notify = notifier.Notify
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Serve(ctx)
+	}()
+	err = p.Serve(ctx, seat, o.Tell)
+	quit()
+	<-done
+	return err
+}
