@@ -1,0 +1,83 @@
+package real
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// awaitNodes waits until compute nodes take jobs.
+func (c *Cluster) awaitNodes(names ...string) error {
+	last := ""
+	usable := func() bool {
+		out, err := c.Exec("ctl", "sinfo", "-h", "-N", "-p", "normal", "-t", "idle,mix,alloc", "-n", strings.Join(names, ","), "-o", "%N")
+		if err != nil {
+			last = err.Error()
+		}
+		return len(strings.Fields(out)) == len(names)
+	}
+	if !poll(60*time.Second, usable) {
+		state, _ := c.Exec("ctl", "sinfo", "-N", "-l")
+		return fmt.Errorf("the compute nodes do not come up: %s\n%s", last, state)
+	}
+	return nil
+}
+
+// Submit submits a job as hpcuser from their home and returns its id. The script
+// is its text, or a path on login1 when it does not start with "#!".
+func (c *Cluster) Submit(script string, args ...string) (string, error) {
+	if strings.HasPrefix(script, "#!") {
+		name, err := c.placeScript(script)
+		if err != nil {
+			return "", err
+		}
+		script = name
+	}
+	out, err := c.As("hpcuser", append(append([]string{"sbatch", "--parsable"}, args...), script)...)
+	if err != nil {
+		return "", err
+	}
+	id, _, _ := strings.Cut(strings.TrimSpace(out), ";")
+	return id, nil
+}
+
+func (c *Cluster) placeScript(text string) (string, error) {
+	u, err := userByName("hpcuser")
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(c.path("home", u.name), "job-*.sh")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		return "", err
+	}
+	if err := f.Chown(u.id, u.id); err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(f.Name(), c.dir), nil
+}
+
+// JobState is a job's state in Slurm's word, such as PENDING or RUNNING; empty
+// when the controller does not know the job, or does not answer.
+func (c *Cluster) JobState(id string) string {
+	out, err := c.Exec("ctl", "scontrol", "show", "job", "-o", id)
+	if err != nil {
+		return ""
+	}
+	for field := range strings.FieldsSeq(out) {
+		if state, ok := strings.CutPrefix(field, "JobState="); ok {
+			return state
+		}
+	}
+	return ""
+}
+
+// Cancel ends a job, as its owner would from another terminal.
+func (c *Cluster) Cancel(id string) error {
+	_, err := c.Exec("ctl", "scancel", id)
+	return err
+}

@@ -1,0 +1,237 @@
+package real
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Lab is the shared lab in the hands of one test: what fails, fails the test, and
+// what the test breaks is mended when it ends.
+type Lab struct {
+	t testing.TB
+	c *Cluster
+}
+
+// Start gives a test the lab, which all tests of the process share. The first use
+// starts it; Main ends it. See Need for when a test is skipped instead.
+func Start(t testing.TB) *Lab {
+	t.Helper()
+	return StartWith(t, Options{})
+}
+
+// StartWith is Start for a lab with options; tests with the same ones share it.
+func StartWith(t testing.TB, o Options) *Lab {
+	t.Helper()
+	Need(t, "ssh", "slurm")
+	c, err := shared.lab(o)
+	if err != nil {
+		t.Fatalf("start the lab: %v", err)
+	}
+	return &Lab{t, c}
+}
+
+func (l *Lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatalf("lab: %v", err)
+	}
+}
+
+// undo mends something when the test ends. Mended already is fine: most undoing
+// fails then.
+func (l *Lab) undo(mend func() error) {
+	l.t.Cleanup(func() { _ = mend() })
+}
+
+// Dir is the lab's folder; below it, home is the cluster's /home.
+func (l *Lab) Dir() string { return l.c.dir }
+
+// SSHConfig is the path of the ssh_config that leads to the lab.
+func (l *Lab) SSHConfig() string { return l.c.SSHConfig() }
+
+// KeyFile is the path of a private key; see Cluster.KeyFile.
+func (l *Lab) KeyFile(name string) string { return l.c.KeyFile(name) }
+
+// NodeAddr is the address a node is known by.
+func (l *Lab) NodeAddr(node string) string {
+	l.t.Helper()
+	addr, err := l.c.NodeAddr(node)
+	l.must(err)
+	return addr
+}
+
+// Code is a one-time code that has not been used.
+func (l *Lab) Code() string {
+	l.t.Helper()
+	code, err := l.c.Code()
+	l.must(err)
+	return code
+}
+
+// Exec runs a command as root on a node and returns what it printed.
+func (l *Lab) Exec(node string, argv ...string) (string, error) { return l.c.Exec(node, argv...) }
+
+// As runs a command as a user on login1 and returns what it printed.
+func (l *Lab) As(user string, argv ...string) (string, error) { return l.c.As(user, argv...) }
+
+// Submit submits a job as hpcuser; see Cluster.Submit. The job ends with the test.
+func (l *Lab) Submit(script string, args ...string) string {
+	l.t.Helper()
+	id, err := l.c.Submit(script, args...)
+	l.must(err)
+	l.undo(func() error { return l.c.Cancel(id) })
+	return id
+}
+
+// JobState is a job's state in Slurm's word, empty when it is not known.
+func (l *Lab) JobState(id string) string { return l.c.JobState(id) }
+
+// WaitJob waits up to a minute until a job is in one of the states, and returns
+// which.
+func (l *Lab) WaitJob(id string, states ...string) string {
+	l.t.Helper()
+	var state string
+	if !poll(time.Minute, func() bool { state = l.c.JobState(id); return slices.Contains(states, state) }) {
+		l.t.Fatalf("lab: job %s is %q after a minute, not %q", id, state, states)
+	}
+	return state
+}
+
+// Cancel ends a job.
+func (l *Lab) Cancel(id string) {
+	l.t.Helper()
+	l.must(l.c.Cancel(id))
+}
+
+// Cut takes a part of the network away; see Cluster.Cut.
+func (l *Lab) Cut(where string) {
+	l.t.Helper()
+	l.must(l.c.Cut(where))
+	l.undo(func() error { return l.c.Restore(where) })
+}
+
+// Restore undoes a Cut.
+func (l *Lab) Restore(where string) {
+	l.t.Helper()
+	l.must(l.c.Restore(where))
+}
+
+// Roam moves the laptop to another address, and returns it.
+func (l *Lab) Roam() string {
+	l.t.Helper()
+	addr, err := l.c.Roam()
+	l.must(err)
+	return addr
+}
+
+// Delay makes round trips longer and loses some packets; see Cluster.Delay.
+func (l *Lab) Delay(rtt time.Duration, loss float64) {
+	l.t.Helper()
+	l.must(l.c.Delay(rtt, loss))
+	l.undo(func() error { return l.c.Delay(0, 0) })
+}
+
+// FreezeConns stops an sshd's live connections, by its alias in the ssh_config:
+// they stay open and answer nothing.
+func (l *Lab) FreezeConns(alias string) {
+	l.t.Helper()
+	l.must(l.c.FreezeConns(alias))
+	l.undo(func() error { return l.c.ContConns(alias) })
+}
+
+// ContConns lets frozen connections go on.
+func (l *Lab) ContConns(alias string) {
+	l.t.Helper()
+	l.must(l.c.ContConns(alias))
+}
+
+// KillConns ends an sshd's live connections.
+func (l *Lab) KillConns(alias string) {
+	l.t.Helper()
+	l.must(l.c.KillConns(alias))
+}
+
+// FreezeListener stops an sshd that listens: connects complete, nothing is said.
+func (l *Lab) FreezeListener(alias string) {
+	l.t.Helper()
+	l.must(l.c.FreezeListener(alias))
+	l.undo(func() error { return l.c.ContListener(alias) })
+}
+
+// ContListener lets a frozen listener go on.
+func (l *Lab) ContListener(alias string) {
+	l.t.Helper()
+	l.must(l.c.ContListener(alias))
+}
+
+// StopSSHD ends an sshd: its port refuses, its live connections stay.
+func (l *Lab) StopSSHD(alias string) {
+	l.t.Helper()
+	l.must(l.c.StopSSHD(alias))
+	l.undo(func() error { return l.c.StartSSHD(alias) })
+}
+
+// StartSSHD starts an sshd that was stopped.
+func (l *Lab) StartSSHD(alias string) {
+	l.t.Helper()
+	l.must(l.c.StartSSHD(alias))
+}
+
+// RestartSSHD restarts an sshd; its live connections stay.
+func (l *Lab) RestartSSHD(alias string) {
+	l.t.Helper()
+	l.must(l.c.RestartSSHD(alias))
+}
+
+// RotateHostKey gives an sshd new host keys.
+func (l *Lab) RotateHostKey(alias string) {
+	l.t.Helper()
+	l.must(l.c.RotateHostKey(alias))
+	l.undo(func() error { return l.c.RestoreHostKey(alias) })
+}
+
+// RestoreHostKey gives an sshd back the keys that known_hosts has.
+func (l *Lab) RestoreHostKey(alias string) {
+	l.t.Helper()
+	l.must(l.c.RestoreHostKey(alias))
+}
+
+// StopController ends slurmctld; jobs run on.
+func (l *Lab) StopController() {
+	l.t.Helper()
+	l.must(l.c.StopController())
+	l.undo(l.c.StartController)
+}
+
+// StartController starts slurmctld again.
+func (l *Lab) StartController() {
+	l.t.Helper()
+	l.must(l.c.StartController())
+}
+
+// FreezeController makes slurmctld stall: commands wait, and time out.
+func (l *Lab) FreezeController() {
+	l.t.Helper()
+	l.must(l.c.FreezeController())
+	l.undo(l.c.ContController)
+}
+
+// ContController lets a stalled controller go on.
+func (l *Lab) ContController() {
+	l.t.Helper()
+	l.must(l.c.ContController())
+}
+
+// CrashNode ends a node as a power cut does.
+func (l *Lab) CrashNode(node string) {
+	l.t.Helper()
+	l.must(l.c.Crash(node))
+	l.undo(func() error { return l.c.Boot(node) })
+}
+
+// BootNode starts a node that has crashed.
+func (l *Lab) BootNode(node string) {
+	l.t.Helper()
+	l.must(l.c.Boot(node))
+}

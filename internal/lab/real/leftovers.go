@@ -1,0 +1,76 @@
+package real
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// clearLeftovers removes what is left of labs whose processes are all gone: a
+// keeper that was killed cannot tidy up.
+func clearLeftovers() error {
+	entries, err := os.ReadDir(base())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, e := range entries {
+		dir := filepath.Join(base(), e.Name())
+		r, err := readRecord(dir)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && fresh(dir):
+		case err == nil && (r.Owner.alive() || r.Keeper.alive()):
+		default:
+			problems = append(problems, r.sweep(dir, run))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// fresh reports whether a folder is so new that its lab may still be writing its
+// record.
+func fresh(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && time.Since(info.ModTime()) < time.Minute
+}
+
+// sweep removes everything that is left of a lab, and fails if something stays.
+// The runner runs commands in the machine's own network.
+func (r record) sweep(dir string, run func(input string, argv ...string) (string, error)) error {
+	var problems []error
+	parts := []process{r.Delay}
+	for _, p := range r.Nodes {
+		parts = append(parts, p)
+	}
+	for _, p := range parts {
+		problems = append(problems, p.signal(syscall.SIGKILL))
+	}
+	for _, p := range parts {
+		if !p.gone(10 * time.Second) {
+			problems = append(problems, fmt.Errorf("process %d of %s does not end", p.PID, dir))
+		}
+	}
+	if r.Linked {
+		// The device goes with the switch, but not as long as an orphaned socket holds
+		// the switch's namespace. Gone already is as good.
+		_, _ = run("", "ip", "link", "del", r.device())
+		_, _ = run("", "ip", "route", "del", "unreachable", r.prefix().String(), "metric", farMetric)
+		if left, err := run("", "ip", "route", "show", "root", r.prefix().String()); err != nil || strings.TrimSpace(left) != "" {
+			problems = append(problems, fmt.Errorf("routes are left: %s %w", left, err))
+		}
+	}
+	if r.Config != "" {
+		_ = os.Remove(r.Config)
+	}
+	problems = append(problems, os.RemoveAll(dir))
+	// The last lab takes the folder of all labs with it.
+	_ = os.Remove(base())
+	return errors.Join(problems...)
+}

@@ -1,0 +1,38 @@
+package real
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaces are what a part of the lab has for itself.
+type namespaces uintptr
+
+const (
+	newNetwork namespaces = unix.CLONE_NEWNET
+	newNode    namespaces = unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+)
+
+// command is this program again, as a part of the lab in namespaces of its own.
+func command(ns namespaces, role, dir string, args ...string) *exec.Cmd {
+	program, err := os.Executable()
+	return &exec.Cmd{
+		Path: program,
+		Args: append([]string{roleName, role, dir}, args...),
+		Env:  cleanEnv,
+		Dir:  "/",
+		Err:  err,
+		// A session of its own: the terminal's Ctrl-C is for the tests.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: uintptr(ns)},
+	}
+}
+
+func makeFIFO(path string) error { return unix.Mkfifo(path, 0o600) }
+
+func ownedByRoot(dir string) bool {
+	var s unix.Stat_t
+	return unix.Lstat(dir, &s) == nil && s.Mode&unix.S_IFMT == unix.S_IFDIR && s.Uid == 0
+}
