@@ -57,6 +57,7 @@ var appWords = []struct{ word, app string }{
 	{"ipython notebook", appJupyter},
 	{"rstudio", appRStudio},
 	{"code-server", appCodeServer},
+	{"code server", appCodeServer},
 	{"tensorboard", appTensorBoard},
 	{"streamlit", appStreamlit},
 	{"marimo", appMarimo},

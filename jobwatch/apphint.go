@@ -10,6 +10,7 @@ import (
 // tried to bind, by somebody who knew the node's name.
 var hintRules = []rule{
 	{needle: "ssh", read: readTunnelCommand},
+	{needle: "plink", read: readTunnelCommand},
 	{needle: "localforward", read: readLocalForward},
 	{needle: "port", read: readPortOnHost},
 	{needle: "listen", read: readHostPort},
@@ -23,9 +24,8 @@ var hintRules = []rule{
 // not, with a bind address or not. The local port may be anything, also a
 // placeholder; what counts is the far side.
 var (
-	sshCommand    = regexp.MustCompile(`\b(?:auto)?ssh(?:\.exe)?\s.*?-`)
+	sshCommand    = regexp.MustCompile(`\b(?:(?:auto)?ssh|plink|putty)(?:\.exe)?\s.*?-`)
 	tunnelSpec    = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
-	tunnelSocket  = regexp.MustCompile(`\s-[A-Za-z46]*L\s*["']?[^\s:"']*:(?P<socket>/[^\s:"']+)`)
 	reverseSpec   = regexp.MustCompile(`\s-[A-Za-z46]*R\s*["']?(?:[^\s:"']*:)??(?P<port>\d{2,5}):` + hostPattern + `:\d{2,5}\b`)
 	jumpOption    = regexp.MustCompile(`\s-[A-Za-z46]*J\s`)
 	forwardConfig = regexp.MustCompile(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)
@@ -55,11 +55,35 @@ func readTunnelCommand(r *reading, l logLine) {
 // readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It says nothing of the
 // node unless HOST is reached through a jump: then HOST is the node.
 func (r *reading) readLoopbackHint(s sighting, l logLine) {
-	if jumpOption.MatchString(l.text) {
-		r.ev.hint(s)
+	node := innerHost(l.text)
+	if node == "" {
+		r.ev.notes.pass(s, "a tunnel to a loopback address tells no node")
 		return
 	}
-	r.ev.notes.pass(s, "a tunnel to the login node's own loopback tells no node")
+	s.to.host, s.to.inner = node, true
+	if s.to.place() == named {
+		r.ev.hint(s)
+	}
+}
+
+// innerHost is the host at the end of a command that goes through another one:
+// `ssh -J login node`, or `ssh … login ssh … node`. It is "" for a plain ssh.
+func innerHost(text string) string {
+	last := strings.LastIndex(text, "ssh ")
+	if !jumpOption.MatchString(text) && strings.Index(text, "ssh ") == last {
+		return ""
+	}
+	words := strings.Fields(text[last:])[1:]
+	for i := 0; i < len(words); i++ {
+		word := strings.Trim(words[i], `"'`)
+		if !strings.HasPrefix(word, "-") {
+			return word[strings.LastIndexByte(word, '@')+1:]
+		}
+		if len(word) > 1 && strings.ContainsRune("BbcDEeFIiJLlmOopQRSWw", rune(word[len(word)-1])) && !strings.Contains(word, ":") {
+			i++ // the option's own argument
+		}
+	}
+	return ""
 }
 
 func readLocalForward(r *reading, l logLine) {

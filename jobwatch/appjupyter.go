@@ -35,6 +35,7 @@ var jupyterRules = []rule{
 	{needle: "copy/paste", read: markJupyterBlock},
 	{needle: "currently running servers", read: markJupyterBlock},
 	{needle: "://", read: readJupyterURLs},
+	{needle: "token", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
 	{
 		app: appJupyter, act: moves, needle: "already in use", said: "a port that is taken",
@@ -81,6 +82,26 @@ func readJupyterURLs(r *reading, l logLine) {
 			s.said = "a link with a token"
 			r.ev.link(s)
 		}
+	}
+}
+
+// Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
+// token in so many words.
+var (
+	bareLink  = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
+	toldToken = regexp.MustCompile(`(?i)\btoken(?: is|\s*[:=])\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
+)
+
+func readJupyterToken(r *reading, l logLine) {
+	s := sighting{at: l.at, app: appJupyter, said: "a link with a token"}
+	if m := bareLink.FindStringSubmatchIndex(l.text); m != nil {
+		s.to = matchedTarget(bareLink, l.text, m)
+		r.ev.link(s)
+		return
+	}
+	if m := toldToken.FindStringSubmatchIndex(l.text); m != nil && r.about(l) == appJupyter {
+		s.to, s.said = matchedTarget(toldToken, l.text, m), "the job's word on the token"
+		r.ev.link(s)
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 )
@@ -13,6 +14,7 @@ const vncBase = 5900
 var vncRules = []rule{
 	{needle: "desktop", read: readVNCDisplay},
 	{needle: "vnc display", read: readVNCDisplay},
+	{needle: "vnc server", read: readVNCDisplay},
 	{app: appNoVNC, act: announces, needle: "/vnc", said: "noVNC's page", re: regexp.MustCompile(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
 	{app: appNoVNC, act: marks, needle: "websocket server settings", re: regexp.MustCompile(`WebSocket server settings`)},
 	{
@@ -32,10 +34,11 @@ var vncRules = []rule{
 // vncDisplay matches where a starter tells the display it took:
 //
 //	New 'n003:1 (ann)' desktop is n003:1
+//	New 'n003:1 (ann)' desktop at :1 on machine n003
 //	New Xtigervnc server 'n003:1 (ann)' on port 5901 for display :1.
 //	Desktop 'TurboVNC: n003:1 (ann)' started on display n003:1
 //	got VNC display :1
-var vncDisplay = regexp.MustCompile(`(?i)(?:desktop is|desktop at|started on display|the vnc desktop is:|got vnc display)\s+(?P<host>` + hostPattern + `)?:(?P<display>\d{1,3})\b`)
+var vncDisplay = regexp.MustCompile(`(?i)(?:desktop is|desktop at|started on display|the vnc desktop is:|got vnc display|for display)\s+(` + hostPattern + `)?:(\d{1,3})\b(?: on machine (` + hostPattern + `))?`)
 
 func readVNCDisplay(r *reading, l logLine) {
 	m := vncDisplay.FindStringSubmatch(l.text)
@@ -46,6 +49,6 @@ func readVNCDisplay(r *reading, l logLine) {
 	if err != nil {
 		return
 	}
-	to := target{host: m[1], port: vncBase + display}
+	to := target{host: cmp.Or(m[1], m[3]), port: vncBase + display}
 	r.ev.announce(sighting{at: l.at, app: appVNC, to: to, said: "the VNC server's display :" + m[2]})
 }

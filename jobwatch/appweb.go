@@ -17,16 +17,20 @@ var passRules = []rule{
 // workRules are places to work in.
 var workRules = []rule{
 	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", said: "the tunnel's link", re: regexp.MustCompile(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
-	{app: appCodeServer, act: announces, needle: "server listening on", said: ownURL, re: regexp.MustCompile(`\]\s+info\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
-	{app: appCodeServer, act: announces, needle: "web ui available at", said: ownURL, re: regexp.MustCompile(`Web UI available at ` + urlPattern)},
+	{app: appCodeServer, act: announces, needle: "server listening on", said: ownURL, re: regexp.MustCompile(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
+	{app: appCodeServer, act: announces, needle: "web ui available at", said: ownURL, re: regexp.MustCompile(`^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern)},
 	{app: appPluto, act: announces, needle: "go to http", said: ownURL, re: regexp.MustCompile(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
 	{app: appPluto, act: announces, needle: "have fun", said: ownURL, re: regexp.MustCompile(urlPattern + `.* have fun`)},
-	{app: appMarimo, act: announces, needle: "access_token=", said: ownURL, re: regexp.MustCompile(`(?P<url>https?://\S+[?&]access_token=\S*)`)},
+	{app: appMarimo, act: announces, needle: "access_token=", said: ownURL, re: regexp.MustCompile(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
 	{app: appMarimo, act: marks, needle: "in your browser 📝", re: regexp.MustCompile(`(?i)(?:edit|create).* in your browser`)},
 	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, said: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Local|Network):\s+` + urlPattern)},
 	{
 		app: appRStudio, act: announces, needle: "rstudio", said: "a line with RStudio's address",
 		re: regexp.MustCompile(`(?i)\bRStudio\b.*\b(?:running|available|listening|url|started|accessible|access)\b[^/]*?` + urlPattern),
+	},
+	{
+		app: appRStudio, act: announces, needle: "rstudio", said: "the job's word on a running RStudio",
+		re: regexp.MustCompile(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
 	{app: appRStudio, act: announces, needle: "discovered", said: "the portal's script, which has seen the port open", re: regexp.MustCompile(`(?i)\bDiscovered RStudio\b.* listening on port (?P<port>\d+)`)},
 }
@@ -34,9 +38,9 @@ var workRules = []rule{
 // pageRules are pages made to be looked at.
 var pageRules = []rule{
 	{app: appStreamlit, act: marks, needle: "your streamlit app", re: regexp.MustCompile(`view your Streamlit app`)},
-	{app: appStreamlit, act: announces, needle: "network url:", said: ownURL, re: regexp.MustCompile(`^[\w |-]*Network URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "local url:", said: ownURL, re: regexp.MustCompile(`^[\w |-]*\bLocal URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, said: ownURL, re: regexp.MustCompile(`^[\w |-]*\bURL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "network url:", said: ownURL, re: regexp.MustCompile(`\bNetwork URL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "local url:", said: ownURL, re: regexp.MustCompile(`\bLocal URL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, said: ownURL, re: regexp.MustCompile(`\bURL:\s+` + urlPattern)},
 	{app: appGradio, act: announces, needle: "running on local url:", said: ownURL, re: regexp.MustCompile(`Running on local URL:\s+` + urlPattern)},
 	{app: appGradio, act: announces, needle: "running locally at:", said: ownURL, re: regexp.MustCompile(`Running locally at:\s+` + urlPattern)},
 	{app: appBokeh, act: announces, needle: "app running at:", said: ownURL, re: regexp.MustCompile(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
@@ -49,9 +53,9 @@ var dashboardRules = []rule{
 	{app: appMLflow, act: marks, needle: "mlflow", re: regexp.MustCompile(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b`)},
 	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, said: ownURL, re: regexp.MustCompile(`Listening at: ` + urlPattern)},
 	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, said: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
-	{app: appDask, act: announces, needle: "dashboard at:", path: "/status", said: ownURL, re: regexp.MustCompile(`dashboard at:\s+` + urlPattern)},
-	{app: appDask, act: announces, needle: "dashboard at:", path: "/status", said: ownURL, re: regexp.MustCompile(`distributed\.scheduler\b.*dashboard at:\s+(?P<host>` + hostPattern + `)?:(?P<port>\d+)`)},
-	{app: appDask, act: announces, needle: "bokeh at:", path: "/status", said: ownURL, re: regexp.MustCompile(`distributed\.scheduler\b.*bokeh at:\s+(?P<host>` + hostPattern + `)?:(?P<port>\d+)`)},
+	{needle: "scheduler at:", read: readDaskScheduler},
+	{needle: "dashboard at:", read: readDaskDashboard},
+	{needle: "bokeh at:", read: readDaskDashboard},
 	{app: appDask, act: announces, needle: "/status", said: "a link to the dashboard", re: regexp.MustCompile(`(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`)},
 	{app: appRay, act: announces, needle: "dashboard at", said: ownURL, re: regexp.MustCompile(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
 	{app: appSpark, act: announces, needle: "and started at", said: ownURL, re: regexp.MustCompile(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},

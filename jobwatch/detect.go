@@ -3,7 +3,6 @@ package jobwatch
 import (
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // Detector reads a job's log as it grows and says where the job serves. It takes
@@ -121,7 +120,7 @@ func (s *Stream) line(n int, raw []byte) {
 		hits = s.d.book.filter.scan([]byte(joined))
 	}
 	s.open, s.openAt = "", n
-	if strings.LastIndex(text, "http") > strings.LastIndexAny(text, " \t") {
+	if mayGoOn(text) {
 		s.open = text
 	}
 	s.interpret(logLine{at: spot{s.name, n}, text: text}, hits)
@@ -158,6 +157,8 @@ type reading struct {
 	marks map[string]int // where a mark was last seen
 	app   string         // the app last spoken of …
 	appAt int            // … and where
+
+	daskHost string // where Dask's scheduler is, for a dashboard without a host
 }
 
 func newReading(ev *evidence) *reading {

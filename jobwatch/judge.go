@@ -200,7 +200,7 @@ func (c *suit) empty() bool {
 	if c.socket != nil || c.here != nil || c.display != nil || c.wild != nil || c.local != nil || c.blank != nil || c.hint != nil {
 		return false
 	}
-	return c.link == nil || !c.link.to.hasRealToken()
+	return c.link == nil || c.link.to.port == 0 || !c.link.to.hasRealToken()
 }
 
 // seq is when the server was last heard of.
@@ -256,7 +256,7 @@ func (c *suit) locateHere(v *verdict) {
 // locateHost decides on the host when the server's own URLs have no usable name.
 func (c *suit) locateHost(v *verdict) {
 	bound := c.local
-	if c.displayLies() || c.blank != nil || c.wild != nil {
+	if c.displayLies() || c.blank != nil || c.wild != nil || c.app == appStreamlit {
 		bound = nil // the loopback URL is only the second of two addresses
 	}
 	printed := firstOf(c.wild, c.blank, c.display, c.local, c.link)
@@ -266,17 +266,16 @@ func (c *suit) locateHost(v *verdict) {
 	switch {
 	case c.hint != nil && c.hint.to.place() == named:
 		v.Host = c.hint.to.host
-		v.NeedsNode = bound != nil
 		v.because("host from %s", c.hint.source())
+		if bound != nil || c.hint.to.inner && c.wild == nil {
+			v.Reach, v.NeedsNode = api.ReachNode, true
+		}
 	case printed != nil:
 		v.Host, v.NeedsNode = printed.to.host, true
 		v.because("%s", unknownHost(printed, c.displayLies()))
 		if printed == c.link {
 			v.Reach = api.ReachNode
 		}
-	case c.hint != nil:
-		v.Host, v.NeedsNode, v.Reach = c.hint.to.host, true, api.ReachNode
-		v.because("%s names only a loopback address: the scheduler knows the node", c.hint.source())
 	}
 	if bound != nil {
 		v.because("bound to the node's loopback, from %s", bound.source())

@@ -173,11 +173,13 @@ func (g *wrapGauge) fills(n int) bool {
 // rejoin returns the line that was broken into first and next, if a URL at the
 // end of first goes on in next.
 func (g *wrapGauge) rejoin(first, next string) (string, bool) {
-	i := strings.LastIndex(first, "http")
-	if i < 0 || strings.ContainsAny(first[i:], " \t") {
+	if breaksOff(first) {
+		return strings.TrimRight(first, " \t\\") + " " + strings.TrimSpace(next), true
+	}
+	open, word := lastURL(first), strings.TrimSpace(next)
+	if open == "" {
 		return "", false
 	}
-	open, word := first[i:], strings.TrimSpace(next)
 	if word == "" || strings.HasPrefix(word, "http") {
 		return "", false
 	}
@@ -196,6 +198,30 @@ func (g *wrapGauge) rejoin(first, next string) (string, bool) {
 	}
 	return first + word, true
 }
+
+// lastURL is the URL that a line ends with, or "".
+func lastURL(line string) string {
+	i := strings.LastIndex(line, "http")
+	if i < 0 || strings.ContainsAny(line[i:], " \t") {
+		return ""
+	}
+	return line[i:]
+}
+
+// breaksOff reports whether a line ends in the midst of an address: within the
+// parentheses of "http://(n003 or 127.0.0.1):8888/", or before an address that is
+// put on a line of its own.
+func breaksOff(line string) bool {
+	line = strings.TrimRight(line, " \t\\")
+	if strings.HasSuffix(line, "view the dashboard at") {
+		return true
+	}
+	i := strings.LastIndex(line, "://(")
+	return i >= 0 && !strings.Contains(line[i:], ")")
+}
+
+// mayGoOn reports whether the next line could be a part of this one.
+func mayGoOn(line string) bool { return lastURL(line) != "" || breaksOff(line) }
 
 // tokenOf is the token at the end of a URL.
 func tokenOf(text string) string {

@@ -15,6 +15,7 @@ type target struct {
 	path   string
 	token  string
 	masked bool // a token is needed, but the log hides it: token=...
+	inner  bool // on the loopback of host
 }
 
 // place is what a printed host name is worth to somebody on the login node.
@@ -165,7 +166,7 @@ func unwrapHost(host string) string {
 		first, _, _ := strings.Cut(strings.TrimSuffix(inner, ")"), " or ")
 		return strings.TrimSpace(first)
 	}
-	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") && strings.Contains(host, ":") {
 		return host[1 : len(host)-1]
 	}
 	return host
