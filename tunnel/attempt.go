@@ -145,7 +145,7 @@ func (h *Host) finish(t *attempt, c *conn, err error) {
 	if !f.wanted {
 		h.enterLocked()
 		h.mu.Unlock()
-		if c != nil {
+		if c != nil && c.owner == h {
 			c.close(nil)
 		}
 		return

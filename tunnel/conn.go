@@ -22,17 +22,17 @@ type conn struct {
 	since    time.Time
 	done     chan struct{} // closed when the transport has ended
 
-	// What is shown of it; guarded by the host's lock once the connection is live.
-	auth      string
-	silent    bool
-	via       []string
+	owner  *Host // who logged in; others may share it
+	auth   string
+	silent bool
+	via    []string
+
+	mu        sync.Mutex
 	loginNode string
 	rtt       time.Duration
-
-	mu      sync.Mutex
-	why     error // why it ended
-	closing bool
-	wg      sync.WaitGroup
+	why       error // why it ended
+	closing   bool
+	wg        sync.WaitGroup
 }
 
 // newConn takes over an SSH connection that has just logged in.
@@ -108,9 +108,27 @@ func (c *conn) reason() error {
 }
 
 // remember keeps how the login went, for the next one.
-func (c *conn) remember(m Memory, host string, direct bool) {
+func (c *conn) remember(m Memory, host string) {
 	m.SetSilent(host, c.silent)
-	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && direct {
+	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
 		m.SetLastAddress(host, a.String())
+	}
+}
+
+// measured is the round trip and the login node, as far as they are known.
+func (c *conn) measured() (rtt time.Duration, loginNode string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rtt, c.loginNode
+}
+
+func (c *conn) measure(rtt time.Duration, loginNode string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rtt > 0 {
+		c.rtt = rtt.Round(100 * time.Microsecond)
+	}
+	if loginNode != "" {
+		c.loginNode = loginNode
 	}
 }

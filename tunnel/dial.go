@@ -47,6 +47,9 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	}
 	t.settings = s
 	t.host.learn(&t.settings)
+	if owner := t.pool.owner(t.host, s.key()); owner != t.host {
+		return t.share(ctx, owner)
+	}
 	t.host.step("dialling " + s.address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
@@ -56,8 +59,22 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.via = via
-	c.remember(t.pool.o.Memory, t.host.name, len(via) == 0)
+	c.owner, c.via = t.host, via
+	c.remember(t.pool.o.Memory, t.host.name)
+	return c, nil
+}
+
+// share uses the connection of a host that is the same account by another name.
+func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
+	t.host.step("sharing the connection of " + owner.name)
+	if err := t.borrow(ctx, owner); err != nil {
+		return nil, err
+	}
+	c, err := owner.current()
+	if err != nil {
+		return nil, err
+	}
+	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil
 }
 
@@ -144,7 +161,7 @@ func (t *attempt) lastAddress(ctx context.Context) string {
 	if err != nil || port != fmt.Sprint(t.settings.Port) {
 		return ""
 	}
-	all, err := net.DefaultResolver.LookupHost(ctx, t.settings.Hostname)
+	all, err := t.pool.lookup(ctx, t.settings.Hostname)
 	if err != nil || len(all) < 2 || !slices.Contains(all, ip) {
 		return ""
 	}

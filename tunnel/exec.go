@@ -62,7 +62,6 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 	return x.result, x.err
 }
 
-
 // execution is one command under way. Opening a channel and waiting for its end
 // know no ctx, so it runs beside its caller, who may leave.
 type execution struct {

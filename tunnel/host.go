@@ -135,16 +135,34 @@ const triesBeforeUnreachable = 2
 // a person can change that, or, while a person waits, after the first failed
 // tries; for other passing failures it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
+	return h.await(ctx, func(f *facts) *api.Error {
+		if f.failures >= triesBeforeUnreachable && time.Now().Before(f.attended) {
+			return f.failure
+		}
+		return nil
+	})
+}
+
+// await returns when the host is connected or settled, or when impatient, asked
+// between tries, has an error of its own.
+func (h *Host) await(ctx context.Context, impatient func(*facts) *api.Error) error {
 	for {
 		h.mu.Lock()
-		verdict, changed := h.verdictLocked(), h.changed
-		up := h.facts.live != nil
+		f, changed := h.facts, h.changed
 		h.mu.Unlock()
-		if up {
+		if f.live != nil {
 			return nil
 		}
-		if verdict != nil {
-			return verdict
+		if f.trying == "" {
+			if !f.wanted {
+				return &api.Error{Code: api.CodeUnreachable, Message: h.name + " is not connected", Err: ErrDown}
+			}
+			if f.stop != nil {
+				return f.stop.why
+			}
+			if err := impatient(&f); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-changed:
@@ -152,21 +170,6 @@ func (h *Host) Await(ctx context.Context) error {
 			return h.gaveUp(ctx.Err())
 		}
 	}
-}
-
-func (h *Host) verdictLocked() *api.Error {
-	f := &h.facts
-	switch {
-	case f.live != nil || f.trying != "":
-		return nil
-	case !f.wanted:
-		return &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("%s is not connected", h.name), Err: ErrDown}
-	case f.stop != nil:
-		return f.stop.why
-	case f.failures >= triesBeforeUnreachable && time.Now().Before(f.attended):
-		return f.failure
-	}
-	return nil
 }
 
 // gaveUp is the error of a wait that ended before the host was settled.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,14 +16,9 @@ import (
 // jump reaches the host through the last of its hops, which is a host of its own:
 // shared with whoever else goes through it, and kept.
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
-	hops := t.settings.ProxyJump
-	hop := t.pool.hop(hops)
-	if hop == t.host {
-		return nil, nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name)}
-	}
+	hop := t.pool.hop(t.settings.ProxyJump)
 	t.host.step("connecting to " + hop.name + " first")
-	hop.lend(t.host, t.attended)
-	if err := hop.Await(ctx); err != nil {
+	if err := t.borrow(ctx, hop); err != nil {
 		return nil, nil, viaError(hop.name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -31,24 +28,41 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
-	return raw, append(hop.Status().Via, hop.name), nil
+	return raw, append(slices.Clone(hop.Status().Via), hop.name), nil
 }
 
-// hop is the host for the last of some hops. One that is named first in the list
-// goes by its own settings; a later one goes through those before it.
+// hop is the host for the last of some hops. One that stands alone goes by its own
+// settings; a later one goes through those before it.
 func (p *Pool) hop(hops []string) *Host {
 	last := len(hops) - 1
-	name := strings.Join(hops, ",")
 	if last == 0 {
-		name = hops[0]
+		return p.Host(hops[0])
 	}
-	return p.host(name, func() *Host {
-		var via []string
-		if last > 0 {
-			via = hops[:last]
+	name := strings.Join(hops, ",")
+	return p.host(name, func() *Host { return newHost(p, name, hopDestination(hops[last]), hops[:last]) })
+}
+
+// borrow makes another host ours to go through: wanted as long as we are, and
+// connected now. Its first failed try is ours too: the backoff is then our own.
+func (t *attempt) borrow(ctx context.Context, other *Host) error {
+	if other == t.host || t.pool.goesThrough(other, t.host) {
+		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "look at its ProxyJump in the ssh settings"}
+	}
+	other.lend(t.host, t.attended)
+	return other.await(ctx, func(f *facts) *api.Error {
+		if f.failures > 0 {
+			return f.failure
 		}
-		return newHost(p, name, hopDestination(hops[last]), via)
+		return nil
 	})
+}
+
+// goesThrough reports whether a host needs another, maybe through more of them.
+func (p *Pool) goesThrough(h, through *Host) bool {
+	through.mu.Lock()
+	users := slices.Collect(maps.Keys(through.users))
+	through.mu.Unlock()
+	return slices.ContainsFunc(users, func(u *Host) bool { return u == h || p.goesThrough(h, u) })
 }
 
 // lend marks the host as wanted by another that goes through it.

@@ -16,6 +16,11 @@ func (h *Host) hold(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	defer h.lost(c)
+	if c.owner != h {
+		h.ride(ctx, c)
+		return
+	}
 	c.spawn(func() { h.greet(ctx, c) })
 	p := newPulse(c)
 	defer p.stop()
@@ -23,16 +28,13 @@ func (h *Host) hold(ctx context.Context) {
 		select {
 		case <-c.done:
 			c.close(nil)
-			h.lost(c)
 			return
 		case <-ctx.Done():
 			c.close(ctx.Err())
-			h.lost(c)
 			return
 		case <-h.kick:
 			if h.unwanted() {
 				c.close(nil)
-				h.lost(c)
 				return
 			}
 			if h.takeProbe() {
@@ -44,7 +46,24 @@ func (h *Host) hold(ctx context.Context) {
 			}
 		case rtt := <-p.replies:
 			p.waiting = false
-			h.measured(c, rtt)
+			c.measure(rtt, "")
+			h.refresh()
+		}
+	}
+}
+
+// ride uses another host's connection, which that host keeps.
+func (h *Host) ride(ctx context.Context, c *conn) {
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-ctx.Done():
+			return
+		case <-h.kick:
+			if h.unwanted() {
+				return
+			}
 		}
 	}
 }
@@ -72,10 +91,9 @@ func (h *Host) patience() time.Duration {
 	return h.pool.o.Limits.WakeGrace
 }
 
-func (h *Host) measured(c *conn, rtt time.Duration) {
+func (h *Host) refresh() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c.rtt = rtt.Round(100 * time.Microsecond)
 	h.enterLocked()
 }
 
@@ -91,13 +109,9 @@ func (h *Host) greet(ctx context.Context, c *conn) {
 		return
 	}
 	name, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c.loginNode = visible(name)
-	if c.rtt == 0 {
-		c.rtt = (time.Since(start) / 2).Round(100 * time.Microsecond) // two round trips: open, exec
-	}
-	h.enterLocked()
+	// two round trips: the channel and the command
+	c.measure(time.Since(start)/2, visible(name))
+	h.refresh()
 }
 
 // pulse asks a silent connection for signs of life. At most one request is

@@ -37,11 +37,13 @@ type Pool struct {
 	// The ways to the world outside, replaced in tests.
 	resolve func(ctx context.Context, destination string) (Settings, error)
 	dial    func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
+	lookup  func(ctx context.Context, host string) ([]string, error)
 	watch   func(ctx context.Context, changed func(), log *slog.Logger)
 
 	mu      sync.Mutex
 	hosts   map[string]*Host
-	queue   []api.Host // changes not yet published
+	owners  map[string]*Host // by Settings.key: who holds the connection there
+	queue   []api.Host       // changes not yet published
 	serving context.Context
 	wg      sync.WaitGroup
 }
@@ -66,7 +68,7 @@ func NewPool(o Options) *Pool {
 	if o.Target == nil {
 		o.Target = func(name string) string { return name }
 	}
-	p := &Pool{o: o, hosts: map[string]*Host{}, news: make(chan struct{}, 1), watch: watchNetwork}
+	p := &Pool{o: o, hosts: map[string]*Host{}, owners: map[string]*Host{}, news: make(chan struct{}, 1), watch: watchNetwork, lookup: net.DefaultResolver.LookupHost}
 	p.resolve = func(ctx context.Context, destination string) (Settings, error) {
 		return Resolve(ctx, destination, ResolveOptions{SSHConfig: o.SSHConfig, Env: o.Env()})
 	}
@@ -111,7 +113,7 @@ func (p *Pool) startLocked(h *Host) {
 
 // Host returns the host of that name, the same one each time. Nothing is dialled.
 func (p *Pool) Host(name string) *Host {
-	return p.host(name, func() *Host { return newHost(p, name, p.o.Target(name), nil) })
+	return p.host(name, func() *Host { return newHost(p, name, hopDestination(p.o.Target(name)), nil) })
 }
 
 // host returns the host of that name, made by make the first time.
@@ -133,6 +135,23 @@ func (p *Pool) host(name string, create func() *Host) *Host {
 		p.startLocked(made)
 	}
 	return made
+}
+
+// owner is the host that holds the connection with these settings; the first to
+// connect by them becomes it. Two names for one account share one login.
+func (p *Pool) owner(h *Host, key string) *Host {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.owners[key]; o != nil {
+		return o
+	}
+	for k, o := range p.owners {
+		if o == h {
+			delete(p.owners, k) // its settings have changed
+		}
+	}
+	p.owners[key] = h
+	return h
 }
 
 // Hosts are those made so far, by name.

@@ -443,6 +443,7 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*Settings)) 
 		}
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
+	b.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
 	b.watch = func(ctx context.Context, _ func(), _ *slogLogger) { <-ctx.Done() }
 	return b
 }
@@ -461,4 +462,3 @@ func (b *bench) serve(t testing.TB) {
 	})
 	t.Cleanup(b.end)
 }
-

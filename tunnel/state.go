@@ -56,8 +56,9 @@ func (h *Host) enterLocked() {
 	v.State, v.Cause, v.Hint = derive(&h.facts)
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
-		v.Auth, v.LoginNode, v.Via = c.auth, c.loginNode, c.via
-		v.RTTMs = float64(c.rtt) / float64(time.Millisecond)
+		rtt, node := c.measured()
+		v.Auth, v.LoginNode, v.Via = c.auth, node, c.via
+		v.RTTMs = float64(rtt) / float64(time.Millisecond)
 	} else {
 		v.Auth, v.LoginNode, v.RTTMs = "", "", 0
 	}

@@ -1,0 +1,325 @@
+package tunnel
+
+import (
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
+	"tunctl/internal/api"
+)
+
+func acceptPassword(password string) func(*ssh.ServerConfig) {
+	return func(c *ssh.ServerConfig) {
+		c.PasswordCallback = func(_ ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
+			if string(given) == password {
+				return nil, nil
+			}
+			return nil, errors.New("wrong password")
+		}
+	}
+}
+
+// logIn is a bench with one host "login", up and awaited.
+func logIn(t *testing.T, s *sshServer, set func(*Settings), answers ...string) (*bench, *Host, error) {
+	t.Helper()
+	b := newBench(t, map[string]*sshServer{"login": s}, set)
+	b.person.answers = answers
+	b.serve(t)
+	h := b.Host("login")
+	h.Up()
+	return b, h, h.Await(t.Context())
+}
+
+func TestAPasswordMayBeMistypedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h, err := logIn(t, newServer(t, acceptPassword("right")), nil, "wrong", "wrong", "right")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Status().Auth != "password" || b.memory.Silent("login") {
+			t.Errorf("status %+v, silent %v", h.Status(), b.memory.Silent("login"))
+		}
+		for _, q := range b.person.questions() {
+			if q.Kind != api.PromptPassword || q.Echo {
+				t.Errorf("asked %+v", q)
+			}
+		}
+	})
+}
+
+func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, _ := newKeyFile(t, "")
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			acceptKey(newSigner(t).PublicKey())(c)
+			acceptPassword("right")(c)
+		})
+		_, h, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{path} }, "a", "b", "c", "d")
+		if codeOf(err) != api.CodeAuth {
+			t.Fatalf("Await: %v", err)
+		}
+		for _, want := range []string{"publickey", "password", "SHA256:", "login:22"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q lacks %q", err, want)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		if _, logins, _ := s.counts(); logins != 1 || h.Status().State != api.HostBlocked {
+			t.Errorf("%d logins, %+v", logins, h.Status())
+		}
+	})
+}
+
+func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		b.person.hang = true
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		start := time.Now()
+		err := h.Await(t.Context())
+		if codeOf(err) != api.CodeNeedsPerson || h.Status().State != api.HostNeedsLogin {
+			t.Errorf("Await: %v, %+v", err, h.Status())
+		}
+		if took := time.Since(start).Round(time.Second); took != 2*time.Minute {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+func TestNobodyThereIsNeedsLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, h, err := logIn(t, newServer(t, acceptPassword("right")), nil)
+		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, ErrNobody) || h.Status().State != api.HostNeedsLogin {
+			t.Errorf("Await: %v, %+v", err, h.Status())
+		}
+	})
+}
+
+func TestAPassphraseIsAskedOnceAndOnlyForAKeyTheHostWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t, "open sesame")
+		unwanted, _ := newKeyFile(t, "other")
+		s := newServer(t, acceptKey(public))
+		b, h, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{unwanted, path} }, "wrong", "open sesame")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		s.drop()
+		synctest.Wait()
+		mustConnect(t, h)
+		q := b.person.questions()
+		if len(q) != 2 {
+			t.Fatalf("asked %+v", q)
+		}
+		for _, q := range q {
+			if q.Kind != api.PromptPassphrase || !strings.Contains(q.Text, path) {
+				t.Errorf("asked %+v", q)
+			}
+		}
+	})
+}
+
+func TestAPuttyKeyIsExplained(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "id.ppk")
+	if err := os.WriteFile(path, []byte("PuTTY-User-Key-File-3: ssh-ed25519\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := loadKey(path, &keyring{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "puttygen") || !strings.Contains(err.Error(), "-O private-openssh") {
+		t.Errorf("loadKey: %v", err)
+	}
+}
+
+func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
+	path, _ := newKeyFile(t, "")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadKey(path, &keyring{}, nil); err == nil {
+		t.Skip("this system has no file modes")
+	} else if !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("loadKey: %v", err)
+	}
+}
+
+func TestACertificateGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t, "")
+		ca := newSigner(t)
+		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		if _, _, err := logIn(t, s, func(s *Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAnExpiredCertificateIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t, "")
+		writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
+		time.Sleep(2 * time.Hour)
+		_, h, err := logIn(t, newServer(t, acceptKey(public)), func(s *Settings) { s.IdentityFiles = []string{path} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := h.Status().Warnings; len(w) != 1 || !strings.Contains(w[0], "ended at") {
+			t.Errorf("warnings %q", w)
+		}
+	})
+}
+
+func writeCertificate(t *testing.T, path string, ca ssh.Signer, key ssh.PublicKey, valid time.Duration) {
+	t.Helper()
+	cert := &ssh.Certificate{
+		Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"alice"},
+		ValidAfter: uint64(time.Now().Add(-time.Minute).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
+	}
+	if err := cert.SignCert(rand.Reader, ca); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, ssh.MarshalAuthorizedKey(cert), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
+	if os.Getenv("OS") == "Windows_NT" {
+		t.Skip("needs unix sockets")
+	}
+	ring := agent.NewKeyring()
+	path, public := newKeyFile(t, "")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.ParseRawPrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+		t.Fatal(err)
+	}
+	first, second := serveAgent(t, ring), ""
+	s := newServer(t, acceptKey(public))
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityAgent = "" })
+	socket := first
+	b.o.Env = func() api.Env { return api.Env{"SSH_AUTH_SOCK": socket} }
+	b.serve(t)
+	h := b.Host("login")
+	h.Up()
+	if err := h.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.Down()
+	second = serveAgent(t, ring)
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	socket = second
+	h.Up()
+	if err := h.Await(t.Context()); err != nil {
+		t.Errorf("after the socket changed: %v", err)
+	}
+}
+
+func serveAgent(t *testing.T, a agent.Agent) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", dir+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = agent.ServeAgent(a, c)
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+		os.RemoveAll(dir)
+	})
+	return dir + "/s"
+}
+
+func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
+	ring := agent.NewKeyring()
+	for range 3 {
+		path, _ := newKeyFile(t, "")
+		raw, _ := os.ReadFile(path)
+		key, _ := ssh.ParseRawPrivateKey(raw)
+		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, public := newKeyFile(t, "")
+	var offered int
+	s := newServer(t, func(c *ssh.ServerConfig) {
+		c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+			offered++
+			if !sameKey(k, public) {
+				return nil, errors.New("no")
+			}
+			return nil, nil
+		}
+	})
+	socket := serveAgent(t, ring)
+	_, _, err := logIn(t, s, func(s *Settings) {
+		s.IdentityAgent, s.IdentitiesOnly, s.IdentityFiles = socket, true, []string{path}
+	})
+	if err != nil || offered != 1 {
+		t.Errorf("%d keys offered, %v", offered, err)
+	}
+}
+
+func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t, "")
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			acceptKey(public)(c)
+			acceptPassword("right")(c)
+		})
+		_, h, err := logIn(t, s, func(s *Settings) {
+			s.IdentityFiles = []string{path}
+			s.PreferredAuthentications = []string{"password", "publickey"}
+		}, "right")
+		if err != nil || h.Status().Auth != "password" {
+			t.Errorf("%v, %+v", err, h.Status())
+		}
+	})
+}
+
+func TestAServersTextCannotSteerATerminal(t *testing.T) {
+	if got := visible("ok\x1b[2Jmore\r\n\u009b31m\x00\ttab\xff"); got != "ok[2Jmore\n31m\ttab?" {
+		t.Errorf("visible: %q", got)
+	}
+	if got := visible(strings.Repeat("ä", 5000)); len(got) > 2010 {
+		t.Errorf("visible keeps %d bytes", len(got))
+	}
+}

@@ -1,0 +1,155 @@
+package tunnel
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"tunctl/internal/api"
+)
+
+func authorized(key ssh.PublicKey) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+// connectWith connects to a server whose known_hosts has the given text.
+func connectWith(t *testing.T, known string, server *sshServer, set func(*Settings), answers ...string) (*bench, string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	if known != "" {
+		if err := os.WriteFile(file, []byte(known), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, _, err := logIn(t, server, func(s *Settings) {
+		s.UserKnownHosts = []string{file}
+		if set != nil {
+			set(s)
+		}
+	}, answers...)
+	text, _ := os.ReadFile(file)
+	return b, string(text), err
+}
+
+func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
+	other := newSigner(t).PublicKey()
+	for name, test := range map[string]struct {
+		known   func(key ssh.PublicKey) string
+		set     func(*Settings)
+		answers []string
+		code    api.Code
+		says    string // in the error
+		asked   int
+		added   string // a prefix of a line added
+	}{
+		"known":                      {known: func(k ssh.PublicKey) string { return "login " + authorized(k) }},
+		"hashed":                     {known: func(k ssh.PublicKey) string { return xknownhosts.HashHostname("login") + " " + authorized(k) }},
+		"wildcard":                   {known: func(k ssh.PublicKey) string { return "log* " + authorized(k) }},
+		"one of several":             {known: func(k ssh.PublicKey) string { return "login " + authorized(other) + "\nlogin " + authorized(k) }},
+		"after a malformed line":     {known: func(k ssh.PublicKey) string { return "login ssh-rsa !!!\n@bogus x y z\nlogin " + authorized(k) }},
+		"known for the default port": {known: func(k ssh.PublicKey) string { return "login " + authorized(k) }, set: func(s *Settings) { s.Port = 2222 }},
+		"by its port":                {known: func(k ssh.PublicKey) string { return "[login]:2222 " + authorized(k) }, set: func(s *Settings) { s.Port = 2222 }},
+		"by an alias":                {known: func(k ssh.PublicKey) string { return "cluster " + authorized(k) }, set: func(s *Settings) { s.HostKeyAlias, s.Port = "cluster", 2222 }},
+		"unknown, trusted":           {answers: []string{"yes"}, asked: 1, added: "login ssh-ed25519 "},
+		"unknown on a port, trusted": {answers: []string{"yes"}, asked: 1, added: "[login]:2222 ssh-ed25519 ", set: func(s *Settings) { s.Port = 2222 }},
+		"unknown, hashed":            {answers: []string{"yes"}, asked: 1, added: "|1|", set: func(s *Settings) { s.HashKnownHosts = true }},
+		"unknown, not trusted":       {answers: []string{"no"}, asked: 1, code: api.CodeHostKey, says: "did not trust"},
+		"unknown, nobody there":      {asked: 1, code: api.CodeNeedsPerson, says: "SHA256:"},
+		"unknown, strict":            {set: func(s *Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey, says: "StrictHostKeyChecking"},
+		"unknown, accept-new":        {set: func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }, added: "login ssh-ed25519 "},
+		"changed":                    {known: func(ssh.PublicKey) string { return "\nlogin " + authorized(other) }, code: api.CodeHostKey, says: "known_hosts:2"},
+		"changed, accept-new": {
+			known: func(ssh.PublicKey) string { return "login " + authorized(other) }, code: api.CodeHostKey, says: ssh.FingerprintSHA256(other),
+			set: func(s *Settings) { s.StrictHostKeyChecking = "accept-new" },
+		},
+		"revoked":                           {known: func(k ssh.PublicKey) string { return "login " + authorized(k) + "\n@revoked * " + authorized(k) }, code: api.CodeHostKey, says: "revoked"},
+		"an authority is no plain host key": {known: func(ssh.PublicKey) string { return "@cert-authority * " + authorized(other) }, answers: []string{"yes"}, asked: 1, added: "@cert-authority"},
+		"another type is only new":          {known: func(ssh.PublicKey) string { return "login " + rsaKey }, answers: []string{"yes"}, asked: 1, added: "login ssh-rsa"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				known := ""
+				if test.known != nil {
+					known = test.known(s.key.PublicKey())
+				}
+				b, text, err := connectWith(t, known, s, test.set, test.answers...)
+				if codeOf(err) != test.code || test.code != "" && !strings.Contains(err.Error(), test.says) {
+					t.Errorf("Await: %v", err)
+				}
+				asked := b.person.questions()
+				if len(asked) != test.asked {
+					t.Errorf("asked %+v", asked)
+				}
+				for _, q := range asked {
+					if q.Kind != api.PromptHostKey || q.Fingerprint != ssh.FingerprintSHA256(s.key.PublicKey()) {
+						t.Errorf("asked %+v", q)
+					}
+				}
+				if test.added == "" && text != known || !strings.HasPrefix(text, test.added) {
+					t.Errorf("known_hosts is now %q", text)
+				}
+				if test.added != "" {
+					b.Host("login").Down()
+					b.Host("login").Up()
+					if err := b.Host("login").Await(t.Context()); err != nil || len(b.person.questions()) != test.asked {
+						t.Errorf("the added key is not known: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAHostCertificateCountsByItsAuthority(t *testing.T) {
+	for name, valid := range map[string]time.Duration{"valid": time.Hour, "expired": -time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ca := newSigner(t)
+				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				cert := &ssh.Certificate{
+					Key: s.key.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: []string{"login"},
+					ValidAfter: uint64(time.Now().Add(-time.Hour).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
+				}
+				if err := cert.SignCert(rand.Reader, ca); err != nil {
+					t.Fatal(err)
+				}
+				signer, err := ssh.NewCertSigner(cert, s.key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.config.AddHostKey(signer)
+				_, _, err = connectWith(t, "@cert-authority *gin "+authorized(ca.PublicKey())+"\n", s, nil)
+				if valid > 0 && err != nil || valid < 0 && codeOf(err) != api.CodeHostKey {
+					t.Errorf("Await: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "login %s\n", rsaKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := &hostKeys{try: &attempt{}, s: &Settings{Hostname: "login", Port: 22, UserKnownHosts: []string{file}}}
+	if err := k.load(); err != nil {
+		t.Fatal(err)
+	}
+	got := k.order([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512})
+	if strings.Join(got, " ") != "rsa-sha2-512 rsa-sha2-256 ssh-ed25519" {
+		t.Errorf("order: %q", got)
+	}
+}
+
+// rsaKey is a key of a type that the test servers do not have.
+const rsaKey = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCcrBRgHBzVPq5VIjIy8QEEMfjG0F5iYRYGtPGOdY6MhUHdFwY4E5Up4HOCeFQqeNlhqMFLnwTEpjbRlXENHkmrbAQt7qYhYmvMnIqNYNVvHEsQ5npDNdB7LaOvamQusgoIbwaoBsKBZ21rIsf6N6joEF8ZFEa7EOy0j3rbyWci6TVJv07p3KGZCkjbVK7VWhUz6IAUghemMzcA1fgVOadSqzdCtkD3X/BHXcx4qTtaWxbSuw+sEFYg8X3btW8/FlSo5Uv8zBWjxQTuBX0zHosY3U3cBmAd41Y11Qys1jr3nWOmeSA4+xYsmHElgOEXKNaLwPletWXm2aifPn1kAFFf"
