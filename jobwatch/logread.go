@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"tunctl/internal/api"
 )
 
 // ask is a request to read a file from a position.
@@ -78,7 +76,7 @@ func (a ask) script(mark string) string {
 	newer := int64(0)
 	if !a.newer.IsZero() {
 		// Clocks of file servers and schedulers differ by a little.
-		newer = a.newer.Unix() - 2
+		newer = a.newer.Unix() - 5
 	}
 	return names + fmt.Sprintf("tunctl_read %s %s %d %d %d %d \"$@\"\n",
 		mark, quote(a.pos.Path), start, a.pos.Offset, a.max+len(a.pos.Tail), newer)
@@ -126,38 +124,4 @@ func searchFile(ctx context.Context, sh *shell, path string, offset, length int6
 		}
 	}
 	return nil
-}
-
-// LogPart is a stretch of a log: Data stands at Offset, the next byte at Next, and
-// the whole file is Size bytes long.
-type LogPart struct {
-	Path               string
-	Offset, Next, Size int64
-	Data               []byte
-}
-
-// ReadLog reads up to limit bytes of a log from an offset on; a negative offset
-// counts from the end. The path may be a glob, as in FollowOptions.
-func ReadLog(ctx context.Context, r Runner, path string, from int64, limit int) (LogPart, error) {
-	sh := &shell{run: r, limit: DefaultLimits().Command}
-	// Where it lies and how long it is comes first, for the pattern may be a glob.
-	list, err := readFiles(ctx, sh, []ask{{pattern: path}})
-	if err != nil {
-		return LogPart{}, err
-	}
-	file := list[0]
-	if !file.found {
-		return LogPart{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("there is no log %q on the host yet", path)}
-	}
-	if from < 0 {
-		from = max(0, file.size+from)
-	}
-	list, err = readFiles(ctx, sh, []ask{{pattern: path, pos: Position{Path: file.path, Offset: from}, max: limit}})
-	if err != nil {
-		return LogPart{}, err
-	}
-	file = list[0]
-	return LogPart{
-		Path: file.path, Offset: file.start, Next: file.start + int64(len(file.data)), Size: file.size, Data: file.data,
-	}, nil
 }

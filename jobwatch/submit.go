@@ -54,8 +54,15 @@ type answer struct {
 	stdout, stderr string
 }
 
-// killed reports whether the command did not end by itself.
-func (a answer) killed() bool { return a.exit == 124 || a.exit > 128 && a.stderr == "" }
+// killed reports whether the command did not end by itself: by its time limit, or by
+// a signal that somebody sent. PBS's own statuses begin above these.
+func (a answer) killed() bool {
+	switch a.exit {
+	case 124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15:
+		return true
+	}
+	return false
+}
 
 const (
 	// handOvers is how often we wait for a submit command that hangs, each time for
@@ -116,7 +123,7 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 // handOver runs the submit script until the scheduler's answer is on the host's disk.
 func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
 	mark := newMark()
-	script := submitScript(sched.submit(), s, mark)
+	script := submitScript(sched.submit(), s, mark, w.sh.limit*6/10)
 	for range handOvers {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {

@@ -2,7 +2,9 @@ package jobwatch
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // How the submit script ends.
@@ -23,8 +25,8 @@ const (
 // without an answer stays, and the scheduler is asked for the tag.
 //
 // Variables have a prefix of ours, because one that the person exports under the same
-// name would travel into the job.
-func submitScript(command string, s Submission, mark string) string {
+// name would travel into the job. The script waits for the answer as long as wait.
+func submitScript(command string, s Submission, mark string, wait time.Duration) string {
 	return strings.NewReplacer(
 		"@DIR@", `"$HOME"/`+quote(tagRoot+"/"+s.Tag),
 		"@ROOT@", `"$HOME"/`+tagRoot,
@@ -36,6 +38,7 @@ func submitScript(command string, s Submission, mark string) string {
 		"@ARGS@", quoteAll(s.Args),
 		"@COMMAND@", command,
 		"@MARK@", mark,
+		"@TENTHS@", strconv.Itoa(int(wait/(100*time.Millisecond))),
 	).Replace(submitText)
 }
 
@@ -65,7 +68,7 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 fi
 tunctl_i=0
 while test ! -f "$tunctl_dir/tunctl.exit"; do
-	test "$tunctl_i" -lt 180 || exit 10
+	test "$tunctl_i" -lt @TENTHS@ || exit 10
 	sleep 0.1 2>/dev/null || { sleep 1; tunctl_i=$((tunctl_i + 9)); }
 	tunctl_i=$((tunctl_i + 1))
 done

@@ -1,0 +1,218 @@
+package jobwatch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, "sbatch", "before() { sleep 0.2; }")
+	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh", Session: "jupyter"}
+
+	ids := make([]string, 6)
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() { // each a machine of its own with the same home
+			job, err := slurmWatcher(m).Submit(t.Context(), s)
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = job.ID
+		})
+	}
+	all.Wait()
+	job, err := slurmWatcher(m).Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if id != job.ID || id == "" {
+			t.Errorf("ids differ: %q and %q", ids, job.ID)
+		}
+	}
+	if n := len(submitted(t, m)); n != 1 {
+		t.Errorf("%d jobs", n)
+	}
+	if want := filepath.Join(m.home, ".tunctl/tag-1/job.sh"); job.Script != want {
+		t.Errorf("script %q, want %q", job.Script, want)
+	}
+	if want := filepath.Join(m.home, "slurm-"+job.ID+".out"); job.Log != want || job.State != api.JobQueued {
+		t.Errorf("job %+v, want log %q", job, want)
+	}
+	if got := m.read(t, ".tunctl/tag-1/job.sh"); got != string(s.Content) {
+		t.Errorf("the script became %q", got)
+	}
+}
+
+func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	if err := os.Mkdir(m.path("a $(touch x) 'b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "it's a job.sh", "#!/bin/sh\r\n@ARGS@ $(touch y)\r\nexit 0\n")
+	job, err := slurmWatcher(m).Submit(t.Context(), Submission{
+		Tag: "t", Script: "~/it's a job.sh", Workdir: "~/a $(touch x) 'b", Args: []string{"--time=1", "--comment=a 'b' $(touch z) \"c\""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(job.Hint, crlfNote) {
+		t.Errorf("hint %q", job.Hint)
+	}
+	if got := m.read(t, ".tunctl/t/it's a job.sh"); got != "#!/bin/sh\n@ARGS@ $(touch y)\nexit 0\n" {
+		t.Errorf("script %q", got)
+	}
+	want := "--parsable --time=1 --comment=a 'b' $(touch z) \"c\" " + m.path(".tunctl/t/it's a job.sh") + "\n"
+	if got := m.read(t, "sbatch.words"); got != want {
+		t.Errorf("words %q, want %q", got, want)
+	}
+	if got := m.read(t, "sbatch.folder"); got != m.path("a $(touch x) 'b")+"\n" {
+		t.Errorf("folder %q", got)
+	}
+	for _, name := range []string{"x", "y", "z"} {
+		if found, _ := filepath.Glob(m.path("*/" + name)); found != nil {
+			t.Errorf("a value was run as a command: %q", found)
+		}
+	}
+}
+
+func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, "sbatch", `before() { echo "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified" >&2; exit 1; }`)
+	w := slurmWatcher(m)
+	s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
+	for range 2 {
+		_, err := w.Submit(t.Context(), s)
+		e, ok := errors.AsType[*api.Error](err)
+		if !ok || e.Code != api.CodeSubmit || !strings.Contains(e.Message, "Invalid account or account/partition") || !strings.Contains(e.Hint, "--account") {
+			t.Fatalf("got %#v", err)
+		}
+	}
+	if n := strings.Count(m.read(t, "sbatch.words"), "\n"); n != 1 {
+		t.Errorf("sbatch was run %d times", n)
+	}
+	m.file(t, "sbatch", "")
+	s.Tag = "b"
+	if _, err := w.Submit(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALostAnswerIsFollowedByALook(t *testing.T) {
+	const timedOut = `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`
+	for name, c := range map[string]struct {
+		sbatch string
+		found  bool
+	}{
+		"the job exists":                  {`before() { accept; ` + timedOut + `; }`, true},
+		"the job cannot be found":         {`before() { ` + timedOut + `; }`, false},
+		"nothing that looks like an id":   {`before() { accept; echo thanks; exit 0; }`, true},
+		"killed":                          {`before() { kill -9 $$; }`, false},
+		"killed after it reached the end": {`before() { accept; kill -9 $$; }`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			fakeSlurm(t, m)
+			m.file(t, "sbatch", c.sbatch)
+			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+			if c.found {
+				if err != nil || job.ID == "" {
+					t.Errorf("got %+v, %v", job, err)
+				}
+				return
+			}
+			doubt, ok := errors.AsType[*DoubtError](err)
+			if !ok || doubt.Tag != "a" {
+				t.Errorf("got %+v, %v", job, err)
+			}
+			if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNeedsPerson || e.Hint == "" {
+				t.Errorf("got %#v", err)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	content := []byte("#!/bin/sh\n")
+	for name, s := range map[string]Submission{
+		"no such folder":   {Tag: "a", Content: content, Base: "x", Workdir: "~/nowhere"},
+		"no such script":   {Tag: "b", Script: "~/nowhere.sh"},
+		"no script at all": {Tag: "c", Base: "x"},
+		"a tag with /":     {Tag: "../x", Content: content, Base: "x"},
+		"a base with /":    {Tag: "d", Content: content, Base: "../x"},
+		"not text":         {Tag: "e", Content: []byte("a\x00b"), Base: "x"},
+		"our own name":     {Tag: "f", Content: content, Base: "tunctl.lock"},
+	} {
+		_, err := slurmWatcher(m).Submit(t.Context(), s)
+		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeSubmit {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if n := len(submitted(t, m)); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
+func TestOldSubmissionsAreTidiedAway(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	old := time.Now().Add(-40 * 24 * time.Hour)
+	for _, name := range []string{"gone/tunctl.lock", "alive/tunctl.lock", "foreign"} {
+		if err := os.MkdirAll(m.path(".tunctl/"+name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.file(t, ".tunctl/alive/tunctl.log", "a plain process still writes here")
+	for _, name := range []string{"gone/tunctl.lock", "gone", "alive/tunctl.lock", "alive", "foreign"} {
+		if err := os.Chtimes(m.path(".tunctl/"+name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"gone": false, "alive": true, "foreign": true, "new": true} {
+		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestKnownRefusalsHaveAHint(t *testing.T) {
+	for _, c := range []struct {
+		s      scheduler
+		stderr string
+		hint   string
+	}{
+		{slurm{}, "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", "sinfo"},
+		{slurm{}, "sbatch: error: You must request at least one GPU: --gres missing\n", "GPUs"},
+		{slurm{}, "sbatch: error: Invalid --time specification\n", "--time"},
+		{slurm{}, "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", "later"},
+		{slurm{}, "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
+		{pbs{}, "qsub: Project is not specified. Please use -P <project id> (see myprojects)\n", "-P PROJECT"},
+		{pbs{}, "qsub: Unknown queue\n", "qstat -Q"},
+		{pbs{}, "qsub: Job violates queue and/or server resource limits\n", "queue gives"},
+		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "as many jobs"},
+		{pbs{}, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
+	} {
+		_, err := c.s.verdict(answer{exit: 1, stderr: c.stderr})
+		e, ok := errors.AsType[*api.Error](err)
+		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
+			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))
+		}
+	}
+}

@@ -1,0 +1,106 @@
+//go:build unix
+
+package jobwatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cut is a machine whose link breaks during one command: what has arrived of it by
+// then runs on, or is hit by a signal.
+type cut struct {
+	*machine
+	bytes  int           // how much of the script arrives; all of it if negative
+	after  time.Duration // how long the link lives
+	signal syscall.Signal
+}
+
+var errLink = errors.New("the link broke")
+
+func (c *cut) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	if c.bytes >= 0 {
+		stdin = stdin[:min(c.bytes, len(stdin))]
+	}
+	cmd := c.command(context.WithoutCancel(ctx), command)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdin = bytes.NewReader(stdin)
+	if err := cmd.Start(); err != nil {
+		return Result{}, err
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	select {
+	case <-time.After(c.after):
+		_ = syscall.Kill(-cmd.Process.Pid, c.signal)
+		<-ended
+	case <-ended:
+	}
+	return Result{}, errLink
+}
+
+func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
+	s := Submission{Tag: "tag", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh"}
+	size := len(frame(newMark(), submitScript(slurm{}.submit(), s, newMark(), time.Second)))
+	for n := 0; n < size+size/10; n += size / 10 {
+		t.Run(fmt.Sprintf("after %d bytes", n), func(t *testing.T) {
+			t.Parallel()
+			breakLink(t, s, &cut{bytes: n, after: 10 * time.Second, signal: syscall.SIGHUP})
+		})
+	}
+	for ms := range 10 {
+		after := time.Duration(ms) * 8 * time.Millisecond
+		t.Run(fmt.Sprintf("hang-up after %s", after), func(t *testing.T) {
+			t.Parallel()
+			breakLink(t, s, &cut{bytes: -1, after: after, signal: syscall.SIGHUP})
+		})
+		t.Run(fmt.Sprintf("kill after %s", after), func(t *testing.T) {
+			t.Parallel()
+			breakLink(t, s, &cut{bytes: -1, after: after, signal: syscall.SIGKILL})
+		})
+	}
+}
+
+// breakLink submits over a link that breaks, and again over a good one.
+func breakLink(t *testing.T, s Submission, c *cut) {
+	c.machine = newMachine(t)
+	fakeSlurm(t, c.machine)
+	c.file(t, "sbatch", "before() { sleep 0.02; }")
+	if _, err := slurmWatcher(c).Submit(t.Context(), s); !errors.Is(err, errLink) {
+		t.Fatal(err)
+	}
+	w := slurmWatcher(c.machine)
+	if c.signal == syscall.SIGKILL {
+		w.sh.limit = time.Second // nobody may be left to finish: do not wait long
+	}
+	job, err := w.Submit(t.Context(), s)
+	jobs := submitted(t, c.machine)
+	switch {
+	case len(jobs) > 1:
+		t.Errorf("%d jobs", len(jobs))
+	case err == nil && (len(jobs) != 1 || !strings.HasPrefix(jobs[0], job.ID+"@")):
+		t.Errorf("got %q, the jobs are %q", job.ID, jobs)
+	case err != nil && c.signal != syscall.SIGKILL:
+		t.Error(err)
+	}
+	t.Log(verdictWord(err))
+}
+
+func verdictWord(err error) string {
+	switch {
+	case err == nil:
+		return "one job"
+	case errors.Is(err, ErrNoAnswer):
+		return "not known yet"
+	}
+	if _, ok := errors.AsType[*DoubtError](err); ok {
+		return "a person is asked"
+	}
+	return err.Error()
+}
