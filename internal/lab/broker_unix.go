@@ -9,12 +9,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
+
+// callWait is how long a caller may take to come back for its answer.
+const callWait = 300 * time.Millisecond
 
 // broker answers the calls of the batch system's programs, which real shells run as
 // small scripts: each makes a folder with its words, posts its name to a named pipe,
@@ -53,9 +57,11 @@ func (c *Cluster) startBroker() error {
 // answer, as they would otherwise wait for ever, and later ones find no folder.
 func (b *broker) drain() {
 	<-b.c.ctx.Done()
-	deadline := time.Now().Add(time.Second)
+	deadline := time.Now().Add(callWait)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
 	for b.busy() && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
+		<-ticker.C
 	}
 	b.queue.Close()
 	if err := os.RemoveAll(b.c.callDir()); err != nil {
@@ -63,10 +69,13 @@ func (b *broker) drain() {
 	}
 }
 
-// busy reports whether any caller's folder is there.
+// busy reports whether any caller, each of which has a folder of its pid, is alive.
 func (b *broker) busy() bool {
-	entries, err := os.ReadDir(b.c.callDir())
-	return err == nil && len(entries) > 1 // the queue itself
+	entries, _ := os.ReadDir(b.c.callDir())
+	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool {
+		pid, err := strconv.Atoi(entry.Name())
+		return err == nil && syscall.Kill(pid, 0) == nil
+	})
 }
 
 func (b *broker) serve() {
@@ -146,7 +155,7 @@ func splitAfterEach(text, separator string) []string {
 // reply writes a word to where the caller waits. A caller is there at once, or was
 // killed and never will be.
 func (b *broker) reply(dir, word string) error {
-	deadline := time.Now().Add(time.Second)
+	deadline := time.Now().Add(callWait)
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for {

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -109,8 +108,11 @@ func (c *call) jobLines(v *view) []string {
 		"ReqNodeList=(null) ExcNodeList=(null)",
 		"NodeList=" + v.node(),
 	}
-	if v.node() != "" {
+	switch {
+	case v.node() != "":
 		lines = append(lines, "BatchHost="+v.node())
+	case v.scheduled() != "":
+		lines = append(lines, "SchedNodeList="+v.scheduled())
 	}
 	return append(lines,
 		"NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*",
@@ -132,5 +134,5 @@ func commandLine(v *view) string {
 	if v.Script == "" {
 		return "(null)"
 	}
-	return cmp.Or(strings.Join(append([]string{v.Script}, v.args...), " "), "(null)")
+	return strings.Join(append([]string{v.Script}, v.args...), " ")
 }

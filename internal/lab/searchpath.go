@@ -16,21 +16,39 @@ var foreign = []string{
 	"qsub", "qstat", "qdel", "qselect", "qalter", "qhold", "qrls", "qrerun", "qmgr", "pbsnodes", "bsub", "bjobs",
 }
 
+// common are the programs that commands and job scripts may count on.
+var common = strings.Fields(`
+awk base64 basename bash bunzip2 busybox bzip2 cat chmod cksum cmp comm cp curl cut dash date dd df diff dirname du echo
+env expr false file find flock fold getent git grep egrep fgrep gunzip gzip head ip join kill less ln
+locale ls lsof make md5sum mkdir mkfifo mktemp mv nc nice nl nohup nproc od openssl paste perl pgrep pkill printenv
+printf ps pwd readlink realpath rev rm rmdir scp sed seq setsid sftp sh sha1sum sha256sum shasum shuf sleep sort
+split ss ssh stat stdbuf stty sync tac tail tar tee test timeout touch tput tr true truncate tsort tty uname uniq unlink
+unxz unzip uptime wc wget which who xargs xz yes zcat zip
+`)
+
+// commonPrefixes are the rest of them, which come in many versions.
+var commonPrefixes = []string{"jupyter", "ipython", "python", "pip"}
+
 // searchPath is the student's PATH: the cluster's own programs, then the
 // computer's. A folder with a real scheduler's programs is replaced by one of links
-// to all that is in it but them.
+// to the common programs in it.
 func (c *Cluster) searchPath() (string, error) {
 	dirs := []string{c.binDir()}
+	seen := map[string]bool{}
 	for i, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if !slices.ContainsFunc(foreign, func(name string) bool { return exists(filepath.Join(dir, name)) }) {
-			dirs = append(dirs, dir)
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || seen[real] {
 			continue
 		}
-		links := filepath.Join(c.dir, "path", strconv.Itoa(i))
-		if err := mirror(dir, links); err != nil {
-			return "", err
+		seen[real] = true
+		if slices.ContainsFunc(foreign, func(name string) bool { return exists(filepath.Join(dir, name)) }) {
+			links := filepath.Join(c.dir, "path", strconv.Itoa(i))
+			if err := linkCommon(dir, links); err != nil {
+				return "", err
+			}
+			dir = links
 		}
-		dirs = append(dirs, links)
+		dirs = append(dirs, dir)
 	}
 	return strings.Join(dirs, string(os.PathListSeparator)), nil
 }
@@ -40,7 +58,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func mirror(from, to string) error {
+func linkCommon(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
@@ -49,10 +67,12 @@ func mirror(from, to string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if slices.Contains(foreign, entry.Name()) {
+		name := entry.Name()
+		isVersion := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if !slices.Contains(common, name) && !slices.ContainsFunc(commonPrefixes, isVersion) {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+		if err := os.Symlink(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ var squeueFields = map[string]squeueField{
 	"cluster":      {"CLUSTER", fixed(alias)},
 	"nodelist":     {"NODELIST", func(_ *call, v *view) string { return v.node() }},
 	"batchhost":    {"EXEC_HOST", func(_ *call, v *view) string { return cmp.Or(v.node(), "n/a") }},
-	"schednodes":   {"SCHEDNODES", fixed("(null)")},
+	"schednodes":   {"SCHEDNODES", func(_ *call, v *view) string { return cmp.Or(v.scheduled(), "(null)") }},
 	"reasonlist":   {"NODELIST(REASON)", reasonList},
 	"reason":       {"REASON", func(_ *call, v *view) string { return v.Reason }},
 	"starttime":    {"START_TIME", func(c *call, v *view) string { return c.slurmTime(v.start(), "N/A") }},
@@ -90,6 +90,14 @@ func (v *view) node() string {
 		return ""
 	}
 	return v.Node
+}
+
+// scheduled is where a pending job is expected to run.
+func (v *view) scheduled() string {
+	if v.State != statePending || v.held {
+		return ""
+	}
+	return nodes[(v.seq-firstJob+v.Restarts)%len(nodes)]
 }
 
 // start is when the job started or, of a pending one, is expected to.

@@ -1,0 +1,247 @@
+//go:build unix
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+func TestOnlyTheRunsOwnKeyIsLetIn(t *testing.T) {
+	c := practice(t, Options{})
+	for _, try := range []struct{ user, key string }{{user, "host_ed25519"}, {"root", "id_ed25519"}} {
+		if client, err := login(t, c, try.user, try.key); err == nil {
+			client.Close()
+			t.Errorf("%s got in with %s", try.user, try.key)
+		}
+	}
+	dial(t, c)
+	if n := c.Logins(); n != 3 {
+		t.Errorf("%d logins were counted, want 3", n)
+	}
+}
+
+func keepalive(client *ssh.Client, wait time.Duration) error {
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(wait):
+		return context.DeadlineExceeded
+	}
+}
+
+func TestAPausedClusterKeepsItsConnectionsAndAnswersNothing(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	c.Pause()
+	if err := keepalive(client, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a paused cluster answered a keepalive: %v", err)
+	}
+	conn, err := net.Dial("tcp", c.Addr())
+	if err != nil {
+		t.Fatalf("a paused cluster refused a connection: %v", err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a paused cluster sent its banner: %d bytes, %v", n, err)
+	}
+	c.Resume()
+	if err := keepalive(client, 10*time.Second); err != nil {
+		t.Errorf("after Resume: %v", err)
+	}
+}
+
+func TestDropAllCutsConnectionsAndANewOneIsAccepted(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	c.DropAll()
+	client.Wait() // returns only because the connection ended
+	dial(t, c)
+}
+
+func TestARefusedPortOpensAgainAtTheSameAddress(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	if err := c.Refuse(true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := net.Dial("tcp", c.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dialling a refused port: %v", err)
+	}
+	if err := keepalive(client, 10*time.Second); err != nil {
+		t.Errorf("the open connection did not stay: %v", err)
+	}
+	if err := c.Refuse(false); err != nil {
+		t.Fatal(err)
+	}
+	dial(t, c)
+}
+
+func TestASlowClusterDelaysBothDirections(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	const delay = 40 * time.Millisecond
+	c.Slow(delay)
+	began := time.Now()
+	if err := keepalive(client, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 2*delay {
+		t.Errorf("a round trip took %s, want at least %s", took, 2*delay)
+	}
+}
+
+func TestACommandOutlivesItsConnection(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	s, err := client.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start("mkfifo go; echo started; read -r word <go; sbatch --parsable --wrap true >done"); err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(started, make([]byte, len("started\n")))
+	c.DropAll()
+	client.Wait()
+	if err := os.WriteFile(filepath.Join(c.Home(), "go"), []byte("go\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the command's job", func() bool { return len(c.Jobs()) == 1 })
+}
+
+func TestARequeuedJobRunsAgainOnAnotherNode(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	id := strings.TrimSpace(run(t, client, "sbatch --parsable -o log --open-mode=append", "#!/bin/sh\nhostname\nexec sleep 60\n").stdout)
+	log := filepath.Join(c.Home(), "log")
+	until(t, "the first run", func() bool { return fileContains(log, "cn01\n") })
+	if err := c.Requeue(id); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the second run", func() bool { return fileContains(log, "cn02\n") })
+	if job := c.Jobs()[0]; job.Restarts != 1 || job.Node != "cn02" || job.State != stateRunning {
+		t.Errorf("after the requeue the job is %+v", job)
+	}
+	if text := readFile(t, log); !strings.Contains(text, "*** JOB "+id+" ON cn01 CANCELLED AT") || !strings.Contains(text, "DUE TO JOB REQUEUE") {
+		t.Errorf("the log does not tell of the requeue: %q", text)
+	}
+	if a := run(t, client, "squeue -h -O RestartCnt:,NodeList:", ""); a.stdout != "1cn02\n" {
+		t.Errorf("squeue says %q", a.stdout)
+	}
+}
+
+func fileContains(path, text string) bool {
+	data, _ := os.ReadFile(path)
+	return strings.Contains(string(data), text)
+}
+
+func TestAKilledJobFailsAndLeavesNoProcess(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	id := strings.TrimSpace(run(t, client, "sbatch --parsable", "#!/bin/sh\nsleep 60 &\necho $! >pid\nwait\n").stdout)
+	pidFile := filepath.Join(c.Home(), "pid")
+	until(t, "the job's pid", func() bool { return fileContains(pidFile, "\n") })
+	if err := c.KillJob(id); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the job's end", func() bool { return c.Jobs()[0].Over() })
+	if job := c.Jobs()[0]; job.State != stateFailed || job.Signal != int(syscall.SIGKILL) {
+		t.Errorf("the job is %+v", job)
+	}
+	until(t, "the end of its process", func() bool { return !alive(t, pidFile) })
+}
+
+// alive reports whether the process whose id is in a file runs; a dead one that
+// nobody has waited for yet does not.
+func alive(t *testing.T, pidFile string) bool {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(readFile(t, pidFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err == nil {
+		return !strings.Contains(string(stat), ") Z ")
+	}
+	return syscall.Kill(pid, 0) == nil
+}
+
+func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	run(t, client, "sbatch", "#!/bin/sh\ntrap '' TERM\necho $$ >stubborn\nwhile :; do sleep 1; done\n")
+	run(t, client, "nohup sleep 60 >/dev/null 2>&1 & echo $! >background", "")
+	pids := []string{filepath.Join(c.Home(), "stubborn"), filepath.Join(c.Home(), "background")}
+	until(t, "the job", func() bool { return fileContains(pids[0], "\n") })
+	if !alive(t, pids[1]) {
+		t.Fatal("a command's background process did not outlive it")
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range pids {
+		until(t, "the end of "+filepath.Base(file), func() bool { return !alive(t, file) })
+	}
+}
+
+func TestSubmissionsFailAsAskedFor(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	c.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
+	if a := run(t, client, "sbatch --wrap true", ""); a.status != 1 || !strings.Contains(a.stderr, "QOS policy") || len(c.Jobs()) != 0 {
+		t.Errorf("a failing submission: %+v, %d jobs", a, len(c.Jobs()))
+	}
+	c.FailSubmit("", 0)
+	if a := run(t, client, "sbatch --wrap true", ""); a.status != 0 || len(c.Jobs()) != 1 {
+		t.Errorf("a submission after that: %+v, %d jobs", a, len(c.Jobs()))
+	}
+}
+
+func TestNamesOutsideTheClusterDoNotResolve(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	for _, host := range []string{"cn01", "cn02", "cn01.practice", "localhost", "127.0.0.1", loginNode} {
+		conn, err := client.Dial("tcp", net.JoinHostPort(host, port))
+		if err != nil {
+			t.Errorf("%s: %v", host, err)
+			continue
+		}
+		conn.Close()
+	}
+	for _, host := range []string{"cn03", "example.com", "192.0.2.1", "cn01.example.com"} {
+		if _, err := client.Dial("tcp", net.JoinHostPort(host, port)); err == nil || !strings.Contains(err.Error(), "Name or service not known") {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	listener.Close()
+	if _, err := client.Dial("tcp", net.JoinHostPort("cn01", port)); err == nil || !strings.Contains(err.Error(), "Connection refused") {
+		t.Errorf("a closed port: %v", err)
+	}
+}
