@@ -105,7 +105,7 @@ func pump(dst, src *end, bufs *buffers, count func(int)) {
 		// delivered first; the sender learns of the loss as it would directly,
 		// by a reset once its bytes lie unread.
 		return
-	case readErr == io.EOF && !src.broken():
+	case readErr == io.EOF && !src.broken(): //nolint:errorlint // a wrapped one is a failure
 		dst.finished.Store(true)
 		closeWrite(dst.Conn)
 	default:

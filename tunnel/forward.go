@@ -82,6 +82,15 @@ type footing struct {
 	end context.CancelFunc
 }
 
+// changed is closed when there is another footing.
+func (n *footing) changed() <-chan struct{} { return n.ctx.Done() }
+
+// stale reports whether there is another footing.
+func (n *footing) stale() bool { return n.ctx.Err() != nil }
+
+// onChange calls do when there is another footing, unless stop is called before.
+func (n *footing) onChange(do func()) (stop func() bool) { return context.AfterFunc(n.ctx, do) }
+
 // Listen opens the local side of a forward. A wanted port that is taken is no
 // error: another is used, and [Forward.Note] says so. Clients wait from now on,
 // and are served once Serve runs and Open was called.

@@ -60,7 +60,7 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		err = socksReply(conn, nil)
 	}
 	if err != nil {
-		v.turnAway(err)
+		v.turnAway(ctx, err)
 		v.leave(remote)
 		return
 	}
@@ -90,7 +90,7 @@ func (v *visit) reach(ctx context.Context) (*end, error) {
 			return nil, ctx.Err()
 		case v.flight.gone():
 			return nil, errGone
-		case now.ctx.Err() != nil && hold.Err() == nil:
+		case now.stale() && hold.Err() == nil:
 			continue // the footing changed meanwhile: what failed says nothing
 		case !errors.Is(err, ErrDown):
 			return nil, err
@@ -111,8 +111,13 @@ func (v *visit) wait(hold context.Context, now *footing) error {
 	}
 	left := v.flight.done
 	for {
+		said, more := v.flight.peek()
+		if isPoll(judge(said).req) {
+			return ErrDown
+		}
 		select {
-		case <-now.ctx.Done():
+		case <-more:
+		case <-now.changed():
 			return nil
 		case <-again:
 			return nil
@@ -162,12 +167,12 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	defer context.AfterFunc(now.ctx, cancel)()
+	defer now.onChange(cancel)()
 	conn, err := now.target.Dialer.Dial(dialCtx, network, address)
 	if err == nil {
 		return &end{Conn: conn}, nil
 	}
-	if !errors.Is(err, ErrDown) && now.ctx.Err() == nil && ctx.Err() == nil {
+	if !errors.Is(err, ErrDown) && !now.stale() && ctx.Err() == nil {
 		v.counters.refused.Add(1)
 		v.log.Info("the target cannot be reached", "address", address, "err", err)
 	}
@@ -193,7 +198,7 @@ func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
 	defer v.flight.onGone(func() { _ = conn.Close() })()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
-	words := v.flight.said()
+	words, _ := v.flight.peek()
 	if err := conn.ask(words); err != nil {
 		_ = conn.Close()
 		v.log.Debug("an open channel was dead", "err", err)
@@ -206,13 +211,13 @@ func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
 
 // turnAway ends a connection that could not be carried: with a page for a person
 // at a browser, with a plain close for everything else.
-func (v *visit) turnAway(err error) {
+func (v *visit) turnAway(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, errStranger), errors.Is(err, context.Canceled):
 		reset(v.conn)
 	case v.kind == api.ForwardDynamic:
 		_ = socksReply(v.conn, err)
 	default:
-		v.turnAwayHTTP(err)
+		v.turnAwayHTTP(ctx, err)
 	}
 }

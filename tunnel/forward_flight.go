@@ -72,11 +72,11 @@ func (f *flight) stop() *end {
 	return &end{Conn: f.conn, ahead: f.buf[f.skipped:], err: f.err}
 }
 
-// said returns what the client said so far.
-func (f *flight) said() []byte {
+// peek returns what the client said so far, and a channel that tells of more.
+func (f *flight) peek() (said []byte, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.buf
+	return f.buf, f.more
 }
 
 // skip says that the first n bytes were passed on.
@@ -91,7 +91,7 @@ func (f *flight) skip(n int) {
 func (f *flight) gone() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.err != nil && f.err != io.EOF
+	return f.err != nil && f.err != io.EOF //nolint:errorlint // a wrapped one is a failure
 }
 
 // onGone calls do if the client breaks the connection before cancel is called.
@@ -117,16 +117,15 @@ func (f *flight) onGone(do func()) (cancel func()) {
 // allows.
 func (f *flight) opening(ctx context.Context) opening {
 	for {
-		f.mu.Lock()
-		buf, more := f.buf, f.more
-		f.mu.Unlock()
-		if o := judge(buf); o.kind != unfinished {
+		said, more := f.peek()
+		if o := judge(said); o.kind != unfinished {
 			return o
 		}
 		select {
 		case <-more:
 		case <-f.done:
-			return judge(f.said())
+			said, _ := f.peek()
+			return judge(said)
 		case <-ctx.Done():
 			return opening{}
 		}

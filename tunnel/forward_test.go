@@ -78,13 +78,13 @@ func serveFar(t *testing.T, l net.Listener, handle func(net.Conn)) {
 				return
 			}
 			wg.Go(func() {
-				defer c.Close()
+				defer closing(c)
 				handle(c)
 			})
 		}
 	})
 	t.Cleanup(func() {
-		l.Close()
+		_ = l.Close()
 		wg.Wait()
 	})
 }
@@ -95,9 +95,13 @@ func dialForward(t *testing.T, f *Forward) *net.TCPConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { _ = c.Close() })
 	return c.(*net.TCPConn)
 }
+
+func say(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
+
+func closing(c io.Closer) { _ = c.Close() }
 
 func echo(c net.Conn) { _, _ = io.Copy(c, c) }
 
@@ -108,7 +112,7 @@ func closedPort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer closing(l)
 	return l.Addr().String()
 }
 
@@ -121,8 +125,8 @@ func TestAClientThatFinishedSendingStillGetsItsAnswer(t *testing.T) {
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address})
 
 	c := dialForward(t, f)
-	io.WriteString(c, "hello")
-	c.CloseWrite()
+	say(c, "hello")
+	_ = c.CloseWrite()
 	if got, err := io.ReadAll(c); string(got) != "5 bytes" || err != nil {
 		t.Errorf("answer %q, %v", got, err)
 	}
@@ -131,8 +135,8 @@ func TestAClientThatFinishedSendingStillGetsItsAnswer(t *testing.T) {
 func TestAServerThatFinishedSendingStillHearsTheClient(t *testing.T) {
 	heard := make(chan string, 1)
 	address := far(t, func(c *net.TCPConn) {
-		io.WriteString(c, "greeting")
-		c.CloseWrite()
+		say(c, "greeting")
+		_ = c.CloseWrite()
 		b, _ := io.ReadAll(c)
 		heard <- string(b)
 	})
@@ -143,8 +147,8 @@ func TestAServerThatFinishedSendingStillHearsTheClient(t *testing.T) {
 	if got, err := io.ReadAll(c); string(got) != "greeting" || err != nil {
 		t.Fatalf("greeting %q, %v", got, err)
 	}
-	io.WriteString(c, "late words")
-	c.CloseWrite()
+	say(c, "late words")
+	_ = c.CloseWrite()
 	if got := <-heard; got != "late words" {
 		t.Errorf("server heard %q", got)
 	}
@@ -165,9 +169,9 @@ func TestUnixSocketsServeOnEitherSide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	io.WriteString(c, "through two sockets")
-	c.(*net.UnixConn).CloseWrite()
+	defer closing(c)
+	say(c, "through two sockets")
+	_ = c.(*net.UnixConn).CloseWrite()
 	if got, err := io.ReadAll(c); string(got) != "through two sockets" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -183,7 +187,7 @@ func TestARefusedDialClosesTheClientAtOnceAndCounts(t *testing.T) {
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: closedPort(t)})
 	c := dialForward(t, f)
-	c.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
 	if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read %d, %v", n, err)
 	}
@@ -194,17 +198,17 @@ func TestARefusedDialClosesTheClientAtOnceAndCounts(t *testing.T) {
 
 func TestCountersTellWhatWasCarried(t *testing.T) {
 	address := far(t, func(c *net.TCPConn) {
-		io.ReadAll(c)
-		c.Write(make([]byte, 300_000))
+		_, _ = io.ReadAll(c)
+		_, _ = c.Write(make([]byte, 300_000))
 	})
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address})
 	c := dialForward(t, f)
-	c.Write(make([]byte, 1000))
+	_, _ = c.Write(make([]byte, 1000))
 	eventually(t, func() bool { return f.Status().Conns == 1 })
-	c.CloseWrite()
-	io.Copy(io.Discard, c)
-	c.Close()
+	_ = c.CloseWrite()
+	_, _ = io.Copy(io.Discard, c)
+	_ = c.Close()
 	eventually(t, func() bool { return f.Status().Conns == 0 })
 	got := f.Status()
 	if got.Total != 1 || got.BytesOut != 1000 || got.BytesIn != 300_000 || got.LastUsed.IsZero() || got.Kind != api.ForwardLocal {
@@ -236,8 +240,8 @@ func TestEndingServeEndsEveryConnection(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- f.Serve(ctx) }()
 	c := dialForward(t, f)
-	io.WriteString(c, "ping")
-	io.ReadFull(c, make([]byte, 4))
+	say(c, "ping")
+	_, _ = io.ReadFull(c, make([]byte, 4))
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
@@ -245,7 +249,7 @@ func TestEndingServeEndsEveryConnection(t *testing.T) {
 	if _, err := io.ReadAll(c); err == nil {
 		t.Error("a cut stream ended like a whole one")
 	}
-	c.Close()
+	_ = c.Close()
 	goleak.VerifyNone(t, leaks)
 }
 
@@ -292,7 +296,7 @@ func pipeTo(serve func(net.Conn)) Dialer {
 	return dialerFunc(func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() {
-			defer there.Close()
+			defer closing(there)
 			serve(there)
 		}()
 		return here, nil
@@ -305,8 +309,8 @@ func TestAClientWaitsForTheTargetAndGoesThrough(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		f.Withdraw(Reason{Transient: true})
 		c := l.dial()
-		defer c.Close()
-		go io.WriteString(c, "early")
+		defer closing(c)
+		go say(c, "early")
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		f.Open(Target{Dialer: pipeTo(echo), Network: "tcp", Address: "x:1"})
@@ -328,8 +332,8 @@ func TestAClientWaitsWhileTheDialerIsDown(t *testing.T) {
 			return working.Dial(ctx, network, address)
 		})})
 		c := l.dial()
-		defer c.Close()
-		io.WriteString(c, "early")
+		defer closing(c)
+		say(c, "early")
 		got := make([]byte, 5)
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != "early" {
 			t.Errorf("got %q, %v", got, err)
@@ -360,8 +364,8 @@ func TestWhoeverWaitedTooLongIsToldOrClosed(t *testing.T) {
 				f.Withdraw(Reason{Title: "jupyter reconnects", Transient: true})
 				start := time.Now()
 				c := l.dial()
-				defer c.Close()
-				go io.WriteString(c, test.say)
+				defer closing(c)
+				go say(c, test.say)
 				got, err := io.ReadAll(c)
 				if page := strings.HasPrefix(string(got), "HTTP/1.1 503 "); page != test.page || !page && len(got) > 0 {
 					t.Errorf("page %v, want %v; got %q", page, test.page, got)
@@ -382,8 +386,8 @@ func TestALastingReasonIsToldAtOnce(t *testing.T) {
 		f.Withdraw(Reason{Title: "jupyter is queued", Text: "Resources"})
 		start := time.Now()
 		c := l.dial()
-		defer c.Close()
-		io.WriteString(c, navigation)
+		defer closing(c)
+		say(c, navigation)
 		got, _ := io.ReadAll(c)
 		if !strings.Contains(string(got), "jupyter is queued") {
 			t.Errorf("got %q", got)
@@ -394,13 +398,27 @@ func TestALastingReasonIsToldAtOnce(t *testing.T) {
 	})
 }
 
+func TestAPollOfThePageIsAnsweredAtOnce(t *testing.T) {
+	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
+		f.Withdraw(Reason{Title: "jupyter reconnects", Transient: true})
+		start := time.Now()
+		c := l.dial()
+		defer closing(c)
+		say(c, strings.Replace(navigation, "\r\n\r\n", "\r\nSec-Fetch-Mode: cors\r\nTunctl-Poll: 1\r\n\r\n", 1))
+		got, _ := io.ReadAll(c)
+		if !strings.Contains(string(got), "jupyter reconnects") || time.Since(start) != 0 {
+			t.Errorf("after %v: %q", time.Since(start), got)
+		}
+	})
+}
+
 func TestAWaitingClientIsToldWhenTheReasonBecomesLasting(t *testing.T) {
 	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
 		f.Withdraw(Reason{Title: "jupyter reconnects", Transient: true})
 		start := time.Now()
 		c := l.dial()
-		defer c.Close()
-		io.WriteString(c, navigation)
+		defer closing(c)
+		say(c, navigation)
 		time.Sleep(3 * time.Second)
 		f.Withdraw(Reason{Title: "narval needs a login"})
 		got, _ := io.ReadAll(c)
@@ -416,8 +434,8 @@ func TestARefusedDialTellsABrowserWhy(t *testing.T) {
 			return nil, fmt.Errorf("cn01:8888: %w", ErrRefused)
 		})})
 		c := l.dial()
-		defer c.Close()
-		io.WriteString(c, navigation)
+		defer closing(c)
+		say(c, navigation)
 		got, _ := io.ReadAll(c)
 		if !strings.HasPrefix(string(got), "HTTP/1.1 502 ") || !strings.Contains(string(got), ErrRefused.Error()) {
 			t.Errorf("got %q", got)
@@ -435,8 +453,8 @@ func TestADialIsGivenUpWhenTheTargetMoves(t *testing.T) {
 			return nil, ctx.Err()
 		})})
 		c := l.dial()
-		defer c.Close()
-		go io.WriteString(c, "hello")
+		defer closing(c)
+		go say(c, "hello")
 		time.Sleep(time.Second)
 		f.Open(Target{Network: "tcp", Address: "cn02:1", Dialer: pipeTo(echo)})
 		start := time.Now()
@@ -448,7 +466,7 @@ func TestADialIsGivenUpWhenTheTargetMoves(t *testing.T) {
 }
 
 func TestAPageComesThroughAndConnectionsOutliveTheirTarget(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { say(w, r.Host) }))
 	defer s.Close()
 	f := listen(t, ListenOptions{Name: "jupyter"})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: s.Listener.Addr().String(), HTTP: true})
@@ -460,7 +478,7 @@ func TestAPageComesThroughAndConnectionsOutliveTheirTarget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
+		defer closing(resp.Body)
 		b, _ := io.ReadAll(resp.Body)
 		return string(b)
 	}

@@ -198,7 +198,8 @@ func clearStaleSocket(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return errors.New("there is a file in its place")
 	}
-	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	d := net.Dialer{Timeout: time.Second}
+	if conn, err := d.DialContext(context.Background(), "unix", path); err == nil {
 		_ = conn.Close()
 		return errors.New("another program serves it")
 	}

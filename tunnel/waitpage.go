@@ -75,8 +75,8 @@ func (p *waitPage) body(now time.Time) []byte {
 		Text:   api.Redact(p.Reason.Text),
 		Hint:   api.Redact(p.Reason.Hint),
 		Retry:  waitRetry,
-		Style:  template.CSS(waitStyle),
-		Script: template.JS(waitScript),
+		Style:  template.CSS(waitStyle), //nolint:gosec // our own file
+		Script: template.JS(waitScript), //nolint:gosec // our own file
 	}
 	if since := p.Reason.Since; !since.IsZero() {
 		data.Since, data.Stamp = sayWhen(since, now), since.Format(time.RFC3339)
@@ -130,10 +130,13 @@ func isNavigation(r *http.Request) bool {
 	if path := r.URL.Path; path == "/api" || strings.HasPrefix(path, "/api/") {
 		return false
 	}
-	if r.Header.Get(waitPoll) != "" {
-		return r.Method == http.MethodHead
-	}
-	return r.Method == http.MethodGet && cmp.Or(r.Header.Get("Sec-Fetch-Mode"), "navigate") == "navigate"
+	return isPoll(r) || r.Method == http.MethodGet && cmp.Or(r.Header.Get("Sec-Fetch-Mode"), "navigate") == "navigate"
+}
+
+// isPoll reports whether our own page asks how things are. It is told at once,
+// never held.
+func isPoll(r *http.Request) bool {
+	return r != nil && r.Header.Get(waitPoll) != "" && (r.Method == http.MethodHead || r.Method == http.MethodGet)
 }
 
 // isLocalName reports whether a request's host is a name of this machine's
@@ -152,12 +155,12 @@ func isLocalName(hostport string) bool {
 }
 
 // turnAwayHTTP answers a navigation with the page that says why, and closes.
-func (v *visit) turnAwayHTTP(err error) {
+func (v *visit) turnAwayHTTP(ctx context.Context, err error) {
 	page := v.pageFor(err)
 	if page == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), speakTimeout)
+	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
 	defer cancel()
 	req := v.flight.opening(ctx).req
 	if !isNavigation(req) || v.Addr().Addr().IsLoopback() && !isLocalName(req.Host) {

@@ -27,17 +27,17 @@ type impatient struct {
 func (s *impatient) serve(c *net.TCPConn) {
 	r := bufio.NewReader(c)
 	for {
-		c.SetReadDeadline(time.Now().Add(s.patience))
+		_ = c.SetReadDeadline(time.Now().Add(s.patience))
 		if _, err := r.Peek(1); err != nil {
-			io.WriteString(c, s.word)
+			say(c, s.word)
 			return
 		}
-		c.SetReadDeadline(time.Time{})
+		_ = c.SetReadDeadline(time.Time{})
 		req, err := http.ReadRequest(r)
 		if err != nil {
 			return
 		}
-		io.Copy(io.Discard, req.Body)
+		_, _ = io.Copy(io.Discard, req.Body)
 		s.served.Add(1)
 		answer := req.Method + " " + req.URL.Path
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
@@ -96,14 +96,14 @@ func getOnce(address, path string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	defer closing(c)
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer closing(resp.Body)
 	body, err := io.ReadAll(resp.Body)
 	if want := "GET " + path; err == nil && string(body) != want {
 		return fmt.Errorf("status %s, body %q, want %q", resp.Status, body, want)
@@ -139,8 +139,8 @@ func hello(c net.Conn) {
 		if err != nil {
 			return
 		}
-		io.Copy(io.Discard, req.Body)
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+		_, _ = io.Copy(io.Discard, req.Body)
+		say(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 	}
 }
 
@@ -149,13 +149,14 @@ func request(t *testing.T, l *pipeListener, text string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	c := l.dial()
-	defer c.Close()
-	io.WriteString(c, text)
+	defer closing(c)
+	say(c, text)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	io.Copy(io.Discard, resp.Body)
+	defer closing(resp.Body)
+	_, _ = io.Copy(io.Discard, resp.Body)
 	return time.Since(start)
 }
 
@@ -198,7 +199,7 @@ func TestAServerThatSpeaksFirstIsDialledAfterAMoment(t *testing.T) {
 		synctest.Wait()
 		before := d.dialed.Load()
 		c := l.dial()
-		defer c.Close()
+		defer closing(c)
 		time.Sleep(speakFirst)
 		synctest.Wait()
 		if got := d.dialed.Load(); got <= before {
@@ -249,7 +250,7 @@ func TestAServersPatienceIsLearnt(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		patience := 8 * time.Second
 		d := &countingDialer{serve: func(c net.Conn) {
-			c.SetReadDeadline(time.Now().Add(patience))
+			_ = c.SetReadDeadline(time.Now().Add(patience))
 			hello(c)
 		}}
 		f.Open(Target{Dialer: d, HTTP: true})
@@ -299,17 +300,21 @@ func TestARequestOnADeadChannelWaitsForTheLink(t *testing.T) {
 		request(t, l, aGet)
 		synctest.Wait()
 		c := l.dial()
-		defer c.Close()
-		go io.WriteString(c, "GET /half")
+		defer closing(c)
+		go say(c, "GET /half")
 		time.Sleep(100 * time.Millisecond)
 		down = true
 		close(cut)
-		go io.WriteString(c, " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		go say(c, " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		time.Sleep(5 * time.Second)
 		f.Open(Target{HTTP: true, Dialer: pipeTo(hello)})
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%+v, %v", resp, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(resp.Body)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("status %s", resp.Status)
 		}
 	})
 }
