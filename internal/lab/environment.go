@@ -49,6 +49,10 @@ func findShell() string {
 
 // writePrograms puts the cluster's programs first on the student's PATH.
 func (c *Cluster) writePrograms() error {
+	profile := filepath.Join(c.dir, "profile")
+	if err := os.WriteFile(profile, []byte(profileScript), 0o600); err != nil {
+		return err
+	}
 	scripts := map[string]string{
 		"hostname": hostnameScript,
 		"uname":    fmt.Sprintf(unameScript, systemPath("uname")),
@@ -59,7 +63,7 @@ func (c *Cluster) writePrograms() error {
 		scripts[name] = fmt.Sprintf(callScript, quoteWord(c.callDir()), name)
 	}
 	if c.shell != "" {
-		scripts[filepath.Base(c.shell)] = fmt.Sprintf(shellScript, quoteWord(c.shell))
+		scripts[filepath.Base(c.shell)] = fmt.Sprintf(shellScript, quoteWord(profile), quoteWord(c.shell))
 	}
 	if len(c.page) > 0 {
 		quoted := make([]string, len(c.page))
@@ -109,20 +113,27 @@ esac
 
 // shellScript stands for the shell. A login shell of the student's reads their own
 // start-up files, and not those of this computer, which would change the PATH.
-const shellScript = `shell=%s
-case $1 in
+const shellScript = `case $1 in
 -l* | --login)
 	option=-${1#-l}
 	shift
 	test "$option" = - || test "$option" = ---login || set -- "$option" "$@"
-	BASH_ENV=
-	for file in .bash_profile .bash_login .profile; do
-		test -z "$BASH_ENV" && test -r "$HOME/$file" && BASH_ENV=$HOME/$file
-	done
-	test -z "$BASH_ENV" || export BASH_ENV
+	BASH_ENV=%s
+	export BASH_ENV
 	;;
 esac
-exec "$shell" "$@"
+exec %s "$@"
+`
+
+// profileScript is what a login shell reads first.
+const profileScript = `unset BASH_ENV
+for practice_file in .bash_profile .bash_login .profile; do
+	if test -r "$HOME/$practice_file"; then
+		. "$HOME/$practice_file"
+		break
+	fi
+done
+unset practice_file
 `
 
 // callScript hands a call of one of the batch system's programs to the process that

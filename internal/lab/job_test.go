@@ -98,3 +98,64 @@ func get(t *testing.T, client *ssh.Client, url []string, path string) (int, stri
 	}
 	return resp.StatusCode, string(body)
 }
+
+func TestAJobThatOverstaysIsEnded(t *testing.T) {
+	for dialect, test := range map[string]struct{ submit, log, words, show, want string }{
+		Slurm: {
+			"sbatch --wait -t 0:01 -o log", "log", "DUE TO TIME LIMIT ***",
+			"sacct -X -n -P -o State,ExitCode; scontrol show job -o 1001 | grep -o 'JobState=[A-Z]* Reason=[A-Za-z]*'",
+			"TIMEOUT|0:0\nJobState=TIMEOUT Reason=TimeLimit\n",
+		},
+		PBS: {
+			"qsub -W block=true -l walltime=1 -j oe -o log", "log", "=>> PBS: job killed: walltime 1 exceeded limit 1",
+			"qstat -x -f 1001 | grep -o 'Exit_status = .*'", "Exit_status = -29\n",
+		},
+	} {
+		t.Run(dialect, func(t *testing.T) {
+			c := practice(t, Options{Dialect: dialect})
+			client := dial(t, c)
+			run(t, client, test.submit, "#!/bin/sh\nexec sleep 60\n")
+			until(t, "the job's end", func() bool { return c.Jobs()[0].Over() })
+			if text := readFile(t, filepath.Join(c.Home(), test.log)); !strings.Contains(text, test.words) {
+				t.Errorf("the log says %q", text)
+			}
+			if a := run(t, client, test.show, ""); a.stdout != test.want {
+				t.Errorf("%s\n got %+v\nwant %q", test.show, a, test.want)
+			}
+		})
+	}
+}
+
+func TestPBSOutputStaysOnTheNodeUntilTheEndUnlessKept(t *testing.T) {
+	const script = "#!/bin/sh\necho out\necho err >&2\ntouch started\nread -r word <go\n"
+	for _, test := range []struct {
+		options     string
+		whileItRuns bool
+		files       map[string]string
+	}{
+		{"-N x -j oe", false, map[string]string{"work/x.o1001": "out\nerr\n"}},
+		{"-N x", false, map[string]string{"work/x.o1001": "out\n", "work/x.e1001": "err\n"}},
+		{"-N x -k oed -j oe", true, map[string]string{"work/x.o1001": "out\nerr\n"}},
+		{"-N x -k oe -j oe", true, map[string]string{"x.o1001": "out\nerr\n"}},
+		{"-N x -j oe -o logs/", false, map[string]string{"work/logs/1001.practice.OU": "out\nerr\n"}},
+	} {
+		t.Run(test.options, func(t *testing.T) {
+			c := practice(t, Options{Dialect: PBS})
+			client := dial(t, c)
+			run(t, client, "mkfifo go; mkdir -p work/logs; cd work; cat >job; qsub "+test.options+" job", script)
+			until(t, "the job's start", func() bool { return exists(filepath.Join(c.Home(), "started")) })
+			for name := range test.files {
+				if exists(filepath.Join(c.Home(), name)) != test.whileItRuns {
+					t.Errorf("while the job runs, %s is there: %v", name, !test.whileItRuns)
+				}
+			}
+			run(t, client, "echo go >go", "")
+			until(t, "the job's end", func() bool { return c.Jobs()[0].State == stateCompleted })
+			for name, want := range test.files {
+				if text := readFile(t, filepath.Join(c.Home(), name)); text != want {
+					t.Errorf("%s has %q, want %q", name, text, want)
+				}
+			}
+		})
+	}
+}

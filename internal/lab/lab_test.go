@@ -3,6 +3,8 @@ package lab
 import (
 	"bytes"
 	"context"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -123,6 +126,75 @@ func TestCommandsRunAsTheStudent(t *testing.T) {
 	want := c.Home() + " student student practice-login practice-login\ninput"
 	if a.stdout != want || a.stderr != "oops\n" || a.status != 3 {
 		t.Errorf("got %+v, want stdout %q, stderr oops, status 3", a, want)
+	}
+}
+
+func TestALoginShellReadsTheStudentsProfileOnceAndItsJobsDoNot(t *testing.T) {
+	if filepath.Base(findShell()) != "bash" {
+		t.Skip("no bash here")
+	}
+	c := practice(t, Options{})
+	client := dial(t, c)
+	run(t, client, `echo 'echo Welcome; export SITE=yes' >.bash_profile`, "")
+	for command, stdin := range map[string]string{
+		`exec bash -lc 'echo "$SITE"; bash -c "echo again"'`: "",
+		`exec bash -l -s`:      "echo $SITE\nbash -c 'echo again'\n",
+		`exec bash --login -s`: "echo $SITE\nbash -c 'echo again'\n",
+	} {
+		if a := run(t, client, command, stdin); a.stdout != "Welcome\nyes\nagain\n" {
+			t.Errorf("%s: %+v", command, a)
+		}
+	}
+	if a := run(t, client, "bash -lc 'sbatch --wait -o log --wrap \"bash -c env\"' >/dev/null; grep -c Welcome log; grep SITE= log", ""); a.stdout != "0\nSITE=yes\n" {
+		t.Errorf("the job: %+v", a)
+	}
+}
+
+func TestFilesTravelOverSFTP(t *testing.T) {
+	c := practice(t, Options{})
+	client, err := sftp.NewClient(dial(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	f, err := client.Create("note.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if text := readFile(t, filepath.Join(c.Home(), "note.txt")); text != "hello" {
+		t.Errorf("the student's home has %q", text)
+	}
+}
+
+func TestUnixSocketsAreReachedThroughTheLoginNode(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	path := filepath.Join(c.dir, "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Skip(err)
+	}
+	conn, err := client.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	far, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	far.Write([]byte("hello"))
+	far.Close()
+	if text, err := io.ReadAll(conn); string(text) != "hello" {
+		t.Errorf("read %q, %v", text, err)
+	}
+	listener.Close()
+	if _, err := client.Dial("unix", path); err == nil {
+		t.Error("a socket that is gone was connected to")
 	}
 }
 
