@@ -47,6 +47,7 @@ type wire struct {
 	bad      error // what came in place of a greeting
 	dead     error // why reading ended
 	lastRead time.Time
+	reads    int
 	closing  sync.Once
 	closeErr error
 }
@@ -68,6 +69,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	if n > 0 {
 		w.lastRead = time.Now()
+		w.reads++
 	}
 	failed := err != nil && w.dead == nil
 	if failed {
@@ -185,11 +187,11 @@ func (w *wire) greetingError() error {
 	return w.bad
 }
 
-// heard is when the last byte came.
-func (w *wire) heard() time.Time {
+// heard is when the last bytes came, and how often some came before.
+func (w *wire) heard() (last time.Time, reads int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.lastRead
+	return w.lastRead, w.reads
 }
 
 // isDead reports whether reading has failed.

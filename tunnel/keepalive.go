@@ -121,11 +121,10 @@ type pulse struct {
 	c       *conn
 	timer   *time.Timer
 	replies chan time.Duration
-	waiting bool      // a request is outstanding
-	quiet   int       // intervals without a byte
-	heard   time.Time // the newest byte at the last beat
-	due     time.Time // when a probe must have been answered; zero without one
-	asked   time.Time
+	waiting bool          // a request is outstanding
+	quiet   int           // intervals without a byte
+	reads   int           // what the wire had heard when we last looked
+	probing time.Duration // the limit of the probe under way; 0 without one
 }
 
 func newPulse(c *conn) *pulse {
@@ -136,33 +135,28 @@ func (p *pulse) stop() { p.timer.Stop() }
 
 // probe wants a sign of life within limit.
 func (p *pulse) probe(limit time.Duration) {
-	now := time.Now()
-	if !p.due.IsZero() {
+	if p.probing > 0 {
 		return
 	}
-	p.asked, p.due = now, now.Add(limit)
+	p.probing = limit
+	_, p.reads = p.c.wire.heard()
 	p.ask()
 	p.timer.Reset(limit)
 }
 
 // beat is called when the timer rings; its error is the connection's death.
 func (p *pulse) beat(now time.Time) error {
-	heard := p.c.wire.heard()
-	if !p.due.IsZero() {
-		alive := heard.After(p.asked)
-		limit := p.due.Sub(p.asked)
-		p.due = time.Time{}
-		p.timer.Reset(p.c.interval)
-		if !alive {
-			return fmt.Errorf("no answer within %v after the network changed", limit)
-		}
+	last, reads := p.c.wire.heard()
+	alive := reads > p.reads
+	p.reads = reads
+	if alive {
 		p.quiet = 0
-		return nil
 	}
-	if heard.After(p.heard) {
-		p.heard, p.quiet = heard, 0
+	if limit := p.probing; limit > 0 && !alive {
+		return fmt.Errorf("no answer within %v after the network changed", limit)
 	}
-	silence := now.Sub(heard)
+	p.probing = 0
+	silence := now.Sub(last)
 	if silence < p.c.interval {
 		p.timer.Reset(p.c.interval - silence)
 		return nil

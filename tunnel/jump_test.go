@@ -1,0 +1,178 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// chain is a bench where "inner" is reached through "outer" and "middle".
+func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)) (*bench, map[string]*sshServer) {
+	t.Helper()
+	path, public := newKeyFile(t, "")
+	servers := map[string]*sshServer{}
+	for _, name := range []string{"outer", "middle", "inner"} {
+		configure := acceptKey(public)
+		if name == "outer" && outer != nil {
+			configure = outer
+		}
+		servers[name] = newServer(t, configure)
+	}
+	servers["outer"].inner = map[string]*sshServer{"middle": servers["middle"], "inner": servers["inner"]}
+	servers["middle"].inner = map[string]*sshServer{"inner": servers["inner"]}
+	b := newBench(t, servers, func(s *Settings) {
+		s.IdentityFiles = []string{path}
+		s.ProxyJump = jump[s.Alias]
+	})
+	direct := b.Pool.dial
+	b.Pool.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		if !strings.HasPrefix(address, "outer:") {
+			return nil, errors.New("no route to host")
+		}
+		return direct(ctx, d, network, address)
+	}
+	return b, servers
+}
+
+func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer", "middle"}, "middle": {"outer"}}, nil)
+		b.serve(t)
+		inner, middle := b.Host("inner"), b.Host("middle")
+		inner.Up()
+		mustConnect(t, inner)
+		middle.Up()
+		mustConnect(t, middle)
+		if got := strings.Join(inner.Status().Via, " "); got != "outer outer,middle" {
+			t.Errorf("via %q", got)
+		}
+		for name, s := range servers {
+			if _, logins, _ := s.counts(); logins != 1 {
+				t.Errorf("%d logins on %s", logins, name)
+			}
+		}
+		c, err := inner.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "ping")
+		got := make([]byte, 4)
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != "ping" {
+			t.Errorf("through the chain: %q %v", got, err)
+		}
+		c.Close()
+
+		inner.Down()
+		middle.Down()
+		synctest.Wait()
+		for _, h := range b.Hosts() {
+			if h.State != api.HostDown {
+				t.Errorf("%s is %s after all who went through it are down", h.Alias, h.State)
+			}
+		}
+	})
+}
+
+func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		b.serve(t)
+		h := b.Host("inner")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Hour)
+		servers["outer"].drop()
+		synctest.Wait()
+		if h.Status().State == api.HostUp && h.Status().Since.Equal(time.Now()) == false {
+			t.Errorf("up without its hop: %+v", h.Status())
+		}
+		mustConnect(t, h)
+	})
+}
+
+func TestAHalfOpenHopIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		b.serve(t)
+		h := b.Host("inner")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Hour)
+		servers["outer"].pause(true)
+		start := time.Now()
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) || time.Since(start) > 125*time.Second {
+			t.Errorf("Run: %v after %v", err, time.Since(start))
+		}
+		servers["outer"].pause(false)
+		mustConnect(t, h)
+	})
+}
+
+func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, acceptPassword("right"))
+		b.memory.SetSilent("inner", true)
+		b.serve(t)
+		h := b.Host("inner")
+		h.Want()
+		err := h.Await(t.Context())
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "outer") || h.Status().State != api.HostNeedsLogin {
+			t.Errorf("Await: %v, %+v", err, h.Status())
+		}
+		if dials, _, _ := servers["outer"].counts(); dials != 0 {
+			t.Errorf("%d dials", dials)
+		}
+		b.person.answers = []string{"right"}
+		h.Up()
+		mustConnect(t, h)
+	})
+}
+
+func TestAHostThatJumpsThroughItselfIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := chain(t, map[string][]string{"inner": {"middle"}, "middle": {"inner"}}, nil)
+		b.serve(t)
+		h := b.Host("inner")
+		h.Up()
+		if err := h.Await(t.Context()); codeOf(err) != api.CodeConfig {
+			t.Errorf("Await: %v", err)
+		}
+	})
+}
+
+func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.o.Target = func(string) string { return "login" }
+		b.serve(t)
+		one, two := b.Host("one"), b.Host("two")
+		one.Up()
+		two.Up()
+		mustConnect(t, one)
+		mustConnect(t, two)
+		if _, logins, _ := s.counts(); logins != 1 {
+			t.Errorf("%d logins", logins)
+		}
+		one.Down()
+		synctest.Wait()
+		if r, err := two.Run(t.Context(), "cat", []byte("x")); err != nil || string(r.Stdout) != "x" {
+			t.Errorf("Run: %v", err)
+		}
+		two.Down()
+		synctest.Wait()
+		for _, h := range b.Hosts() {
+			if h.State != api.HostDown {
+				t.Errorf("%+v", h)
+			}
+		}
+	})
+}

@@ -1,0 +1,299 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// day lets a day of a laptop pass: it sleeps and wakes, roams, and the connection
+// drops now and then; the server is now gone, now back.
+func day(b *bench, s *sshServer) {
+	for hour := range 24 {
+		switch hour % 4 {
+		case 0:
+			s.drop()
+		case 1: // the lid closes: nothing moves, then the network is another one
+			s.pause(true)
+			time.Sleep(20 * time.Minute)
+			s.pause(false)
+			s.drop()
+			b.NetworkChanged()
+		case 2: // the VPN is off for a while
+			s.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
+			s.drop()
+			time.Sleep(15 * time.Minute)
+			s.set(func(s *sshServer) { s.refuse = nil })
+			b.NetworkChanged()
+		case 3: // a Wi-Fi that comes and goes
+			for range 60 {
+				b.NetworkChanged()
+				time.Sleep(10 * time.Second)
+			}
+		}
+		time.Sleep(30 * time.Minute)
+	}
+}
+
+func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
+	push := func(c *ssh.ServerConfig) { // sends a push to a phone, without a prompt
+		c.KeyboardInteractiveCallback = func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			return nil, nil
+		}
+	}
+	path, public := newKeyFile(t, "")
+	for name, test := range map[string]struct {
+		server func(*ssh.ServerConfig)
+		answer []string
+	}{
+		"a password":                   {acceptPassword("right"), []string{"right"}},
+		"a key and a code":             {twoStep(public, "123456"), []string{"1", "123456"}},
+		"a push without a prompt":      {push, nil},
+		"a wrong password, thrice":     {acceptPassword("right"), []string{"a", "b", "c"}},
+		"a key and nobody for a code":  {twoStep(public, "123456"), nil},
+		"a key that is not registered": {acceptKey(newSigner(t).PublicKey()), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, test.server)
+				b, h, _ := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{path} }, test.answer...)
+				day(b, s)
+				_, logins, _ := s.counts()
+				t.Logf("%d login attempt(s) in a day; now %s: %s", logins, h.Status().State, h.Status().Cause)
+				if logins != 1 {
+					t.Errorf("%d login attempts in a day", logins)
+				}
+			})
+		})
+	}
+}
+
+func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		var at []time.Time
+		s.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
+			if method == "none" {
+				at = append(at, time.Now())
+			}
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		day(b, s)
+		synctest.Wait()
+		if h.Status().State != api.HostUp {
+			t.Errorf("after a day: %+v", h.Status())
+		}
+		t.Logf("%d logins in a day", len(at))
+		for i := 1; i < len(at); i++ {
+			if gap := at[i].Sub(at[i-1]); gap < time.Minute {
+				t.Errorf("two logins %v apart", gap)
+			}
+		}
+	})
+}
+
+func TestAServerThatDropsEveryLoginSeesFewOfThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		for ctx.Err() == nil {
+			if h.Await(ctx) == nil {
+				time.Sleep(time.Second)
+				s.drop()
+				synctest.Wait()
+			}
+		}
+		_, logins, _ := s.counts()
+		t.Logf("%d logins in a day", logins)
+		if logins > 24*5 {
+			t.Errorf("%d logins in a day", logins)
+		}
+	})
+}
+
+func TestTwoRefusalsStopUntilAPersonActs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		accept := s.config.PublicKeyCallback
+		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		err := h.Await(t.Context())
+		if codeOf(err) != api.CodeAuth || h.Status().State != api.HostBlocked {
+			t.Errorf("Await: %v, %+v", err, h.Status())
+		}
+		day(b, s)
+		if _, logins, _ := s.counts(); logins != 2 {
+			t.Errorf("%d login attempts", logins)
+		}
+		s.config.PublicKeyCallback = accept
+		h.Up()
+		mustConnect(t, h)
+	})
+}
+
+func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		accept := s.config.PublicKeyCallback
+		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		for h.Status().State != api.HostWaiting {
+			<-h.Changed()
+		}
+		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
+		s.config.PublicKeyCallback = accept
+		err := h.Await(t.Context())
+		if !strings.Contains(err.Error(), "banned") || h.Status().State != api.HostBlocked {
+			t.Fatalf("Await: %v, %+v", err, h.Status())
+		}
+		dials, _, _ := s.counts()
+		b.NetworkChanged()
+		time.Sleep(59 * time.Minute)
+		if after, _, _ := s.counts(); after != dials {
+			t.Errorf("%d dials during a suspected ban", after-dials)
+		}
+
+		b.person.answers = []string{"no"}
+		h.Up()
+		if err := h.Await(t.Context()); codeOf(err) != api.CodeNeedsPerson {
+			t.Errorf("a person who chose to wait: %v", err)
+		}
+		s.set(func(s *sshServer) { s.refuse = nil })
+		b.person.answers = []string{"yes"}
+		h.Up()
+		mustConnect(t, h)
+		if q := b.person.questions(); len(q) != 2 || q[0].Kind != api.PromptConfirm {
+			t.Errorf("asked %+v", q)
+		}
+	})
+}
+
+func TestAPenaltyOfTheServerIsWaitedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		s.set(func(s *sshServer) { s.greeting = "Not allowed at this time\r\n" })
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		if err := h.Await(t.Context()); h.Status().State != api.HostBlocked {
+			t.Errorf("Await: %v, %+v", err, h.Status())
+		}
+		time.Sleep(30 * time.Minute)
+		s.set(func(s *sshServer) { s.greeting = "" })
+		if dials, _, _ := s.counts(); dials != 1 {
+			t.Errorf("%d dials", dials)
+		}
+		time.Sleep(31 * time.Minute)
+		mustConnect(t, h)
+	})
+}
+
+func TestAnAgentThatRestartsLogsInOnlyWhereThatIsSilent(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b, s := keyed(t)
+			b.memory.SetSilent("login", silent)
+			b.serve(t)
+			h := b.Host("login")
+			h.Want()
+			time.Sleep(24 * time.Hour)
+			dials, _, _ := s.counts()
+			if up := h.Status().State == api.HostUp; up != silent || dials > 1 {
+				t.Errorf("silent %v: %+v after %d dials", silent, h.Status(), dials)
+			}
+		})
+	}
+}
+
+func TestTriesBackOffAndANewNetworkStartsThemOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		s.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		time.Sleep(24 * time.Hour)
+		dials, _, _ := s.counts()
+		if dials < 24*4 || dials > 24*6+10 {
+			t.Errorf("%d dials in a day", dials)
+		}
+		b.NetworkChanged()
+		synctest.Wait()
+		if after, _, _ := s.counts(); after != dials+1 {
+			t.Errorf("%d dials at once after a network change", after-dials)
+		}
+		s.set(func(s *sshServer) { s.refuse = nil })
+		b.NetworkChanged()
+		synctest.Wait()
+		if h.Status().State != api.HostUp {
+			t.Errorf("%+v", h.Status())
+		}
+	})
+}
+
+func TestANetworkChangeFindsADeadLinkInSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Hour)
+		b.NetworkChanged() // a live link survives it
+		time.Sleep(10 * time.Second)
+		s.pause(true)
+		b.NetworkChanged()
+		time.Sleep(3*time.Second + time.Millisecond)
+		if h.Status().State == api.HostUp {
+			t.Error("a dead link is still up 3 s after the network changed")
+		}
+		s.pause(false)
+		mustConnect(t, h)
+		if _, _, n := s.counts(); n != 2 {
+			t.Errorf("%d logins", n)
+		}
+	})
+}
+
+func TestALinkThatNeedsAPersonIsGivenTimeAfterAWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b, h, err := logIn(t, s, nil, "right")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		s.pause(true)
+		b.NetworkChanged()
+		time.Sleep(40 * time.Second)
+		s.pause(false)
+		time.Sleep(time.Minute)
+		if h.Status().State != api.HostUp {
+			t.Errorf("%+v", h.Status())
+		}
+	})
+}
