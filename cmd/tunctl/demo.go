@@ -35,7 +35,7 @@ func demoCommand(t *terminal) *cli.Command {
 			"keys and agent are not touched. Ctrl-C ends it and leaves nothing behind.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "fetch the page through the forward, print its status and end"},
-			&cli.BoolFlag{Name: "jupyter", Usage: "serve a real Jupyter, where one is installed"},
+			&cli.BoolFlag{Name: "page", Usage: "serve the built-in page even where Jupyter is installed"},
 			&cli.BoolFlag{Name: "pbs", Usage: "practise with PBS instead of Slurm"},
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 		},
@@ -44,7 +44,7 @@ func demoCommand(t *terminal) *cli.Command {
 			context.AfterFunc(ctx, stop)
 			defer stop()
 			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once")}
-			d.jupyter = c.Bool("jupyter")
+			d.jupyter = !c.Bool("page")
 			if c.Bool("pbs") {
 				d.dialect = lab.PBS
 			}
@@ -101,6 +101,10 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the practice cluster does not start: %w", err)
+	}
+	script := filepath.Join(cluster.Home(), "jupyter.sh")
+	if err := os.WriteFile(script, []byte(lab.JobScript(cluster.Dialect())), 0o600); err != nil {
+		return nil, errors.Join(err, cluster.Close())
 	}
 	d.term.say("%s %s %s", d.term.paint(green, "✓"), pad("practice cluster on this machine", 44), d.term.paint(grey, seconds(time.Since(started))))
 	return cluster, nil

@@ -42,9 +42,12 @@ func (s *steps) show(x api.Session) {
 		s.state, s.since = x.State, time.Now()
 		s.text = stepText(x)
 		if s.text != "" && !s.term.live {
-			s.term.say("… %s%s", s.text, because(x.Cause))
+			s.term.say("… %s", s.text)
+			if worthALine(x) {
+				s.term.say("  %s", x.Cause)
+			}
 		}
-	} else if x.Cause != s.cause && x.Cause != "" && s.text != "" && !s.term.live {
+	} else if x.Cause != s.cause && worthALine(x) && !s.term.live {
 		s.term.say("  %s", x.Cause)
 	}
 	s.cause = x.Cause
@@ -61,6 +64,11 @@ func (s *steps) completeLocked(x api.Session) {
 		return
 	}
 	s.term.say("%s %s %s", s.term.paint(green, "✓"), pad(doneText(s.state, x), 44), s.term.paint(grey, seconds(took)))
+}
+
+// worthALine reports whether a cause is worth a line of its own where lines stay.
+func worthALine(x api.Session) bool {
+	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting)
 }
 
 // stop ends the drawing.

@@ -16,6 +16,9 @@ type Limits struct {
 	Probe      time.Duration
 	ProbeEvery time.Duration
 	ProbeSlow  time.Duration
+	// TokenGrace is how long a server that wants a token may keep it out of its log
+	// before its login page will do.
+	TokenGrace time.Duration
 	// Drain is how long requests may take to finish when the agent ends.
 	Drain time.Duration
 }
@@ -24,7 +27,8 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
-		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second, Drain: 5 * time.Second,
+		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
+		TokenGrace: 15 * time.Second, Drain: 5 * time.Second,
 	}
 }
 

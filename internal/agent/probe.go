@@ -43,14 +43,21 @@ func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
 		return inWords(err)
 	}
 	_ = res.Body.Close()
-	if (res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized) && !ep.Token.IsZero() {
+	locked := res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized
+	switch {
+	case locked && ep.Token.IsZero():
+		return errLocked
+	case locked:
 		return fmt.Errorf("it refuses the token from the log (%s)", res.Status)
-	}
-	if res.StatusCode >= http.StatusInternalServerError {
+	case res.StatusCode >= http.StatusInternalServerError:
 		return fmt.Errorf("it answers %s", res.Status)
 	}
 	return nil
 }
+
+// errLocked says that a server is there and wants a token that is not known, or
+// not yet: a log names the address before the token.
+var errLocked = errors.New("it wants a token, which the log has not told yet")
 
 // probeRequest is Jupyter's own question after its health where it has one, else
 // the page that a person would open.
@@ -80,9 +87,9 @@ func jupyterBase(path string) string {
 func inWords(err error) error {
 	switch {
 	case errors.Is(err, tunnel.ErrProhibited):
-		return fmt.Errorf("the host does not allow forwarding to it: %w", err)
+		return errors.New("the host does not allow forwarding to it")
 	case errors.Is(err, tunnel.ErrRefused):
-		return fmt.Errorf("nothing listens there: %w", err)
+		return errors.New("nothing listens there")
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("no answer in time")
 	}

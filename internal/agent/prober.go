@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +56,7 @@ func (p *prober) serve(ctx context.Context) {
 		}
 		var retry <-chan time.Time
 		if target != nil && up && !proven {
-			if proven = p.try(ctx, target); !proven {
+			if proven = p.try(ctx, target, since); !proven {
 				retry = time.After(p.pause(since))
 			}
 		}
@@ -80,13 +81,17 @@ func (p *prober) pause(since time.Time) time.Duration {
 	return p.session.agent.limits.ProbeSlow
 }
 
-// try asks the endpoint once and notes what came of it.
-func (p *prober) try(ctx context.Context, a *aim) bool {
+// try asks the endpoint once and notes what came of it. A server whose token the
+// log keeps to itself is ready after a while all the same: it has a login page.
+func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.session.agent.limits.Probe)
 	defer cancel()
 	ep, err := p.resolve(ctx, a)
 	if err == nil {
 		err = probe(ctx, p.host, ep)
+	}
+	if errors.Is(err, errLocked) && time.Since(since) > p.session.agent.limits.TokenGrace {
+		err = nil
 	}
 	if err != nil {
 		p.session.agent.log.Debug("endpoint does not answer", "session", p.session.name, "address", ep.Address(), "err", err)

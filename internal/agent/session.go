@@ -21,8 +21,9 @@ const (
 
 // session is one thing a person brings up, from up to down.
 type session struct {
-	agent *Agent
-	name  string
+	agent  *Agent
+	name   string
+	acting sync.Mutex // one start or stop at a time
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -74,6 +75,8 @@ func (s *session) status() api.Session {
 // start brings the session up unless a try is under way, and returns its state
 // right after.
 func (s *session) start(who asker) api.Session {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	s.remember(func(rec *record) { rec.Wanted = true })
 	host := s.agent.pool.Host(s.host())
 	if who == byPerson {
@@ -92,7 +95,9 @@ func (s *session) start(who asker) api.Session {
 	ctx, cancel := context.WithCancel(s.agent.ctx)
 	r := &run{cancel: cancel, done: make(chan struct{})}
 	s.run = r
-	s.facts = facts{wanted: true, needsJob: s.hasJobLocked(), host: host.Status()}
+	needsJob := s.hasJobLocked()
+	// Forwards to fixed addresses are there as soon as the host is.
+	s.facts = facts{wanted: true, needsJob: needsJob, answers: !needsJob, host: host.Status()}
 	s.enterLocked()
 	s.agent.work.Go(func() {
 		defer close(r.done)
@@ -120,56 +125,45 @@ func (s *session) finish(r *run, err error) {
 	s.enterLocked()
 }
 
-// stop takes the session down and, with cancel, ends its job first.
+// stop takes the session down and, with cancel, ends its job too.
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
-	if cancel {
-		if err := s.cancelJob(ctx); err != nil {
-			return s.status(), err
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	job := s.agent.store.session(s.name).Job
+	cancel = cancel && job != nil && !job.State.Ended()
+	if cancel && s.agent.pool.Host(s.host()).Status().State != api.HostUp {
+		return s.status(), &api.Error{
+			Code:    api.CodeUnreachable,
+			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", s.host(), job.ID),
+			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", s.host()),
 		}
 	}
+	s.halt()
+	s.remember(func(rec *record) { rec.Wanted = false })
+	var err error
+	if cancel {
+		if err = s.agent.watcher(s.host()).Cancel(ctx, job.ID); err == nil {
+			job.State = api.JobCancelled
+			s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
+		}
+	}
+	s.change(func(f *facts) { *f = facts{job: job, host: f.host} })
+	return s.status(), err
+}
+
+// halt ends the try under way and gives the ports back.
+func (s *session) halt() {
 	s.mu.Lock()
+	s.facts.wanted = false
+	s.enterLocked()
 	r, fwd := s.run, s.forward
 	s.run, s.forward = nil, nil
-	job := s.facts.job
-	s.facts = facts{job: job, host: s.facts.host}
-	s.enterLocked()
-	after := s.current
 	s.mu.Unlock()
 	if r != nil {
 		r.cancel()
-		<-r.done // within the limits of what it waits for: every wait there has our ctx
+		<-r.done // every wait of the run has its ctx
 	}
 	fwd.close()
-	s.remember(func(rec *record) { rec.Wanted = false })
-	return after, nil
-}
-
-// cancelJob ends the session's job.
-func (s *session) cancelJob(ctx context.Context) error {
-	rec := s.agent.store.session(s.name)
-	if rec.Job == nil || rec.Job.State.Ended() {
-		return nil
-	}
-	host := s.host()
-	if s.agent.pool.Host(host).Status().State != api.HostUp {
-		return &api.Error{
-			Code:    api.CodeUnreachable,
-			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", host, rec.Job.ID),
-			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", host),
-		}
-	}
-	if err := s.agent.watcher(host).Cancel(ctx, rec.Job.ID); err != nil {
-		return err
-	}
-	s.change(func(f *facts) {
-		if f.job != nil {
-			cancelled := *f.job
-			cancelled.State = api.JobCancelled
-			f.job = &cancelled
-		}
-	})
-	s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
-	return nil
 }
 
 // change takes in a new fact and enters the state that follows from all of them.
@@ -191,16 +185,19 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
-		Since: s.current.Since, Job: s.facts.job, Endpoint: s.facts.endpoint, Forwards: []api.Forward{},
+		Since: s.current.Since, Job: s.facts.job, Endpoint: s.facts.endpoint,
 	}
 	if v.state != s.current.State || next.Since.IsZero() {
 		next.Since = now
 	}
 	s.forward.turn(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host))
 	next.Local, next.URL = s.forward.address(s.facts.endpoint)
-	if reflect.DeepEqual(next, s.current) {
+	was := s.current
+	was.Forwards = nil // their counters change all the time
+	if reflect.DeepEqual(next, was) {
 		return
 	}
+	next.Forwards = s.forward.status()
 	if next.State != s.current.State {
 		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", next.Cause)
 	}

@@ -23,7 +23,8 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host, who asker) err
 		return err
 	}
 	if !s.needsJob() {
-		return s.keepForwards(ctx)
+		<-ctx.Done() // its forwards follow the host's state
+		return ctx.Err()
 	}
 	jobs := s.agent.watcher(s.host())
 	job, err := s.findJob(ctx, jobs, who)
@@ -179,11 +180,3 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 }
 
 func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }
-
-// keepForwards serves a session without a job: its forwards are there while the
-// host is connected.
-func (s *session) keepForwards(ctx context.Context) error {
-	s.change(func(f *facts) { f.answers = true })
-	<-ctx.Done()
-	return ctx.Err()
-}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/lab"
+)
+
+// program is the built binary that the tests run, as a person would.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "tunctl-test-")
+	if err == nil {
+		program = filepath.Join(dir, "tunctl"+exeSuffix())
+		err = build(program)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+func exeSuffix() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
+// build builds the program, with the race detector where the tests have it: a
+// race in the agent is then found by whatever test provokes it.
+func build(out string) error {
+	args := []string{"build", "-o", out}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, ".")...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build tunctl: %w\n%s", err, text)
+	}
+	return nil
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata/script",
+		Setup: setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster": startCluster,
+			"fault":   fault,
+			"jobs":    countJobs,
+			"exits":   exits,
+			"get":     get,
+			"until":   until,
+		},
+	})
+}
+
+// setup gives each script a home of its own, and looks at its agent's log for
+// races and secrets when it is over.
+func setup(env *testscript.Env) error {
+	home := filepath.Join(env.WorkDir, "home")
+	for name, value := range map[string]string{
+		"HOME":              env.WorkDir,
+		"TUNCTL_HOME":       home,
+		"TUNCTL_CONFIG":     "",
+		"TUNCTL_SSH_CONFIG": filepath.Join(env.WorkDir, "no-ssh-config"),
+		"XDG_CONFIG_HOME":   "",
+		"XDG_RUNTIME_DIR":   "",
+		"SSH_AUTH_SOCK":     "",
+		"DISPLAY":           "",
+		"BROWSER":           "",
+		"NO_COLOR":          "1",
+		"PATH":              filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
+	} {
+		env.Setenv(name, value)
+	}
+	if err := os.WriteFile(filepath.Join(env.WorkDir, "no-ssh-config"), nil, 0o600); err != nil {
+		return err
+	}
+	t := env.T()
+	env.Defer(func() {
+		if err := endAgent(home); err != nil {
+			t.Log(err)
+			t.FailNow()
+		}
+	})
+	return nil
+}
+
+// endAgent stops a home's agent and looks at what it wrote.
+func endAgent(home string) error {
+	cmd := exec.Command(program, "agent", "stop")
+	cmd.Env = append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("agent stop: %w\n%s", err, out)
+	}
+	log, err := os.ReadFile(filepath.Join(home, "state", "agent.log"))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, bad := range []string{"DATA RACE", "panic:", "token="} {
+		if strings.Contains(string(log), bad) {
+			return fmt.Errorf("the agent's log has %q:\n%s", bad, log)
+		}
+	}
+	return nil
+}
+
+// startCluster starts a practice cluster for the script: cluster [slurm|pbs].
+func startCluster(ts *testscript.TestScript, _ bool, args []string) {
+	o := lab.Options{Dir: ts.MkAbs("cluster"), PageCommand: []string{program, practicePage}, QueueFor: 300 * time.Millisecond}
+	if len(args) > 0 {
+		o.Dialect = args[0]
+	}
+	c, err := lab.Start(o)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(c.Close()) })
+	ts.Check(os.WriteFile(filepath.Join(c.Home(), "jupyter.sh"), []byte(lab.JobScript(c.Dialect())), 0o600))
+	ts.Setenv("TUNCTL_SSH_CONFIG", sshConfig(ts, c))
+	ts.Setenv("TUNCTL_PRACTICE", "1")
+	ts.Setenv("CLUSTER_HOME", c.Home())
+	clusters.Store(ts.Name()+ts.MkAbs(""), c)
+}
+
+// sshConfig leads to the cluster, and to ways in which it cannot be had: keyless
+// offers no key, changed and stranger know another key or none of the host.
+func sshConfig(ts *testscript.TestScript, c *lab.Cluster) string {
+	_, port, err := net.SplitHostPort(c.Addr())
+	ts.Check(err)
+	_, hostKey, err := ed25519.GenerateKey(nil)
+	ts.Check(err)
+	signer, err := ssh.NewSignerFromKey(hostKey)
+	ts.Check(err)
+	other := fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(signer.PublicKey()))
+	ts.Check(os.WriteFile(ts.MkAbs("other_hosts"), []byte(other), 0o600))
+	path := ts.MkAbs("ssh_config")
+	text := fmt.Sprintf(`Include %s
+Host keyless
+  UserKnownHostsFile %s
+Host changed
+  UserKnownHostsFile %s
+Host stranger
+  UserKnownHostsFile %s
+Host closed
+  HostName 127.0.0.1
+  Port 1
+Host *
+  HostName 127.0.0.1
+  Port %s
+  User student
+  IdentityFile %s
+  IdentitiesOnly yes
+`, c.SSHConfig(), filepath.Join(filepath.Dir(c.SSHConfig()), "known_hosts"), ts.MkAbs("other_hosts"), ts.MkAbs("no_hosts"), port, ts.MkAbs("no_key"))
+	ts.Check(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// fault does something to the cluster: fault drop|refuse|accept|kill|requeue|controller-down|…
+func fault(ts *testscript.TestScript, _ bool, args []string) {
+	c := clusterOf(ts)
+	switch args[0] {
+	case "drop":
+		c.DropAll()
+	case "refuse":
+		ts.Check(c.Refuse(true))
+	case "accept":
+		ts.Check(c.Refuse(false))
+	case "kill":
+		ts.Check(c.KillJob(lastJob(ts, c)))
+	case "requeue":
+		ts.Check(c.Requeue(lastJob(ts, c)))
+	case "controller":
+		c.Controller(args[1] == "up")
+	case "fail-submit":
+		c.FailSubmit(args[1], 1)
+	default:
+		ts.Fatalf("no fault %q", args[0])
+	}
+}
+
+func lastJob(ts *testscript.TestScript, c *lab.Cluster) string {
+	all := c.Jobs()
+	if len(all) == 0 {
+		ts.Fatalf("no job")
+	}
+	return all[len(all)-1].ID
+}
+
+// countJobs checks how many jobs there were, and how many are not over: jobs 2 1.
+func countJobs(ts *testscript.TestScript, _ bool, args []string) {
+	all, live := 0, 0
+	for _, j := range clusterOf(ts).Jobs() {
+		all++
+		if !j.Over() {
+			live++
+		}
+	}
+	if got := fmt.Sprintf("%d %d", all, live); got != strings.Join(args, " ") {
+		ts.Fatalf("there were %s jobs (ever, now), want %s", got, strings.Join(args, " "))
+	}
+}
+
+// exits runs tunctl and checks its exit code: exits 2 tunctl up nothing.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+// get fetches the address that the last command printed and checks the answer's
+// status: get 200.
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	url := strings.TrimSpace(ts.ReadFile("stdout"))
+	res, err := (&http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	ts.Check(err)
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	if got := strconv.Itoa(res.StatusCode); got != args[0] {
+		ts.Fatalf("%s answers %s, want %s:\n%s", url, got, args[0], body)
+	}
+}
+
+// until runs `tunctl status --watch` until a line of it has the words: until jupyter ended.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "status", "--watch")
+	cmd.Env = []string{"TUNCTL_HOME=" + ts.Getenv("TUNCTL_HOME"), "HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH")}
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	seen := waitForWords(out, args)
+	cancel()
+	_ = cmd.Wait() // killed by us
+	if !seen {
+		ts.Fatalf("status never said %q", args)
+	}
+}
