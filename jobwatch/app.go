@@ -3,7 +3,6 @@ package jobwatch
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -67,17 +66,6 @@ var appWords = []struct{ word, app string }{
 	{"gradio", appGradio},
 }
 
-// mentionedApp is the app that text speaks of, or "".
-func mentionedApp(text string) string {
-	lower := strings.ToLower(text)
-	for _, w := range appWords {
-		if strings.Contains(lower, w.word) {
-			return w.app
-		}
-	}
-	return ""
-}
-
 // act is what a rule's match means.
 type act int
 
@@ -98,6 +86,7 @@ type rule struct {
 	app    string
 	act    act
 	needle string // in lower case
+	named  bool   // tried only if the line names an app too: the needle is a common word
 	re     *regexp.Regexp
 	path   string // the page, where the line does not tell
 	said   string // what the line is, or why it is passed over, for a person
@@ -109,7 +98,29 @@ type rule struct {
 type ruleBook struct {
 	rules  []rule
 	filter *lineFilter
-	needle []int // per rule, its needle's number in the filter
+	tries  []bitset // per needle, the rules to try
+	named  bitset   // the rules that need the name of an app
+	word   []int    // per word of appWords, its needle's number
+}
+
+// find returns the rules to try on a line, in order, and the app it names, or "".
+func (b *ruleBook) find(line []byte) (rules bitset, app string) {
+	hits := b.filter.scan(line)
+	if hits.empty() {
+		return rules, ""
+	}
+	for i := range hits.all {
+		rules.join(b.tries[i])
+	}
+	for i, w := range appWords {
+		if hits.has(b.word[i]) {
+			return rules, w.app
+		}
+	}
+	for i := range b.named.all {
+		rules.del(i)
+	}
+	return rules, ""
 }
 
 // builtinRules returns all we know, built once: the filter takes half a megabyte.
@@ -121,13 +132,20 @@ var builtinRules = sync.OnceValue(func() *ruleBook {
 func newRuleBook(rules []rule) *ruleBook {
 	b := &ruleBook{rules: rules}
 	var words []string
-	for _, r := range rules {
+	for n, r := range rules {
 		i := slices.Index(words, r.needle)
 		if i < 0 {
 			i = len(words)
 			words = append(words, r.needle)
+			b.tries = append(b.tries, bitset{})
 		}
-		b.needle = append(b.needle, i)
+		b.tries[i].add(n)
+		if r.named {
+			b.named.add(n)
+		}
+	}
+	for _, w := range appWords {
+		b.word = append(b.word, slices.Index(words, w.word))
 	}
 	b.filter = newLineFilter(words)
 	return b

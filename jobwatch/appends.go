@@ -43,8 +43,8 @@ var endRules = []rule{
 	{app: appGradio, act: ends, needle: "closing server", said: "Gradio stops", re: regexp.MustCompile(`Keyboard interruption in main thread\.\.\. closing server`)},
 	{app: appVNC, act: ends, needle: "killing xvnc", said: "the VNC server was killed", re: regexp.MustCompile(`Killing Xvnc process ID \d+`)},
 	{app: appPluto, act: ends, needle: "closing pluto", said: "Pluto stops", re: regexp.MustCompile(`Closing Pluto\.\.\.`)},
-	{needle: "killed", read: readKilled},
-	{needle: "terminated", read: readKilled},
+	{needle: "killed", named: true, read: readKilled},
+	{needle: "terminated", named: true, read: readKilled},
 	{app: appWeb, act: ends, needle: "finished server process", said: "the web server stops", re: regexp.MustCompile(`Finished server process \[\d+\]`)},
 	{app: appWeb, act: ends, needle: "shutting down: master", said: "the web server stops", re: regexp.MustCompile(`Shutting down: Master`)},
 	{app: appWeb, act: ends, needle: "keyboard interrupt received", said: "the web server stops", re: regexp.MustCompile(`Keyboard interrupt received, exiting`)},
@@ -53,14 +53,10 @@ var endRules = []rule{
 // killed matches the shell's word on a command that ended by a signal:
 //
 //	/var/spool/slurmd/job7/slurm_script: line 9: 4711 Killed   jupyter lab --no-browser
-var killed = regexp.MustCompile(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b(.*)`)
+var killed = regexp.MustCompile(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`)
 
 func readKilled(r *reading, l logLine) {
-	m := killed.FindStringSubmatch(l.text)
-	if m == nil {
-		return
-	}
-	if app := mentionedApp(m[1]); app != "" {
-		r.ev.end(sighting{at: l.at, app: app, said: "the shell saw the server die"})
+	if killed.MatchString(l.text) {
+		r.ev.end(sighting{at: l.at, app: l.app, said: "the shell saw the server die"})
 	}
 }

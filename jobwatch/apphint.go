@@ -12,9 +12,9 @@ var hintRules = []rule{
 	{needle: "ssh", read: readTunnelCommand},
 	{needle: "plink", read: readTunnelCommand},
 	{needle: "localforward", read: readLocalForward},
-	{needle: "port", read: readPortOnHost},
-	{needle: "listen", read: readHostPort},
-	{needle: "running on", read: readHostPort},
+	{needle: "port", named: true, read: readPortOnHost},
+	{needle: "listen", named: true, read: readHostPort},
+	{needle: "running on", named: true, read: readHostPort},
 	{needle: "tunnel port", read: readTunnelProse},
 	{needle: "login", read: readReversePort},
 	{needle: "reverse", read: readReversePort},
@@ -121,12 +121,14 @@ func readHostPort(r *reading, l logLine) {
 
 // readProse takes a sentence about an app's host and port.
 func (r *reading) readProse(re *regexp.Regexp, l logLine, isHost func(string) bool) bool {
-	app := mentionedApp(l.text)
-	m := re.FindStringSubmatchIndex(l.text)
-	if m == nil || app == "" || notYet.MatchString(l.text) || isHub(l.text) {
+	if isHub(l.text) {
 		return false
 	}
-	s := sighting{at: l.at, app: app, said: "the job's own words", to: matchedTarget(re, l.text, m)}
+	m := re.FindStringSubmatchIndex(l.text)
+	if m == nil || notYet.MatchString(l.text) {
+		return false
+	}
+	s := sighting{at: l.at, app: l.app, said: "the job's own words", to: matchedTarget(re, l.text, m)}
 	if s.to.place() != named || !isHost(s.to.host) {
 		return false
 	}

@@ -35,7 +35,10 @@ var jupyterRules = []rule{
 	{needle: "copy/paste", read: markJupyterBlock},
 	{needle: "currently running servers", read: markJupyterBlock},
 	{needle: "://", read: readJupyterURLs},
-	{needle: "token", read: readJupyterToken},
+	{needle: "?token=", read: readJupyterLink},
+	{needle: "token:", read: readJupyterToken},
+	{needle: "token is", read: readJupyterToken},
+	{needle: "token=", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
 	{
 		app: appJupyter, act: moves, needle: "already in use", said: "a port that is taken",
@@ -92,16 +95,18 @@ var (
 	toldToken = regexp.MustCompile(`(?i)\btoken(?: is|\s*[:=])\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
 )
 
-func readJupyterToken(r *reading, l logLine) {
-	s := sighting{at: l.at, app: appJupyter, said: "a link with a token"}
+func readJupyterLink(r *reading, l logLine) {
 	if m := bareLink.FindStringSubmatchIndex(l.text); m != nil {
-		s.to = matchedTarget(bareLink, l.text, m)
-		r.ev.link(s)
+		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(bareLink, l.text, m), said: "a link with a token"})
+	}
+}
+
+func readJupyterToken(r *reading, l logLine) {
+	if r.about(l) != appJupyter || hasTokenParam(l.text) {
 		return
 	}
-	if m := toldToken.FindStringSubmatchIndex(l.text); m != nil && r.about(l) == appJupyter {
-		s.to, s.said = matchedTarget(toldToken, l.text, m), "the job's word on the token"
-		r.ev.link(s)
+	if m := toldToken.FindStringSubmatchIndex(l.text); m != nil {
+		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(toldToken, l.text, m), said: "the job's word on the token"})
 	}
 }
 
@@ -109,28 +114,30 @@ func readJupyterToken(r *reading, l logLine) {
 // server is.
 func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
 	before, after := l.text[:u.start], strings.TrimSpace(l.text[u.end:])
-	tag := jupyterTag.FindStringIndex(before)
-	if tag != nil {
-		before = before[tag[1]:]
-	} else {
-		before = dropPrefix(before)
-	}
-	if jupyterHeader.MatchString(l.text) {
-		return after == ""
-	}
-	switch strings.ToLower(strings.TrimSpace(before)) {
-	case "", "or", "and", "-", "*", "•":
-	default:
+	if after != "" && !strings.HasPrefix(after, "::") { // `jupyter server list`: URL :: folder
 		return false
 	}
-	if strings.HasPrefix(after, "::") { // `jupyter server list`: URL :: folder
-		after = ""
+	if strings.Contains(before, "is running at") && jupyterHeader.MatchString(before) {
+		return true
 	}
-	if after != "" {
+	before = dropConjunction(before)
+	tagged := strings.HasSuffix(before, "]") && jupyterTag.MatchString(before)
+	if !tagged && dropPrefix(before) != "" {
 		return false
 	}
 	inBlock := r.marked(jupyterBlock, l, blockLines)
-	return tag != nil || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.place() != loopback
+	return tagged || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.place() != loopback
+}
+
+// dropConjunction drops the word or bullet that leads to a further URL.
+func dropConjunction(before string) string {
+	before = strings.TrimSpace(before)
+	i := strings.LastIndexByte(before, ' ') + 1
+	switch before[i:] {
+	case "or", "and", "-", "*", "•":
+		return strings.TrimSpace(before[:i])
+	}
+	return before
 }
 
 // linePrefix is what wrappers put before each line: "notebook_1  | " by compose,
@@ -138,6 +145,7 @@ func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
 var linePrefix = regexp.MustCompile(`^(?:\s*[\w.@/-]+\s*\|\s|\d+: |[\dT:., -]+Z?\s)`)
 
 func dropPrefix(text string) string {
+	text += " "
 	return strings.TrimSpace(text[len(linePrefix.FindString(text)):])
 }
 

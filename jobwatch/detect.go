@@ -109,35 +109,32 @@ func (s *Stream) Reset() {
 // line reads one line.
 func (s *Stream) line(n int, raw []byte) {
 	s.gauge.see(len(raw))
-	hits := s.d.book.filter.scan(raw)
-	if hits.empty() && s.open == "" && len(s.d.custom) == 0 {
+	rules, app := s.d.book.find(raw)
+	if rules.empty() && s.open == "" && len(s.d.custom) == 0 {
 		return
 	}
 	text := cleanLine(raw)
 	if joined, ok := s.gauge.rejoin(s.open, text); s.open != "" && ok {
 		s.d.ev.retract(spot{s.name, s.openAt})
 		n, text = s.openAt, joined
-		hits = s.d.book.filter.scan([]byte(joined))
+		rules, app = s.d.book.find([]byte(joined))
 	}
 	s.open, s.openAt = "", n
-	if mayGoOn(text) {
+	if len(text) < maxLine/2 && mayGoOn(text) {
 		s.open = text
 	}
-	s.interpret(logLine{at: spot{s.name, n}, text: text}, hits)
+	s.interpret(logLine{at: spot{s.name, n}, text: text, app: app}, rules)
 }
 
 // interpret tries the rules on a line.
-func (s *Stream) interpret(l logLine, hits needles) {
+func (s *Stream) interpret(l logLine, rules bitset) {
 	for _, app := range s.d.custom {
 		for _, re := range app.Patterns {
 			s.d.found = nil
 			s.reading.custom(app.Name, re, l)
 		}
 	}
-	for i := range s.d.book.rules {
-		if !hits.has(s.d.book.needle[i]) {
-			continue
-		}
+	for i := range rules.all {
 		s.d.found = nil
 		if s.reading.apply(&s.d.book.rules[i], l) {
 			return
@@ -149,6 +146,7 @@ func (s *Stream) interpret(l logLine, hits needles) {
 type logLine struct {
 	at   spot
 	text string
+	app  string // the app it speaks of, or ""
 }
 
 // reading is what the last lines of one stream were about.
@@ -184,8 +182,8 @@ func (r *reading) mention(app string, l logLine) {
 
 // about is the app that the lines around l speak of, or "".
 func (r *reading) about(l logLine) string {
-	if app := mentionedApp(l.text); app != "" {
-		return app
+	if l.app != "" {
+		return l.app
 	}
 	if r.app != "" && l.at.line-r.appAt <= nearby {
 		return r.app

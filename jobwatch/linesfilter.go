@@ -1,32 +1,54 @@
 package jobwatch
 
-// needles is a set of up to 128 words found in a line.
-type needles [2]uint64
+import "math/bits"
 
-func (n *needles) add(i int)      { n[i>>6] |= 1 << (i & 63) }
-func (n needles) has(i int) bool  { return n[i>>6]&(1<<(i&63)) != 0 }
-func (n needles) empty() bool     { return n[0]|n[1] == 0 }
-func (n *needles) join(m needles) { n[0] |= m[0]; n[1] |= m[1] }
+// bitset is a set of numbers below 192: of words found in a line, or of rules.
+type bitset [3]uint64
+
+func (b *bitset) add(i int)     { b[i>>6] |= 1 << (i & 63) }
+func (b *bitset) del(i int)     { b[i>>6] &^= 1 << (i & 63) }
+func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+func (b bitset) empty() bool    { return b == bitset{} }
+
+func (b *bitset) join(c bitset) {
+	for i, w := range c {
+		b[i] |= w
+	}
+}
+
+// all yields the numbers in the set, in order.
+func (b bitset) all(yield func(int) bool) {
+	for i, w := range b {
+		for ; w != 0; w &= w - 1 {
+			if !yield(i<<6 + bits.TrailingZeros64(w)) {
+				return
+			}
+		}
+	}
+}
 
 // lineFilter finds which of a set of words stand in a line, in one pass and
 // without regard to case: an Aho-Corasick automaton. Almost all lines of a long
 // log hold none, and no regular expression ever sees them.
 type lineFilter struct {
-	next  [][256]uint16
-	found []needles // per state
+	next  [][256]uint16 // per state and byte, the next state; with finds where a word ends
+	found []bitset      // per state
 }
 
 // newLineFilter builds the automaton of words, which are in lower case.
 func newLineFilter(words []string) *lineFilter {
-	f := &lineFilter{next: make([][256]uint16, 1), found: make([]needles, 1)}
+	f := &lineFilter{next: make([][256]uint16, 1), found: make([]bitset, 1)}
 	for i, w := range words {
 		f.insert(i, w)
 	}
 	f.link()
 	for s := range f.next {
-		for c := 'a'; c <= 'z'; c++ {
-			f.next[s][c-'a'+'A'] = f.next[s][c]
+		for c, t := range f.next[s] {
+			if !f.found[t].empty() {
+				f.next[s][c] = t | finds
+			}
 		}
+		copy(f.next[s]['A':'Z'+1], f.next[s]['a':'z'+1])
 	}
 	return f
 }
@@ -38,7 +60,7 @@ func (f *lineFilter) insert(i int, word string) {
 		if f.next[s][c] == 0 {
 			f.next[s][c] = uint16(len(f.next))
 			f.next = append(f.next, [256]uint16{})
-			f.found = append(f.found, needles{})
+			f.found = append(f.found, bitset{})
 		}
 		s = f.next[s][c]
 	}
@@ -70,15 +92,19 @@ func (f *lineFilter) link() {
 	}
 }
 
+// finds marks a state in which a word ends, so that the loop over all bytes of all
+// logs looks at one table only.
+const finds = 1 << 15
+
 // scan returns the words that stand in line.
-func (f *lineFilter) scan(line []byte) needles {
-	var hits needles
+func (f *lineFilter) scan(line []byte) bitset {
+	var hits bitset
 	s := uint16(0)
-	next, found := f.next, f.found
+	next := f.next
 	for _, c := range line {
-		s = next[s][c]
-		if m := &found[s]; m[0]|m[1] != 0 {
-			hits.join(*m)
+		s = next[s&^finds][c]
+		if s&finds != 0 {
+			hits.join(f.found[s&^finds])
 		}
 	}
 	return hits
