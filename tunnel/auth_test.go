@@ -323,3 +323,20 @@ func TestAServersTextCannotSteerATerminal(t *testing.T) {
 		t.Errorf("visible keeps %d bytes", len(got))
 	}
 }
+
+func TestAPushNobodyConfirmsIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pushes := 0
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+				pushes++
+				_, _ = ask("", "Pushed a login request to your device...", nil, nil)
+				return nil, errors.New("not confirmed")
+			}
+		})
+		_, _, err := logIn(t, s, nil, "yes")
+		if codeOf(err) != api.CodeAuth || pushes != 1 {
+			t.Errorf("%d pushes: %v", pushes, err)
+		}
+	})
+}

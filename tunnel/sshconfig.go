@@ -59,21 +59,8 @@ func resolveConfig(destination string, o ResolveOptions) (Settings, error) {
 
 func override(d directives, key, value string) { d[key] = []string{value} }
 
-// configKeys are the keywords asked of ssh_config; those of manyKeys may repeat.
-var (
-	configKeys = []string{
-		"HostName", "Port", "User", "IdentitiesOnly", "IdentityAgent", "ProxyCommand", "ProxyJump", "HostKeyAlias",
-		"StrictHostKeyChecking", "HashKnownHosts", "ConnectTimeout", "ServerAliveInterval", "ServerAliveCountMax",
-		"TCPKeepAlive", "IPQoS", "AddressFamily", "BindAddress", "PreferredAuthentications", "PubkeyAuthentication",
-		"PasswordAuthentication", "KbdInteractiveAuthentication", "NumberOfPasswordPrompts", "KexAlgorithms", "Ciphers",
-		"MACs", "HostKeyAlgorithms", "UserKnownHostsFile", "GlobalKnownHostsFile", "ControlPath", "Compression",
-		"GSSAPIAuthentication", "PKCS11Provider", "ProxyUseFdpass", "VerifyHostKeyDNS", "KnownHostsCommand",
-		"HostbasedAuthentication",
-	}
-	manyKeys = []string{"IdentityFile", "CertificateFile", "LocalForward", "RemoteForward", "DynamicForward"}
-)
-
-// readDirectives reads what the config files say about an alias.
+// readDirectives reads what the config files say about an alias, in order: the
+// first value of a keyword counts, except where values add up.
 func readDirectives(alias, config string) (directives, []string, error) {
 	d := directives{}
 	var warnings []string
@@ -87,27 +74,29 @@ func readDirectives(alias, config string) (directives, []string, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", path, err)
 		}
-		for _, key := range configKeys {
-			v, err := parsed.Get(alias, key)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", path, err)
-			}
-			lower := strings.ToLower(key)
-			if v != "" && len(d[lower]) == 0 {
-				d[lower] = []string{unquote(v)}
-			}
-		}
-		for _, key := range manyKeys {
-			all, err := parsed.GetAll(alias, key)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", path, err)
-			}
-			for _, v := range all {
-				d[strings.ToLower(key)] = append(d[strings.ToLower(key)], unquote(v))
+		for _, host := range parsed.Hosts {
+			if host.Matches(alias) {
+				d.add(host.Nodes)
 			}
 		}
 	}
 	return d, warnings, nil
+}
+
+// rivals are keywords of which only the first to be written counts.
+var rivals = map[string]string{"proxyjump": "proxycommand", "proxycommand": "proxyjump"}
+
+func (d directives) add(nodes []ssh_config.Node) {
+	for _, node := range nodes {
+		kv, ok := node.(*ssh_config.KV)
+		if !ok {
+			continue
+		}
+		key := strings.ToLower(kv.Key)
+		if rival := rivals[key]; rival == "" || len(d[rival]) == 0 {
+			d[key] = append(d[key], unquote(kv.Value))
+		}
+	}
 }
 
 // configFiles are the files read, most important first. A file given replaces all

@@ -1,0 +1,205 @@
+package tunnel
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// configFile copies a config of testdata to where its Include finds its file.
+func configFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "sshconfig", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	included, err := filepath.Abs(filepath.Join("testdata", "sshconfig", "included"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "INCLUDED", included)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// destinations are what to ask each config for.
+var destinations = map[string][]string{
+	"plain":      {"narval", "mila", "nobody-knows", "zoe@mila", "ssh://zoe@mila:99"},
+	"tokens":     {"node-7", "other"},
+	"jump":       {"inner", "direct", "corkscrew", "any"},
+	"algorithms": {"old"},
+	"forwards":   {"db", "other"},
+	"include":    {"top", "deep", "other", "else"},
+}
+
+func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip("needs an ssh program to compare with")
+	}
+	for name, list := range destinations {
+		for _, destination := range list {
+			t.Run(name+"/"+destination, func(t *testing.T) {
+				o := ResolveOptions{SSHConfig: configFile(t, name)}
+				theirs, err := resolveSSHG(t.Context(), destination, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ours, err := resolveConfig(destination, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				alike(t, &theirs)
+				alike(t, &ours)
+				a, b := reflect.ValueOf(theirs), reflect.ValueOf(ours)
+				for i := range a.NumField() {
+					if x, y := a.Field(i).Interface(), b.Field(i).Interface(); !reflect.DeepEqual(x, y) {
+						t.Errorf("%s: ssh reads %#v, we read %#v", a.Type().Field(i).Name, x, y)
+					}
+				}
+			})
+		}
+	}
+}
+
+// alike removes what may differ: which reader it was, the default keys of this
+// build of ssh, and how forwards and unset values are written.
+func alike(t *testing.T, s *Settings) {
+	t.Helper()
+	s.Source = ""
+	if !s.OwnIdentities {
+		s.IdentityFiles = nil
+	}
+	for _, list := range []*[]string{&s.LocalForwards, &s.RemoteForwards, &s.DynamicForwards} {
+		for i, f := range *list {
+			(*list)[i] = strings.NewReplacer("[", "", "]", "").Replace(f)
+		}
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	if len(s.Warnings) == 0 {
+		s.Warnings = nil
+	}
+	if s.AddressFamily == "any" {
+		s.AddressFamily = ""
+	}
+	if words := strings.Fields(s.IPQoS); len(words) == 2 && words[0] == words[1] {
+		s.IPQoS = words[0]
+	}
+}
+
+func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip("needs an ssh program")
+	}
+	s, err := Resolve(t.Context(), "web", ResolveOptions{SSHConfig: configFile(t, "match")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Source != "ssh -G" || s.User != "matched" || s.Port != 2201 || s.Hostname != "web.example.org" || len(s.Ciphers) > 0 {
+		t.Errorf("%+v", s)
+	}
+	bad := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(bad, []byte("Host x\n  Bogus 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Resolve(t.Context(), "x", ResolveOptions{SSHConfig: bad})
+	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a bad config: %v", err)
+	}
+}
+
+func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
+	s, err := resolveConfig("web", ResolveOptions{SSHConfig: configFile(t, "match")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Port != 2203 || s.Hostname != "web.example.org" || len(s.Warnings) != 2 || !strings.Contains(s.Warnings[0], "match:1") {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestADestinationIsNoOption(t *testing.T) {
+	for _, d := range []string{"", "-oProxyCommand=evil", "a b", "a\nb"} {
+		if _, err := Resolve(t.Context(), d, ResolveOptions{SSHConfig: "none"}); codeOf(err) != api.CodeUsage {
+			t.Errorf("%q: %v", d, err)
+		}
+	}
+}
+
+func TestDestinationsAreTakenApart(t *testing.T) {
+	for in, want := range map[string][3]string{
+		"host":                 {"", "host", ""},
+		"a@host":               {"a", "host", ""},
+		"a@b@host":             {"a@b", "host", ""},
+		"ssh://host":           {"", "host", ""},
+		"ssh://a@host:22":      {"a", "host", "22"},
+		"ssh://a@[fe80::1]:22": {"a", "fe80::1", "22"},
+	} {
+		user, host, port := splitDestination(in)
+		if got := [3]string{user, host, port}; got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"host": "host", "a@host": "a@host", "a@host:2222": "ssh://a@host:2222", "host:2222": "ssh://host:2222",
+		"[fe80::1]:22": "ssh://[fe80::1]:22", "fe80::1": "fe80::1", "ssh://x": "ssh://x",
+	} {
+		if got := hopDestination(in); got != want {
+			t.Errorf("hop %q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAliasesListsWhatAPersonNamed(t *testing.T) {
+	got, err := Aliases(configFile(t, "include"))
+	if err != nil || !slices.Equal(got, []string{"deep", "other", "top"}) {
+		t.Errorf("Aliases: %q %v", got, err)
+	}
+	if _, err := Aliases(filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("a missing file that was asked for is no error")
+	}
+}
+
+func TestListsAreAmended(t *testing.T) {
+	all := []string{"a", "b", "c1", "c2"}
+	for in, want := range map[string]string{"": "a b c1 c2", "x,a": "x a", "+x,a": "a b c1 c2 x", "-b,c*": "a", "^c2,x": "c2 x a b c1"} {
+		if got := strings.Join(amend(all, in), " "); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestTimesOfSSHConfigAreRead(t *testing.T) {
+	for in, want := range map[string]time.Duration{"": 0, "none": 0, "30": 30 * time.Second, "2m": 2 * time.Minute, "1h30m": 90 * time.Minute, "-5": 0} {
+		if got := seconds(in); got != want {
+			t.Errorf("%q: %v", in, got)
+		}
+	}
+}
+
+func TestAlgorithmsThatAPersonForbadeAreNotOffered(t *testing.T) {
+	config, keys, err := algorithms(&Settings{Ciphers: []string{"aes256-ctr", "made-up"}, HostKeyAlgorithms: []string{"ssh-ed25519"}})
+	if err != nil || !slices.Equal(config.Ciphers, []string{"aes256-ctr"}) || !slices.Equal(keys, []string{"ssh-ed25519"}) {
+		t.Errorf("%q %q %v", config.Ciphers, keys, err)
+	}
+	if _, _, err := algorithms(&Settings{Ciphers: []string{"made-up"}}); codeOf(err) != api.CodeConfig {
+		t.Errorf("nothing left: %v", err)
+	}
+}
+
+func TestPathsOfSSHGAreSplitWhereTheyBegin(t *testing.T) {
+	got := pathList("/home/a b/.ssh/known_hosts /etc/ssh/x ~/y")
+	if !slices.Equal(got, []string{"/home/a b/.ssh/known_hosts", "/etc/ssh/x", "~/y"}) {
+		t.Errorf("%q", got)
+	}
+}
