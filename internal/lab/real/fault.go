@@ -18,8 +18,8 @@ type cut struct {
 // which it passes on.
 func dropping(name, verdict string) cut {
 	return cut{
-		firewall:       fmt.Sprintf("table ip %s { chain f { type filter hook forward priority -10; %s; }; }\n", name, verdict),
-		undoneFirewall: fmt.Sprintf("delete table ip %s\n", name),
+		firewall:       fmt.Sprintf("table ip lab_%s { chain f { type filter hook forward priority -10; %s; }; }\n", name, verdict),
+		undoneFirewall: fmt.Sprintf("delete table ip lab_%s\n", name),
 	}
 }
 

@@ -1,8 +1,217 @@
 package real
 
 import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
-func TestMain(m *testing.M) { os.Exit(Main(m)) }
+// holdLab makes a process of this test binary one that starts a lab of this name,
+// says how that went, and waits to be killed.
+const holdLab = "TUNCTL_TEST_HOLD_LAB"
+
+func TestMain(m *testing.M) {
+	Role()
+	if name := os.Getenv(holdLab); name != "" {
+		_, err := Up(name, false, Options{})
+		fmt.Println(err)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	os.Exit(Main(m))
+}
+
+// common is what all labs of the machine could leave: other tests may run at
+// the same time, but none of them has these.
+func common(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, argv := range [][]string{{"ip", "netns", "list"}, {"nft", "list", "ruleset"}, {"cat", "/proc/self/mountinfo"}} {
+		out, err := run("", argv...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(out)
+	}
+	return b.String()
+}
+
+// footprint is what one lab is on the machine.
+type footprint struct {
+	record
+	dir    string
+	spaces []string // its network namespaces
+}
+
+func footprintOf(t *testing.T, name string) footprint {
+	t.Helper()
+	f := footprint{dir: filepath.Join(base(), name)}
+	var err error
+	if f.record, err = readRecord(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range append(slices.Collect(maps.Values(f.Nodes)), f.Keeper) {
+		space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.spaces = append(f.spaces, space)
+	}
+	if len(f.left()) < len(nodes) {
+		t.Fatalf("a lab that is up has only %q", f.left())
+	}
+	return f
+}
+
+// left is what there is of the lab: processes, device, routes, folder.
+func (f footprint) left() []string {
+	var found []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		space, err := os.Readlink(filepath.Join(dir, "ns/net"))
+		if err == nil && slices.Contains(f.spaces, space) {
+			s, _ := readStat(dir)
+			found = append(found, "process "+s.name)
+		}
+	}
+	for _, argv := range [][]string{
+		{"ip", "-o", "link", "show", f.device()},
+		{"ip", "-o", "link", "show", f.delayed()},
+		{"ip", "route", "show", "root", f.prefix().String()},
+	} {
+		if out, err := run("", argv...); err == nil && out != "" {
+			found = append(found, out)
+		}
+	}
+	if _, err := os.Stat(f.dir); err == nil {
+		found = append(found, f.dir)
+	}
+	return found
+}
+
+// hold starts a lab in another process.
+func hold(t *testing.T, name string) (*exec.Cmd, footprint) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), holdLab+"="+name)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != "<nil>" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	return cmd, footprintOf(t, name)
+}
+
+func TestLabLeavesNothingBehind(t *testing.T) {
+	Need(t, "ssh", "slurm")
+	before := common(t)
+	c, err := Up("leaves-nothing", false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, submitted := c.Submit("#!/bin/sh\nsleep 600\n")
+	if err := cmp.Or(submitted, c.Delay(10*time.Millisecond, 0), c.Cut("silent"), c.Crash("cn01"), c.Boot("cn01")); err != nil {
+		t.Error(err)
+	}
+	f := footprintOf(t, "leaves-nothing")
+	if err := c.Down(); err != nil {
+		t.Error(err)
+	}
+	if left := f.left(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	if after := common(t); after != before {
+		t.Errorf("namespaces, mounts or firewall before:\n%s\nand after:\n%s", before, after)
+	}
+}
+
+func TestKilledOwnerTakesTheLabAlong(t *testing.T) {
+	Need(t, "ssh", "slurm")
+	owner, f := hold(t, "killed-owner")
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if !poll(20*time.Second, func() bool { return len(f.left()) == 0 }) {
+		t.Errorf("left: %q", f.left())
+	}
+}
+
+func TestNextLabClearsWhatAKilledKeeperLeft(t *testing.T) {
+	Need(t, "ssh", "slurm")
+	owner, f := hold(t, "killed-keeper")
+	// The keeper first: it would still tidy up after its owner.
+	if err := f.Keeper.signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = owner.Wait()
+	noProcess := func() bool {
+		return !slices.ContainsFunc(f.left(), func(s string) bool { return strings.HasPrefix(s, "process") })
+	}
+	if !poll(10*time.Second, noProcess) {
+		t.Errorf("nodes outlive their keeper: %q", f.left())
+	}
+	if err := clearLeftovers(); err != nil {
+		t.Error(err)
+	}
+	if left := f.left(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestTwoLabsStandSideBySide(t *testing.T) {
+	one := Start(t)
+	two, err := Up("side-by-side", false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := two.Down(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, lab := range []*Lab{one, {t, two}} {
+		id := lab.Submit("#!/bin/sh\nsleep 600\n")
+		lab.WaitJob(id, "RUNNING")
+		connect(t, lab, "lab-login")
+	}
+	if one.NodeAddr("login1") == two.plan.main(nodes[1]).String() {
+		t.Error("both have the same addresses")
+	}
+}
+
+func TestLabOfANameIsStartedOnce(t *testing.T) {
+	Need(t, "ssh", "slurm")
+	owner, _ := hold(t, "only-once")
+	if c, err := Up("only-once", false, Options{}); err == nil || !strings.Contains(err.Error(), "in the way") {
+		t.Errorf("a second lab of the same name: %v", err)
+		_ = c.Down()
+	}
+	_ = owner.Process.Kill()
+}

@@ -34,6 +34,10 @@ type port struct {
 	host int
 }
 
+// mac is the port's hardware address: always the same, so that the others find a
+// node again which has crashed and booted.
+func (p port) mac() string { return fmt.Sprintf("02:4c:41:42:%02x:%02x", int(p.net), p.host) }
+
 // node is what a machine of the cluster is made of. Its first port has the
 // address it is known by.
 type node struct {

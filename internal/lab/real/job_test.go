@@ -1,0 +1,97 @@
+package real
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestJobRunsOnAComputeNodeAndItsLogIsInTheHome(t *testing.T) {
+	lab := Start(t)
+	id := lab.Submit("#!/bin/sh\n#SBATCH --output=where.%j.log\nhostname\n", "--nodelist=cn02", "--time=1:00")
+	lab.WaitJob(id, "COMPLETED")
+	text, err := os.ReadFile(filepath.Join(lab.Dir(), "home/hpcuser/where."+id+".log"))
+	if got := strings.TrimSpace(string(text)); err != nil || got != "cn02" {
+		t.Errorf("the job's log says %q, %v; want cn02", got, err)
+	}
+}
+
+func TestRunningJobOpensItsNodeToItsOwner(t *testing.T) {
+	lab := Start(t)
+	id := lab.Submit("#!/bin/sh\nsleep 600\n", "--nodelist=cn01")
+	lab.WaitJob(id, "RUNNING")
+	if out, err := (client{lab: lab}).ssh(t, "cn01", "hostname"); err != nil || out != "cn01" {
+		t.Errorf("ssh cn01 beside a job says %q, %v", out, err)
+	}
+	if out, err := (client{lab: lab}).ssh(t, "-l", "alice", "cn01", "hostname"); err == nil {
+		t.Errorf("someone without a job there comes in and sees %q", out)
+	}
+	lab.Cancel(id)
+	lab.WaitJob(id, "CANCELLED")
+}
+
+func TestComputeNodeIsOutOfTheLaptopsReach(t *testing.T) {
+	lab := Start(t)
+	for _, node := range []string{"cn01", "cn02", "ctl"} {
+		addr := net.JoinHostPort(lab.NodeAddr(node), "22")
+		if conn, err := net.DialTimeout("tcp", addr, 2*time.Second); err == nil {
+			conn.Close()
+			t.Errorf("the laptop reaches %s at %s", node, addr)
+		}
+	}
+	if out, err := lab.As("hpcuser", "bash", "-c", "exec 3<>/dev/tcp/cn01/22 && read -r banner <&3 && echo $banner"); err != nil || !strings.HasPrefix(out, "SSH-2.0") {
+		t.Errorf("the login node hears %q from cn01, %v", out, err)
+	}
+}
+
+func TestJobGetsThePretendedGPUs(t *testing.T) {
+	lab := Start(t)
+	id := lab.Submit("#!/bin/sh\n#SBATCH --output=gpu.%j.log\necho $CUDA_VISIBLE_DEVICES\n", "--partition=gpu", "--gres=gpu:2", "--time=1:00")
+	lab.WaitJob(id, "COMPLETED")
+	text, err := os.ReadFile(filepath.Join(lab.Dir(), "home/hpcuser/gpu."+id+".log"))
+	if got := strings.TrimSpace(string(text)); err != nil || got != "0,1" {
+		t.Errorf("the job sees the GPUs %q, %v", got, err)
+	}
+}
+
+func TestJobOfALowPartitionGivesWay(t *testing.T) {
+	lab := Start(t)
+	low := lab.Submit("#!/bin/sh\nsleep 600\n", "--partition=low", "--nodelist=cn01", "--exclusive")
+	lab.WaitJob(low, "RUNNING")
+	high := lab.Submit("#!/bin/sh\nsleep 600\n", "--nodelist=cn01")
+	lab.WaitJob(high, "RUNNING")
+	if state := lab.JobState(low); state == "RUNNING" {
+		t.Error("both jobs run")
+	}
+}
+
+func TestAccountsLimitWhoHasThem(t *testing.T) {
+	lab := StartWith(t, Options{Accounting: true})
+	id := lab.Submit("#!/bin/sh\ntrue\n", "--time=1:00", "--account=proj1")
+	lab.WaitJob(id, "COMPLETED")
+	known := func() bool {
+		out, err := lab.As("hpcuser", "sacct", "-X", "-n", "-P", "-j", id, "-o", "State,Account")
+		return err == nil && strings.TrimSpace(out) == "COMPLETED|proj1"
+	}
+	if !poll(20*time.Second, known) {
+		out, err := lab.As("hpcuser", "sacct", "-X", "-n", "-P", "-j", id, "-o", "State,Account")
+		t.Errorf("sacct says %q, %v", out, err)
+	}
+	if out, err := lab.As("nobank", "sbatch", "--wrap", "true"); err == nil || !strings.Contains(err.Error(), "Invalid account") {
+		t.Errorf("a person without an account submits: %q, %v", out, err)
+	}
+	first := lab.Submit("#!/bin/sh\nsleep 600\n", "--account=proj2")
+	lab.WaitJob(first, "RUNNING")
+	second := lab.Submit("#!/bin/sh\nsleep 600\n", "--account=proj2")
+	limited := func() bool {
+		out, _ := lab.As("hpcuser", "squeue", "-h", "-j", second, "-o", "%r")
+		return strings.TrimSpace(out) == "AssocGrpJobsLimit"
+	}
+	if !poll(20*time.Second, limited) {
+		out, err := lab.As("hpcuser", "squeue", "-h", "-j", second, "-o", "%T %r")
+		t.Errorf("the second job of proj2 is %q, %v", out, err)
+	}
+}

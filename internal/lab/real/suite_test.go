@@ -1,0 +1,56 @@
+package real
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// judged records what a test was told. Skip and Fatal end the goroutine, as real
+// ones do.
+type judged struct {
+	testing.TB
+	skipped, failed bool
+}
+
+func (*judged) Helper()                 {}
+func (*judged) Name() string            { return "TestOnRealParts" }
+func (j *judged) Skip(...any)           { j.skipped = true; panic(j) }
+func (j *judged) Fatalf(string, ...any) { j.failed = true; panic(j) }
+
+func judge(s *suite, wanted bool, lacking error) (j *judged) {
+	j = &judged{}
+	defer func() { _ = recover() }()
+	s.need(j, wanted, func() error { return lacking })
+	return j
+}
+
+func TestSkippedTestIsToldLoudlyAndFailsWhereItIsWanted(t *testing.T) {
+	lacking := errors.New("missing: slurmd: run internal/lab/install.sh slurm")
+	for _, x := range []struct {
+		name            string
+		wanted          bool
+		lacking         error
+		skipped, failed bool
+		report          string
+	}{
+		{"not asked for", false, nil, true, false, "REAL PARTS SKIPPED: TestOnRealParts: TUNCTL_REAL is not 1\n"},
+		{"not asked for, and lacking", false, lacking, true, false, "REAL PARTS SKIPPED: TestOnRealParts: " + lacking.Error() + "\n"},
+		{"asked for, and lacking", true, lacking, false, true, ""},
+		{"asked for", true, nil, false, false, "real parts: 1 tests ran"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			s := &suite{ran: map[string]bool{}}
+			j := judge(s, x.wanted, x.lacking)
+			if j.skipped != x.skipped || j.failed != x.failed {
+				t.Errorf("skipped %v, failed %v", j.skipped, j.failed)
+			}
+			var b bytes.Buffer
+			s.report(&b)
+			if !strings.HasPrefix(b.String(), x.report) || x.report == "" && b.Len() > 0 {
+				t.Errorf("the report says %q; want %q", b.String(), x.report)
+			}
+		})
+	}
+}
