@@ -169,13 +169,13 @@ func (plain) verdict(a answer) (string, error) {
 }
 
 // cancel asks first and kills after ten seconds. The group is the process's own,
-// unless the machine has no setsid.
+// unless the machine has no setsid; dash and busybox spell its signal differently.
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+quote(tagRoot+"/"+id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'it runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
-send() { kill -"$1" -- "-$pid" 2>/dev/null || kill -"$1" "$pid" 2>/dev/null; }
+send() { kill -s "$1" -- "-$pid" 2>/dev/null || kill -"$1" "-$pid" 2>/dev/null || kill -"$1" "$pid" 2>/dev/null; }
 alive || exit 0
 : >"$d/tunctl.cancelled"
 send TERM

@@ -79,7 +79,7 @@ func (w *Watcher) refresh(ctx context.Context) error {
 func (w *Watcher) fresh() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.stale && !w.asked.IsZero() && w.silence.isZero() && time.Since(w.asked) < w.limits.QueryMin
+	return !w.stale && !w.heard.IsZero() && time.Since(w.heard) < w.limits.QueryMin
 }
 
 // query asks the scheduler for all jobs and tells the watches.
@@ -133,7 +133,7 @@ func (w *Watcher) answered(jobs []api.Job) {
 	if !w.silence.isZero() {
 		w.log.Info("the scheduler answers again", "silentSince", w.silence.since)
 	}
-	w.jobs, w.silence = jobs, silence{}
+	w.jobs, w.heard, w.silence = jobs, w.asked, silence{}
 }
 
 // arrange decides when the next query is due by itself.

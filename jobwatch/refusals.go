@@ -58,7 +58,7 @@ func hints(pairs ...string) []refusalHint {
 // slurmRefusals are looked through in order; sites' own submit filters word theirs
 // freely, so that the patterns are loose.
 var slurmRefusals = hints(
-	`Unable to contact slurm controller`, "the scheduler is down: try again later",
+	`Unable to contact slurm controller|configuration source`, "the scheduler is down: try again later",
 	`Invalid account|account.*(?:required|specify|missing)|(?:specify|missing|must).*account`,
 	`set --account in the session's args or the script; sacctmgr show assoc user=$USER lists yours`,
 	`(?:gpu|gres).*(?:required|specify|must|missing|mandatory)|(?:specify|must request|missing).*(?:gpu|gres)`,

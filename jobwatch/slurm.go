@@ -124,7 +124,7 @@ var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transm
 // slurmSilent are the ways in which Slurm says that the controller does not answer.
 var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
-	`Unable to process configuration file|Unable to establish config|fetch_config`)
+	`Unable to process configuration file|establish a configuration source`)
 
 func (slurm) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := sh.login(ctx, quiet+"limit scancel "+quote(id))

@@ -29,6 +29,7 @@ type Watcher struct {
 	watches map[*Watch]struct{}
 	jobs    []api.Job // the last answer
 	asked   time.Time // when the last query began
+	heard   time.Time // when the one began that jobs is the answer to
 	stale   bool      // we changed something since
 	soon    bool      // a person acted, or a state is about to change
 	due     time.Time // when the next query is to be made by itself

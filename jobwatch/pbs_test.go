@@ -1,0 +1,200 @@
+package jobwatch
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+const qstatRunning = `Job Id: 1234.pbs101
+    Job_Name = jupyterlab
+    Job_Owner = alice@login-ntu-01
+    job_state = R
+    queue = g1
+    server = pbs101
+    ctime = Sun Nov 15 00:13:40 2026
+    Error_Path = login-ntu-01:/home/users/alice/work/jupyterlab.e1234
+    exec_host = x1000c0s2b0n0/0*16+x1000c0s2b0n1/0*16
+    Join_Path = oe
+    Keep_Files = n
+    Output_Path = login-ntu-01:/home/users/alice/work/jupyterlab.o1234
+    Resource_List.walltime = 02:00:00
+    stime = Sun Nov 15 00:13:42 2026
+    substate = 42
+    Variable_List = PBS_O_HOME=/home/users/alice,PBS_O_LANG=C.UTF-8,
+	PBS_O_LOGNAME=alice,PBS_O_WORKDIR=/home/users/alice/work,A_NL=line1
+line2,B=x
+    job_state = F
+	,PBS_O_QUEUE=normal
+    comment = Job run at Sun Nov 15 at 00:13 on (x1000c0s2b0n0:ncpus=16:mem=3355
+	4432kb)
+    run_count = 2
+    Submit_arguments = -P personal jupyter_pytorc
+	h.sh
+    project = personal
+
+`
+
+func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
+	jobs := parseQstat(qstatRunning)
+	start := time.Date(2026, 11, 15, 0, 13, 42, 0, time.UTC)
+	want := []api.Job{{
+		ID: "1234.pbs101", Name: "jupyterlab", State: api.JobRunning, Node: "x1000c0s2b0n0", Queue: "g1", Restarts: 1,
+		Submitted: start.Add(-2 * time.Second), Start: start, End: start.Add(2 * time.Hour), Script: "jupyter_pytorch.sh",
+	}}
+	if !reflect.DeepEqual(jobs, want) {
+		t.Errorf("got  %+v\nwant %+v", jobs, want)
+	}
+}
+
+func TestHowAPBSJobEnded(t *testing.T) {
+	for _, c := range []struct {
+		name, state, attributes string
+		want                    api.JobState
+		exit                    int
+	}{
+		{"done", "F", "Exit_status = 0\n    substate = 92", api.JobFinished, 0},
+		{"failed", "F", "Exit_status = 3\n    substate = 93", api.JobFailed, 3},
+		{"deleted while running", "F", "Exit_status = 271\n    substate = 91", api.JobCancelled, 143},
+		{"walltime", "F", "Exit_status = -29\n    substate = 93", api.JobTimeout, -1},
+		{"memory", "F", "Exit_status = -27\n    substate = 93", api.JobOOM, -1},
+		{"deleted in the queue", "F", "substate = 91\n    comment = Not Running: Queue not started. and terminated", api.JobCancelled, -1},
+		{"dependency failed", "F", "substate = 92\n    depend = afterok:2.s@s", api.JobNeverRan, -1},
+		{"killed", "F", "Exit_status = 137\n    substate = 93", api.JobFailed, 137},
+		{"task of an array", "X", "substate = 92", api.JobFinished, -1},
+		{"exiting", "E", "Exit_status = 3", api.JobCompleting, -1},
+		{"array begun", "B", "substate = 70", api.JobRunning, -1},
+		{"held", "H", "Hold_Types = u", api.JobHeld, -1},
+		{"waiting", "W", "substate = 30", api.JobQueued, -1},
+	} {
+		jobs := parseQstat("Job Id: 1.s\n    Job_Name = x\n    job_state = " + c.state + "\n    " + c.attributes + "\n")
+		if len(jobs) != 1 || jobs[0].State != c.want {
+			t.Errorf("%s: got %+v", c.name, jobs)
+			continue
+		}
+		if exit := jobs[0].Exit; (exit == nil) != (c.exit < 0) || exit != nil && *exit != c.exit {
+			t.Errorf("%s: exit %v, want %d", c.name, exit, c.exit)
+		}
+	}
+}
+
+func TestPBSReasonsInWords(t *testing.T) {
+	for comment, want := range map[string]string{
+		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":     "waits for nodes",
+		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)": "will not start by waiting",
+		"Not Running: User has reached queue normal running job limit.":            "as many jobs as you may",
+		"Not Running: Queue not started.":                                          "the queue starts no jobs",
+	} {
+		if got := pbsReason(comment).hint(); !strings.Contains(got, want) {
+			t.Errorf("%q: %q", comment, got)
+		}
+	}
+}
+
+func TestAPBSJobIsFoundByItsNumberAndAnArrayByItsTasks(t *testing.T) {
+	for _, c := range []struct {
+		job, id string
+		want    bool
+	}{
+		{"12.vm", "12.vm", true},
+		{"12.vm", "12", true},
+		{"12.vm", "1", false},
+		{"12.vm", "12.other", false},
+		{"28[1].vm", "28[].vm", true},
+		{"28[1].vm", "28[]", true},
+		{"28[].vm", "28[].vm", true},
+		{"281[1].vm", "28[].vm", false},
+	} {
+		if got := (pbs{}).is(api.Job{ID: c.job}, c.id); got != c.want {
+			t.Errorf("%s is %s: %v", c.job, c.id, got)
+		}
+	}
+}
+
+func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
+	r := splitQstat(qstatRunning)[0]
+	for script, want := range map[string]string{
+		"singularity run x.sif jupyter lab >> ${PBS_JOBNAME}.${PBS_JOBID}.log 2>&1":     "/home/users/alice/work/jupyterlab.1234.pbs101.log",
+		`exec > "$HOME/logs/$PBS_JOBID.out" 2>&1`:                                       "/home/users/alice/logs/1234.pbs101.out",
+		`python x.py &>${PBS_O_WORKDIR}/run-${PBS_JOBID%%.*}.txt`:                       "/home/users/alice/work/run-1234.txt",
+		"# old: x > $PBS_JOBID.log\necho hi > /dev/null 2>&1\necho $PBS_JOBID > $TMP/x": "",
+		"x > $(hostname).$PBS_JOBID.log":                                                "",
+	} {
+		if got := r.redirect(script); got != want {
+			t.Errorf("%q: got %q, want %q", script, got, want)
+		}
+	}
+}
+
+// fakePBS puts a PBS of a few lines on the machine.
+func fakePBS(t *testing.T, m *machine) {
+	t.Helper()
+	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)
+	m.program(t, "qselect", `echo 7.vm`)
+	m.program(t, "qstat", `keep=n; case $(tail -n 1 "$HOME/qsub.words") in *"-k oed"*) keep=oed;; esac
+cat <<EOF
+Job Id: 7.vm
+    Job_Name = job.sh
+    job_state = R
+    queue = normal
+    ctime = Sun Nov 15 00:13:40 2026
+    stime = Sun Nov 15 00:13:42 2026
+    exec_host = n1/0
+    Keep_Files = $keep
+    Output_Path = vm:$HOME/job.sh.o7
+    Variable_List = PBS_O_HOME=$HOME,PBS_O_WORKDIR=$HOME
+    Submit_arguments = $(tail -n 1 "$HOME/qsub.words")
+EOF`)
+	m.program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
+}
+
+func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		args   []string
+		kept   bool
+		log    string
+	}{
+		"nothing said":          {"#!/bin/sh\n#PBS -l walltime=1:00:00\n", nil, true, "job.sh.o7"},
+		"-k in the script":      {"#!/bin/sh\n#PBS -j oe -k n\n", nil, false, "job.sh.o7"},
+		"-o in the words":       {"#!/bin/sh\n", []string{"-o", "x.log"}, false, "job.sh.o7"},
+		"redirected by itself":  {"#!/bin/sh\njupyter lab >> ${PBS_JOBNAME}.${PBS_JOBID}.log\n", nil, true, "job.sh.7.vm.log"},
+		"-k only in a comment":  {"#!/bin/sh\n# PBS -k oed is nice\n", nil, true, "job.sh.o7"},
+		"a name with -o inside": {"#!/bin/sh\n#PBS -N my-own\n", nil, true, "job.sh.o7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.home = strings.ReplaceAll(m.home, "ho me", "home") // qsub's words are not quoted
+			if err := os.MkdirAll(m.home, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			m.file(t, ".profile", m.pathLine())
+			fakePBS(t, m)
+			w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+			job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte(c.script), Base: "job.sh", Args: c.args})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept := strings.HasPrefix(m.read(t, "qsub.words"), "-k oed "); kept != c.kept {
+				t.Errorf("words %q", m.read(t, "qsub.words"))
+			}
+			if job.ID != "7.vm" || job.Log != m.path(c.log) || job.Script != m.path(".tunctl/t/job.sh") {
+				t.Errorf("got %+v", job)
+			}
+			if said := job.Hint == spooled; said == (c.kept || c.log != "job.sh.o7") {
+				t.Errorf("hint %q", job.Hint)
+			}
+			found, ok, err := w.Find(t.Context(), Query{Tag: "t"})
+			if err != nil || !ok || found.ID != "7.vm" {
+				t.Errorf("found %+v, %v, %v", found, ok, err)
+			}
+			if err := w.Cancel(t.Context(), "7.vm"); err != nil {
+				t.Errorf("cancelling what has finished: %v", err)
+			}
+		})
+	}
+}

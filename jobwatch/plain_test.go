@@ -1,0 +1,103 @@
+//go:build linux
+
+package jobwatch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// await polls until the plain job is in state.
+func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
+	t.Helper()
+	for range 200 {
+		job, ok, err := w.Detail(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok && job.State == state {
+			return job
+		}
+		if err := sleep(t.Context(), 20*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("job %s never was %q", id, state)
+	return api.Job{}
+}
+
+func plainWatcher(m *machine) *Watcher {
+	return NewWatcher(m, Options{Scheduler: None, Limits: quickLimits()})
+}
+
+func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
+	m := newMachine(t)
+	job, err := plainWatcher(m).Submit(t.Context(), Submission{
+		Tag: "t", Content: []byte("#!/bin/sh\necho \"hello $1\"\nwhile test ! -f \"$HOME/stop\"; do sleep 0.02; done\nexit 3\n"), Base: "serve.sh", Args: []string{"it's me"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.ID != "t" || job.Name != "serve" || job.State != api.JobRunning || job.Node == "" {
+		t.Errorf("got %+v", job)
+	}
+	w := plainWatcher(m) // another agent
+	for _, q := range []Query{{ID: "t"}, {Name: "serve"}, {Tag: "t"}} {
+		if found, ok, err := w.Find(t.Context(), q); err != nil || !ok || found.ID != "t" || found.State != api.JobRunning {
+			t.Errorf("%+v: got %+v, %v, %v", q, found, ok, err)
+		}
+	}
+	m.file(t, "stop", "")
+	job = await(t, w, "t", api.JobFailed)
+	if job.Exit == nil || *job.Exit != 3 || job.End.IsZero() {
+		t.Errorf("got %+v", job)
+	}
+	if got := m.read(t, job.Log); got != "hello it's me\n" {
+		t.Errorf("log %q", got)
+	}
+	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 0 {
+		t.Errorf("jobs %+v, %v", jobs, err)
+	}
+}
+
+func TestAPlainProcessIsEndedPolitely(t *testing.T) {
+	m := newMachine(t)
+	w := plainWatcher(m)
+	if _, err := w.Submit(t.Context(), Submission{
+		Tag: "t", Content: []byte("#!/bin/sh\ntrap 'echo bye; exit 0' TERM\necho up\nwhile :; do sleep 0.02; done\n"), Base: "serve.sh",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if data, err := TailLog(t.Context(), m, "~/.tunctl/t/tunctl.log", 1); err == nil && string(data) == "up\n" {
+			break
+		}
+	}
+	if err := w.Cancel(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, w, "t", api.JobCancelled)
+	if got := m.read(t, ".tunctl/t/tunctl.log"); !strings.HasSuffix(got, "bye\n") {
+		t.Errorf("log %q", got)
+	}
+	if err := w.Cancel(t.Context(), "t"); err != nil {
+		t.Errorf("cancelling it again: %v", err)
+	}
+}
+
+func TestAnotherProcessWithTheSamePidIsNotTheJob(t *testing.T) {
+	m := newMachine(t)
+	if _, err := m.Run(t.Context(), `mkdir -p .tunctl/t/tunctl.lock; echo "$PPID 12345 1794702650 $(uname -n)" >.tunctl/t/tunctl.pid; echo >.tunctl/t/serve.sh`, nil); err != nil {
+		t.Fatal(err)
+	}
+	job, ok, err := plainWatcher(m).Detail(t.Context(), "t")
+	if err != nil || !ok || job.State != api.JobNodeFail {
+		t.Errorf("got %+v, %v, %v", job, ok, err)
+	}
+	if err := plainWatcher(m).Cancel(t.Context(), "t"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,362 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// cluster is a Runner in memory: a Slurm with the jobs that a test puts there.
+type cluster struct {
+	mu     sync.Mutex
+	jobs   map[string]api.Job
+	order  []string
+	silent bool // the controller does not answer
+	broken bool // the link is down
+	busy   int
+	count  map[string]int
+	asked  []time.Time // of the queries
+}
+
+func newCluster() *cluster { return &cluster{jobs: map[string]api.Job{}, count: map[string]int{}} }
+
+func (c *cluster) set(job api.Job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.jobs[job.ID]; !ok {
+		c.order = append(c.order, job.ID)
+	}
+	c.jobs[job.ID] = job
+}
+
+// queries are when the list was asked for.
+func (c *cluster) queries() []time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asked)
+}
+
+// commands are how often each program was run.
+func (c *cluster) commands() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.count)
+}
+
+// checkGaps fails the test if two queries were closer than ten seconds.
+func (c *cluster) checkGaps(t *testing.T) {
+	t.Helper()
+	asked := c.queries()
+	for i := 1; i < len(asked); i++ {
+		if gap := asked[i].Sub(asked[i-1]); gap < 10*time.Second {
+			t.Errorf("two queries %s apart", gap)
+		}
+	}
+}
+
+func (c *cluster) be(silent, broken bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent, c.broken = silent, broken
+}
+
+var (
+	markOf  = regexp.MustCompile(`(tunctl-\w+)\.begin`)
+	program = regexp.MustCompile(`limit (squeue|scontrol|sacct|scancel)`)
+	jobOf   = regexp.MustCompile(`show job -o '(\w+)'`)
+)
+
+func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+	name := "other"
+	if m := program.FindStringSubmatch(string(stdin)); m != nil {
+		name = m[1]
+	}
+	c.mu.Lock()
+	c.count[name]++
+	if name == "squeue" {
+		c.asked = append(c.asked, time.Now())
+	}
+	c.busy++
+	crowd := c.busy
+	c.mu.Unlock()
+	time.Sleep(50 * time.Millisecond) // in a synctest bubble: the round trip
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy--
+	if crowd > 1 {
+		return Result{}, fmt.Errorf("%d commands at once", crowd)
+	}
+	if c.broken {
+		return Result{}, errors.New("no link")
+	}
+	out, errout, exit := c.answer(name, string(stdin))
+	mark := markOf.FindStringSubmatch(string(stdin))[1]
+	return Result{
+		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
+		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
+	}, ctx.Err()
+}
+
+func (c *cluster) answer(name, script string) (out, errout string, exit int) {
+	switch {
+	case c.silent:
+		return "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", 1
+	case name == "squeue":
+		var b strings.Builder
+		for _, id := range c.order {
+			if job := c.jobs[id]; !job.State.Ended() {
+				b.WriteString(record(job))
+			}
+		}
+		return b.String(), "", 0
+	case name == "scontrol":
+		id := jobOf.FindStringSubmatch(script)[1]
+		job, ok := c.jobs[id]
+		if !ok {
+			return "", "slurm_load_jobs error: Invalid job id specified", 1
+		}
+		why := "None"
+		if job.State == api.JobQueued {
+			why = "Resources"
+		}
+		return fmt.Sprintf("JobId=%s JobName=%s UserId=u(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=%s Dependency=(null) Restarts=%d ExitCode=0:0 SubmitTime=%d StartTime=%d EndTime=%d Partition=p NodeList=%s Command=(null) WorkDir=/h StdErr=/h/e StdIn=/dev/null StdOut=/h/slurm-%s.out Power=",
+			id, job.Name, slurmWords[job.State], why, job.Restarts, job.Submitted.Unix(), job.Start.Unix(), job.End.Unix(), job.Node, id), "", 0
+	case name == "sacct":
+		return "", "Slurm accounting storage is disabled", 1
+	}
+	return "", "", 0
+}
+
+var slurmWords = map[api.JobState]string{
+	api.JobQueued: "PENDING", api.JobRunning: "RUNNING", api.JobFinished: "COMPLETED", api.JobTimeout: "TIMEOUT",
+}
+
+func record(job api.Job) string {
+	return squeueRecord(job.ID, "N/A", "N/A", slurmWords[job.State], "p", job.Node, fmt.Sprint(job.Submitted.Unix()),
+		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", job.Name)
+}
+
+// serve runs a Watcher's Serve for the rest of the bubble.
+func serve(t *testing.T, c *cluster) *Watcher {
+	w := NewWatcher(c, Options{Scheduler: Slurm})
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := w.Serve(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); done.Wait() })
+	return w
+}
+
+func TestAWatchTellsAJobsLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now()}
+		c.set(job)
+		x := w.Watch("7")
+		defer x.Close()
+		next := func(want api.JobState, within time.Duration) api.Job {
+			t.Helper()
+			began := time.Now()
+			got := <-x.C()
+			if got.State != want || time.Since(began) > within {
+				t.Fatalf("got %+v after %s", got, time.Since(began))
+			}
+			return got
+		}
+		if got := next(api.JobQueued, time.Second); got.Log != "/h/slurm-7.out" || got.Hint == "" {
+			t.Errorf("got %+v", got)
+		}
+		job.State, job.Node, job.Start, job.End = api.JobRunning, "cn1", time.Now(), time.Now().Add(time.Hour)
+		c.set(job)
+		if got := next(api.JobRunning, 80*time.Second); got.Node != "cn1" || got.End.IsZero() || got.Log == "" {
+			t.Errorf("got %+v", got)
+		}
+		// Requeued onto another node.
+		job.State, job.Node, job.Restarts = api.JobQueued, "", 1
+		c.set(job)
+		next(api.JobQueued, 80*time.Second)
+		job.State, job.Node = api.JobRunning, "cn2"
+		c.set(job)
+		w.Nudge() // its log appeared
+		if got := next(api.JobRunning, 11*time.Second); got.Node != "cn2" || got.Restarts != 1 {
+			t.Errorf("got %+v", got)
+		}
+		// A hiccup is no news; a longer silence is, and keeps what was known.
+		c.be(true, false)
+		got := next(api.JobUnknown, 5*time.Minute)
+		if got.Node != "cn2" || got.Log == "" || !strings.Contains(got.Hint, "has not answered since") {
+			t.Errorf("got %+v", got)
+		}
+		c.be(false, false)
+		next(api.JobRunning, 6*time.Minute)
+		// A lost link is the host's matter.
+		c.be(false, true)
+		time.Sleep(10 * time.Minute)
+		if got := x.Job(); got.State != api.JobRunning {
+			t.Errorf("got %+v", got)
+		}
+		c.be(false, false)
+		job.State = api.JobTimeout
+		c.set(job)
+		next(api.JobTimeout, 80*time.Second)
+		asked := len(c.queries())
+		time.Sleep(time.Hour)
+		if len(c.queries()) != asked {
+			t.Errorf("an ended job was asked for %d times", len(c.queries())-asked)
+		}
+	})
+}
+
+func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		x := serve(t, c).Watch("404")
+		defer x.Close()
+		if got := <-x.C(); got.State != api.JobNeverRan || !strings.Contains(got.Hint, "404") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		w.Nudge()
+		time.Sleep(24 * time.Hour)
+		if len(c.commands()) != 0 {
+			t.Errorf("ran %v", c.commands())
+		}
+	})
+}
+
+func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		c.set(api.Job{ID: "1", State: api.JobRunning, Node: "n", Submitted: time.Now()})
+		x := w.Watch("1")
+		defer x.Close()
+		for range 60 {
+			var crowd sync.WaitGroup
+			for range 5 {
+				crowd.Go(func() {
+					if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 {
+						t.Errorf("got %v, %v", jobs, err)
+					}
+					w.Nudge()
+				})
+			}
+			crowd.Wait()
+			time.Sleep(700 * time.Millisecond)
+		}
+		c.checkGaps(t)
+		if n := len(c.queries()); n < 4 || n > 8 {
+			t.Errorf("%d queries in %s", n, 42*time.Second)
+		}
+	})
+}
+
+func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		c.set(api.Job{ID: "1", State: api.JobQueued, Submitted: time.Now()})
+		x := w.Watch("1")
+		defer x.Close()
+		time.Sleep(time.Hour)
+		first := len(c.queries())
+		time.Sleep(4 * time.Hour)
+		if later := len(c.queries()) - first; later > 4*12 || later < 30 {
+			t.Errorf("%d queries in the first hour, %d in the next four", first, later)
+		}
+	})
+}
+
+// TestADayWithTenSessions counts every command of a day in which ten sessions come
+// and go on one host, people ask now and then, and the controller is away once.
+func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		var people sync.WaitGroup
+		for i := range 10 {
+			people.Go(func() {
+				time.Sleep(time.Duration(i) * 47 * time.Second)
+				for run := range 3 { // three jobs a day
+					job := api.Job{ID: fmt.Sprintf("%d%d", run+1, i), Name: "nb", State: api.JobQueued, Submitted: time.Now()}
+					c.set(job)
+					x := w.Watch(job.ID)
+					time.Sleep(time.Duration(5+i*10) * time.Minute)
+					job.State, job.Node, job.Start = api.JobRunning, "cn1", time.Now()
+					c.set(job)
+					w.Nudge()
+					time.Sleep(4 * time.Hour)
+					if _, err := w.Jobs(t.Context()); err != nil {
+						t.Log(err)
+					}
+					time.Sleep(2 * time.Hour)
+					job.State = api.JobFinished
+					c.set(job)
+					for !x.Job().State.Ended() {
+						<-x.C()
+					}
+					x.Close()
+				}
+			})
+		}
+		time.Sleep(12 * time.Hour)
+		c.be(true, false)
+		time.Sleep(20 * time.Minute)
+		c.be(false, false)
+		time.Sleep(12*time.Hour - 20*time.Minute)
+		total := 0
+		for _, n := range c.commands() {
+			total += n
+		}
+		t.Logf("in 24 h with 10 sessions: %d commands on the host: %v", total, c.commands())
+		if total >= 24*60 {
+			t.Errorf("%d commands", total)
+		}
+		c.checkGaps(t)
+		people.Wait()
+	})
+}
+
+func TestTheNewestOfSeveralJobsIsAdoptedAndEndedOnesAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := NewWatcher(c, Options{Scheduler: Slurm})
+		c.set(api.Job{ID: "9", Name: "nb", State: api.JobRunning, Node: "a", Submitted: time.Now()})
+		c.set(api.Job{ID: "10", Name: "nb", State: api.JobRunning, Node: "b", Submitted: time.Now()})
+		c.set(api.Job{ID: "11", Name: "nb", State: api.JobFinished, Submitted: time.Now()})
+		c.set(api.Job{ID: "12", Name: "other", State: api.JobRunning, Submitted: time.Now().Add(time.Hour)})
+		job, ok, err := w.Find(t.Context(), Query{Name: "nb"})
+		if err != nil || !ok || job.ID != "10" || job.Log != "/h/slurm-10.out" || job.Hint != "the newest of 2 such jobs" {
+			t.Errorf("got %+v, %v, %v", job, ok, err)
+		}
+		if job, ok, err := w.Find(t.Context(), Query{ID: "11"}); err != nil || !ok || job.State != api.JobFinished {
+			t.Errorf("by id: got %+v, %v, %v", job, ok, err)
+		}
+		if job, ok, err := w.Find(t.Context(), Query{Name: "none"}); err != nil || ok {
+			t.Errorf("got %+v, %v, %v", job, ok, err)
+		}
+		if job, ok, err := w.Find(t.Context(), Query{ID: "404"}); err != nil || ok {
+			t.Errorf("got %+v, %v, %v", job, ok, err)
+		}
+	})
+}
