@@ -17,8 +17,12 @@ import (
 	"time"
 )
 
-// callWait is how long a caller may take to come back for its answer.
-const callWait = 300 * time.Millisecond
+// A caller may take callWait to come back for its answer, or lastWait when the
+// cluster ends.
+const (
+	callWait = 30 * time.Second
+	lastWait = 300 * time.Millisecond
+)
 
 // broker answers the calls of the batch system's programs, which real shells run as
 // small scripts: each makes a folder with its words, posts its name to a named pipe,
@@ -57,13 +61,13 @@ func (c *Cluster) startBroker() error {
 // answer, as they would otherwise wait for ever, and later ones find no folder.
 func (b *broker) drain() {
 	<-b.c.ctx.Done()
-	deadline := time.Now().Add(callWait)
+	deadline := time.Now().Add(lastWait)
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for b.busy() && time.Now().Before(deadline) {
 		<-ticker.C
 	}
-	b.queue.Close()
+	_ = b.queue.Close()
 	if err := os.RemoveAll(b.c.callDir()); err != nil {
 		b.c.log.Warn("practice calls were left behind", "err", err)
 	}
@@ -72,10 +76,12 @@ func (b *broker) drain() {
 // busy reports whether any caller, each of which has a folder of its pid, is alive.
 func (b *broker) busy() bool {
 	entries, _ := os.ReadDir(b.c.callDir())
-	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool {
-		pid, err := strconv.Atoi(entry.Name())
-		return err == nil && syscall.Kill(pid, 0) == nil
-	})
+	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool { return callerLives(entry.Name()) })
+}
+
+func callerLives(name string) bool {
+	pid, err := strconv.Atoi(name)
+	return err == nil && syscall.Kill(pid, 0) == nil
 }
 
 func (b *broker) serve() {
@@ -152,19 +158,24 @@ func splitAfterEach(text, separator string) []string {
 	return strings.Split(strings.TrimSuffix(text, separator), separator)
 }
 
-// reply writes a word to where the caller waits. A caller is there at once, or was
-// killed and never will be.
+// reply writes a word to where the caller waits, or will in a moment.
 func (b *broker) reply(dir, word string) error {
-	deadline := time.Now().Add(callWait)
+	began := time.Now()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for {
 		done, err := os.OpenFile(filepath.Join(dir, "done"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
 			_, err = io.WriteString(done, word+"\n")
-			return errors.Join(err, done.Close())
+			err = errors.Join(err, done.Close())
 		}
-		if !errors.Is(err, syscall.ENXIO) || time.Now().After(deadline) {
+		// ENXIO: not there yet. EPIPE: just gone, from the answer before.
+		notYet := errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EPIPE)
+		wait := callWait
+		if b.c.ctx.Err() != nil {
+			wait = lastWait
+		}
+		if !notYet || time.Since(began) > wait || !callerLives(filepath.Base(dir)) {
 			return err
 		}
 		<-ticker.C

@@ -24,7 +24,7 @@ func (c *Cluster) runCommand(cmd *exec.Cmd, input io.ReadCloser) int {
 	// Not cmd.Stdin: Wait would wait for input that nobody sends.
 	c.wg.Go(func() {
 		_, _ = io.Copy(stdin, input)
-		stdin.Close()
+		_ = stdin.Close()
 	})
 	err = cmd.Wait()
 	c.wg.Go(func() { c.reap(cmd) })

@@ -54,6 +54,8 @@ func (c *Cluster) writePrograms() error {
 		return err
 	}
 	scripts := map[string]string{
+		filepath.Base(c.shell): fmt.Sprintf(shellScript, quoteWord(profile), quoteWord(c.shell)),
+
 		"hostname": hostnameScript,
 		"uname":    fmt.Sprintf(unameScript, systemPath("uname")),
 		"id":       fmt.Sprintf(idScript, user, userID, systemPath("id")),
@@ -61,9 +63,6 @@ func (c *Cluster) writePrograms() error {
 	}
 	for name := range c.programs() {
 		scripts[name] = fmt.Sprintf(callScript, quoteWord(c.callDir()), name)
-	}
-	if c.shell != "" {
-		scripts[filepath.Base(c.shell)] = fmt.Sprintf(shellScript, quoteWord(profile), quoteWord(c.shell))
 	}
 	if len(c.page) > 0 {
 		quoted := make([]string, len(c.page))
@@ -74,11 +73,15 @@ func (c *Cluster) writePrograms() error {
 	}
 	for name, script := range scripts {
 		text := "#!/bin/sh\n# Of tunctl's practice cluster.\n" + script
-		if err := os.WriteFile(filepath.Join(c.binDir(), name), []byte(text), 0o700); err != nil {
+		if err := writeProgram(filepath.Join(c.binDir(), name), text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func writeProgram(path, text string) error {
+	return os.WriteFile(path, []byte(text), 0o700) //nolint:gosec // it is run
 }
 
 func systemPath(name string) string {
@@ -149,12 +152,18 @@ for word in "$@"; do printf '%%s\0' "$word"; done >"$call/args"
 pwd >"$call/dir"
 env -0 >"$call/env" 2>/dev/null || env >"$call/env"
 post
-while read -r status <"$call/done"; do
-	test "$status" = stdin || break
-	cat >"$call/stdin"
-	post
+while :; do
+	read -r status <"$call/done"
+	case $status in
+	'') ;; # the end of the answer before
+	stdin)
+		cat >"$call/stdin"
+		post
+		;;
+	*) break ;;
+	esac
 done
 cat "$call/out"
 cat "$call/err" >&2
-exit "${status:-1}"
+exit "$status"
 `

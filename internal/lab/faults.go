@@ -30,7 +30,7 @@ func (c *Cluster) Refuse(refuse bool) error {
 		c.listener = nil
 		return err
 	case !refuse && c.listener == nil:
-		listener, err := net.Listen("tcp", c.addr)
+		listener, err := c.listen(c.addr)
 		if err != nil {
 			return fmt.Errorf("opening the practice cluster's port again: %w", err)
 		}

@@ -22,7 +22,7 @@ func TestOnlyTheRunsOwnKeyIsLetIn(t *testing.T) {
 	c := practice(t, Options{})
 	for _, try := range []struct{ user, key string }{{user, "host_ed25519"}, {"root", "id_ed25519"}} {
 		if client, err := login(t, c, try.user, try.key); err == nil {
-			client.Close()
+			_ = client.Close()
 			t.Errorf("%s got in with %s", try.user, try.key)
 		}
 	}
@@ -57,8 +57,8 @@ func TestAPausedClusterKeepsItsConnectionsAndAnswersNothing(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a paused cluster refused a connection: %v", err)
 	}
-	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a paused cluster sent its banner: %d bytes, %v", n, err)
 	}
@@ -72,7 +72,7 @@ func TestDropAllCutsConnectionsAndANewOneIsAccepted(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	c.DropAll()
-	client.Wait() // returns only because the connection ended
+	_ = client.Wait() // returns only because the connection ended
 	dial(t, c)
 }
 
@@ -122,9 +122,11 @@ func TestACommandOutlivesItsConnection(t *testing.T) {
 	if err := s.Start("mkfifo go; echo started; read -r word <go; sbatch --parsable --wrap true >done"); err != nil {
 		t.Fatal(err)
 	}
-	io.ReadFull(started, make([]byte, len("started\n")))
+	if _, err := io.ReadFull(started, make([]byte, len("started\n"))); err != nil {
+		t.Fatal(err)
+	}
 	c.DropAll()
-	client.Wait()
+	_ = client.Wait()
 	if err := os.WriteFile(filepath.Join(c.Home(), "go"), []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -233,14 +235,14 @@ func TestNamesOutsideTheClusterDoNotResolve(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 			continue
 		}
-		conn.Close()
+		_ = conn.Close()
 	}
 	for _, host := range []string{"cn03", "example.com", "192.0.2.1", "cn01.example.com"} {
 		if _, err := client.Dial("tcp", net.JoinHostPort(host, port)); err == nil || !strings.Contains(err.Error(), "Name or service not known") {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
-	listener.Close()
+	_ = listener.Close()
 	if _, err := client.Dial("tcp", net.JoinHostPort("cn01", port)); err == nil || !strings.Contains(err.Error(), "Connection refused") {
 		t.Errorf("a closed port: %v", err)
 	}

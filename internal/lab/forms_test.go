@@ -185,10 +185,10 @@ func TestAJobShownInFullHasTheRealFields(t *testing.T) {
 				if os.Getenv("TUNCTL_CAPTURES") == "" {
 					return
 				}
-				real := slices.DeleteFunc(fieldsOf(readForm(t, capture(t, dialect, s.capture+".txt")).stdout),
+				theirs := slices.DeleteFunc(fieldsOf(readForm(t, capture(t, dialect, s.capture+".txt")).stdout),
 					func(f [2]string) bool { return f[0] == "Resource_List.mem" }) // that job asked for some
-				compareNames(t, "the capture", names(got), names(real))
-				compareShapes(t, got, real)
+				compareNames(t, "the capture", names(got), names(theirs))
+				compareShapes(t, got, theirs)
 			})
 		}
 	}

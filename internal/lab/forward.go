@@ -75,12 +75,12 @@ func (c *Cluster) join(ch ssh.NewChannel, network, addr string) {
 		_ = ch.Reject(ssh.ConnectionFailed, dialFailure(err))
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	channel, requests, err := ch.Accept()
 	if err != nil {
 		return
 	}
-	defer channel.Close()
+	defer func() { _ = channel.Close() }()
 	var wg sync.WaitGroup
 	wg.Go(func() { ssh.DiscardRequests(requests) })
 	wg.Go(func() {

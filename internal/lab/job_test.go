@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +44,29 @@ func TestTheBuiltInJobServesItsPageThroughTheLoginNode(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestTheBuiltInJobServesJupyterWhereThereIsOne(t *testing.T) {
+	if testing.Short() || !slices.ContainsFunc([]string{"lab", "notebook", "server"}, func(app string) bool {
+		_, err := exec.LookPath("jupyter-" + app)
+		return err == nil
+	}) {
+		t.Skip("no Jupyter here")
+	}
+	c := practice(t, withPage(t, Options{Jupyter: true}))
+	client := dial(t, c)
+	id := submitPage(t, c, client)
+	log := filepath.Join(c.Home(), "jupyterlab."+id+".log")
+	notebookURL := regexp.MustCompile(`http://(cn\d+):(\d+)/(?:lab|tree)?\?token=(\w+)`)
+	var url []string
+	until(t, "Jupyter's URL in the log", func() bool {
+		text, _ := os.ReadFile(log)
+		url = notebookURL.FindStringSubmatch(string(text))
+		return url != nil
+	})
+	if status, body := get(t, client, url, "/api/status?token="+url[3]); status != 200 || !strings.Contains(body, "kernels") {
+		t.Errorf("status %d: %s", status, body)
 	}
 }
 
@@ -85,13 +110,13 @@ func get(t *testing.T, client *ssh.Client, url []string, path string) (int, stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost:8888\r\nConnection: close\r\n\r\n")
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost:8888\r\nConnection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (r runner) Run(_ context.Context, command string, stdin []byte) (jobwatch.R
 	if err != nil {
 		return jobwatch.Result{}, err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	var out, errs bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = bytes.NewReader(stdin), &out, &errs
 	res := jobwatch.Result{}
@@ -91,7 +91,7 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 			defer unfollow()
 			wg.Go(func() {
 				_ = f.Serve(following, func(chunk jobwatch.Chunk) {
-					detector.Write(chunk.Data)
+					_, _ = detector.Write(chunk.Data)
 					if detector.Finding().Found && !detector.Finding().Token.IsZero() {
 						unfollow()
 						close(found)

@@ -3,11 +3,11 @@
 //
 // Start brings up an SSH server on 127.0.0.1 that accepts one key, made for this
 // run, and writes beside it what a client needs: the key, a known_hosts file and
-// an ssh_config with the alias "practice". Commands sent to it are interpreted in
-// process as a student's with a home of its own; sbatch, squeue, scontrol, sacct
-// and scancel, or qsub, qstat and qdel, answer in the real programs' formats for
-// what tunctl uses of them. A job waits in the queue for a moment and then runs as
-// a local process that believes it is on node cn01 or cn02.
+// an ssh_config with the alias "practice". Commands sent to it run in a real shell
+// as a student's with a home of their own, where sbatch, squeue, scontrol, sacct
+// and scancel, or qsub, qselect, qstat and qdel, answer in the real programs'
+// formats for what tunctl uses of them. A job waits in the queue for a moment and
+// then runs as a local process that believes it is on node cn01 or cn02.
 //
 // It serves `tunctl demo` and quick tests, whose faults (Pause, DropAll, Requeue
 // and the like) are methods of Cluster. It is a practice ground and says so
@@ -68,7 +68,7 @@ type Cluster struct {
 	config  *ssh.ServerConfig
 	page    []string
 	path    string // the student's PATH
-	shell   string // "" where jobs must run in process
+	shell   string // the real one that commands run in
 	batch   *batch
 	links   links
 
@@ -105,6 +105,9 @@ func Start(o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(o Options) error {
+	if c.shell == "" {
+		return errors.New("there is no POSIX shell on this computer for its commands to run in")
+	}
 	if err := c.makeDirs(); err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func (c *Cluster) start(o Options) error {
 		return err
 	}
 	c.path = path
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := c.listen("127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,7 @@ func (c *Cluster) Close() error {
 
 	c.cancel()
 	if listener != nil {
-		listener.Close()
+		_ = listener.Close()
 	}
 	c.links.drop()
 	c.wg.Wait()

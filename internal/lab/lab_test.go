@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -55,7 +56,7 @@ func dial(t *testing.T, c *Cluster) *ssh.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close() })
+	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
@@ -88,12 +89,12 @@ func run(t *testing.T, client *ssh.Client, command, stdin string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	var out, errs bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = strings.NewReader(stdin), &out, &errs
 	a := answer{}
 	if err := s.Run(command); err != nil {
-		exit, ok := err.(*ssh.ExitError)
+		exit, ok := errors.AsType[*ssh.ExitError](err)
 		if !ok {
 			t.Fatalf("%s: %v", command, err)
 		}
@@ -156,7 +157,7 @@ func TestFilesTravelOverSFTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	f, err := client.Create("note.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +165,7 @@ func TestFilesTravelOverSFTP(t *testing.T) {
 	if _, err := f.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	f.Close()
+	_ = f.Close()
 	if text := readFile(t, filepath.Join(c.Home(), "note.txt")); text != "hello" {
 		t.Errorf("the student's home has %q", text)
 	}
@@ -182,17 +183,17 @@ func TestUnixSocketsAreReachedThroughTheLoginNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	far, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	far.Write([]byte("hello"))
-	far.Close()
+	_, _ = far.Write([]byte("hello"))
+	_ = far.Close()
 	if text, err := io.ReadAll(conn); string(text) != "hello" {
 		t.Errorf("read %q, %v", text, err)
 	}
-	listener.Close()
+	_ = listener.Close()
 	if _, err := client.Dial("unix", path); err == nil {
 		t.Error("a socket that is gone was connected to")
 	}

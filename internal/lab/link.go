@@ -137,7 +137,7 @@ func (k *link) pumpOut() {
 
 // flush sends what was written before Close: a server says why it hangs up.
 func (k *link) flush() {
-	_ = k.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = k.SetWriteDeadline(time.Now().Add(time.Second))
 	for {
 		select {
 		case c := <-k.out:
@@ -221,13 +221,13 @@ func (k *link) Close() error {
 func (k *link) drop() {
 	k.dropped.Do(func() {
 		close(k.dropping)
-		k.Conn.Close()
+		_ = k.Conn.Close()
 	})
 }
 
 // done waits for the link's end and forgets it.
 func (k *link) done() {
-	k.Close()
+	_ = k.Close()
 	k.wg.Wait()
 	k.links.mu.Lock()
 	delete(k.links.live, k)

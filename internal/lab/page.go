@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -54,7 +55,7 @@ func runPage(ctx context.Context, args []string, getenv func(string) string, out
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(*port)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(*port)))
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (p *page) serve(ctx context.Context, listener net.Listener) error {
 		defer close(stopped)
 		p.log("C", "received signal 15, stopping")
 		p.log("I", "Shutting down the practice page")
-		server.Close()
+		_ = server.Close()
 	})
 	p.announce()
 	err := server.Serve(listener)
@@ -135,11 +136,7 @@ func (p *page) handler() http.Handler {
 	mux.HandleFunc("GET /api/status", p.status)
 	mux.HandleFunc("GET /lab", p.lab)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		target := "/lab"
-		if r.URL.RawQuery != "" {
-			target += "?" + r.URL.RawQuery
-		}
-		http.Redirect(w, r, target, http.StatusFound)
+		http.Redirect(w, r, (&url.URL{Path: "/lab", RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
 	})
 	mux.HandleFunc("GET /api", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"version": "practice"}) // Jupyter tells its version to all
@@ -197,7 +194,7 @@ func (p *page) lab(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	allowed := p.allowed(r)
 	if allowed {
-		http.SetCookie(w, &http.Cookie{
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // not Secure: the page is plain HTTP on loopback
 			Name: p.tokenCookie(), Value: p.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	} else {

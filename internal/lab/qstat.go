@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -211,7 +212,7 @@ func (c *call) pbsAttributes(v *view) [][2]string {
 		if v.Over() {
 			add("obittime", c.pbsTime(v.Ended))
 		}
-		add("session_id", fmt.Sprint(v.pid))
+		add("session_id", strconv.Itoa(v.pid))
 		add("jobdir", c.c.Home())
 	}
 	add("substate", substate(v))
@@ -221,15 +222,15 @@ func (c *call) pbsAttributes(v *view) [][2]string {
 	}
 	add("etime", c.pbsTime(v.Submitted))
 	if ran {
-		add("run_count", fmt.Sprint(v.Restarts+1))
+		add("run_count", strconv.Itoa(v.Restarts+1))
 	}
 	if ran && v.Over() {
 		add("Stageout_status", "1")
-		add("Exit_status", fmt.Sprint(exitStatus(v)))
+		add("Exit_status", strconv.Itoa(exitStatus(v)))
 	}
 	add("Submit_arguments", strings.Join(v.command, " "))
 	if v.Over() {
-		add("history_timestamp", fmt.Sprint(v.Ended.Unix()))
+		add("history_timestamp", strconv.FormatInt(v.Ended.Unix(), 10))
 	}
 	if v.State == statePending && !v.held {
 		add("estimated.exec_vnode", fmt.Sprintf("(%s:ncpus=1)", cmp.Or(v.Node, nodes[0])))

@@ -86,7 +86,7 @@ func qsub(ctx context.Context, c *call) int {
 	if c.c.batch.isDown() {
 		return c.failf(pbsNoServer, pbsNoReach, "qsub")
 	}
-	id, err := c.c.batch.submit(o)
+	id, err := c.c.batch.submit(o) //nolint:contextcheck // a job outlives the command that submits it
 	if err != nil {
 		return c.failf(1, "qsub: %v", err)
 	}
@@ -178,14 +178,13 @@ func (c *call) applyQsub(o *order, options []option) int {
 
 // variables are -v's: given as NAME=VALUE, or taken from the environment.
 func (c *call) variables(list string) []string {
-	var vars []string
-	for _, word := range splitList(list) {
+	words := splitList(list)
+	for i, word := range words {
 		if !strings.Contains(word, "=") {
-			word += "=" + c.getenv(word)
+			words[i] = word + "=" + c.getenv(word)
 		}
-		vars = append(vars, word)
 	}
-	return vars
+	return words
 }
 
 func (c *call) applyResources(o *order, resources map[string]string) int {

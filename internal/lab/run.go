@@ -23,7 +23,7 @@ func (j *job) spool(dir string) error {
 		return err
 	}
 	j.spoolIn = dir
-	return os.WriteFile(filepath.Join(dir, "slurm_script"), []byte(j.text), 0o700)
+	return writeProgram(filepath.Join(dir, "slurm_script"), j.text)
 }
 
 // run runs a job once, and reports whether it goes back into the queue.
@@ -141,10 +141,12 @@ func (b *batch) launch(j *job) (process, *jobLogs, error) {
 	if b.inProcess(j) {
 		return b.interpret(j, env, dir, logs), logs, nil
 	}
-	cmd := exec.Command(b.c.shell, append([]string{script}, j.args...)...)
-	if strings.HasPrefix(j.text, "#!") {
-		cmd = exec.Command(script, j.args...)
+	argv := append([]string{script}, j.args...)
+	if shellScripts[interpreter(j.text)] {
+		argv = append([]string{b.c.shell}, argv...) // wherever this computer has it
 	}
+	// Not ended by the cluster's context: watch does that, and asks first.
+	cmd := exec.CommandContext(context.WithoutCancel(b.c.ctx), argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = env, dir
 	cmd.Stdout, cmd.Stderr = logs.out, logs.err
 	ownGroup(cmd)
@@ -157,10 +159,29 @@ func (b *batch) launch(j *job) (process, *jobLogs, error) {
 	return p, logs, nil
 }
 
-// inProcess reports whether a script must be interpreted here: because there is no
-// bash, or because it serves the page and no command was given for that.
+// inProcess reports whether a script must be interpreted here: because it is for a
+// bash that is not there, or serves the page and no command was given for that.
 func (b *batch) inProcess(j *job) bool {
-	return b.c.shell == "" || len(b.c.page) == 0 && strings.Contains(j.text, pageProgram)
+	if interpreter(j.text) == "bash" && filepath.Base(b.c.shell) != "bash" {
+		return true
+	}
+	return len(b.c.page) == 0 && strings.Contains(j.text, pageProgram)
+}
+
+// shellScripts are the interpreters for which the cluster's shell serves.
+var shellScripts = map[string]bool{"": true, "sh": true, "bash": true}
+
+// interpreter is the program that a script's first line asks for.
+func interpreter(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(strings.TrimPrefix(line, "#!"))
+	if !strings.HasPrefix(line, "#!") || len(words) == 0 {
+		return ""
+	}
+	if filepath.Base(words[0]) == "env" && len(words) > 1 {
+		return words[1]
+	}
+	return filepath.Base(words[0])
 }
 
 type osProcess struct {
@@ -207,7 +228,7 @@ func (p *shellProcess) result() (exit, signal int) {
 
 func (b *batch) interpret(j *job, env environment, dir string, logs *jobLogs) *shellProcess {
 	p := &shellProcess{ended: make(chan struct{})}
-	p.ctx, p.cancel = context.WithCancel(context.Background()) // ended by watch, like a real one
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(b.c.ctx)) // ended by watch, like a real one
 	sh := &shell{c: b.c, env: env, dir: dir, stdout: logs.out, stderr: logs.err}
 	b.c.wg.Go(func() {
 		defer close(p.ended)
@@ -216,7 +237,7 @@ func (b *batch) interpret(j *job, env environment, dir string, logs *jobLogs) *s
 			p.exit = sh.fail(1, err)
 			return
 		}
-		defer null.Close()
+		defer func() { _ = null.Close() }()
 		sh.stdin = null
 		p.exit = sh.script(p.ctx, j.Name, j.text, j.args)
 	})
@@ -235,9 +256,9 @@ func (l *jobLogs) note(text string) {
 }
 
 func (l *jobLogs) close() {
-	l.out.Close()
+	_ = l.out.Close()
 	if l.err != l.out {
-		l.err.Close()
+		_ = l.err.Close()
 	}
 }
 
@@ -284,7 +305,7 @@ func (j *job) deliver() error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
+		if err := os.WriteFile(path, text, 0o600); err != nil { //nolint:gosec // where the submitter asked for it
 			return err
 		}
 	}

@@ -186,7 +186,7 @@ func (c *call) submitSlurm(ctx context.Context, o order, options []option) int {
 		return c.failf(0, "sbatch: Job %d to start at %s using 1 processors on nodes %s in partition %s",
 			firstJob+len(c.c.batch.views()), time.Now().In(c.location()).Format(isoTime), nodes[0], slurmPartition)
 	}
-	id, err := c.c.batch.submit(o)
+	id, err := c.c.batch.submit(o) //nolint:contextcheck // a job outlives the command that submits it
 	if err != nil {
 		return c.failf(1, "sbatch: error: Batch job submission failed: %v", err)
 	}

@@ -11,6 +11,10 @@ import (
 // handshakeLimit is sshd's LoginGraceTime.
 const handshakeLimit = 2 * time.Minute
 
+func (c *Cluster) listen(addr string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(c.ctx, "tcp", addr)
+}
+
 func (c *Cluster) accept(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
@@ -35,7 +39,7 @@ func (c *Cluster) serveConn(raw net.Conn) {
 		c.log.Debug("practice login failed", "err", err)
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { ssh.DiscardRequests(requests) }) // keepalives too are answered so, as sshd does

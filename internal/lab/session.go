@@ -3,10 +3,10 @@ package lab
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pkg/sftp"
@@ -36,7 +36,7 @@ func (c *Cluster) serveSession(newChannel ssh.NewChannel) {
 		}
 	}
 	wg.Wait()
-	channel.Close()
+	_ = channel.Close()
 }
 
 type session struct {
@@ -55,6 +55,9 @@ func (s *session) handle(req *ssh.Request) bool {
 		var kv struct{ Name, Value string }
 		if ssh.Unmarshal(req.Payload, &kv) != nil {
 			return false
+		}
+		if kv.Name != "LANG" && !strings.HasPrefix(kv.Name, "LC_") {
+			return false // as sshd is set up almost everywhere
 		}
 		s.env = append(s.env, kv.Name+"="+kv.Value)
 		return true
@@ -83,12 +86,7 @@ func (s *session) start(run func()) bool {
 
 // exec runs a command in the student's shell.
 func (s *session) exec(args ...string) {
-	defer s.channel.Close()
-	if s.c.shell == "" {
-		fmt.Fprintln(s.channel.Stderr(), "The practice cluster found no shell on this computer.")
-		s.exit(127)
-		return
-	}
+	defer func() { _ = s.channel.Close() }()
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.c.binDir(), filepath.Base(s.c.shell)), args...)
 	cmd.Env = slices.Concat(s.c.loginEnv(), s.env)
 	cmd.Dir = s.c.Home()
@@ -102,7 +100,7 @@ func (s *session) exit(status int) {
 }
 
 func (s *session) sftp() {
-	defer s.channel.Close()
+	defer func() { _ = s.channel.Close() }()
 	server, err := sftp.NewServer(s.channel, sftp.WithServerWorkingDirectory(s.c.Home()))
 	if err != nil {
 		s.exit(1)
