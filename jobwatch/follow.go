@@ -186,10 +186,14 @@ func (f *Follower) waitLocked() time.Duration {
 	case waited > l.StatSlowAfter:
 		slow = l.StatSlow
 	}
-	if f.expect.IsZero() || toStart < -l.StatSlowest {
+	switch near := 2 * l.StatSlow; {
+	case f.expect.IsZero() || toStart < -l.StatSlowest:
 		return slow
+	case toStart < near:
+		return l.Stat
+	default:
+		return min(slow, max(l.Stat, toStart-near))
 	}
-	return max(l.Stat, min(slow, toStart))
 }
 
 // appeared notes that there is a file, which is the job's start.
