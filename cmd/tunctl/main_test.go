@@ -218,7 +218,7 @@ func countJobs(ts *testscript.TestScript, _ bool, args []string) {
 	all, live := 0, 0
 	for _, j := range clusterOf(ts).Jobs() {
 		all++
-		if !j.Over() {
+		if j.State == "PENDING" || j.State == "RUNNING" {
 			live++
 		}
 	}

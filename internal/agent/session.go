@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -9,13 +10,14 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 )
 
 // asker is who asked for a session to be up.
 type asker int
 
 const (
-	byPerson asker = iota // permits one submission
+	byPerson asker = iota // permits one submission; outranks the other
 	byItself              // the agent, for what it remembers: adopts, never submits
 )
 
@@ -35,6 +37,7 @@ type session struct {
 
 // run is one try to bring a session up and keep it so.
 type run struct {
+	who    asker // guarded by session.mu: a person may ask for what runs by itself
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -87,13 +90,20 @@ func (s *session) start(who asker) api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
+		s.run.who = min(s.run.who, who)
 		return s.current
 	}
+	s.launchLocked(host, who)
+	return s.current
+}
+
+// launchLocked begins a try.
+func (s *session) launchLocked(host *tunnel.Host, who asker) {
 	if cfg, ok := s.agent.configured(s.name); ok {
 		s.cfg = cfg
 	}
 	ctx, cancel := context.WithCancel(s.agent.ctx)
-	r := &run{cancel: cancel, done: make(chan struct{})}
+	r := &run{who: who, cancel: cancel, done: make(chan struct{})}
 	s.run = r
 	needsJob := s.hasJobLocked()
 	// Forwards to fixed addresses are there as soon as the host is.
@@ -102,15 +112,24 @@ func (s *session) start(who asker) api.Session {
 	s.agent.work.Go(func() {
 		defer close(r.done)
 		defer cancel()
-		s.finish(r, s.bringUp(ctx, host, who))
+		s.finish(r, host, s.bringUp(ctx, host))
 	})
-	return s.current
+}
+
+// asked is who asked for the try under way.
+func (s *session) asked() asker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return byItself
+	}
+	return s.run.who
 }
 
 func (s *session) hasJobLocked() bool { return s.cfg.Job != "" || s.cfg.Submit != "" }
 
 // finish records why a try is over. The listener stays, and says so.
-func (s *session) finish(r *run, err error) {
+func (s *session) finish(r *run, host *tunnel.Host, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != r {
@@ -119,6 +138,10 @@ func (s *session) finish(r *run, err error) {
 	s.run = nil
 	if s.agent.ctx.Err() != nil {
 		return // the agent ends: the session is wanted still
+	}
+	if errors.Is(err, errNotPermitted) && r.who == byPerson {
+		s.launchLocked(host, byPerson) // a person asked just as it gave up
+		return
 	}
 	s.facts.failure = asError(err)
 	s.facts.answers = false

@@ -14,12 +14,12 @@ import (
 
 // bringUp is the whole way from a person's "up" to a page, and stays there until
 // the job ends, the session cannot be had, or ctx is over.
-func (s *session) bringUp(ctx context.Context, host *tunnel.Host, who asker) error {
+func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
 	s.keepPort()
-	if err := s.connect(ctx, host, who); err != nil {
+	if err := s.connect(ctx, host); err != nil {
 		return err
 	}
 	if !s.needsJob() {
@@ -27,7 +27,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host, who asker) err
 		return ctx.Err()
 	}
 	jobs := s.agent.watcher(s.host())
-	job, err := s.findJob(ctx, jobs, who)
+	job, err := s.findJob(ctx, jobs)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *session) needsJob() bool {
 // connect waits until the host is connected. Where a person has to log in first
 // it waits for that; where the host cannot be had, a person who asked is told at
 // once, and the agent by itself goes on trying.
-func (s *session) connect(ctx context.Context, host *tunnel.Host, who asker) error {
+func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	for {
 		changed := host.Changed()
 		err := host.Await(ctx)
@@ -62,7 +62,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host, who asker) err
 			return nil
 		}
 		e, known := asAPI(err)
-		if !known || who == byPerson && e.Code != api.CodeNeedsPerson {
+		if !known || s.asked() == byPerson && e.Code != api.CodeNeedsPerson {
 			return err
 		}
 		select {
@@ -75,7 +75,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host, who asker) err
 
 // findJob adopts the session's job where there is one, and else submits it if a
 // person permitted that.
-func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, who asker) (api.Job, error) {
+func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "looking for its job" })
 	rec := s.agent.store.session(s.name)
 	for _, q := range s.queries(rec) {
@@ -87,7 +87,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, who asker
 			return job, s.adopt(job, rec.Tag)
 		}
 	}
-	if who == byItself {
+	if s.asked() == byItself {
 		return api.Job{}, s.gone(rec)
 	}
 	return s.submit(ctx, jobs, rec)
@@ -115,9 +115,16 @@ func (s *session) adopt(job api.Job, tag string) error {
 	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag = &job, tag })
 }
 
-// gone says that a remembered job is no more; only a person may start another.
+// errNotPermitted is wrapped when a job would have to be submitted and no person
+// asked for that.
+var errNotPermitted = errors.New("only a person may start a job")
+
+// gone says that a remembered job is no more.
 func (s *session) gone(rec record) error {
-	e := &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: "`tunctl up " + s.name + "` starts a new one"}
+	e := &api.Error{
+		Code: api.CodeJobEnded, Message: "its job is no longer there", Err: errNotPermitted,
+		Hint: "`tunctl up " + s.name + "` starts a new one",
+	}
 	if rec.Job != nil {
 		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
 	}

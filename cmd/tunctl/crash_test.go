@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/lab"
+)
+
+// sandbox is a home with a practice cluster, for tests that scripts cannot write.
+type sandbox struct {
+	t       *testing.T
+	home    string
+	env     []string
+	cluster *lab.Cluster
+}
+
+const sandboxConfig = `
+[session.jupyter]
+host   = "practice"
+job    = "jupyterlab"
+submit = "~/jupyter.sh"
+`
+
+func newSandbox(t *testing.T) *sandbox {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), PageCommand: []string{program, practicePage}, QueueFor: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sandbox{t: t, home: filepath.Join(dir, "home"), cluster: c}
+	t.Cleanup(func() {
+		if err := endAgent(s.home); err != nil {
+			t.Error(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.env = append(os.Environ(),
+		"HOME="+dir, "TUNCTL_HOME="+s.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+c.SSHConfig(), "TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=")
+	s.write(filepath.Join(c.Home(), "jupyter.sh"), lab.JobScript(c.Dialect()))
+	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig)
+	return s
+}
+
+func (s *sandbox) write(path, text string) {
+	s.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sandbox) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.t.Context(), program, args...)
+	cmd.Env = s.env
+	return cmd
+}
+
+// run runs tunctl and fails the test where it fails.
+func (s *sandbox) run(args ...string) string {
+	s.t.Helper()
+	cmd := s.command(args...)
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	if err := cmd.Run(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(s.home, "state", "agent.log"))
+		s.t.Fatalf("tunctl %s: %v\n%s\n%s", strings.Join(args, " "), err, talk.String(), log)
+	}
+	return out.String()
+}
+
+func (s *sandbox) agentPID() int {
+	s.t.Helper()
+	var a api.Agent
+	if err := json.Unmarshal([]byte(s.run("agent", "status", "--json")), &a); err != nil {
+		s.t.Fatal(err)
+	}
+	return a.PID
+}
+
+// live are the jobs that wait or run.
+func (s *sandbox) live() []lab.Job {
+	var live []lab.Job
+	for _, j := range s.cluster.Jobs() {
+		if j.State == "PENDING" || j.State == "RUNNING" {
+			live = append(live, j)
+		}
+	}
+	return live
+}
+
+func TestAnAgentKilledAtAnyMomentLeavesOneJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("twenty rounds take a while")
+	}
+	s := newSandbox(t)
+	const rounds = 20
+	for round := range rounds {
+		s.run("agent", "start")
+		pid := s.agentPID()
+		up := s.command("up", "--no-open")
+		if err := up.Start(); err != nil {
+			t.Fatal(err)
+		}
+		moment := time.Duration(round)*40*time.Millisecond + rand.N(40*time.Millisecond)
+		<-time.After(moment)
+		agent, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = up.Wait() // it fails where the agent died under it
+		before := len(s.cluster.Jobs())
+		s.run("up", "--no-open")
+		if live := s.live(); len(live) != 1 {
+			t.Fatalf("round %d, killed after %v: %d jobs are alive, want 1: %+v", round, moment, len(live), live)
+		}
+		t.Logf("round %2d: killed after %4d ms, %d submitted before, ready again", round, moment.Milliseconds(), before)
+		s.run("down", "--cancel")
+		if live := s.live(); len(live) != 0 {
+			t.Fatalf("round %d: down --cancel left %+v", round, live)
+		}
+	}
+	if got := len(s.cluster.Jobs()); got != rounds {
+		t.Errorf("%d jobs were submitted in %d rounds", got, rounds)
+	}
+}
+
+func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
+	s := newSandbox(t)
+	var work sync.WaitGroup
+	said := make([]string, 20)
+	for i := range said {
+		work.Go(func() {
+			out, err := s.command("agent", "start").CombinedOutput()
+			said[i] = fmt.Sprint(string(out), err)
+		})
+	}
+	work.Wait()
+	want := fmt.Sprintf("the agent is running (pid %d)\n<nil>", s.agentPID())
+	for i, got := range said {
+		if got != want {
+			t.Errorf("command %d said %q, want %q", i, got, want)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(s.home, "state", "agent.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(log), "agent started"); n != 1 {
+		t.Errorf("%d agents were started:\n%s", n, log)
+	}
+}
+
+func TestAnAgentOutlivesTheTerminalAndGarbage(t *testing.T) {
+	s := newSandbox(t)
+	s.run("agent", "start")
+	pid := s.agentPID()
+	socket := filepath.Join(s.home, "run", "agent.sock")
+	if _, err := os.Stat(socket); err != nil {
+		t.Skipf("the home's path is too long for a socket in it: %v", err)
+	}
+	for _, garbage := range []string{"\x00\xff\xfe", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("A", 1<<20), "POST /v1/up HTTP/1.1\r\nHost: tunctl\r\nContent-Length: 3\r\n\r\n{{{"} {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(conn, garbage) // it may hang up in the middle
+		if half, ok := conn.(*net.UnixConn); ok {
+			_ = half.CloseWrite()
+		}
+		answer, _ := io.ReadAll(conn)
+		if len(answer) > 0 && !bytes.HasPrefix(answer, []byte("HTTP/1.1 4")) {
+			t.Errorf("garbage %.10q was answered %.60q", garbage, answer)
+		}
+		_ = conn.Close()
+	}
+	if got := s.agentPID(); got != pid {
+		t.Errorf("agent %d became %d", pid, got)
+	}
+}

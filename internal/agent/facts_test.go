@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestAStateFollowsFromTheFacts(t *testing.T) {
+	now := time.Date(2026, 3, 2, 13, 0, 0, 0, time.Local)
+	up := api.Host{State: api.HostUp}
+	job := func(state api.JobState) *api.Job { return &api.Job{ID: "7", State: state} }
+	endpoint := &api.Endpoint{Host: "cn01", Port: 8123}
+	tests := map[string]struct {
+		facts facts
+		state api.SessionState
+		cause string
+	}{
+		"nobody wants it":              {facts{host: up}, api.SessionDown, ""},
+		"the host is being dialled":    {facts{wanted: true, host: api.Host{State: api.HostConnecting, Cause: "dialling"}}, api.SessionConnecting, "dialling"},
+		"the host waits for a network": {facts{wanted: true, host: api.Host{State: api.HostWaiting, Cause: "no route"}}, api.SessionConnecting, "no route"},
+		"the host needs a person":      {facts{wanted: true, host: api.Host{State: api.HostNeedsLogin, Cause: "a code"}}, api.SessionNeedsLogin, "a code"},
+		"the host may have banned us":  {facts{wanted: true, host: api.Host{State: api.HostBlocked, Cause: "banned"}}, api.SessionFailed, "banned"},
+		"the link is lost":             {facts{wanted: true, served: true, host: api.Host{State: api.HostWaiting}}, api.SessionReconnecting, ""},
+		"no job yet":                   {facts{wanted: true, host: up, needsJob: true, doing: "looking"}, api.SessionSubmitting, "looking"},
+		"being submitted":              {facts{wanted: true, host: up, needsJob: true, submitting: true, job: job(api.JobQueued), doing: "submitting"}, api.SessionSubmitting, "submitting"},
+		"held":                         {facts{wanted: true, host: up, needsJob: true, job: job(api.JobHeld)}, api.SessionQueued, "waiting in the queue"},
+		"queued with a reason": {
+			facts{wanted: true, host: up, needsJob: true, job: &api.Job{State: api.JobQueued, Reason: "Resources", ExpectedStart: now.Add(65 * time.Minute)}},
+			api.SessionQueued, "Resources, expected start 14:05",
+		},
+		"queued until tomorrow": {
+			facts{wanted: true, host: up, needsJob: true, job: &api.Job{State: api.JobQueued, Reason: "Priority", ExpectedStart: now.Add(24 * time.Hour)}},
+			api.SessionQueued, "Priority, expected start Tue 3 Mar 13:00",
+		},
+		"runs and says nothing": {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting"}, api.SessionStarting, "waiting"},
+		"answers":               {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), endpoint: endpoint, answers: true}, api.SessionReady, ""},
+		"stopped answering":     {facts{wanted: true, host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "no answer"}, api.SessionReconnecting, "no answer"},
+		"the scheduler is silent": {
+			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}},
+			api.SessionReady, "no answer since 13:00",
+		},
+		"only forwards":       {facts{wanted: true, host: up, answers: true}, api.SessionReady, ""},
+		"the job ended":       {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeJobEnded, Message: "over"}}, api.SessionEnded, "over"},
+		"it cannot be had":    {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeSubmit, Message: "refused"}}, api.SessionFailed, "refused"},
+		"nobody could answer": {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeNeedsPerson, Message: "a code"}}, api.SessionNeedsLogin, "a code"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := tt.facts.derive(now)
+			if v.state != tt.state || v.cause != tt.cause {
+				t.Errorf("derive = %s %q, want %s %q", v.state, v.cause, tt.state, tt.cause)
+			}
+		})
+	}
+}
+
+func TestAnEndIsToldFromAFailure(t *testing.T) {
+	exit := 3
+	failed := endedError(&api.Job{ID: "7", State: api.JobFailed, Exit: &exit}, false, "no such module")
+	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "exit status 3 (job 7) before it served anything") ||
+		!strings.Contains(failed.Message, "no such module") {
+		t.Errorf("a job that never served: %+v", failed)
+	}
+	ended := endedError(&api.Job{ID: "7", State: api.JobTimeout}, true, "")
+	if ended.Code != api.CodeJobEnded || ended.Message != "the job reached its time limit (job 7)" {
+		t.Errorf("a job that served: %+v", ended)
+	}
+}
+
+func TestMovedTellsARequeueFromAStart(t *testing.T) {
+	queued := api.Job{State: api.JobQueued}
+	running := api.Job{State: api.JobRunning, Node: "cn01"}
+	elsewhere := api.Job{State: api.JobRunning, Node: "cn02"}
+	again := api.Job{State: api.JobRunning, Node: "cn01", Restarts: 1}
+	silent := api.Job{State: api.JobUnknown}
+	tests := []struct {
+		name     string
+		was, now api.Job
+		want     bool
+	}{
+		{"it starts", queued, running, false},
+		{"it goes on", running, running, false},
+		{"another node", running, elsewhere, true},
+		{"restarted on the same node", running, again, true},
+		{"back in the queue", running, queued, true},
+		{"no answer", running, silent, false},
+	}
+	for _, tt := range tests {
+		if got := moved(tt.was, tt.now); got != tt.want {
+			t.Errorf("%s: moved = %v", tt.name, got)
+		}
+	}
+}
