@@ -191,6 +191,7 @@ func alive(t *testing.T, pidFile string) bool {
 }
 
 func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
+	t.Parallel()
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "sbatch", "#!/bin/sh\ntrap '' TERM\necho $$ >stubborn\nwhile :; do sleep 1; done\n")

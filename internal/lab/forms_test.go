@@ -158,6 +158,7 @@ var (
 )
 
 func TestAJobShownInFullHasTheRealFields(t *testing.T) {
+	t.Parallel()
 	for dialect, stages := range map[string][]stage{Slurm: slurmStages, PBS: pbsStages} {
 		submit, show := "sbatch --parsable -t 5 job.sh", "scontrol show job -o "
 		if dialect == PBS {

@@ -19,6 +19,7 @@ import (
 var pageURL = regexp.MustCompile(`http://(cn\d+):(\d+)(/lab\?token=\S+)`)
 
 func TestTheBuiltInJobServesItsPageThroughTheLoginNode(t *testing.T) {
+	t.Parallel()
 	for _, dialect := range []string{Slurm, PBS} {
 		for _, place := range []string{"in its own process", "in this process"} {
 			t.Run(dialect+" "+place, func(t *testing.T) {
@@ -48,6 +49,7 @@ func TestTheBuiltInJobServesItsPageThroughTheLoginNode(t *testing.T) {
 }
 
 func TestTheBuiltInJobServesJupyterWhereThereIsOne(t *testing.T) {
+	t.Parallel()
 	if testing.Short() || !slices.ContainsFunc([]string{"lab", "notebook", "server"}, func(app string) bool {
 		_, err := exec.LookPath("jupyter-" + app)
 		return err == nil
@@ -125,6 +127,7 @@ func get(t *testing.T, client *ssh.Client, url []string, path string) (int, stri
 }
 
 func TestAJobThatOverstaysIsEnded(t *testing.T) {
+	t.Parallel()
 	for dialect, test := range map[string]struct{ submit, log, words, show, want string }{
 		Slurm: {
 			"sbatch --wait -t 0:01 -o log", "log", "DUE TO TIME LIMIT ***",
@@ -152,6 +155,7 @@ func TestAJobThatOverstaysIsEnded(t *testing.T) {
 }
 
 func TestPBSOutputStaysOnTheNodeUntilTheEndUnlessKept(t *testing.T) {
+	t.Parallel()
 	const script = "#!/bin/sh\necho out\necho err >&2\ntouch started\nread -r word <go\n"
 	for _, test := range []struct {
 		options     string

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"path/filepath"
 	"strconv"
 )
 
@@ -36,7 +35,7 @@ func slurmEnv(j *job) environment {
 func (b *batch) pbsEnv(j *job) environment {
 	return environment{
 		"ENVIRONMENT=BATCH", "PBS_ENVIRONMENT=PBS_BATCH", "PBS_JOBID=" + j.ID, "PBS_JOBNAME=" + j.Name,
-		"PBS_JOBDIR=" + b.c.Home(), "PBS_QUEUE=" + j.queue, "PBS_NODEFILE=" + filepath.Join(j.spoolIn, "nodes"),
+		"PBS_JOBDIR=" + b.c.Home(), "PBS_QUEUE=" + j.queue, "PBS_NODEFILE=" + j.nodeFile(),
 		"PBS_NODENUM=0", "PBS_TASKNUM=1", "NCPUS=1", "OMP_NUM_THREADS=1",
 		"PBS_O_HOME=" + b.c.Home(), "PBS_O_HOST=" + loginNode, "PBS_O_LANG=C.UTF-8", "PBS_O_LOGNAME=" + user,
 		"PBS_O_QUEUE=" + j.queue, "PBS_O_SHELL=/bin/bash", "PBS_O_SYSTEM=Linux", "PBS_O_WORKDIR=" + j.workDir,

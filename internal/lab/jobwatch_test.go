@@ -39,6 +39,7 @@ func (r runner) Run(_ context.Context, command string, stdin []byte) (jobwatch.R
 }
 
 func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
+	t.Parallel()
 	for _, dialect := range []string{Slurm, PBS} {
 		t.Run(dialect, func(t *testing.T) {
 			c := practice(t, Options{Dialect: dialect, QueueFor: 100 * time.Millisecond})

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,10 @@ func (s *session) handle(req *ssh.Request) bool {
 		var msg struct{ Command string }
 		return ssh.Unmarshal(req.Payload, &msg) == nil && s.start(func() { s.exec("-c", msg.Command) })
 	case "shell":
-		return s.start(func() { s.exec("-l", "-s") })
+		return s.start(func() {
+			fmt.Fprintln(s.channel.Stderr(), "This is tunctl's practice cluster: it takes commands, but has no terminal.")
+			s.exec("-l", "-s")
+		})
 	case "subsystem":
 		var msg struct{ Name string }
 		return ssh.Unmarshal(req.Payload, &msg) == nil && msg.Name == "sftp" && s.start(s.sftp)

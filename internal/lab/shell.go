@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
@@ -21,7 +19,6 @@ type shell struct {
 	c              *Cluster
 	env            environment
 	dir            string
-	stdin          *os.File
 	stdout, stderr io.Writer
 }
 
@@ -34,7 +31,7 @@ func (sh *shell) script(ctx context.Context, name, text string, args []string) i
 	runner, err := interp.New(
 		interp.Env(expand.ListEnviron(sh.env...)),
 		interp.Dir(sh.dir),
-		interp.StdIO(sh.stdin, sh.stdout, sh.stderr),
+		interp.StdIO(nil, sh.stdout, sh.stderr),
 		interp.Params(append([]string{"--"}, args...)...),
 		interp.ExecHandlers(sh.programs),
 	)
@@ -46,7 +43,6 @@ func (sh *shell) script(ctx context.Context, name, text string, args []string) i
 
 // programs lets a script find ours before the computer's own.
 func (sh *shell) programs(next interp.ExecHandlerFunc) interp.ExecHandlerFunc {
-	next = interp.DefaultExecHandler(time.Second)
 	return func(ctx context.Context, args []string) error {
 		run := sh.c.programs()[args[0]]
 		switch args[0] {
