@@ -55,6 +55,7 @@ var appWords = []struct{ word, app string }{
 	{"jupyter", appJupyter},
 	{"ipython notebook", appJupyter},
 	{"rstudio", appRStudio},
+	{"rserver", appRStudio},
 	{"code-server", appCodeServer},
 	{"code server", appCodeServer},
 	{"tensorboard", appTensorBoard},

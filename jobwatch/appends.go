@@ -13,8 +13,10 @@ var endRules = []rule{
 	{act: endsJob, needle: "term_", said: "LSF ended the job", re: regexp.MustCompile(`\bTERM_[A-Z]+: job killed`)},
 	{
 		act: endsJob, needle: "srun:", said: "Slurm ended the job's step",
-		re: regexp.MustCompile(`srun: (?:Force Terminated|forcing job termination|Job step aborted)`),
+		re: regexp.MustCompile(`srun: (?:Force Terminated|forcing job termination|Job step aborted|error: \S+: tasks? .*: (?:Killed|Terminated|Exited|Out Of Memory))`),
 	},
+	{act: endsJob, needle: "memory limit", said: "Slurm killed the job for its memory", re: regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)},
+	{act: endsJob, needle: "resource usage on", said: "PBS's closing report", re: regexp.MustCompile(`^\s*Resource Usage on \d{4}-`)},
 	{act: endsJob, needle: "execution finished", said: "the job's script has finished", re: regexp.MustCompile(`(?i)\bjob \S+ execution finished`)},
 	{
 		app: appJupyter, act: ends, needle: "received signal", said: "the server was told to stop",

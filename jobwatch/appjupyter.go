@@ -44,10 +44,6 @@ var jupyterRules = []rule{
 		app: appJupyter, act: moves, needle: "already in use", said: "a port that is taken",
 		re: regexp.MustCompile(`(?i)\bport (?P<port>\d+) is already in use`),
 	},
-	{
-		app: appJupyter, act: announces, needle: "discovered", said: "the portal's script, which has seen the port open",
-		re: regexp.MustCompile(`(?i)\bDiscovered Jupyter\b.* listening on port (?P<port>\d+)`),
-	},
 }
 
 // jupyterHeader matches the header, in all versions back to IPython's.
@@ -113,9 +109,9 @@ func readJupyterToken(r *reading, l logLine) {
 // isJupyterAnnouncement reports whether the line says no more than where the
 // server is.
 func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
-	before, after := l.text[:u.start], strings.TrimSpace(l.text[u.end:])
-	if after != "" && !strings.HasPrefix(after, "::") { // `jupyter server list`: URL :: folder
-		return false
+	before, after := strings.TrimRight(l.text[:u.start], "[<`"), strings.TrimSpace(l.text[u.end:])
+	if strings.Trim(after, ">`") != "" && !strings.HasPrefix(after, "](") && !strings.HasPrefix(after, "::") {
+		return false // "](" goes on in Markdown, "::" in the output of `jupyter server list`
 	}
 	if strings.Contains(before, "is running at") && jupyterHeader.MatchString(before) {
 		return true
@@ -145,7 +141,7 @@ func dropConjunction(before string) string {
 var linePrefix = regexp.MustCompile(`^(?:\s*[\w.@/-]+\s*\|\s|\d+: |[\dT:., -]+Z?\s)`)
 
 func dropPrefix(text string) string {
-	text += " "
+	text = strings.TrimLeft(text, "># \t│") + " "
 	return strings.TrimSpace(text[len(linePrefix.FindString(text)):])
 }
 

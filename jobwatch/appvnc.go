@@ -16,10 +16,15 @@ var vncRules = []rule{
 	{needle: "vnc display", read: readVNCDisplay},
 	{needle: "vnc server", read: readVNCDisplay},
 	{app: appNoVNC, act: announces, needle: "/vnc", said: "noVNC's page", re: regexp.MustCompile(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
-	{app: appNoVNC, act: marks, needle: "websocket server settings", re: regexp.MustCompile(`WebSocket server settings`)},
+	{needle: "- listen on ", read: readWebsockify},
+	{needle: "web server. web root", read: readWebRoot},
 	{
-		app: appNoVNC, act: announces, needle: "listen on ", near: appNoVNC, path: "/vnc.html", said: "noVNC's web server",
-		re: regexp.MustCompile(`- Listen on (?P<host>` + hostPattern + `)?:(?P<port>\d+)`),
+		app: appNoVNC, act: announces, needle: "webserver and websockets proxy", path: "/vnc.html", said: "noVNC's web server",
+		re: regexp.MustCompile(`Starting webserver and WebSockets proxy on port (?P<port>\d+)`),
+	},
+	{
+		app: appVNC, act: announces, needle: "started vnc server on", said: "the portal's word on its VNC server",
+		re: regexp.MustCompile(`Successfully started VNC server on ` + wherePattern),
 	},
 	{
 		app: appVNC, act: announces, needle: "listening for vnc connections", said: "the VNC server's own line",
@@ -51,4 +56,25 @@ func readVNCDisplay(r *reading, l logLine) {
 	}
 	to := target{host: cmp.Or(m[1], m[3]), port: vncBase + display}
 	r.ev.announce(sighting{at: l.at, app: appVNC, to: to, said: "the VNC server's display :" + m[2]})
+}
+
+// Websockify tells where it listens, and only then whether it also serves a page
+// or merely passes a portal's websockets on:
+//
+//	WebSocket server settings:
+//	  - Listen on :6080
+//	  - Web server. Web root: /opt/noVNC
+var websockify = regexp.MustCompile(`- Listen on (?P<host>` + hostPattern + `)?:(?P<port>\d+)`)
+
+func readWebsockify(r *reading, l logLine) {
+	if m := websockify.FindStringSubmatchIndex(l.text); m != nil {
+		r.webSocket = sighting{at: l.at, app: appNoVNC, to: matchedTarget(websockify, l.text, m), said: "noVNC's web server"}
+		r.webSocket.to.path = "/vnc.html"
+	}
+}
+
+func readWebRoot(r *reading, l logLine) {
+	if r.webSocket.to.port != 0 && l.at.line-r.webSocket.at.line <= nearby {
+		r.ev.announce(r.webSocket)
+	}
 }

@@ -22,8 +22,8 @@ var workRules = []rule{
 	{app: appPluto, act: announces, needle: "go to http", said: ownURL, re: regexp.MustCompile(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
 	{app: appPluto, act: announces, needle: "have fun", said: ownURL, re: regexp.MustCompile(urlPattern + `.* have fun`)},
 	{app: appMarimo, act: announces, needle: "access_token=", said: ownURL, re: regexp.MustCompile(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
-	{app: appMarimo, act: marks, needle: "in your browser 📝", re: regexp.MustCompile(`(?i)(?:edit|create).* in your browser`)},
-	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, said: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Local|Network):\s+` + urlPattern)},
+	{app: appMarimo, act: marks, needle: "➜", re: regexp.MustCompile(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
+	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, said: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Network):\s+` + urlPattern)},
 	{
 		app: appRStudio, act: announces, needle: "rstudio", said: "a line with RStudio's address",
 		re: regexp.MustCompile(`(?i)\bRStudio\b.*\b(?:running|available|listening|url|started|accessible|access)\b[^/]*?` + urlPattern),
@@ -32,7 +32,7 @@ var workRules = []rule{
 		app: appRStudio, act: announces, needle: "rstudio", said: "the job's word on a running RStudio",
 		re: regexp.MustCompile(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
-	{app: appRStudio, act: announces, needle: "discovered", said: "the portal's script, which has seen the port open", re: regexp.MustCompile(`(?i)\bDiscovered RStudio\b.* listening on port (?P<port>\d+)`)},
+	{needle: "discovered", named: true, read: readDiscovered},
 }
 
 // pageRules are pages made to be looked at.
@@ -72,4 +72,16 @@ var webRules = []rule{
 	{app: appWeb, act: announces, needle: "development server at", said: ownURL, re: regexp.MustCompile(`Starting development server at ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "listening on", said: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now) )listening on:? ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "is running", said: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
+}
+
+// discovered is how Open OnDemand's scripts tell that they saw a server's port open.
+var discovered = regexp.MustCompile(`(?i)\bDiscovered .* listening on port (?P<port>\d+)`)
+
+func readDiscovered(r *reading, l logLine) {
+	if m := discovered.FindStringSubmatchIndex(l.text); m != nil {
+		r.ev.announce(sighting{
+			at: l.at, app: l.app, to: matchedTarget(discovered, l.text, m),
+			said: "the portal's script, which has seen the port open",
+		})
+	}
 }

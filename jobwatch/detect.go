@@ -156,7 +156,8 @@ type reading struct {
 	app   string         // the app last spoken of …
 	appAt int            // … and where
 
-	daskHost string // where Dask's scheduler is, for a dashboard without a host
+	daskHost  string   // where Dask's scheduler is, for a dashboard without a host
+	webSocket sighting // where websockify listens, which may or may not serve a page
 }
 
 func newReading(ev *evidence) *reading {

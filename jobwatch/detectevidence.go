@@ -155,6 +155,9 @@ func (e *evidence) hint(s sighting) {
 	if e.only != "" && s.app == "" {
 		s.app = e.only
 	}
+	if s.to.port == 0 {
+		return
+	}
 	if !e.wants(s.app) {
 		e.notes.pass(s, "about another app than the one asked for")
 		return

@@ -114,6 +114,9 @@ func parseWebURL(text, scheme string, from int) foundURL {
 	if u.port == 0 && !strings.Contains(hostPortTail(rest[:n]), ":") {
 		u.port = map[string]int{"http": 80, "https": 443}[scheme]
 	}
+	if strings.HasPrefix(rest[n:], "<") && n > 0 && rest[n-1] == ':' { // http://localhost:<port>/
+		n += strings.Index(rest[n:], ">") + 1
+	}
 	tail := trimURL(rest[n:pathEnd(rest, n)], text[:from])
 	u.end = from + n + len(tail)
 	u.readTail(tail)
@@ -174,8 +177,11 @@ func unwrapHost(host string) string {
 
 // parsePort reads a port number.
 func parsePort(s string) (int, bool) {
-	p, err := strconv.Atoi(s)
-	return p, err == nil && p > 0 && p < 65536 && len(s) <= 5
+	p, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || p == 0 {
+		return 0, false
+	}
+	return int(p), true
 }
 
 // pathEnd is where the path and query that start at from end.
@@ -183,7 +189,7 @@ func pathEnd(rest string, from int) int {
 	for i := from; i < len(rest); i++ {
 		c := rest[i]
 		switch {
-		case c <= ' ', c == '"', c == '\'', c == '`', c == '\\', c == '|':
+		case c <= ' ', c == '"', c == '\'', c == '`', c == '\\', c == '|', strings.HasPrefix(rest[i:], "]("):
 			return i
 		case c == '<' || c == '>':
 			// A placeholder such as token=<TOKEN> belongs to the URL; <http://…> does not.
