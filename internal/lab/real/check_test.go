@@ -2,6 +2,9 @@ package real
 
 import (
 	"errors"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,5 +57,17 @@ func TestCheckNamesTheThingAndTheMend(t *testing.T) {
 func TestCheckRefusesAGroupItDoesNotKnow(t *testing.T) {
 	if err := Check("kitchen"); err == nil || !strings.Contains(err.Error(), "kitchen") {
 		t.Error(err)
+	}
+}
+
+func TestInstallerHasTheGroupsThatCheckKnows(t *testing.T) {
+	text, err := os.ReadFile("../install.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\ngroups=\"")
+	list, _, _ := strings.Cut(rest, "\"")
+	if got, want := slices.Sorted(strings.FieldsSeq(list)), slices.Sorted(maps.Keys(parts)); !slices.Equal(got, want) {
+		t.Errorf("install.sh has %q, Check knows %q", got, want)
 	}
 }

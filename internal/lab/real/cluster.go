@@ -124,37 +124,6 @@ func (c *Cluster) release() error {
 	return err
 }
 
-// WriteConfig writes a tunctl config for the lab; it goes when the lab does.
-func (c *Cluster) WriteConfig(file string) error {
-	if _, err := os.Stat(file); err == nil && c.record.Config != file {
-		return fmt.Errorf("%s exists already: remove it", file)
-	}
-	text := fmt.Sprintf(tunctlConfig, c.SSHConfig())
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return err
-	}
-	c.record.Config = file
-	return c.save()
-}
-
-const tunctlConfig = `ssh_config = %q
-
-[host.lab-login]
-scheduler = "slurm"
-
-[session.jupyter]
-host   = "lab-login"
-app    = "jupyter"
-job    = "jupyterlab"
-submit = "~/jupyter.sh"
-
-[session.loopback]
-host   = "lab-login"
-app    = "jupyter"
-job    = "jupyter-loopback"
-submit = "~/jupyter-loopback.sh"
-`
-
 // Open finds a lab that was started under name.
 func Open(name string) (*Cluster, error) {
 	c := &Cluster{dir: filepath.Join(base(), name)}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -32,11 +33,11 @@ func (c *Cluster) Code() (string, error) {
 // oathUsers is pam_oath's file of users and their secrets.
 func oathUsers() string {
 	secret := hex.EncodeToString([]byte(codeSecret))
-	var text string
+	var b strings.Builder
 	for _, u := range users {
-		text += fmt.Sprintf("HOTP/T30/6 %s - %s\n", u.name, secret)
+		fmt.Fprintf(&b, "HOTP/T30/6 %s - %s\n", u.name, secret)
 	}
-	return text
+	return b.String()
 }
 
 // codeAt is the one-time code of a step: RFC 6238 on RFC 4226.

@@ -53,7 +53,7 @@ func openTUNIn(pid int, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer network.Close()
+	defer func() { _ = network.Close() }()
 	type result struct {
 		file *os.File
 		err  error

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -51,11 +52,8 @@ func (c *Cluster) placeScript(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	if _, err := f.WriteString(text); err != nil {
-		return "", err
-	}
-	if err := f.Chown(u.id, u.id); err != nil {
+	_, err = f.WriteString(text)
+	if err := cmp.Or(err, f.Chown(u.id, u.id), f.Close()); err != nil {
 		return "", err
 	}
 	return strings.TrimPrefix(f.Name(), c.dir), nil

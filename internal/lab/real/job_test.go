@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func TestComputeNodeIsOutOfTheLaptopsReach(t *testing.T) {
 	for _, node := range []string{"cn01", "cn02", "ctl"} {
 		addr := net.JoinHostPort(lab.NodeAddr(node), "22")
 		if conn, err := net.DialTimeout("tcp", addr, 2*time.Second); err == nil {
-			conn.Close()
+			_ = conn.Close()
 			t.Errorf("the laptop reaches %s at %s", node, addr)
 		}
 	}
@@ -65,6 +66,28 @@ func TestJobOfALowPartitionGivesWay(t *testing.T) {
 	lab.WaitJob(high, "RUNNING")
 	if state := lab.JobState(low); state == "RUNNING" {
 		t.Error("both jobs run")
+	}
+}
+
+func TestNotebookServesFromAComputeNode(t *testing.T) {
+	Need(t, "jupyter")
+	lab := Start(t)
+	id := lab.Submit("jupyter.sh")
+	log := filepath.Join(lab.Dir(), "home/hpcuser/jupyterlab."+id+".log")
+	var server []string
+	announced := func() bool {
+		text, _ := os.ReadFile(log)
+		server = regexp.MustCompile(`listen on: (\S+)(?s:.*)\?token=([0-9a-f]+)`).FindStringSubmatch(string(text))
+		return server != nil
+	}
+	if !poll(time.Minute, announced) {
+		text, err := os.ReadFile(log)
+		t.Fatalf("the log says %q, %v", text, err)
+	}
+	ask := "exec 3<>/dev/tcp/" + strings.Replace(server[1], ":", "/", 1) +
+		" && printf 'GET /api/status?token=" + server[2] + " HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
+	if out, err := (client{lab: lab}).ssh(t, "lab-login", ask); err != nil || !strings.Contains(out, `"started"`) {
+		t.Errorf("the notebook at %s says %q, %v", server[1], out, err)
 	}
 }
 

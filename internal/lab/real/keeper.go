@@ -36,7 +36,7 @@ func (c *Cluster) spawn(cmd *exec.Cmd, input io.Reader, logFile string) (process
 	if err != nil {
 		return process{}, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	// Not our own output: "go test" would wait for the last process that has it.
 	cmd.Stdin, cmd.Stderr = input, log
 	out, err := cmd.StdoutPipe()
@@ -60,7 +60,7 @@ const (
 )
 
 func awaitReady(out io.ReadCloser) error {
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	if f, ok := out.(*os.File); ok {
 		_ = f.SetReadDeadline(time.Now().Add(commandLimit))
 	}
@@ -84,12 +84,12 @@ func (c *Cluster) startKeeper() error {
 	if err != nil {
 		return err
 	}
-	defer machine.Close()
+	defer func() { _ = machine.Close() }()
 	held, ours, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer held.Close()
+	defer func() { _ = held.Close() }()
 	c.leash = ours
 
 	cmd := command(newNetwork, "keeper", c.dir)

@@ -7,7 +7,8 @@ import (
 )
 
 // Lab is the shared lab in the hands of one test: what fails, fails the test, and
-// what the test breaks is mended when it ends.
+// what the test breaks is mended when it ends. A test that breaks something must
+// not run in parallel to others.
 type Lab struct {
 	t testing.TB
 	c *Cluster
@@ -24,7 +25,7 @@ func Start(t testing.TB) *Lab {
 func StartWith(t testing.TB, o Options) *Lab {
 	t.Helper()
 	Need(t, "ssh", "slurm")
-	c, err := shared.lab(o)
+	c, err := shared.lab(t, o)
 	if err != nil {
 		t.Fatalf("start the lab: %v", err)
 	}

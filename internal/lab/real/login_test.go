@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func (c client) ssh(t *testing.T, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "ssh", append([]string{"-F", c.config(t)}, args...)...)
-	cmd.Env = append(cleanEnv, "SSH_ASKPASS="+askpass(t, c.answers), "SSH_ASKPASS_REQUIRE=force")
+	cmd.Env = append(slices.Clone(cleanEnv), "SSH_ASKPASS="+askpass(t, c.answers), "SSH_ASKPASS_REQUIRE=force")
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {

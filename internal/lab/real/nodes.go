@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -66,7 +68,7 @@ func (c *Cluster) root(name, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join("/proc", fmt.Sprint(pid), "root", path), nil
+	return filepath.Join("/proc", strconv.Itoa(pid), "root", path), nil
 }
 
 // Exec runs a command as root on a node and returns what it printed.
@@ -113,12 +115,12 @@ func (c *Cluster) Crash(name string) error {
 	if _, err := c.pid(name); err != nil {
 		return err
 	}
-	var down, del string
+	var down, del strings.Builder
 	for _, at := range n.ports {
-		down += fmt.Sprintf("link set %s-%s down\n", n.name, at.net)
-		del += fmt.Sprintf("link del %s-%s\n", n.name, at.net)
+		fmt.Fprintf(&down, "link set %s-%s down\n", n.name, at.net)
+		fmt.Fprintf(&del, "link del %s-%s\n", n.name, at.net)
 	}
-	if err := c.onSwitch(down); err != nil {
+	if err := c.onSwitch(down.String()); err != nil {
 		return err
 	}
 	p := c.record.Nodes[name]
@@ -129,7 +131,7 @@ func (c *Cluster) Crash(name string) error {
 		return fmt.Errorf("node %q does not end", name)
 	}
 	// An orphaned socket can hold the node's namespace, and with it its devices.
-	_ = c.onSwitch(del)
+	_ = c.onSwitch(del.String())
 	delete(c.record.Nodes, name)
 	return c.save()
 }

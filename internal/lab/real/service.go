@@ -148,6 +148,15 @@ func (c *Cluster) stopService(s service) error {
 	return nil
 }
 
+// signalService signals a service, and not its children.
+func (c *Cluster) signalService(s service, sig syscall.Signal) error {
+	p, err := c.servicePID(s)
+	if err != nil {
+		return err
+	}
+	return p.signal(sig)
+}
+
 // servicePID finds a service that runs, as the machine sees it.
 func (c *Cluster) servicePID(s service) (process, error) {
 	file, err := c.root(s.node, s.pidFile)

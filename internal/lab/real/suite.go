@@ -62,7 +62,8 @@ func (s *suite) skip(test, why string) {
 }
 
 // lab starts the lab with these options, or finds the one that is up.
-func (s *suite) lab(o Options) (*Cluster, error) {
+func (s *suite) lab(t testing.TB, o Options) (*Cluster, error) {
+	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.labs[o]; c != nil {
@@ -73,8 +74,10 @@ func (s *suite) lab(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	took := time.Since(began).Round(time.Millisecond)
+	t.Logf("the lab is up after %v, in %s", took, c.Dir())
 	s.labs[o] = c
-	s.took = append(s.took, time.Since(began))
+	s.took = append(s.took, took)
 	return c, nil
 }
 

@@ -27,12 +27,15 @@ func up(root string, accounting bool) error {
 	if err := real.Check("jupyter"); err != nil {
 		fmt.Fprintf(os.Stderr, "labctl: no notebooks: %v\n", err)
 	}
+	config := filepath.Join(root, "lab.toml")
+	if err := real.CheckConfig(config); err != nil {
+		return err
+	}
 	began := time.Now()
 	c, err := real.Up(labName(root), true, real.Options{Accounting: accounting})
 	if err != nil {
 		return err
 	}
-	config := filepath.Join(root, "lab.toml")
 	if err := c.WriteConfig(config); err != nil {
 		return err
 	}
