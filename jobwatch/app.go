@@ -155,7 +155,7 @@ func newRuleBook(rules []rule) *ruleBook {
 // mentionRules notice which app the log speaks of, so that a hint such as
 // `ssh -L 8787:node:8787` can be told to be about RStudio.
 func mentionRules() []rule {
-	var rules []rule
+	rules := make([]rule, 0, len(appWords))
 	for _, w := range appWords {
 		rules = append(rules, rule{needle: w.word, read: func(r *reading, l logLine) { r.mention(w.app, l) }})
 	}

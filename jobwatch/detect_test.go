@@ -218,7 +218,9 @@ func BenchmarkDetector(b *testing.B) {
 			for b.Loop() {
 				d := NewDetector("")
 				for chunk := log; len(chunk) > 0; chunk = chunk[min(len(chunk), 64<<10):] {
-					d.Write(chunk[:min(len(chunk), 64<<10)])
+					if _, err := d.Write(chunk[:min(len(chunk), 64<<10)]); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})

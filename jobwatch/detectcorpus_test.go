@@ -1,7 +1,6 @@
 package jobwatch
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,15 +53,14 @@ func detectBytes(t testing.TB, log []byte, chunk int) Finding {
 // readTable reads a file of tab-separated rows under a heading.
 func readTable(t testing.TB, path string) []map[string]string {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	var heads []string
 	var rows []map[string]string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		cells := strings.Split(lines.Text(), "\t")
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
 		if heads == nil {
 			heads = cells
 			continue
