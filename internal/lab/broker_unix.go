@@ -35,8 +35,6 @@ type broker struct {
 	waiting map[string]chan struct{} // calls that were asked for their standard input
 }
 
-func (c *Cluster) callDir() string { return filepath.Join(c.dir, "calls") }
-
 // startBroker opens the queue and serves it until the cluster is closed.
 func (c *Cluster) startBroker() error {
 	path := filepath.Join(c.callDir(), "queue")

@@ -146,6 +146,11 @@ func (c *Cluster) makeDirs() error {
 		return err
 	}
 	c.dir = dir
+	for _, d := range []string{c.callDir(), c.linkDir()} { // of a cluster that was not closed
+		if err := os.RemoveAll(d); err != nil {
+			return err
+		}
+	}
 	for _, d := range []string{c.Home(), c.sshDir(), c.binDir(), c.spoolDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return err
@@ -196,4 +201,6 @@ func (c *Cluster) Dialect() string { return c.dialect }
 
 func (c *Cluster) sshDir() string   { return filepath.Join(c.dir, "ssh") }
 func (c *Cluster) binDir() string   { return filepath.Join(c.dir, "bin") }
+func (c *Cluster) linkDir() string  { return filepath.Join(c.dir, "path") }
+func (c *Cluster) callDir() string  { return filepath.Join(c.dir, "calls") }
 func (c *Cluster) spoolDir() string { return filepath.Join(c.dir, "spool") }

@@ -199,6 +199,21 @@ func TestUnixSocketsAreReachedThroughTheLoginNode(t *testing.T) {
 	}
 }
 
+func TestAClusterStartsInTheFolderOfOneBefore(t *testing.T) {
+	before := practice(t, Options{})
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Start(Options{Dir: before.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if a := run(t, dial(t, c), "squeue -h", ""); a != (answer{}) {
+		t.Errorf("squeue: %+v", a)
+	}
+}
+
 func TestOpenSSHLogsInAndRunsCommands(t *testing.T) {
 	ssh, err := exec.LookPath("ssh")
 	if err != nil {

@@ -42,7 +42,7 @@ func (c *Cluster) searchPath() (string, error) {
 		}
 		seen[target] = true
 		if slices.ContainsFunc(foreign, func(name string) bool { return exists(filepath.Join(dir, name)) }) {
-			links := filepath.Join(c.dir, "path", strconv.Itoa(i))
+			links := filepath.Join(c.linkDir(), strconv.Itoa(i))
 			if err := linkCommon(dir, links); err != nil {
 				return "", err
 			}
