@@ -178,7 +178,7 @@ func agentLog(c *cli.Context, t *terminal, p home.Paths) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errSilent(exitInterrupted)
+			return silentError(exitInterrupted)
 		case <-tick.C:
 		}
 	}

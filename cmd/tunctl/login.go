@@ -22,8 +22,8 @@ func loginCommand(t *terminal) *cli.Command {
 			ctx, stop := interruptible(c.Context)
 			defer stop()
 			err := login(ctx, c, t, c.Args().First())
-			if c.Context.Err() == nil && ctx.Err() != nil {
-				return errSilent(exitInterrupted)
+			if c.Err() == nil && ctx.Err() != nil {
+				return silentError(exitInterrupted)
 			}
 			return err
 		},

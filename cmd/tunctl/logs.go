@@ -38,7 +38,7 @@ func logsCommand(t *terminal) *cli.Command {
 				fmt.Fprint(t.out, chunk.Text)
 			})
 			if ctx.Err() != nil {
-				return errSilent(exitInterrupted)
+				return silentError(exitInterrupted)
 			}
 			return err
 		},

@@ -90,14 +90,14 @@ func usagef(format string, args ...any) error {
 	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf(format, args...)}
 }
 
-// errSilent ends the program with an exit code alone: what is to be said was said.
-type errSilent int
+// silentError ends the program with its exit code alone: what is to be said was said.
+type silentError int
 
-func (e errSilent) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // explain prints an error and, where we know it, the way out.
 func explain(w io.Writer, err error) {
-	if _, silent := errors.AsType[errSilent](err); silent {
+	if _, silent := errors.AsType[silentError](err); silent {
 		return
 	}
 	fmt.Fprintf(w, "tunctl: error: %v\n", err)
@@ -120,7 +120,7 @@ func exitCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	if code, ok := errors.AsType[errSilent](err); ok {
+	if code, ok := errors.AsType[silentError](err); ok {
 		return int(code)
 	}
 	e, ok := errors.AsType[*api.Error](err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -112,14 +113,11 @@ func sessionName(c *cli.Context, p home.Paths) (string, error) {
 }
 
 func joinNames(cfg *configs.Config) string {
-	text := ""
+	names := make([]string, len(cfg.Sessions))
 	for i, s := range cfg.Sessions {
-		if i > 0 {
-			text += ", "
-		}
-		text += s.Name
+		names[i] = s.Name
 	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 // completeSessions offers the sessions' names to the shell.

@@ -49,12 +49,10 @@ func currentStatus(c *cli.Context) (api.Status, error) {
 		return st, err
 	}
 	st = api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: []api.Session{}}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return st, nil // nothing is up, whatever the file says
-	}
-	for _, s := range cfg.Sessions {
-		st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, State: api.SessionDown, Forwards: []api.Forward{}})
+	if cfg, err := configs.Load(p.Config); err == nil { // else nothing is up, whatever the file says
+		for _, s := range cfg.Sessions {
+			st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, State: api.SessionDown, Forwards: []api.Forward{}})
+		}
 	}
 	return st, nil
 }
@@ -192,7 +190,7 @@ func watchStatus(c *cli.Context, t *terminal) error {
 	case shown != nil:
 		return shown
 	case ctx.Err() != nil:
-		return errSilent(exitInterrupted)
+		return silentError(exitInterrupted)
 	}
 	return err
 }

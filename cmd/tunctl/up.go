@@ -109,7 +109,7 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 	switch {
 	case ctx.Err() != nil:
 		u.leave(session)
-		return session, errSilent(exitInterrupted)
+		return session, silentError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded):
 		return session, &api.Error{
 			Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, session.State, because(session.Cause)),
@@ -258,7 +258,7 @@ func (u *up) conclude(s api.Session, err error) error {
 	if !ok {
 		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
 	}
-	return errors.Join(u.term.json(upLine{Type: "error", Error: e}), errSilent(exitCode(err)))
+	return errors.Join(u.term.json(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
 }
 
 // leave tells what stays behind after a Ctrl-C.

@@ -305,7 +305,7 @@ func TestABrokenConfigLeavesTheLastGoodOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var problem *api.Problem
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, func(api.Event) { // it ends by our cancel
 		if st, err := w.client.Status(ctx); err == nil && st.Config != nil {
 			problem = st.Config
 			cancel()

@@ -12,7 +12,7 @@ import (
 // Detached returns a launcher that runs argv as a process of its own: no
 // terminal, its own process group, its output in the agent's log.
 func Detached(paths home.Paths, argv ...string) Launcher {
-	return func(context.Context) error {
+	return func(ctx context.Context) error {
 		if err := home.MakePrivate(paths.State); err != nil {
 			return err
 		}
@@ -21,8 +21,8 @@ func Detached(paths home.Paths, argv ...string) Launcher {
 			return err
 		}
 		defer func() { _ = out.Close() }()
-		// Not CommandContext: the agent outlives the command that starts it.
-		cmd := exec.Command(argv[0], argv[1:]...)
+		// The agent outlives the command that starts it.
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
 		cmd.Stdout, cmd.Stderr = out, out
 		cmd.Dir = paths.State
 		cmd.SysProcAttr = detach()

@@ -135,7 +135,7 @@ func MakePrivate(dir string) error {
 		return fmt.Errorf("%q: %w", dir, ErrShared)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700)
+		return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs its x bit
 	}
 	return nil
 }
