@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 )
@@ -69,7 +71,11 @@ func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
 		out = file
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
-	a, err := agent.New(agent.Options{Paths: p, Version: version(), Limits: agentLimits(p, log), Log: log})
+	o := agent.Options{Paths: p, Version: version(), Limits: agent.DefaultLimits(), Log: log}
+	if practising(p, log) {
+		o.Practice, o.Limits = true, agent.PracticeLimits()
+	}
+	a, err := agent.New(o)
 	if err != nil {
 		return err
 	}
@@ -93,17 +99,18 @@ func logLevel() slog.Level {
 	return slog.LevelInfo
 }
 
-// agentLimits are those of a good guest, but for the practice cluster.
-func agentLimits(p home.Paths, log *slog.Logger) agent.Limits {
-	if os.Getenv("TUNCTL_PRACTICE") == "" {
-		return agent.DefaultLimits()
-	}
-	if !p.Moved {
+// practising reports whether the agent serves a practice cluster, whose limits are
+// quick. A person's own agent never does.
+func practising(p home.Paths, log *slog.Logger) bool {
+	switch {
+	case os.Getenv("TUNCTL_PRACTICE") == "":
+		return false
+	case !p.Moved:
 		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
-		return agent.DefaultLimits()
+		return false
 	}
-	log.Warn("practice limits are in force: hosts other than this machine are refused")
-	return agent.PracticeLimits()
+	log.Warn("practice limits are in force: hosts that are no practice cluster are refused")
+	return true
 }
 
 func agentStart(c *cli.Context, t *terminal, p home.Paths) error {
@@ -135,10 +142,40 @@ func agentStop(c *cli.Context, t *terminal, p home.Paths) error {
 }
 
 func agentRestart(c *cli.Context, t *terminal, p home.Paths) error {
+	if err := t.warnAboutLogins(c.Context, p); err != nil {
+		return err
+	}
 	if err := agentStop(c, t, p); err != nil {
 		return err
 	}
 	return agentStart(c, t, p)
+}
+
+// warnAboutLogins names the hosts that will need a person again after a restart,
+// and asks where it can.
+func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
+	st, err := client.New(p).Status(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // nothing runs that could lose a login
+	}
+	var hosts []string
+	for _, h := range st.Hosts {
+		if h.State == api.HostUp && h.Auth != "publickey" && h.Auth != "hostbased" {
+			hosts = append(hosts, h.Alias)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	t.say("you will have to log in again to: %s", strings.Join(hosts, ", "))
+	if !t.asks {
+		return nil
+	}
+	answer, err := t.readLine(ctx, "Restart the agent all the same? [y/N] ", true)
+	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
+		err = silentError(exitFailed)
+	}
+	return err
 }
 
 func agentStatus(c *cli.Context, t *terminal, p home.Paths) error {

@@ -8,13 +8,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 )
 
 func loginCommand(t *terminal) *cli.Command {
 	return &cli.Command{
-		Name:      "login",
-		Usage:     "log in to a host now and answer what it asks",
-		ArgsUsage: "HOST",
+		Name:         "login",
+		Usage:        "log in to a host now and answer what it asks",
+		ArgsUsage:    "HOST",
+		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("login takes one host, as in your ssh config")
@@ -24,6 +26,31 @@ func loginCommand(t *terminal) *cli.Command {
 			err := login(ctx, c, t, c.Args().First())
 			if c.Err() == nil && ctx.Err() != nil {
 				return silentError(exitInterrupted)
+			}
+			return err
+		},
+	}
+}
+
+func logoutCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:         "logout",
+		Usage:        "disconnect from a host; its sessions wait until you log in again",
+		ArgsUsage:    "HOST",
+		BashComplete: completeHosts,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("logout takes one host, as in your ssh config")
+			}
+			p, err := paths(c)
+			if err != nil {
+				return err
+			}
+			host := c.Args().First()
+			err = client.New(p).Logout(c.Context, host)
+			if err == nil || errors.Is(err, client.ErrNotRunning) {
+				t.say("not connected to %s any more", host)
+				return nil
 			}
 			return err
 		},

@@ -55,7 +55,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		},
 		Commands: withUsageErrors([]*cli.Command{
 			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t),
-			loginCommand(t), hostsCommand(t), detectCommand(t),
+			loginCommand(t), logoutCommand(t), hostsCommand(t), detectCommand(t),
 			configCommand(t), agentCommand(t), trayCommand(t), autostartCommand(t),
 			demoCommand(t), practicePageCommand(t), completionCommand(t), versionCommand(t),
 		}),

@@ -32,7 +32,10 @@ type Options struct {
 	Paths   home.Paths
 	Version string
 	Limits  Limits
-	Log     *slog.Logger
+	// Practice confines the agent to clusters of our own, for which alone the
+	// quick limits are meant.
+	Practice bool
+	Log      *slog.Logger
 }
 
 // Agent is the background process's whole state.
@@ -192,9 +195,12 @@ func unknownSession(name string, cfg *configs.Config) *api.Error {
 }
 
 // up brings a session up for a person: it permits one submission.
-func (a *Agent) up(name string) (api.Session, error) {
+func (a *Agent) up(ctx context.Context, name string) (api.Session, error) {
 	s, err := a.session(name)
 	if err != nil {
+		return api.Session{}, err
+	}
+	if err := a.allowed(ctx, s.host()); err != nil {
 		return api.Session{}, err
 	}
 	return s.start(byPerson), nil

@@ -55,6 +55,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/up", handle(a.handleUp))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
+	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
@@ -125,10 +126,10 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(e)
 }
 
-func (a *Agent) handleUp(_ context.Context, req api.UpRequest) (api.UpResponse, error) {
+func (a *Agent) handleUp(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 	a.useEnv(req.Env)
 	at := time.Now()
-	s, err := a.up(req.Session)
+	s, err := a.up(ctx, req.Session)
 	return api.UpResponse{Session: s, At: at}, err
 }
 
@@ -137,10 +138,19 @@ func (a *Agent) handleDown(ctx context.Context, req api.DownRequest) (api.DownRe
 	return api.DownResponse{Sessions: sessions}, err
 }
 
-func (a *Agent) handleLogin(_ context.Context, req api.LoginRequest) (api.Host, error) {
+func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
 	a.useEnv(req.Env)
+	if err := a.allowed(ctx, req.Host); err != nil {
+		return api.Host{}, err
+	}
 	h := a.pool.Host(req.Host)
 	h.Up()
+	return h.Status(), nil
+}
+
+func (a *Agent) handleLogout(_ context.Context, req api.LoginRequest) (api.Host, error) {
+	h := a.pool.Host(req.Host)
+	h.Down()
 	return h.Status(), nil
 }
 

@@ -77,6 +77,11 @@ func (c *Client) Login(ctx context.Context, host string) error {
 	return c.call(ctx, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: Environment()}, nil)
 }
 
+// Logout disconnects from a host.
+func (c *Client) Logout(ctx context.Context, host string) error {
+	return c.call(ctx, http.MethodPost, "/v1/logout", api.LoginRequest{Host: host}, nil)
+}
+
 // Answer answers a prompt.
 func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
 	return c.call(ctx, http.MethodPost, "/v1/prompts/"+url.PathEscape(id), a, nil)
