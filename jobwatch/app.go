@@ -101,13 +101,14 @@ type ruleBook struct {
 	filter *lineFilter
 	tries  []bitset // per needle, the rules to try
 	named  bitset   // the rules that need the name of an app
+	strong bitset   // the needles of the others: without one of them, no rule applies
 	word   []int    // per word of appWords, its needle's number
 }
 
 // find returns the rules to try on a line, in order, and the app it names, or "".
 func (b *ruleBook) find(line []byte) (rules bitset, app string) {
 	hits := b.filter.scan(line)
-	if hits.empty() {
+	if !hits.meets(b.strong) {
 		return rules, ""
 	}
 	for i := range hits.all {
@@ -143,6 +144,8 @@ func newRuleBook(rules []rule) *ruleBook {
 		b.tries[i].add(n)
 		if r.named {
 			b.named.add(n)
+		} else {
+			b.strong.add(i)
 		}
 	}
 	for _, w := range appWords {

@@ -33,8 +33,13 @@ var endRules = []rule{
 	},
 	{
 		app: appJupyter, act: fails, needle: "not found", said: "there is no Jupyter to start",
-		re: regexp.MustCompile(`(?i)jupyter[\w-]*: (?:command )?not found|Jupyter command .jupyter-[\w-]+. not found`),
+		re: regexp.MustCompile(`(?i)jupyter[\w-]*: (?:command )?not found|command not found: jupyter|Jupyter command .jupyter-[\w-]+. not found|"jupyter[\w-]*": executable file not found`),
 	},
+	{
+		app: appJupyter, act: fails, needle: "no module named", said: "there is no Jupyter to start",
+		re: regexp.MustCompile(`No module named ['"]?(?:jupyter|jupyterlab|notebook)['"]?\s*$`),
+	},
+	{app: appJupyter, act: fails, needle: "error executing jupyter", said: "there is no Jupyter to start", re: regexp.MustCompile(`Error executing Jupyter command`)},
 	{
 		app: appJupyter, act: fails, needle: "running as root", said: "Jupyter refuses to run as root",
 		re: regexp.MustCompile(`Running as root is not recommended`),

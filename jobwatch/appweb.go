@@ -50,7 +50,7 @@ var pageRules = []rule{
 // dashboardRules are pages that come along with a computation.
 var dashboardRules = []rule{
 	{app: appTensorBoard, act: announces, needle: "tensorboard", said: ownURL, re: regexp.MustCompile(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
-	{app: appMLflow, act: marks, needle: "mlflow", re: regexp.MustCompile(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b`)},
+	{app: appMLflow, act: marks, needle: "mlflow", re: regexp.MustCompile(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`)},
 	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, said: ownURL, re: regexp.MustCompile(`Listening at: ` + urlPattern)},
 	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, said: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
 	{needle: "scheduler at:", read: readDaskScheduler},
@@ -71,6 +71,10 @@ var webRules = []rule{
 	{app: appWeb, act: announces, needle: "serving http on", said: ownURL, re: regexp.MustCompile(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
 	{app: appWeb, act: announces, needle: "development server at", said: ownURL, re: regexp.MustCompile(`Starting development server at ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "listening on", said: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now) )listening on:? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "to see the gui go to:", said: ownURL, re: regexp.MustCompile(`To see the GUI go to: ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "open h2o flow", said: ownURL, re: regexp.MustCompile(`Open H2O Flow in your web browser: ` + urlPattern)},
+	{app: appWeb, act: marks, needle: "is running at:", re: regexp.MustCompile(`(?i)\bvoil\S+ is running at:\s*$`)},
+	{app: appWeb, act: announces, needle: "://", near: appWeb, said: ownURL, re: regexp.MustCompile(`^\s*` + urlPattern + `\s*$`)},
 	{app: appWeb, act: announces, needle: "is running", said: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
 }
 

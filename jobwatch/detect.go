@@ -231,8 +231,10 @@ func (r *reading) apply(u *rule, l logLine) bool {
 		return false
 	case moves:
 		r.ev.take(s)
-	case ends, fails:
+	case ends:
 		r.ev.end(s)
+	case fails:
+		r.ev.fail(s)
 	case endsJob:
 		r.ev.endJob(s)
 	case passes:

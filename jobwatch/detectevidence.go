@@ -216,7 +216,15 @@ func (e *evidence) isTaken(port int) bool {
 	return slices.ContainsFunc(e.taken, func(s sighting) bool { return s.to.port == port })
 }
 
-// end takes a server's word that it stops, or that it could not start.
+// fail takes a server's word that it could not start. Said after it announced
+// itself, it is about something else.
+func (e *evidence) fail(s sighting) {
+	if r := e.runs[s.app]; r == nil || len(r.own) == 0 || r.ended != nil {
+		e.end(s)
+	}
+}
+
+// end takes a server's word that it stops.
 func (e *evidence) end(s sighting) {
 	if !e.wants(s.app) {
 		return

@@ -10,6 +10,11 @@ func (b *bitset) del(i int)     { b[i>>6] &^= 1 << (i & 63) }
 func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b bitset) empty() bool    { return b == bitset{} }
 
+// meets reports whether the sets have a number in common.
+func (b *bitset) meets(c bitset) bool {
+	return b[0]&c[0]|b[1]&c[1]|b[2]&c[2] != 0
+}
+
 func (b *bitset) join(c bitset) {
 	for i, w := range c {
 		b[i] |= w
