@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	osuser "os/user"
 	"path/filepath"
 	"regexp"
@@ -128,10 +127,6 @@ func havePart(part string) bool {
 		found, _ := filepath.Glob(part)
 		return len(found) > 0
 	}
-	if _, err := exec.LookPath(part); err == nil {
-		return true
-	}
-	// Daemons are where a person's PATH may not look.
-	_, err := os.Stat(filepath.Join("/usr/sbin", part))
+	_, err := os.Stat(find(part))
 	return err == nil
 }

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ func Up(name string, keep bool, o Options) (*Cluster, error) {
 	if err := Check("ssh", "slurm"); err != nil {
 		return nil, err
 	}
+	if err := makeBase(); err != nil {
+		return nil, err
+	}
 	if err := clearLeftovers(); err != nil {
 		return nil, err
 	}
@@ -73,10 +77,12 @@ func (c *Cluster) claim() error {
 	if err != nil {
 		return err
 	}
-	if err := makeBase(); err != nil {
-		return err
+	// The last lab that goes takes the folder of all labs along, perhaps just now.
+	err = fs.ErrNotExist
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 3; try++ {
+		err = cmp.Or(makeBase(), os.Mkdir(c.dir, 0o755))
 	}
-	if err := os.Mkdir(c.dir, 0o755); err != nil {
+	if err != nil {
 		return fmt.Errorf("the folder of a lab is in the way: %w", err)
 	}
 	c.record = record{Options: c.options, Owner: self, Nodes: map[string]process{}}
@@ -130,7 +136,7 @@ func Open(name string) (*Cluster, error) {
 	if err := c.load(); err != nil {
 		return nil, err
 	}
-	if !c.record.Keeper.alive() {
+	if !c.record.Owner.alive() {
 		return nil, fmt.Errorf("lab %q is dead; its remains go with the next start: %w", name, fs.ErrNotExist)
 	}
 	return c, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func run(input string, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
 	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.CommandContext(ctx, find(argv[0]), argv[1:]...)
 	cmd.Env = cleanEnv
 	cmd.Stdin = strings.NewReader(input)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
@@ -36,6 +37,15 @@ func run(input string, argv ...string) (string, error) {
 		return out.String(), fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(complaint.String()))
 	}
 	return out.String(), nil
+}
+
+// find is the path of a program, if it is installed. Daemons are where a person's
+// PATH may not look.
+func find(program string) string {
+	if path, err := exec.LookPath(program); err == nil {
+		return path
+	}
+	return filepath.Join("/usr/sbin", program)
 }
 
 // inside is the command that runs argv as root in a node with the given pid 1.

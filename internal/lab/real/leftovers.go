@@ -3,6 +3,7 @@ package real
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,27 +12,38 @@ import (
 )
 
 // clearLeftovers removes what is left of labs whose processes are all gone: a
-// keeper that was killed cannot tidy up.
+// keeper that was killed cannot tidy up. One process at a time does it, or the
+// slower would take what the quicker has since made anew.
 func clearLeftovers() error {
-	entries, err := os.ReadDir(base())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	unlock, err := lock(base())
+	if err != nil {
+		return err
 	}
+	defer unlock()
+	entries, err := os.ReadDir(base())
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, e := range entries {
-		dir := filepath.Join(base(), e.Name())
-		r, err := readRecord(dir)
-		switch {
-		case errors.Is(err, os.ErrNotExist) && fresh(dir):
-		case err == nil && (r.Owner.alive() || r.Keeper.alive()):
-		default:
-			problems = append(problems, r.sweep(dir, run))
-		}
+		problems = append(problems, clearLeftover(filepath.Join(base(), e.Name())))
 	}
 	return errors.Join(problems...)
+}
+
+func clearLeftover(dir string) error {
+	r, err := readRecord(dir)
+	if errors.Is(err, fs.ErrNotExist) && fresh(dir) || r.Owner.alive() {
+		return nil
+	}
+	// A keeper whose owner is gone is about to do it.
+	if !r.Keeper.gone(20 * time.Second) {
+		return fmt.Errorf("the keeper of %s does not end: kill process %d", dir, r.Keeper.PID)
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return r.sweep(dir, run)
 }
 
 // fresh reports whether a folder is so new that its lab may still be writing its

@@ -21,6 +21,8 @@ func command(namespaces, string, string, ...string) *exec.Cmd { return &exec.Cmd
 
 func makeFIFO(string) error { return errNotLinux }
 
+func lock(string) (unlock func(), err error) { return nil, errNotLinux }
+
 func ownedByRoot(string) bool { return false }
 
 func runRole(string, string, []string) error { return errNotLinux }
