@@ -93,7 +93,7 @@ var slurmStates = []struct {
 func TestEverySlurmCaptureIsReadAsItsNameSays(t *testing.T) {
 	read := 0
 	for _, c := range captures(t, "slurm") {
-		jobs := slurmCaptured(t, c)
+		jobs := slurmCaptured(c)
 		for _, job := range jobs {
 			read++
 			if job.ID == "" || job.State == "" || job.State == api.JobUnknown {
@@ -123,7 +123,7 @@ func TestEverySlurmCaptureIsReadAsItsNameSays(t *testing.T) {
 
 // slurmCaptured reads the jobs of a capture. Those that were taken with another
 // choice of columns are laid out as our own query would have it.
-func slurmCaptured(t *testing.T, c capture) []api.Job {
+func slurmCaptured(c capture) []api.Job {
 	out := string(c.res.Stdout)
 	switch {
 	case strings.Contains(c.command, "json") || strings.Contains(c.command, ";"):

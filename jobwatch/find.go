@@ -32,7 +32,11 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	case !found:
 		return w.Detail(ctx, q.ID)
 	}
-	return w.completed(ctx, s, job), true, nil
+	job = w.completed(ctx, s, job)
+	if q.ID != "" {
+		job.ID = calledAs(job.ID, q.ID)
+	}
+	return job, true, nil
 }
 
 // completed adds what only the detail tells.

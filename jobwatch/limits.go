@@ -77,5 +77,5 @@ func (l Limits) orDefault() Limits {
 // stretch lengthens d by a random part of the jitter. It never shortens it: where
 // a site says "not more than once a minute", a minute is the least.
 func (l Limits) stretch(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Float64()*l.Jitter*float64(d))
+	return d + time.Duration(rand.Float64()*l.Jitter*float64(d)) //nolint:gosec // spreading load needs no secrecy
 }

@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,7 +87,7 @@ func parseRead(out []byte, mark string, n int) ([]got, error) {
 	list := make([]got, n)
 	parts := bytes.Split(out, []byte("\n"+mark))
 	if len(parts) < 2 || !bytes.HasPrefix(parts[len(parts)-1], []byte(" end")) {
-		return nil, fmt.Errorf("reading a log: the host's answer was cut short")
+		return nil, errors.New("reading a log: the host's answer was cut short")
 	}
 	for _, part := range parts[1 : len(parts)-1] {
 		header, data, _ := bytes.Cut(part, []byte("\n"))

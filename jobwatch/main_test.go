@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,17 +101,4 @@ func (m *machine) Run(ctx context.Context, command string, stdin []byte) (Result
 		return res, nil
 	}
 	return res, err
-}
-
-// count is how many scripts that contain word were run.
-func (m *machine) count(word string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := 0
-	for _, s := range m.ran {
-		if strings.Contains(s, word) {
-			n++
-		}
-	}
-	return n
 }

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -29,7 +30,7 @@ test -z "$ids" || limit qstat -f $ids`)
 	jobs := parseQstat(string(res.Stdout))
 	// A job that ends between the two commands fails the second, which still prints
 	// the others.
-	if err := pbsProblem("qstat", res); err != nil && err != errNoJob {
+	if err := pbsProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
 	return jobs, nil
@@ -56,11 +57,7 @@ func (p pbs) record(ctx context.Context, sh *shell, id string) (api.Job, pbsReco
 		return api.Job{}, nil, err
 	}
 	records := splitQstat(string(res.Stdout))
-	var jobs []api.Job
-	for _, r := range records {
-		jobs = append(jobs, r.job())
-	}
-	job, ok := pick(p, jobs, id)
+	job, ok := pick(p, jobsOf(records), id)
 	if !ok {
 		if err := pbsProblem("qstat", res); err != nil {
 			return api.Job{}, nil, err
@@ -132,7 +129,7 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 		return err
 	}
 	// 168: it is on its way out already.
-	if err := pbsProblem("qdel", res); err != nil && err != errNoJob && res.Exit != 168 {
+	if err := pbsProblem("qdel", res); err != nil && !errors.Is(err, errNoJob) && res.Exit != 168 {
 		return err
 	}
 	return nil

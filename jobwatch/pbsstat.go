@@ -15,9 +15,13 @@ type pbsRecord map[string]string
 
 // parseQstat reads the answer of qstat -f.
 func parseQstat(out string) []api.Job {
-	var jobs []api.Job
-	for _, r := range splitQstat(out) {
-		jobs = append(jobs, r.job())
+	return jobsOf(splitQstat(out))
+}
+
+func jobsOf(records []pbsRecord) []api.Job {
+	jobs := make([]api.Job, len(records))
+	for i, r := range records {
+		jobs[i] = r.job()
 	}
 	return jobs
 }

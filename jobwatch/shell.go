@@ -84,7 +84,7 @@ func unframe(mark string, res Result) (Result, error) {
 	}
 	exit, err := strconv.Atoi(strings.TrimSpace(firstLine(rest)))
 	if err != nil {
-		return Result{}, fmt.Errorf("the host's answer was cut short")
+		return Result{}, errors.New("the host's answer was cut short")
 	}
 	// Without its marks, standard error is still worth showing.
 	errout, _, ok := between(res.Stderr, mark)

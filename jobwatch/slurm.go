@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -53,7 +54,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 		}
 		err = errNoJob
 	}
-	if err != errNoJob {
+	if !errors.Is(err, errNoJob) {
 		return api.Job{}, err
 	}
 	return s.account(ctx, sh, "-j "+quote(id), func(job api.Job) bool { return s.is(job, id) })
@@ -131,7 +132,7 @@ func (slurm) cancel(ctx context.Context, sh *shell, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := slurmProblem("scancel", res); err != nil && err != errNoJob {
+	if err := slurmProblem("scancel", res); err != nil && !errors.Is(err, errNoJob) {
 		return err
 	}
 	return nil

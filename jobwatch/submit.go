@@ -181,6 +181,7 @@ func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, 
 		w.log.Debug("no detail of a new job yet", "job", id, "err", err)
 		job = api.Job{ID: id, State: api.JobQueued, Submitted: time.Now().UTC()}
 	}
+	job.ID = id
 	if job.Script == "" {
 		job.Script = tagFolder(s.Tag) + s.base()
 	}

@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"reflect"
-	"strings"
 	"sync"
 
 	"tunctl/internal/api"
@@ -83,10 +82,7 @@ func (x *Watch) wantsDetail(now api.Job) bool {
 func (x *Watch) tell(job api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	// An array's task speaks for the array; a short PBS id gets its server's name.
-	if !strings.HasPrefix(job.ID, x.id+".") {
-		job.ID = x.id
-	}
+	job.ID = calledAs(job.ID, x.id)
 	if job.Log == "" && job.Restarts == x.job.Restarts {
 		job.Log = x.job.Log
 	}
