@@ -228,6 +228,7 @@ func TestThousandsOfConnectionsAtOnceLoseNothing(t *testing.T) {
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address})
 	conns := make([]net.Conn, many)
+	before := inUse()
 	for i := range conns {
 		conns[i] = dialForward(t, f)
 		fmt.Fprintf(conns[i], "%08d", i)
@@ -241,7 +242,18 @@ func TestThousandsOfConnectionsAtOnceLoseNothing(t *testing.T) {
 	if got := f.Status().Conns; got != many {
 		t.Errorf("%d connections", got)
 	}
+	if each := (inUse() - before) / many; each > 100<<10 {
+		t.Errorf("%d bytes a connection, the test's own ends included", each)
+	}
 	for _, c := range conns {
 		_ = c.Close()
 	}
+}
+
+// inUse is the memory that is held now.
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }

@@ -68,6 +68,9 @@ type Forward struct {
 	buffers  buffers
 	conns    sync.WaitGroup
 
+	life context.Context // ends with Serve, and with it every footing
+	end  context.CancelFunc
+
 	mu  sync.Mutex
 	now *footing
 }
@@ -116,6 +119,7 @@ func newForward(o ListenOptions, side *localSide) *Forward {
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
 		side:    side,
 	}
+	f.life, f.end = context.WithCancel(context.Background())
 	f.enter(nil, Reason{Title: cmp.Or(o.Name, "this forward") + " is not up yet", Transient: true})
 	return f
 }
@@ -137,7 +141,6 @@ func (f *Forward) Serve(ctx context.Context) error {
 	}
 	cancel()
 	err = errors.Join(err, f.Close())
-	f.standing().end()
 	f.conns.Wait()
 	return err
 }
@@ -173,7 +176,10 @@ func (f *Forward) accept(ctx context.Context, l net.Listener) error {
 
 // Close gives the port back. It is for a forward that is not served; Serve does
 // the same when its context ends.
-func (f *Forward) Close() error { return f.side.close() }
+func (f *Forward) Close() error {
+	f.end()
+	return f.side.close()
+}
 
 // Open sends connections to t from now on. Those that wait go through; those that
 // are under way stay where they are.
@@ -186,7 +192,7 @@ func (f *Forward) Withdraw(r Reason) { f.enter(nil, r) }
 // enter puts the forward on a new footing.
 func (f *Forward) enter(t *Target, r Reason) {
 	next := &footing{target: t, reason: r}
-	next.ctx, next.end = context.WithCancel(context.Background())
+	next.ctx, next.end = context.WithCancel(f.life)
 	if t != nil && t.HTTP && f.kind == api.ForwardLocal {
 		dial := func(ctx context.Context) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) }
 		next.warm = newWarmPool(next.ctx, dial, f.conns.Go)

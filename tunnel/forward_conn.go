@@ -19,9 +19,6 @@ const (
 	// speakTimeout is how long a client that can be told nothing but by HTTP is
 	// given to speak it.
 	speakTimeout = 3 * time.Second
-	// speakFirst is how long a client of a HTTP target is given to speak before
-	// its server is dialled anyway.
-	speakFirst = time.Second
 )
 
 // Why a client does not get through, apart from what the dialer says.
@@ -177,36 +174,6 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 		v.log.Info("the target cannot be reached", "address", address, "err", err)
 	}
 	return nil, err
-}
-
-// tryWarm sends the client's first words over a channel that is open already. It
-// returns nil when a fresh one must be dialled: there is none, the words may not
-// be said twice, or the channel turned out dead before anything was answered.
-func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
-	if !warm.ready() {
-		return nil
-	}
-	speak, cancel := context.WithTimeout(ctx, speakFirst)
-	defer cancel()
-	if v.flight.opening(speak).kind != repeatable {
-		return nil
-	}
-	conn := warm.take()
-	if conn == nil {
-		return nil
-	}
-	defer v.flight.onGone(func() { _ = conn.Close() })()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-
-	words, _ := v.flight.peek()
-	if err := conn.ask(words); err != nil {
-		_ = conn.Close()
-		v.log.Debug("an open channel was dead", "err", err)
-		return nil
-	}
-	v.counters.sent(len(words))
-	v.flight.skip(len(words))
-	return &end{Conn: conn}
 }
 
 // turnAway ends a connection that could not be carried: with a page for a person

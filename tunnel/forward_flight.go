@@ -94,25 +94,6 @@ func (f *flight) gone() bool {
 	return f.err != nil && f.err != io.EOF //nolint:errorlint // a wrapped one is a failure
 }
 
-// onGone calls do if the client breaks the connection before cancel is called.
-func (f *flight) onGone(do func()) (cancel func()) {
-	cancelled := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-f.done:
-			if f.gone() {
-				do()
-			}
-		case <-cancelled:
-		}
-	})
-	return func() {
-		close(cancelled)
-		watch.Wait()
-	}
-}
-
 // opening waits until the client's first words can be judged, for as long as ctx
 // allows.
 func (f *flight) opening(ctx context.Context) opening {
@@ -153,7 +134,7 @@ func judge(b []byte) opening {
 	switch {
 	case len(b) == 0:
 		return opening{}
-	case b[0] == tlsHandshake:
+	case b[0] == tlsHandshake: // the hello, before any early data
 		return opening{kind: repeatable}
 	case b[0] < 'A' || b[0] > 'Z':
 		return opening{kind: single}

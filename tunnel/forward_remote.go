@@ -34,6 +34,7 @@ type RemoteForward struct {
 	o        RemoteOptions
 	counters counters
 	buffers  buffers
+	conns    sync.WaitGroup
 	wake     chan struct{}
 
 	mu  sync.Mutex
@@ -65,6 +66,7 @@ func (r *RemoteForward) Serve(ctx context.Context) error {
 		pause = min(2*pause, r.o.RetryMax)
 	}
 	r.enter(ErrDown)
+	r.conns.Wait()
 	return nil
 }
 
@@ -91,8 +93,6 @@ func (r *RemoteForward) rest(ctx context.Context, pause time.Duration) bool {
 // serve takes connections from one listener until it or ctx ends. Connections
 // outlive their listener, but not ctx.
 func (r *RemoteForward) serve(ctx context.Context, l net.Listener) error {
-	var conns sync.WaitGroup
-	defer conns.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	for {
@@ -101,7 +101,7 @@ func (r *RemoteForward) serve(ctx context.Context, l net.Listener) error {
 			_ = l.Close()
 			return err
 		}
-		conns.Go(func() { r.handle(ctx, conn) })
+		r.conns.Go(func() { r.handle(ctx, conn) })
 	}
 }
 

@@ -244,16 +244,11 @@ func (c *warmConn) CloseWrite() error {
 	return nil
 }
 
-// errUnanswered: the far side hung up on a request without a word.
 var errUnanswered = errors.New("closed before it answered")
 
-// ask sends a client's first words and waits until the answer begins. An error
-// means that they may be said again elsewhere. That a server lost patience
-// with the silent channel may also arrive as "408 Request Timeout".
-func (c *warmConn) ask(words []byte) error {
-	// A channel that ended while the words were sent says so when read.
-	_, _ = c.Write(words)
-	<-c.ready
+// unanswered says whether the far side hung up on a request without a word. That a
+// server lost patience with a silent channel may also come as "408 Request Timeout".
+func (c *warmConn) unanswered() error {
 	if len(c.first) == 0 {
 		return errors.Join(errUnanswered, c.err)
 	}

@@ -263,6 +263,51 @@ func TestAServersPatienceIsLearnt(t *testing.T) {
 	})
 }
 
+func TestWordsInPiecesTravelWhole(t *testing.T) {
+	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
+		const hello = "\x16\x03\x01 a hello in two pieces"
+		d := &countingDialer{took: time.Second, serve: func(c net.Conn) {
+			got := make([]byte, len(hello))
+			if _, err := io.ReadFull(c, got); err == nil {
+				say(c, string(got))
+			}
+		}}
+		f.Open(Target{Dialer: d, HTTP: true})
+		for range 2 { // over a fresh channel, then over a warm one
+			start := time.Now()
+			c := l.dial()
+			say(c, hello[:10])
+			synctest.Wait()
+			go say(c, hello[10:])
+			got := make([]byte, len(hello))
+			if _, err := io.ReadFull(c, got); err != nil || string(got) != hello {
+				t.Errorf("after %v: %q, %v", time.Since(start), got, err)
+			}
+			closing(c)
+			time.Sleep(2 * time.Second)
+		}
+		if got := f.Status(); got.BytesOut != 2*int64(len(hello)) || got.BytesIn != 2*int64(len(hello)) {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
+func TestAClientThatBreaksOffIsNotWaitedFor(t *testing.T) {
+	address := far(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }) // never answers
+	f := listen(t, ListenOptions{})
+	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
+	pool := f.standing().warm
+	for i := range 3 { // the later ones over warm channels
+		c := dialForward(t, f)
+		say(c, aGet)
+		eventually(t, func() bool { return f.Status().Total == int64(i+1) })
+		_ = c.SetLinger(0)
+		closing(c)
+		eventually(t, func() bool { return f.Status().Conns == 0 })
+		eventually(t, pool.ready)
+	}
+}
+
 func TestNoChannelsAreOpenedAheadWhereTheyAreRefused(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		var dials atomic.Int64
