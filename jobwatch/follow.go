@@ -114,10 +114,7 @@ func (f *Follower) Nudge() {
 	f.mu.Lock()
 	f.quick = time.Now().Add(f.limits.LogFirstFor)
 	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	signal(f.wake)
 }
 
 // Settled says that the job serves: from now on the log is read seldom.
@@ -171,28 +168,7 @@ func (f *Follower) interval() time.Duration {
 	case f.seen:
 		return l.LogStarting
 	default:
-		return f.waitLocked()
-	}
-}
-
-// waitLocked is how long to wait before looking again whether a file is there.
-func (f *Follower) waitLocked() time.Duration {
-	l := f.limits
-	waited, toStart := time.Since(f.began), time.Until(f.expect)
-	slow := l.Stat
-	switch {
-	case waited > l.StatSlowestAfter:
-		slow = l.StatSlowest
-	case waited > l.StatSlowAfter:
-		slow = l.StatSlow
-	}
-	switch near := 2 * l.StatSlow; {
-	case f.expect.IsZero() || toStart < -l.StatSlowest:
-		return slow
-	case toStart < near:
-		return l.Stat
-	default:
-		return min(slow, max(l.Stat, toStart-near))
+		return l.statWait(time.Since(f.began), f.expect)
 	}
 }
 

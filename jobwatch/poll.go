@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -15,6 +16,11 @@ const detailsPerRound = 8
 
 // Serve makes the shared query for as long as anything is watched, until ctx is over.
 func (w *Watcher) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer cancel()
+	looking.Go(func() { w.lookOut(ctx) })
 	for {
 		if err := w.pause(ctx); err != nil {
 			return err
@@ -138,6 +144,7 @@ func (w *Watcher) answered(jobs []api.Job) {
 
 // arrange decides when the next query is due by itself.
 func (w *Watcher) arrange() {
+	signal(w.relook)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.due = time.Now().Add(w.limits.stretch(w.intervalLocked()))

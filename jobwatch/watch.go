@@ -20,6 +20,8 @@ type Watch struct {
 	ran      bool // it was seen running
 	detailed bool // detail was asked for this run of the job
 	closed   bool
+
+	sightedIn int // the life, from 1 on, in which its log was seen while it waited
 }
 
 // Watch begins to watch the job that the scheduler calls id. For an array it is

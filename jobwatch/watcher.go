@@ -20,8 +20,9 @@ type Watcher struct {
 	limits Limits
 	log    *slog.Logger
 
-	gate chan struct{} // holds a token while a command is under way
-	wake chan struct{} // tells Serve that due may have changed
+	gate   chan struct{} // holds a token while a command is under way
+	wake   chan struct{} // tells Serve that due may have changed
+	relook chan struct{} // tells lookOut that there may be something else to look for
 
 	mu      sync.Mutex
 	account account
@@ -46,6 +47,7 @@ func NewWatcher(r Runner, o Options) *Watcher {
 		log:     orDiscard(o.Log),
 		gate:    make(chan struct{}, 1),
 		wake:    make(chan struct{}, 1),
+		relook:  make(chan struct{}, 1),
 		watches: make(map[*Watch]struct{}),
 	}
 }
@@ -138,9 +140,12 @@ func (w *Watcher) changed() {
 }
 
 // poke makes Serve look again at when it is to query.
-func (w *Watcher) poke() {
+func (w *Watcher) poke() { signal(w.wake) }
+
+// signal wakes whoever waits at c, now or next.
+func signal(c chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
