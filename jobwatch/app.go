@@ -72,7 +72,6 @@ type act int
 
 const (
 	announces act = iota // the server says where it is
-	restarts             // the server begins to say where it is: what came before is over
 	marks                // the words below or above are about this app
 	moves                // the port asked for is taken, another is tried
 	ends                 // the server says that it stops

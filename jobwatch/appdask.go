@@ -1,6 +1,9 @@
 package jobwatch
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // Dask's scheduler tells its own address and its dashboard's, the latter often as
 // a bare port:
@@ -14,7 +17,7 @@ var (
 
 func readDaskScheduler(r *reading, l logLine) {
 	if m := daskScheduler.FindStringSubmatch(l.text); m != nil {
-		r.daskHost = m[1]
+		r.daskHost = strings.Clone(m[1])
 	}
 }
 

@@ -26,7 +26,7 @@ var hintRules = []rule{
 var (
 	sshCommand    = regexp.MustCompile(`\b(?:(?:auto)?ssh|plink|putty)(?:\.exe)?\s.*?-`)
 	tunnelSpec    = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
-	reverseSpec   = regexp.MustCompile(`\s-[A-Za-z46]*R\s*["']?(?:[^\s:"']*:)??(?P<port>\d{2,5}):` + hostPattern + `:\d{2,5}\b`)
+	reverseSpec   = regexp.MustCompile(`\s-[A-Za-z46]*R\s*["']?(?:[^\s:"']*:)??(?P<port>\d{2,5}):` + hostPattern + `:(\d{2,5})\b`)
 	jumpOption    = regexp.MustCompile(`\s-[A-Za-z46]*J\s`)
 	forwardConfig = regexp.MustCompile(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)
 )
@@ -48,6 +48,7 @@ func readTunnelCommand(r *reading, l logLine) {
 	}
 	if m := reverseSpec.FindStringSubmatchIndex(l.text); m != nil {
 		s.to, s.said = matchedTarget(reverseSpec, l.text, m), "the job's reverse tunnel"
+		s.into, _ = parsePort(l.text[m[4]:m[5]])
 		r.ev.reverse(s)
 	}
 }

@@ -130,8 +130,9 @@ func (s *Stream) line(n int, raw []byte) {
 func (s *Stream) interpret(l logLine, rules bitset) {
 	for _, app := range s.d.custom {
 		for _, re := range app.Patterns {
-			s.d.found = nil
-			s.reading.custom(app.Name, re, l)
+			if s.reading.custom(app.Name, re, l) {
+				s.d.found = nil
+			}
 		}
 	}
 	for i := range rules.all {
@@ -223,9 +224,6 @@ func (r *reading) apply(u *rule, l logLine) bool {
 		if s.to.port != 0 || s.to.socket != "" {
 			r.ev.announce(s)
 		}
-	case restarts:
-		r.ev.begin(u.app)
-		r.mark(u.app, l)
 	case marks:
 		r.mark(u.app, l)
 		return false
@@ -243,16 +241,17 @@ func (r *reading) apply(u *rule, l logLine) bool {
 	return true
 }
 
-// custom tries a pattern of a person's own.
-func (r *reading) custom(app string, re *regexp.Regexp, l logLine) {
+// custom tries a pattern of a person's own and reports whether it fits.
+func (r *reading) custom(app string, re *regexp.Regexp, l logLine) bool {
 	m := re.FindStringSubmatchIndex(l.text)
 	if m == nil {
-		return
+		return false
 	}
 	to := matchedTarget(re, l.text, m)
 	if to.port != 0 || to.host != "" {
 		r.ev.announce(sighting{at: l.at, app: app, to: to, said: "a line that matches the app's own pattern"})
 	}
+	return true
 }
 
 // matchedTarget reads the named groups of a match: a url, or its parts.

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -27,6 +28,7 @@ type sighting struct {
 	app  string
 	to   target
 	said string // what the line is, for a person
+	into int    // of a reverse tunnel, the port it leads to
 }
 
 // source names the sighting in a reason.
@@ -44,6 +46,7 @@ type run struct {
 	ended     *sighting
 	runtime   string
 	runtimeAt spot
+	heard     spot // where it last told an address
 	beginning bool // it said that it is about to say where it is
 }
 
@@ -75,9 +78,11 @@ func (e *evidence) run(app string) *run {
 	return r
 }
 
+// stamp numbers a sighting, and frees it from the line it was read from.
 func (e *evidence) stamp(s sighting) sighting {
 	e.seq++
 	s.seq = e.seq
+	s.to = s.to.clone()
 	return s
 }
 
@@ -104,12 +109,8 @@ func (e *evidence) announce(s sighting) {
 		}
 		e.runs[s.app] = r
 	}
-	r.beginning = false
-	if i := slices.IndexFunc(r.own, func(o sighting) bool { return o.to == s.to }); i >= 0 {
-		r.own[i].at = s.at
-		return
-	}
-	if len(r.own) < maxOwn {
+	r.beginning, r.heard = false, s.at
+	if len(r.own) < maxOwn && !slices.ContainsFunc(r.own, func(o sighting) bool { return o.to == s.to }) {
 		r.own = append(r.own, s)
 		e.notes.find(s, "")
 	}
@@ -129,8 +130,7 @@ func (r *run) succeededBy(s sighting) bool {
 			return false
 		}
 	}
-	last := r.own[len(r.own)-1]
-	return r.beginning || last.at.stream == s.at.stream && s.at.line-last.at.line > farApart
+	return r.beginning || r.heard.stream == s.at.stream && s.at.line-r.heard.line > farApart
 }
 
 // link takes a URL of the job's instructions.
@@ -165,7 +165,7 @@ func (e *evidence) hint(s sighting) {
 	s = e.stamp(s)
 	e.forgetEnded(s)
 	if i := slices.IndexFunc(e.hints, func(o sighting) bool { return o.to == s.to }); i >= 0 {
-		e.hints[i].app = max(e.hints[i].app, s.app)
+		e.hints[i].app = cmp.Or(e.hints[i].app, s.app)
 		e.hints[i].seq = s.seq
 		return
 	}
@@ -251,13 +251,19 @@ func (e *evidence) endJob(s sighting) {
 
 // appOfHint is which app a hint is about: the one that announced itself on the
 // port, or the one spoken of nearby.
-func (e *evidence) appOfHint(h sighting) string {
+func (e *evidence) appOfHint(h sighting) string { return cmp.Or(e.appOn(h.to.port), h.app) }
+
+// appOfHere is likewise which app a reverse tunnel leads to.
+func (e *evidence) appOfHere() string { return cmp.Or(e.appOn(e.here.into), e.here.app) }
+
+// appOn is the app that announced itself on a port, or "".
+func (e *evidence) appOn(port int) string {
 	for _, app := range appsByRank {
-		if r := e.runs[app]; r != nil && slices.ContainsFunc(r.own, func(o sighting) bool { return o.to.port == h.to.port }) {
+		if r := e.runs[app]; r != nil && slices.ContainsFunc(r.own, func(o sighting) bool { return port != 0 && o.to.port == port }) {
 			return app
 		}
 	}
-	return h.app
+	return ""
 }
 
 // hintFor is the best hint about an app that listens on port, if that is known:

@@ -71,7 +71,7 @@ func (e *evidence) suspects() []string {
 		apps = append(apps, e.appOfHint(h))
 	}
 	if e.here != nil {
-		apps = append(apps, e.here.app)
+		apps = append(apps, e.appOfHere())
 	}
 	slices.Sort(apps)
 	return slices.Compact(apps)

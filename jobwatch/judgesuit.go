@@ -23,7 +23,7 @@ func newSuit(e *evidence, app string) *suit {
 	if c.run == nil {
 		c.run = &run{}
 	}
-	if e.here != nil && e.here.app == app {
+	if e.here != nil && e.appOfHere() == app {
 		c.here = e.here
 	}
 	for i := range c.run.own {

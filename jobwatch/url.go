@@ -59,6 +59,20 @@ func isPlaceholderHost(h string) bool {
 	return strings.ContainsAny(h, "<>${}%*()|\\")
 }
 
+// clone copies the target's words, which are parts of a long line, and leaves out
+// those that no server would print.
+func (t target) clone() target {
+	keep := func(s string, most int) string {
+		if len(s) > most {
+			return ""
+		}
+		return strings.Clone(s)
+	}
+	t.scheme, t.host, t.socket = keep(t.scheme, 16), keep(t.host, 255), keep(t.socket, 1024)
+	t.path, t.token = keep(t.path, 1024), keep(t.token, 1024)
+	return t
+}
+
 // foundURL is a URL and where in its line it stands.
 type foundURL struct {
 	target
