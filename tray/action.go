@@ -27,12 +27,16 @@ func (c *companion) act(ctx context.Context, id string) {
 		return
 	}
 	do := c.doer(verb, name)
-	if do == nil || c.busy[id] {
+	if do == nil {
 		return
 	}
-	c.busy[id] = true
+	if _, running := c.busy.LoadOrStore(id, true); running {
+		return
+	}
 	c.doing.Go(func() {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
+		err := do(ctx)
+		c.busy.Delete(id)
+		if err != nil && ctx.Err() == nil {
 			c.complain(ctx, id, err)
 		}
 		select {

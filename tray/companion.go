@@ -33,15 +33,15 @@ type companion struct {
 	notify  func(ctx context.Context, n desktop.Note) error // nil: no notifications here
 	acts    chan string                                     // entries chosen elsewhere than in the menu
 	doing   sync.WaitGroup
+	busy    sync.Map // ids of entries whose action runs
 
 	// Owned by the goroutine in Serve.
 	view   View
 	herald *herald
 	shown  Menu
 	wished map[string]time.Time // sessions brought up from here, and when
-	busy   map[string]bool
-	done   chan string // ids of entries whose action ended
-	help   string      // the folder of the help page, once it was wanted
+	done   chan string          // ids of entries whose action ended
+	help   string               // the folder of the help page, once it was wanted
 }
 
 func newCompanion(o Options, d display, quit func()) *companion {
@@ -50,7 +50,7 @@ func newCompanion(o Options, d display, quit func()) *companion {
 		view: View{Can: Abilities{
 			Autostart: o.Autostart != nil, StartAgent: o.StartAgent != nil, Login: o.Login != nil, Logout: o.Logout != nil,
 		}},
-		herald: newHerald(), wished: map[string]time.Time{}, busy: map[string]bool{},
+		herald: newHerald(), wished: map[string]time.Time{},
 	}
 }
 
@@ -75,7 +75,6 @@ func (c *companion) Serve(ctx context.Context) {
 		case id := <-c.acts:
 			c.act(ctx, id)
 		case id := <-c.done:
-			delete(c.busy, id)
 			if id == verbAutostart {
 				c.readAutostart(ctx)
 			}

@@ -18,7 +18,7 @@ type IconKind string
 // The kinds of the icon.
 const (
 	IconIdle     IconKind = "idle"      // nothing is up: a grey ring
-	IconWorking  IconKind = "working"   // under way: a blue ring, open, with a dot
+	IconWorking  IconKind = "working"   // under way: a blue ring, open, with two dots
 	IconReady    IconKind = "ready"     // a green disc with a tick
 	IconNeedsYou IconKind = "needs-you" // an amber triangle with a stroke and a dot
 	IconTrouble  IconKind = "trouble"   // a red square with a cross

@@ -65,7 +65,6 @@ func Start(t testing.TB) *Bus {
 	}
 	cmd := exec.Command(daemon, "--config-file="+conf, "--nofork", "--nopidfile", "--nosyslog",
 		"--print-address=1", "--address=unix:path="+filepath.Join(dir, "bus"))
-	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

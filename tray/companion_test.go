@@ -1,0 +1,365 @@
+package tray
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/desktop"
+)
+
+// screen is a display in memory.
+type screen struct {
+	clicks chan string
+	mu     sync.Mutex
+	menu   Menu
+}
+
+func (s *screen) Clicks() <-chan string { return s.clicks }
+
+func (s *screen) Show(m Menu) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.menu = m
+}
+
+func (s *screen) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return render(s.menu)
+}
+
+// script is an agent that plays what the test sends and writes down what it is asked.
+type script struct {
+	events chan api.Event // closed: the agent goes
+	mu     sync.Mutex
+	asked  []string
+	err    error
+}
+
+func (s *script) note(words ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, strings.Join(words, " "))
+	return s.err
+}
+
+func (s *script) heard() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+func (s *script) Watch(ctx context.Context, each func(api.Event)) error {
+	for {
+		select {
+		case e := <-s.events:
+			if e.Type == "" {
+				return errors.New("the agent is gone")
+			}
+			each(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *script) Up(_ context.Context, name string) error { return s.note("up", name) }
+
+func (s *script) Down(_ context.Context, name string, cancel bool) error {
+	if cancel {
+		return s.note("cancel", name)
+	}
+	return s.note("down", name)
+}
+
+func (s *script) PageURL(_ context.Context, name string) (string, error) {
+	return "http://localhost:8888/" + name + "?token=s3cr3t", s.note("page", name)
+}
+
+// switchOnOff is start at login as a lamp.
+type switchOnOff struct{ on bool }
+
+func (s *switchOnOff) IsOn(context.Context) (bool, error) { return s.on, nil }
+
+func (s *switchOnOff) On(context.Context) error {
+	s.on = true
+	return nil
+}
+
+func (s *switchOnOff) Off(context.Context) error {
+	s.on = false
+	return nil
+}
+
+// stage is a companion with everything around it played.
+type stage struct {
+	*script
+	*screen
+	notes  chan desktop.Note
+	quit   bool
+	config string
+}
+
+// play runs a companion in a bubble of its own time.
+func play(t *testing.T, act func(t *testing.T, s *stage)) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "config.toml")
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{
+			script: &script{events: make(chan api.Event)},
+			screen: &screen{clicks: make(chan string)},
+			notes:  make(chan desktop.Note, 16),
+			config: config,
+		}
+		do := func(verb string) func(context.Context, string) error {
+			return func(_ context.Context, what string) error { return s.note(verb, what) }
+		}
+		o := Options{
+			Agent: s.script, Autostart: &switchOnOff{}, ConfigPath: config,
+			StartAgent: func(context.Context) error { return s.note("start") },
+			Login:      do("login"), Logout: do("logout"), Open: do("browse"), Copy: do("copy"), Edit: do("edit"),
+			Terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
+			Show: func(_ context.Context, path string) error {
+				text, err := os.ReadFile(path)
+				if err != nil || !strings.Contains(string(text), "<title>tunctl") {
+					t.Errorf("the help page is %q, %v", text, err)
+				}
+				return s.note("show", filepath.Base(path))
+			},
+		}
+		o.fill()
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newCompanion(o, s.screen, func() { s.quit = true })
+		c.notify = func(_ context.Context, n desktop.Note) error {
+			s.notes <- n
+			return nil
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Serve(ctx)
+		}()
+		synctest.Wait()
+		act(t, s)
+		cancel()
+		<-done
+		if c.help != "" {
+			if _, err := os.Stat(c.help); err == nil {
+				t.Errorf("the help page was left at %s", c.help)
+			}
+		}
+	})
+}
+
+// status plays a status event.
+func (s *stage) status(v View) {
+	// The companion changes its own.
+	v.Status.Sessions, v.Status.Hosts = slices.Clone(v.Status.Sessions), slices.Clone(v.Status.Hosts)
+	s.events <- api.Event{Type: api.EventStatus, Status: &v.Status}
+	synctest.Wait()
+}
+
+func (s *stage) click(id string) {
+	s.clicks <- id
+	synctest.Wait()
+}
+
+// told is the notification that was just shown.
+func (s *stage) told(t *testing.T) desktop.Note {
+	t.Helper()
+	select {
+	case n := <-s.notes:
+		return n
+	default:
+		t.Fatal("no notification came")
+		return desktop.Note{}
+	}
+}
+
+func TestEveryEntryDoesWhatItSays(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		if err := os.WriteFile(s.config, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v := statuses["several-ready"]
+		s.status(v)
+		secret := "http://localhost:8888/%?token=s3cr3t"
+		whole := func(name string) string { return strings.Replace(secret, "%", name, 1) }
+		want := map[string][]string{
+			"pick:jupyter":   {"page jupyter", "browse " + whole("jupyter")},
+			"open:my_board":  {"page my_board", "browse " + whole("my_board")},
+			"open":           {"page my_board", "browse " + whole("my_board")},
+			"copy:jupyter":   {"page jupyter", "copy " + whole("jupyter")},
+			"log:jupyter":    {"terminal logs -f jupyter"},
+			"up:jupyter":     {"up jupyter"},
+			"down:jupyter":   {"down jupyter"},
+			"cancel:jupyter": {"cancel jupyter"},
+			"login:narval":   {"login narval"},
+			"logout:narval":  {"logout narval"},
+			"start-agent":    {"start"},
+			"settings":       {"edit " + s.config},
+			"help":           {"show help.html"},
+			"status":         nil,
+		}
+		for id, calls := range want {
+			before := len(s.heard())
+			s.click(id)
+			if got := s.heard()[before:]; !slices.Equal(got, calls) {
+				t.Errorf("%q did %q, want %q", id, got, calls)
+			}
+		}
+		s.click(verbAutostart)
+		if !strings.Contains(s.shown(), "✓ Start at login") {
+			t.Errorf("start at login is not ticked:\n%s", s.shown())
+		}
+		s.click(verbAutostart)
+		if strings.Contains(s.shown(), "✓") {
+			t.Errorf("start at login is still ticked:\n%s", s.shown())
+		}
+		s.click(verbQuit)
+		if !s.quit {
+			t.Error("Quit did not quit")
+		}
+	})
+}
+
+func TestTheMenuFollowsTheEvents(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		line := func() string {
+			_, rest, _ := strings.Cut(s.shown(), "tooltip: tunctl: ")
+			text, _, _ := strings.Cut(rest, "\n")
+			return text
+		}
+		send := func(e api.Event) {
+			s.events <- e
+			synctest.Wait()
+		}
+		expect := func(want string) {
+			t.Helper()
+			if got := line(); got != want {
+				t.Errorf("the tooltip is %q, want %q", got, want)
+			}
+		}
+		expect("The background agent is not running")
+		s.status(statuses["down"])
+		expect("jupyter is not running")
+		changed := session("jupyter", api.SessionConnecting)
+		send(api.Event{Type: api.EventSession, Session: &changed})
+		expect("jupyter is connecting to narval")
+		added := session("db", api.SessionReady)
+		send(api.Event{Type: api.EventSession, Session: &added})
+		expect("db is ready")
+		send(api.Event{Type: api.EventSessionGone, Session: &added})
+		expect("jupyter is connecting to narval")
+		send(api.Event{Type: api.EventHost, Host: &api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}})
+		if !strings.Contains(s.shown(), "narval: waiting: no network") {
+			t.Errorf("the host's change does not show:\n%s", s.shown())
+		}
+		send(api.Event{}) // the agent goes
+		expect("The background agent is not running")
+		s.status(reached(nil, session("jupyter", api.SessionReady))) // and is found again
+		expect("jupyter is ready")
+	})
+}
+
+func TestTheTimeLeftRunsDownWithoutEvents(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		end := func(j *api.Job) { j.End = time.Now().Add(time.Hour) }
+		s.status(reached(nil, session("jupyter", api.SessionReady, page, job(end))))
+		time.Sleep(20 * time.Minute) // the bubble's time
+		synctest.Wait()
+		if !strings.Contains(s.shown(), "jupyter is ready, 40 min left") {
+			t.Errorf("after 20 minutes of an hour:\n%s", s.shown())
+		}
+	})
+}
+
+func TestAPageAskedForInTheMenuOpensByItself(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.click("up:jupyter")
+		s.status(statuses["starting"])
+		time.Sleep(30 * time.Second)
+		s.status(reached(nil, session("jupyter", api.SessionReady, page)))
+		want := []string{"up jupyter", "page jupyter", "browse http://localhost:8888/jupyter?token=s3cr3t"}
+		if got := s.heard(); !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+		if len(s.notes) != 0 {
+			t.Errorf("a notification came as well: %+v", <-s.notes)
+		}
+	})
+}
+
+func TestANotificationsButtonActs(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.status(statuses["queued-unknown"])
+		time.Sleep(time.Hour)
+		s.status(reached(nil, session("jupyter", api.SessionReady, page)))
+		n := s.told(t)
+		if n.Title != "jupyter is ready" || len(n.Actions) != 1 || n.Actions[0].Label != "Open" {
+			t.Fatalf("the notification is %+v", n)
+		}
+		n.Actions[0].Do()
+		synctest.Wait()
+		if got := s.heard(); !slices.Contains(got, "browse http://localhost:8888/jupyter?token=s3cr3t") {
+			t.Errorf("its button did %q", got)
+		}
+	})
+}
+
+func TestWhatFailsIsSaidWithTheWayOut(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["ready"])
+		s.err = errors.New("no page at http://localhost:8888/?token=s3cr3t")
+		s.click("open")
+		if got, want := s.told(t).Body, "no page at http://localhost:8888/?token=•••\nIn a terminal: tunctl open"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+		s.err = &api.Error{Message: "narval is blocked", Hint: "wait an hour"}
+		s.click("up:jupyter")
+		if got, want := s.told(t).Body, "narval is blocked\nwait an hour"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+		s.click(verbSettings) // there is no file
+		if got, want := s.told(t).Body, "there are no settings yet\nmake them in a terminal: tunctl init"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	})
+}
+
+func TestUnwantedNotificationsAreNotShown(t *testing.T) {
+	o := Options{Notify: func(kind string) bool { return kind != kindNeedsLogin }}
+	o.fill()
+	c := newCompanion(o, &screen{}, func() {})
+	c.notify = func(context.Context, desktop.Note) error {
+		t.Error("it was shown")
+		return nil
+	}
+	c.view = statuses["needs-login"]
+	c.tell(t.Context(), noon)
+	c.doing.Wait()
+}
+
+func TestAMenuThatDidNotChangeIsNotDrawnAgain(t *testing.T) {
+	c := newCompanion(Options{}, &screen{}, func() {})
+	c.view = statuses["down"]
+	c.redraw(noon)
+	drawn := c.shown
+	c.display.(*screen).menu = Menu{}
+	c.redraw(noon)
+	if got := c.display.(*screen).menu; !reflect.DeepEqual(got, Menu{}) || reflect.DeepEqual(drawn, Menu{}) {
+		t.Errorf("the same menu was drawn twice: %v", got)
+	}
+}

@@ -1,0 +1,439 @@
+//go:build linux
+
+package tray
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
+
+	"tunctl/internal/api"
+	"tunctl/internal/desktop/bustest"
+)
+
+// patience is how long a test waits for another process, at most.
+const patience = 20 * time.Second
+
+// process is a companion at work.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.Writer
+	lines chan string // what it says, closed at its end
+}
+
+// startTray runs the companion on the bus at address.
+func startTray(t *testing.T, address, instance string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "TUNCTL_TEST_TRAY="+instance, "DBUS_SESSION_BUS_ADDRESS="+address,
+		"GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+os.DevNull /* the library races with itself */, "XDG_RUNTIME_DIR="+t.TempDir())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: cmd, in: in, lines: make(chan string, 256)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(p.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	})
+	return p
+}
+
+// send plays a status of the agent.
+func (p *process) send(v View) {
+	p.t.Helper()
+	line, err := json.Marshal(api.Event{Type: api.EventStatus, Status: &v.Status})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(p.in, "%s\n", line); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// hears waits for the next line that begins with prefix.
+func (p *process) hears(prefix string) string {
+	p.t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				p.t.Fatalf("the companion ended and never said %q", prefix)
+			}
+			if strings.HasPrefix(line, prefix) {
+				return line
+			}
+		case <-limit:
+			p.t.Fatalf("the companion never said %q", prefix)
+		}
+	}
+}
+
+// hearsAll waits for lines that begin with each of the prefixes, in any order.
+func (p *process) hearsAll(prefixes ...string) {
+	p.t.Helper()
+	for len(prefixes) > 0 {
+		line := p.hears("")
+		prefixes = slices.DeleteFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
+	}
+}
+
+// ends waits for the end of the process, and returns its exit code and last line.
+func (p *process) ends() (code int, last string) {
+	p.t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if ok {
+				last = line
+				continue
+			}
+			_ = p.cmd.Wait()
+			return p.cmd.ProcessState.ExitCode(), last
+		case <-limit:
+			p.t.Fatal("the companion does not end")
+		}
+	}
+}
+
+// watcher stands in for a desktop's panel: it keeps the tray icons.
+type watcher struct {
+	t     *testing.T
+	conn  *dbus.Conn
+	items chan string // bus names of icons that registered
+}
+
+// RegisterStatusNotifierItem is what an icon calls.
+func (w *watcher) RegisterStatusNotifierItem(_ string, sender dbus.Sender) *dbus.Error {
+	w.items <- string(sender)
+	return nil
+}
+
+func newWatcher(t *testing.T, bus *bustest.Bus) *watcher {
+	t.Helper()
+	w := &watcher{t: t, conn: bus.Connect(t), items: make(chan string, 16)}
+	if err := w.conn.Export(w, watcherPath, watcherName); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prop.Export(w.conn, watcherPath, prop.Map{watcherName: {
+		"IsStatusNotifierHostRegistered": {Value: true},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// come and leave are a panel's start and end.
+func (w *watcher) come() {
+	w.t.Helper()
+	if _, err := w.conn.RequestName(watcherName, dbus.NameFlagDoNotQueue); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watcher) leave() {
+	w.t.Helper()
+	if _, err := w.conn.ReleaseName(watcherName); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// icon waits for an icon to register.
+func (w *watcher) icon() string {
+	w.t.Helper()
+	select {
+	case name := <-w.items:
+		return name
+	case <-time.After(patience):
+		w.t.Fatal("no icon came")
+		return ""
+	}
+}
+
+// layout is com.canonical.dbusmenu's form of an entry.
+type layout struct {
+	ID         int32
+	Properties map[string]dbus.Variant
+	Children   []dbus.Variant
+}
+
+// entries reads an icon's menu: its labels, indented, and the ids behind them.
+func (w *watcher) entries(icon string) (text string, ids map[string]int32) {
+	w.t.Helper()
+	menu := w.conn.Object(icon, "/StatusNotifierItem/menu")
+	var revision uint32
+	var root layout
+	for range 2 { // the library's first answer is one level deep
+		if err := menu.Call("com.canonical.dbusmenu.GetLayout", 0, int32(0), int32(-1), []string{}).Store(&revision, &root); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	ids = map[string]int32{}
+	var walk func(l layout, path, indent string)
+	walk = func(l layout, path, indent string) {
+		for _, v := range l.Children {
+			var child layout
+			if err := dbus.Store([]any{v.Value()}, &child); err != nil {
+				w.t.Fatal(err)
+			}
+			label, _ := child.Properties["label"].Value().(string)
+			state := ""
+			if on, ok := child.Properties["enabled"].Value().(bool); ok && !on {
+				state = " (off)"
+			}
+			fmt.Fprintf(&b, "%s%s%s\n", indent, label, state)
+			ids[path+label] = child.ID
+			walk(child, path+label+"/", indent+"  ")
+		}
+	}
+	walk(root, "", "")
+	return b.String(), ids
+}
+
+// awaitEntry reads the menu until it has an entry.
+func (w *watcher) awaitEntry(icon, entry string) map[string]int32 {
+	w.t.Helper()
+	limit := time.Now().Add(patience)
+	for {
+		text, ids := w.entries(icon)
+		if _, ok := ids[entry]; ok {
+			return ids
+		}
+		if time.Now().After(limit) {
+			w.t.Fatalf("no entry %q in\n%s", entry, text)
+		}
+		time.Sleep(10 * time.Millisecond) // signals of changes are coalesced: ask again
+	}
+}
+
+// awaitDeep reads the menu again until its submenus are in it: after each change of
+// shape the library's next answer is one level deep.
+func (w *watcher) awaitDeep(icon string, ids map[string]int32) map[string]int32 {
+	w.t.Helper()
+	for range 100 {
+		for label := range ids {
+			if strings.Contains(label, "/") {
+				return ids
+			}
+		}
+		_, ids = w.entries(icon)
+	}
+	w.t.Fatal("the menu has no submenus")
+	return nil
+}
+
+// click presses an entry.
+func (w *watcher) click(icon string, id int32) {
+	w.t.Helper()
+	err := w.conn.Object(icon, "/StatusNotifierItem/menu").Call("com.canonical.dbusmenu.Event", 0,
+		id, "clicked", dbus.MakeVariant(int32(0)), uint32(0)).Err
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestEveryEntryWorksOverTheBus(t *testing.T) {
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	w.come()
+	p := startTray(t, bus.Address, "a")
+	icon := w.icon()
+	p.send(statuses["ready"])
+
+	ids := w.awaitDeep(icon, w.awaitEntry(icon, "Quit (jupyter stays up)")) // the last one drawn
+	session := ""
+	for label := range ids {
+		if before, ok := strings.CutSuffix(label, "/Open"); ok {
+			session = before
+		}
+	}
+	whole := "http://localhost:8888/jupyter?token=s3cr3t"
+	for _, c := range []struct{ entry, want string }{
+		{"Open my notebook", "browse " + whole},
+		{session + "/Open", "browse " + whole},
+		{session + "/Copy address", "copy " + whole},
+		{session + "/Show log", "terminal logs -f jupyter"},
+		{session + "/Bring up", "up jupyter"},
+		{session + "/Take down", "down jupyter false"},
+		{session + "/Cancel job…/Yes, end job 4242 now", "down jupyter true"},
+		{"narval: connected/Log in…", "login narval"},
+		{"narval: connected/Disconnect", "logout narval"},
+		{"Settings", "edit "},
+		{"Help", "help"},
+	} {
+		id, ok := ids[c.entry]
+		if !ok {
+			text, _ := w.entries(icon)
+			t.Fatalf("no entry %q in\n%s", c.entry, text)
+		}
+		w.click(icon, id)
+		p.hears(c.want)
+	}
+	w.click(icon, ids["Quit (jupyter stays up)"])
+	if code, last := p.ends(); code != 0 {
+		t.Errorf("after Quit the companion ended with %d: %s", code, last)
+	}
+}
+
+func TestClicksArriveUnderLoad(t *testing.T) {
+	const sessions = 25
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	w.come()
+	p := startTray(t, bus.Address, "a")
+	icon := w.icon()
+	many := func(end time.Duration) View {
+		v := reached(nil)
+		for i := range sessions {
+			v.Status.Sessions = append(v.Status.Sessions, session(fmt.Sprint("s", i), api.SessionReady, runsFor(end)))
+		}
+		return v
+	}
+	p.send(many(time.Hour))
+	ids := w.awaitDeep(icon, w.awaitEntry(icon, fmt.Sprintf("Quit (%d sessions stay up)", sessions)))
+	var want []string
+	for label, id := range ids {
+		if !strings.HasSuffix(label, "/Take down") {
+			continue
+		}
+		name, _, _ := strings.Cut(label, " ")
+		want = append(want, "down "+name+" false")
+		p.send(many(time.Duration(60+len(want)) * time.Minute)) // all titles change meanwhile
+		w.click(icon, id)
+	}
+	if len(want) != sessions {
+		t.Fatalf("the menu has %d sessions, want %d", len(want), sessions)
+	}
+	p.hearsAll(want...)
+}
+
+func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	w.come()
+	p := startTray(t, bus.Address, "a")
+	icon := w.icon()
+	for i := range 30 {
+		v := reached(narval(api.HostUp, ""))
+		for k := range i % 4 {
+			v.Status.Sessions = append(v.Status.Sessions, session(fmt.Sprint("s", k), api.SessionReady, page))
+		}
+		p.send(v)
+		_, ids := w.entries(icon)
+		for _, id := range ids { // some are gone by the time they are clicked
+			if id != ids["Quit"] {
+				_ = w.conn.Object(icon, "/StatusNotifierItem/menu").Call("com.canonical.dbusmenu.Event", dbus.FlagNoReplyExpected,
+					id, "opened", dbus.MakeVariant(int32(0)), uint32(0))
+			}
+		}
+		if id, ok := ids["Help"]; ok {
+			w.click(icon, id)
+		}
+	}
+	p.send(statuses["down"])
+	w.awaitEntry(icon, "narval: not connected")
+	ids := w.awaitEntry(icon, "Quit")
+	w.click(icon, ids["Help"])
+	p.hears("help")
+}
+
+func TestTheIconComesWithThePanelAndBackAfterRestarts(t *testing.T) {
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	p := startTray(t, bus.Address, "a")
+	if told := p.hears("tell"); !strings.Contains(told, "AppIndicator") {
+		t.Errorf("without a panel it said %q, want what to do", told)
+	}
+	for range 10 {
+		w.come()
+		icon := w.icon()
+		p.send(statuses["ready"])
+		w.awaitEntry(icon, "Open my notebook")
+		w.leave()
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, last := p.ends(); code != 0 {
+		t.Errorf("told to end, it ended with %d: %s", code, last)
+	}
+}
+
+func TestADyingBusEndsTheCompanionWithoutAPanic(t *testing.T) {
+	for _, shown := range []bool{true, false} {
+		t.Run(fmt.Sprintf("icon shown %v", shown), func(t *testing.T) {
+			bus := bustest.Start(t)
+			w := newWatcher(t, bus)
+			p := startTray(t, bus.Address, "a")
+			if shown {
+				w.come()
+				w.awaitEntry(w.icon(), "Help")
+			} else {
+				p.hears("tell")
+			}
+			bus.Stop()
+			_, _ = fmt.Fprintln(p.in, `{"type":"status","status":{"hosts":[],"sessions":[]}}`) // something to draw on a dead bus
+			if code, last := p.ends(); code != 1 || !strings.Contains(last, errDesktopGone.Error()) {
+				t.Errorf("it ended with %d: %s, want 1 and that the session ended", code, last)
+			}
+		})
+	}
+}
+
+func TestWithoutASessionBusItSaysWhatToDo(t *testing.T) {
+	p := startTray(t, "unix:path="+filepath.Join(t.TempDir(), "none"), "a")
+	if code, last := p.ends(); code != 1 || !strings.Contains(last, "no desktop session here") {
+		t.Errorf("it ended with %d: %s", code, last)
+	}
+}
+
+func TestOneCompanionServesADesktop(t *testing.T) {
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	w.come()
+	startTray(t, bus.Address, "a")
+	w.icon()
+	second := startTray(t, bus.Address, "a")
+	if code, last := second.ends(); code != 0 || !strings.Contains(last, "already running") {
+		t.Errorf("the second ended with %d: %s", code, last)
+	}
+	startTray(t, bus.Address, "another home")
+	w.icon()
+}

@@ -1,0 +1,117 @@
+package tray
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestWhatIsNews(t *testing.T) {
+	// step is how a session is at a time after noon.
+	type step struct {
+		after time.Duration
+		state api.SessionState
+		want  []string // titles
+	}
+	ready := "jupyter is ready, 5 h 00 min left"
+	tests := []struct {
+		name   string
+		end    time.Duration // of the job, after noon
+		wished time.Duration // when it was brought up from the menu; 0: it was not
+		steps  []step
+	}{
+		{name: "a long wait ends", end: 5*time.Hour + 20*time.Minute, steps: []step{
+			{0, api.SessionDown, nil},
+			{time.Second, api.SessionConnecting, nil},
+			{10 * time.Second, api.SessionQueued, nil},
+			{20 * time.Minute, api.SessionReady, []string{ready}},
+			{21 * time.Minute, api.SessionReady, nil},
+		}},
+		{name: "what a person just did in a terminal", end: 5 * time.Hour, steps: []step{
+			{0, api.SessionDown, nil},
+			{time.Second, api.SessionConnecting, nil},
+			{5 * time.Second, api.SessionReady, nil},
+			{30 * time.Second, api.SessionDown, nil},
+			{40 * time.Second, api.SessionConnecting, nil},
+			{45 * time.Second, api.SessionFailed, nil},
+		}},
+		{name: "what was clicked opens by itself, and its failure is told", end: 5 * time.Hour, wished: time.Second, steps: []step{
+			{0, api.SessionDown, nil},
+			{2 * time.Second, api.SessionStarting, nil},
+			{40 * time.Second, api.SessionReady, nil},
+			{50 * time.Second, api.SessionDown, nil},
+			{52 * time.Second, api.SessionConnecting, nil},
+			{54 * time.Second, api.SessionFailed, []string{"jupyter failed: why"}},
+		}},
+		{name: "it was ready when we came", end: 5 * time.Hour, steps: []step{{0, api.SessionReady, nil}}},
+		{name: "a job ends", end: 5 * time.Hour, steps: []step{
+			{0, api.SessionReady, nil},
+			{time.Hour, api.SessionEnded, []string{"jupyter has ended: why"}},
+			{2 * time.Hour, api.SessionEnded, nil},
+		}},
+		{name: "a short loss of the link", end: 5 * time.Hour, steps: []step{
+			{0, api.SessionReady, nil},
+			{time.Second, api.SessionReconnecting, nil},
+			{50 * time.Second, api.SessionReconnecting, nil},
+			{55 * time.Second, api.SessionReady, nil},
+		}},
+		{name: "a long loss of the link", end: 5 * time.Hour, steps: []step{
+			{0, api.SessionReady, nil},
+			{time.Second, api.SessionReconnecting, nil},
+			{62 * time.Second, api.SessionReconnecting, []string{"No connection to narval"}},
+			{10 * time.Minute, api.SessionReconnecting, nil},
+			{11 * time.Minute, api.SessionReady, []string{"jupyter is back"}},
+			{12 * time.Minute, api.SessionReady, nil},
+		}},
+		{name: "the time limit", end: 2 * time.Hour, steps: []step{
+			{0, api.SessionReady, nil},
+			{104 * time.Minute, api.SessionReady, nil},
+			{106 * time.Minute, api.SessionReady, []string{"jupyter ends in 14 min"}},
+			{107 * time.Minute, api.SessionReady, nil},
+		}},
+		{name: "a login is needed", end: time.Hour, steps: []step{
+			{0, api.SessionNeedsLogin, []string{"narval needs you to log in"}},
+			{time.Minute, api.SessionNeedsLogin, nil},
+			{2 * time.Minute, api.SessionConnecting, nil},
+			{3 * time.Minute, api.SessionNeedsLogin, []string{"narval needs you to log in"}},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHerald()
+			wishes := map[string]time.Time{}
+			if tt.wished != 0 {
+				wishes["jupyter"] = noon.Add(tt.wished)
+			}
+			for _, step := range tt.steps {
+				s := session("jupyter", step.state, page, dueTo("why"), runsFor(tt.end))
+				// A second session on the same host must not double what is said of the host.
+				other := session("other", api.SessionDown)
+				if step.state == api.SessionNeedsLogin {
+					other.State = api.SessionNeedsLogin
+				}
+				var got []string
+				for _, n := range h.hear(api.Status{Sessions: []api.Session{s, other}}, wishes, noon.Add(step.after)) {
+					got = append(got, n.title)
+				}
+				if !reflect.DeepEqual(got, step.want) {
+					t.Errorf("%s after %v: told %q, want %q", step.state, step.after, got, step.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnExtendedJobIsToldOfAgain(t *testing.T) {
+	h := newHerald()
+	told := 0
+	for _, end := range []time.Duration{10 * time.Minute, 10 * time.Minute, 13 * time.Minute} {
+		s := session("jupyter", api.SessionReady, runsFor(end))
+		told += len(h.hear(api.Status{Sessions: []api.Session{s}}, nil, noon))
+	}
+	if told != 2 {
+		t.Errorf("told %d times, want once for each time limit", told)
+	}
+}

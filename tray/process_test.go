@@ -1,0 +1,89 @@
+package tray
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"tunctl/internal/api"
+)
+
+// piped is an agent at the other end of standard input and output: events come in
+// as JSON, one a line, and requests go out as lines of words.
+type piped struct {
+	lines chan string
+	mu    sync.Mutex
+}
+
+func (p *piped) say(words ...string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := fmt.Println(strings.Join(words, " "))
+	return err
+}
+
+func (p *piped) Watch(ctx context.Context, each func(api.Event)) error {
+	for {
+		select {
+		case line, ok := <-p.lines:
+			var e api.Event
+			if !ok || line == "gone" || json.Unmarshal([]byte(line), &e) != nil {
+				return errors.New("the agent is gone")
+			}
+			each(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *piped) Up(_ context.Context, name string) error { return p.say("up", name) }
+
+func (p *piped) Down(_ context.Context, name string, cancel bool) error {
+	return p.say("down", name, fmt.Sprint(cancel))
+}
+
+func (p *piped) PageURL(_ context.Context, name string) (string, error) {
+	return "http://localhost:8888/" + name + "?token=s3cr3t", nil
+}
+
+// playTray runs the companion as a process of its own, and exits 0 when it ended
+// well, 1 when it said why it did not.
+func playTray() int {
+	p := &piped{lines: make(chan string)}
+	go func() {
+		in := bufio.NewScanner(os.Stdin)
+		in.Buffer(nil, 1<<20)
+		for in.Scan() {
+			p.lines <- in.Text()
+		}
+		close(p.lines)
+	}()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	on := &switchOnOff{}
+	err := Run(ctx, Options{
+		Agent: p, Autostart: on, Instance: os.Getenv("TUNCTL_TEST_TRAY"),
+		Open:       func(_ context.Context, url string) error { return p.say("browse", url) },
+		Copy:       func(_ context.Context, text string) error { return p.say("copy", text) },
+		Terminal:   func(_ context.Context, args ...string) error { return p.say("terminal", strings.Join(args, " ")) },
+		Edit:       func(_ context.Context, path string) error { return p.say("edit", path) },
+		Show:       func(_ context.Context, _ string) error { return p.say("help") },
+		Login:      func(_ context.Context, host string) error { return p.say("login", host) },
+		Logout:     func(_ context.Context, host string) error { return p.say("logout", host) },
+		ConfigPath: os.Args[0],
+		Tell:       func(message string) { _ = p.say("tell", message) },
+	})
+	if err != nil {
+		_ = p.say("error", err.Error())
+		return 1
+	}
+	return 0
+}
