@@ -172,7 +172,7 @@ func TestDelayMakesRoundTripsLongAndKeepsConnections(t *testing.T) {
 	if err := e.say("slow", 10*time.Second); err != nil {
 		t.Fatalf("the connection with a delay: %v", err)
 	}
-	if took := time.Since(began); took < rtt || took > 3*rtt {
+	if took := time.Since(began); took < rtt || took > 10*rtt {
 		t.Errorf("an echo took %v with a delay of %v", took, rtt)
 	}
 	lab.Delay(0, 100)
@@ -184,7 +184,7 @@ func TestDelayMakesRoundTripsLongAndKeepsConnections(t *testing.T) {
 		t.Errorf("the connection without a delay: %v", err)
 	}
 	began = time.Now()
-	if err := e.say("quick", 10*time.Second); err != nil || time.Since(began) > rtt/2 {
+	if err := e.say("quick", 10*time.Second); err != nil || time.Since(began) >= rtt {
 		t.Errorf("an echo took %v afterwards, %v", time.Since(began), err)
 	}
 }

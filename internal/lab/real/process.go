@@ -33,14 +33,22 @@ func lookup(pid int) (process, error) {
 	return process{PID: pid, Start: s.start}, nil
 }
 
-// alive reports whether the process still runs; one that only waits to be reaped
-// does not.
+// alive reports whether the process still runs. One that only waits to be reaped
+// does not; but its first thread may wait while others still hold its files.
 func (p process) alive() bool {
 	if p.PID == 0 {
 		return false
 	}
-	s, err := readStat(filepath.Join("/proc", strconv.Itoa(p.PID)))
-	return err == nil && s.start == p.Start && s.state != "Z" && s.state != "X"
+	dir := filepath.Join("/proc", strconv.Itoa(p.PID))
+	s, err := readStat(dir)
+	if err != nil || s.start != p.Start {
+		return false
+	}
+	if s.state != "Z" && s.state != "X" {
+		return true
+	}
+	threads, _ := os.ReadDir(filepath.Join(dir, "task"))
+	return len(threads) > 1
 }
 
 // signal sends sig, if the process still is the one that was recorded.
