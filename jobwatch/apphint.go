@@ -15,6 +15,7 @@ var hintRules = []rule{
 	{needle: "port", named: true, read: readPortOnHost},
 	{needle: "listen", named: true, read: readHostPort},
 	{needle: "running on", named: true, read: readHostPort},
+	{needle: "://", named: true, read: readAppURL},
 	{needle: "tunnel port", read: readTunnelProse},
 	{needle: "login", read: readReversePort},
 	{needle: "reverse", read: readReversePort},
@@ -139,6 +140,27 @@ func (r *reading) readProse(re *regexp.Regexp, l logLine, isHost func(string) bo
 
 // looksLikeNode reports whether a word in a sentence is a host's name.
 func looksLikeNode(host string) bool { return strings.ContainsAny(host, "0123456789.") }
+
+// appURL matches a sentence that leads to a URL.
+var appURL = regexp.MustCompile(`(?i)\b(?:running|available|listening|accessible|reachable|started|access it|url)\b[^/]{0,40}$`)
+
+// readAppURL takes a sentence such as "RStudio is now running at http://n003:8787".
+// A training job speaks of its dashboards' servers in the same words, wherever they
+// are: only apps to work in count, and only with a port of their own.
+func readAppURL(r *reading, l logLine) {
+	if appRank(l.app) > appRank(appVNC) || isHub(l.text) {
+		return
+	}
+	urls := findURLs(l.text)
+	if len(urls) == 0 {
+		return
+	}
+	u := urls[0]
+	if u.place() != named || u.port == 80 || u.port == 443 || !appURL.MatchString(l.text[:u.start]) || notYet.MatchString(l.text) {
+		return
+	}
+	r.ev.hint(sighting{at: l.at, app: l.app, said: "the job's own words", to: u.target})
+}
 
 func readTunnelProse(r *reading, l logLine) {
 	if m := tunnelProse.FindStringSubmatchIndex(l.text); m != nil {

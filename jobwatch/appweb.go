@@ -25,10 +25,6 @@ var workRules = []rule{
 	{app: appMarimo, act: marks, needle: "➜", re: regexp.MustCompile(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
 	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, said: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Network):\s+` + urlPattern)},
 	{
-		app: appRStudio, act: announces, needle: "rstudio", said: "a line with RStudio's address",
-		re: regexp.MustCompile(`(?i)\bRStudio\b.*\b(?:running|available|listening|url|started|accessible|access)\b[^/]*?` + urlPattern),
-	},
-	{
 		app: appRStudio, act: announces, needle: "rstudio", said: "the job's word on a running RStudio",
 		re: regexp.MustCompile(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
