@@ -182,7 +182,8 @@ func (f *Forward) Close() error {
 }
 
 // Open sends connections to t from now on. Those that wait go through; those that
-// are under way stay where they are.
+// are under way stay where they are. Channels opened ahead to the last target are
+// closed, even if it was the same.
 func (f *Forward) Open(t Target) { f.enter(&t, Reason{}) }
 
 // Withdraw takes the target away. Connections that are under way stay; new ones

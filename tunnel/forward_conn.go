@@ -3,6 +3,7 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -168,6 +169,9 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 	conn, err := now.target.Dialer.Dial(dialCtx, network, address)
 	if err == nil {
 		return &end{Conn: conn}, nil
+	}
+	if errors.Is(dialCtx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%s did not answer within %v: %w", address, dialTimeout, err)
 	}
 	if !errors.Is(err, ErrDown) && !now.stale() && ctx.Err() == nil {
 		v.counters.refused.Add(1)

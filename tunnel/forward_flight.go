@@ -32,7 +32,8 @@ type flight struct {
 	more    chan struct{} // closed and replaced when buf grows
 }
 
-// readFlight starts to read what a client says. Its stop must be called.
+// readFlight starts to read what a client says. It ends by stop, or when conn is
+// closed; whoever started it waits for done.
 func readFlight(conn net.Conn) *flight {
 	f := &flight{conn: conn, done: make(chan struct{}), more: make(chan struct{})}
 	go f.read()

@@ -446,6 +446,23 @@ func TestARefusedDialTellsABrowserWhy(t *testing.T) {
 	})
 }
 
+func TestANodeThatDropsPacketsIsGivenUpInTime(t *testing.T) {
+	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
+		f.Open(Target{HTTP: true, Network: "tcp", Address: "cn01:8888", Dialer: dialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})})
+		start := time.Now()
+		c := l.dial()
+		defer closing(c)
+		say(c, navigation)
+		got, _ := io.ReadAll(c)
+		if !strings.Contains(string(got), "cn01:8888 did not answer within 30s") || time.Since(start) != dialTimeout {
+			t.Errorf("after %v: %q", time.Since(start), got)
+		}
+	})
+}
+
 func TestADialIsGivenUpWhenTheTargetMoves(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		f.Open(Target{Network: "tcp", Address: "cn01:1", Dialer: dialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -93,6 +93,36 @@ func TestSOCKSAnswersAreThoseOfTheRFC(t *testing.T) {
 	}
 }
 
+func FuzzSOCKSRequest(f *testing.F) {
+	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x03\x04cn01\x00\x50rest"))
+	f.Add([]byte("\x05\x01\x02\x01\x02me\x03pwd\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50"))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		c := &scripted{Reader: bytes.NewReader(said)}
+		address, err := socksRequest(c)
+		if err != nil {
+			return
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			t.Errorf("address %q: %v", address, err)
+		}
+		if !bytes.HasPrefix(c.wrote.Bytes(), []byte{socksVersion}) {
+			t.Errorf("answered %q", c.wrote.Bytes())
+		}
+	})
+}
+
+// scripted is a client whose words are known beforehand.
+type scripted struct {
+	net.Conn
+	io.Reader
+	wrote bytes.Buffer
+}
+
+func (s *scripted) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
+func (s *scripted) Write(b []byte) (int, error)      { return s.wrote.Write(b) }
+func (s *scripted) SetDeadline(time.Time) error      { return nil }
+func (s *scripted) SetWriteDeadline(time.Time) error { return nil }
+
 func failing(err error) Dialer {
 	return dialerFunc(func(context.Context, string, string) (net.Conn, error) { return nil, err })
 }

@@ -163,7 +163,9 @@ func (p *warmPool) open() {
 		return
 	}
 	c.listen()
-	p.drop(c)
+	if p.drop(c) {
+		_ = c.Close()
+	}
 }
 
 // add puts a dialled channel among the idle ones, if there is still a use for it.
@@ -183,19 +185,20 @@ func (p *warmPool) add(c *warmConn, err error) bool {
 	return true
 }
 
-// drop removes a channel that ended, or spoke, before it was taken. A server that
-// closed it has shown how long it waits: later ones are retired well before that.
-func (p *warmPool) drop(c *warmConn) {
+// drop removes a channel that ended, or spoke, and reports whether it was still
+// idle. A server that closed it has shown how long it waits: later ones are
+// retired well before that.
+func (p *warmPool) drop(c *warmConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.idle, c)
 	if i < 0 {
-		return
+		return false
 	}
 	p.idle = slices.Delete(p.idle, i, i+1)
 	p.maxAge = min(p.maxAge, time.Since(c.since)/2)
-	_ = c.Close()
 	p.rouse()
+	return true
 }
 
 // rouse makes keep look again.

@@ -364,6 +364,25 @@ func TestARequestOnADeadChannelWaitsForTheLink(t *testing.T) {
 	})
 }
 
+func FuzzFirstWords(f *testing.F) {
+	for _, words := range []string{aGet, aPost, navigation, "\x16\x03\x01", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
+		f.Add([]byte(words))
+	}
+	f.Fuzz(func(t *testing.T, words []byte) {
+		o := judge(words)
+		_ = isNavigation(o.req)
+		if o.kind != repeatable || o.req == nil {
+			return
+		}
+		if m := o.req.Method; m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions {
+			t.Errorf("%s would be said twice", m)
+		}
+		if b, _ := io.ReadAll(o.req.Body); len(b) > 0 {
+			t.Errorf("a body of %d bytes would be said twice", len(b))
+		}
+	})
+}
+
 func TestWordsAreRepeatedOnlyWhereNothingHappensByThem(t *testing.T) {
 	for _, test := range []struct {
 		name, say string
