@@ -196,7 +196,7 @@ func checkSlurmErrors(t *testing.T, c capture) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case strings.HasPrefix(c.name, "err.unknown_job.s") && c.res.Exit != 0:
-		if err := slurmProblem(program, c.res); err != errNoJob {
+		if err := slurmProblem(program, c.res); !errors.Is(err, errNoJob) {
 			t.Errorf("%s: %v, want no such job", c.name, err)
 		}
 	}
@@ -327,7 +327,7 @@ func checkPBSErrors(t *testing.T, c capture) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case program == "qstat" && (c.res.Exit == 153 || c.res.Exit == 35) && len(c.res.Stdout) == 0:
-		if err := pbsProblem(program, c.res); err != errNoJob {
+		if err := pbsProblem(program, c.res); !errors.Is(err, errNoJob) {
 			t.Errorf("%s: %v, want no such job", c.name, err)
 		}
 	}

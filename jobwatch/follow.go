@@ -98,6 +98,8 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	f.mu.Lock()
 	f.began = time.Now()
 	f.mu.Unlock()
+	stop := f.watchFolders()
+	defer stop()
 	for {
 		if err := f.read(ctx, sink); err != nil && ctx.Err() == nil {
 			f.log.Debug("the log could not be read", "err", err)

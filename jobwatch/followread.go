@@ -30,59 +30,48 @@ func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 }
 
 // take passes on what was read of one file, and reads on until it is up to date.
-func (f *Follower) take(ctx context.Context, sink func(Chunk), s *source, g got) error {
-	for {
-		if !g.found {
-			return nil
-		}
+func (f *Follower) take(ctx context.Context, sink func(Chunk), s *source, g got) (err error) {
+	for g.found {
 		f.appeared()
-		fresh, reset := s.fresh(g)
-		if reset && g.start > 0 {
+		chunk := s.fresh(g)
+		if chunk.Reset && g.start > 0 {
 			// Other bytes stand where we stopped: another file under the same name.
-			var err error
 			if g, err = f.again(ctx, s, Position{}); err != nil {
 				return err
 			}
-			f.moved(s, Position{})
-			s.seen = true
-			fresh, _ = s.fresh(g)
+			continue
 		}
-		unread := g.size - fresh.Offset - int64(len(fresh.Data))
-		if unread > backlog {
-			fresh.Reset = reset
-			return f.leap(ctx, sink, s, fresh, g.size)
+		end := chunk.Offset + int64(len(chunk.Data))
+		if g.size-end > backlog {
+			return f.leap(ctx, sink, s, chunk, g.size)
 		}
-		fresh.Reset = reset
-		if reset || len(fresh.Data) > 0 || !s.seen {
-			sink(fresh)
+		if chunk.Reset || len(chunk.Data) > 0 || !s.seen {
+			sink(chunk)
 		}
 		s.seen = true
-		f.moved(s, advance(s.pos, fresh))
-		if unread <= 0 || len(fresh.Data) == 0 {
+		f.moved(s, advance(s.pos, chunk))
+		if g.size <= end || len(chunk.Data) == 0 {
 			return nil
 		}
-		var err error
 		if g, err = f.again(ctx, s, s.pos); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// fresh is the part of g that was not read before. It is a reset when the file is
-// not the one that was read before.
-func (s *source) fresh(g got) (c Chunk, reset bool) {
-	c = Chunk{Path: g.path, Offset: g.start, Data: g.data}
-	if s.pos.Path == "" {
-		return c, false
-	}
-	if g.path != s.pos.Path || g.start == 0 && s.pos.Offset > int64(len(s.pos.Tail)) {
-		return c, true
+// fresh is the part of g that was not read before: all of it, as a reset, when the
+// file is not the one that was read before.
+func (s *source) fresh(g got) Chunk {
+	all := Chunk{Path: g.path, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
+	if s.pos.Path == "" || g.path != s.pos.Path || g.start == 0 && s.pos.Offset > int64(len(s.pos.Tail)) {
+		return all
 	}
 	rest, same := bytes.CutPrefix(g.data, s.pos.Tail)
 	if !same {
-		return c, true
+		return all
 	}
-	return Chunk{Path: g.path, Offset: s.pos.Offset, Data: rest}, false
+	return Chunk{Path: g.path, Offset: s.pos.Offset, Data: rest}
 }
 
 // advance is the position after c.

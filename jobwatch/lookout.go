@@ -36,18 +36,18 @@ func (w *Watcher) lookOut(ctx context.Context) {
 // lookInterval is how long to wait before the next look, if there is anything to
 // look for.
 func (w *Watcher) lookInterval() (time.Duration, bool) {
-	shortest, any := time.Duration(0), false
+	shortest, found := time.Duration(0), false
 	for _, x := range w.open() {
 		job, ok := x.lookedFor()
 		if !ok {
 			continue
 		}
 		wait := w.limits.statWait(time.Since(job.Submitted), job.ExpectedStart)
-		if !any || wait < shortest {
-			shortest, any = wait, true
+		if !found || wait < shortest {
+			shortest, found = wait, true
 		}
 	}
-	return shortest, any
+	return shortest, found
 }
 
 // logAppeared looks for all the logs at once.

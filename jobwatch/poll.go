@@ -2,17 +2,11 @@ package jobwatch
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
 )
-
-// detailsPerRound bounds how many jobs are asked about one by one after a query.
-const detailsPerRound = 8
 
 // Serve makes the shared query for as long as anything is watched, until ctx is over.
 func (w *Watcher) Serve(ctx context.Context) error {
@@ -170,128 +164,6 @@ func (w *Watcher) pendsLong(job api.Job) bool {
 	}
 	toStart := time.Until(job.ExpectedStart)
 	return job.ExpectedStart.IsZero() || toStart < -w.limits.QuerySlow || toStart > w.limits.QuerySlow
-}
-
-// settle tells each watch what the list says of its job, and asks one by one about
-// those that are gone from it or whose log is not known.
-func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
-	asked := 0
-	for _, x := range w.open() {
-		job, listed := pick(s, jobs, x.id)
-		if listed && !x.wantsDetail(job) {
-			x.tell(job)
-			continue
-		}
-		if asked++; asked > detailsPerRound {
-			w.Nudge()
-			return
-		}
-		w.settleByDetail(ctx, s, x, job, listed)
-	}
-}
-
-func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
-	id := x.id
-	if listed {
-		id = job.ID
-	}
-	detail, err := s.detail(ctx, w.sh, id)
-	switch {
-	case err == nil:
-		x.noteDetail()
-		x.tell(detail)
-	case listed:
-		w.log.Debug("no detail of a job", "job", id, "err", err)
-		x.tell(job)
-	case errors.Is(err, errNoJob):
-		x.tell(x.gone(s.name()))
-	default:
-		w.log.Debug("no word of a job that left the queue", "job", id, "err", err)
-	}
-}
-
-// open returns the watches whose jobs have not ended.
-func (w *Watcher) open() []*Watch {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var open []*Watch
-	for x := range w.watches {
-		if !x.over() {
-			open = append(open, x)
-		}
-	}
-	slices.SortFunc(open, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
-	return open
-}
-
-// pick returns the job called id; of an array's tasks the first that runs, else the
-// first that waits.
-func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
-	var best api.Job
-	found := false
-	for _, job := range jobs {
-		if !s.is(job, id) {
-			continue
-		}
-		if job.ID == id {
-			return job, true
-		}
-		better := (job.State == api.JobRunning) && (best.State != api.JobRunning)
-		if same := (job.State == api.JobRunning) == (best.State == api.JobRunning); same && compareIDs(job.ID, best.ID) < 0 {
-			better = true
-		}
-		if !found || better {
-			best, found = job, true
-		}
-	}
-	return best, found
-}
-
-// silence is how long the scheduler has not answered.
-type silence struct {
-	since time.Time
-	times int
-	words string
-}
-
-func (s silence) isZero() bool { return s.times == 0 }
-
-// failed notes that a query failed. One failure is no news to a watch that knows
-// its job; a lost link is none at all, since the host's state says it.
-func (w *Watcher) failed(err error) {
-	w.mu.Lock()
-	if !errors.Is(err, ErrNoAnswer) {
-		w.due = time.Now().Add(w.limits.stretch(w.limits.Query))
-		w.soon = false
-		w.mu.Unlock()
-		return
-	}
-	if w.silence.isZero() {
-		w.silence.since = time.Now()
-	}
-	w.silence.times++
-	w.silence.words = err.Error()
-	now, name := w.silence, "the scheduler"
-	if w.sched != nil {
-		name = w.sched.name()
-	}
-	w.mu.Unlock()
-
-	for _, x := range w.open() {
-		if now.times > 1 || !x.heardOf() {
-			x.tellUnknown("NoAnswer", now.hint(name, x.Job()))
-		}
-	}
-	w.arrange()
-}
-
-// hint says since when there is no answer, and what was known before.
-func (s silence) hint(scheduler string, last api.Job) string {
-	text := fmt.Sprintf("%s has not answered since %s", scheduler, s.since.Format("15:04"))
-	if last.Node != "" {
-		text += "; the job was last seen on " + last.Node
-	}
-	return text + "; jobs run on meanwhile"
 }
 
 // sleep waits for d unless ctx is over first.

@@ -46,7 +46,7 @@ func schedulerNamed(name string) (scheduler, error) {
 
 // account is who we are on the host.
 type account struct {
-	scheduler, user, home, node string
+	scheduler, user, node string
 }
 
 // whoami finds out, by what is on the login shell's PATH. Grid Engine has a qstat
@@ -54,7 +54,7 @@ type account struct {
 const whoami = `if command -v sbatch >/dev/null 2>&1 && command -v squeue >/dev/null 2>&1; then s=slurm
 elif command -v qsub >/dev/null 2>&1 && command -v qselect >/dev/null 2>&1 && test -z "$SGE_ROOT"; then s=pbs
 else s=none; fi
-printf '%s\n' "$s" "$(id -un)" "$HOME" "$(uname -n)"`
+printf '%s\n' "$s" "$(id -un)" "$(uname -n)"`
 
 func findAccount(ctx context.Context, sh *shell) (account, error) {
 	res, err := sh.login(ctx, whoami)
@@ -62,8 +62,8 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 		return account{}, err
 	}
 	lines := strings.Split(string(res.Stdout), "\n")
-	if len(lines) < 4 {
+	if len(lines) < 3 {
 		return account{}, fmt.Errorf("reading who we are on the host: unexpected answer %q", clip(string(res.Stdout), 200))
 	}
-	return account{scheduler: lines[0], user: lines[1], home: lines[2], node: lines[3]}, nil
+	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
 }

@@ -67,12 +67,6 @@ func (w *Watcher) User(ctx context.Context) (string, error) {
 	return a.user, err
 }
 
-// Home returns the person's home folder on the host.
-func (w *Watcher) Home(ctx context.Context) (string, error) {
-	a, err := w.whoami(ctx)
-	return a.home, err
-}
-
 // Jobs returns the person's jobs that wait or run. The answer is at most
 // Limits.QueryMin old.
 func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {

@@ -1,0 +1,87 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"tunctl/internal/api"
+)
+
+// detailsPerRound bounds how many jobs are asked about one by one after a query.
+const detailsPerRound = 8
+
+// settle tells each watch what the list says of its job, and asks one by one about
+// those that are gone from it or whose log is not known.
+func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
+	asked := 0
+	for _, x := range w.open() {
+		job, listed := pick(s, jobs, x.id)
+		if listed && !x.wantsDetail(job) {
+			x.tell(job)
+			continue
+		}
+		if asked++; asked > detailsPerRound {
+			w.Nudge()
+			return
+		}
+		w.settleByDetail(ctx, s, x, job, listed)
+	}
+}
+
+func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
+	id := x.id
+	if listed {
+		id = job.ID
+	}
+	detail, err := s.detail(ctx, w.sh, id)
+	switch {
+	case err == nil:
+		x.noteDetail()
+		x.tell(detail)
+	case listed:
+		w.log.Debug("no detail of a job", "job", id, "err", err)
+		x.tell(job)
+	case errors.Is(err, errNoJob):
+		x.tell(x.gone(s.name()))
+	default:
+		w.log.Debug("no word of a job that left the queue", "job", id, "err", err)
+	}
+}
+
+// open returns the watches whose jobs have not ended.
+func (w *Watcher) open() []*Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var open []*Watch
+	for x := range w.watches {
+		if !x.over() {
+			open = append(open, x)
+		}
+	}
+	slices.SortFunc(open, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
+	return open
+}
+
+// pick returns the job called id; of an array's tasks the first that runs, else the
+// first that waits.
+func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
+	var best api.Job
+	found := false
+	for _, job := range jobs {
+		if !s.is(job, id) {
+			continue
+		}
+		if job.ID == id {
+			return job, true
+		}
+		better := (job.State == api.JobRunning) && (best.State != api.JobRunning)
+		if same := (job.State == api.JobRunning) == (best.State == api.JobRunning); same && compareIDs(job.ID, best.ID) < 0 {
+			better = true
+		}
+		if !found || better {
+			best, found = job, true
+		}
+	}
+	return best, found
+}
