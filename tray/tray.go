@@ -89,7 +89,7 @@ func (o *Options) fill() {
 		o.Notify = func(string) bool { return true }
 	}
 	if o.Tell == nil {
-		o.Tell = func(message string) { o.Log.Warn(message) }
+		o.Tell = func(message string) { o.Log.Warn("for whoever started the tray", "message", message) }
 	}
 }
 

@@ -15,7 +15,7 @@ func write(path, text string) error {
 		return nil
 	}
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder for start at login: %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".tunctl-*")
@@ -37,13 +37,13 @@ func write(path, text string) error {
 // erase removes path and then the folders above it that it leaves empty, up to
 // and without stop.
 func erase(path, stop string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the start at login entry: %w", err)
 	}
-	for dir := filepath.Dir(path); dir != stop && len(dir) > len(stop); dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil {
-			break // not empty, or not there
-		}
+	dir := filepath.Dir(path)
+	for len(dir) > len(stop) && os.Remove(dir) == nil { // fails on a folder with others' files
+		dir = filepath.Dir(dir)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ type link struct {
 }
 
 // newLink listens for the one use.
-func newLink(target, name string, samePerson func(local, remote netip.AddrPort) bool) (*link, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func newLink(ctx context.Context, target, name string, samePerson func(local, remote netip.AddrPort) bool) (*link, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // ask makes one request to the link, without following where it leads.
-func ask(t *testing.T, l *link, method, path, host string) *http.Response {
+func ask(t *testing.T, l *link, method, path, host string) (status int, header http.Header) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:"+l.port+path, nil)
@@ -22,12 +22,12 @@ func ask(t *testing.T, l *link, method, path, host string) *http.Response {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	return resp
+	return resp.StatusCode, resp.Header
 }
 
 func testLink(t *testing.T, samePerson func(local, remote netip.AddrPort) bool) *link {
 	t.Helper()
-	l, err := newLink(secretPage, "127.0.0.1", samePerson)
+	l, err := newLink(t.Context(), secretPage, "127.0.0.1", samePerson)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,21 +50,21 @@ func TestALinkWorksOnceAndOnlyAsItself(t *testing.T) {
 		{"the second use", http.MethodGet, l.path, "", http.StatusGone},
 	}
 	for _, s := range steps {
-		resp := ask(t, l, s.method, s.path, s.host)
-		if resp.StatusCode != s.want {
-			t.Errorf("%s: got %d, want %d", s.what, resp.StatusCode, s.want)
+		status, header := ask(t, l, s.method, s.path, s.host)
+		if status != s.want {
+			t.Errorf("%s: got %d, want %d", s.what, status, s.want)
 		}
-		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+		if got := header.Get("Cache-Control"); got != "no-store" {
 			t.Errorf("%s: Cache-Control is %q", s.what, got)
 		}
-		if got := resp.Header.Get("Referrer-Policy"); got != "no-referrer" {
+		if got := header.Get("Referrer-Policy"); got != "no-referrer" {
 			t.Errorf("%s: Referrer-Policy is %q", s.what, got)
 		}
 		wantLocation := ""
 		if s.want == http.StatusSeeOther {
 			wantLocation = secretPage
 		}
-		if got := resp.Header.Get("Location"); got != wantLocation {
+		if got := header.Get("Location"); got != wantLocation {
 			t.Errorf("%s: Location is %q, want %q", s.what, got, wantLocation)
 		}
 	}
@@ -78,11 +78,11 @@ func TestALinkWorksOnceAndOnlyAsItself(t *testing.T) {
 func TestAStrangerDoesNotSpendTheLink(t *testing.T) {
 	own := false
 	l := testLink(t, func(_, _ netip.AddrPort) bool { return own })
-	if got := ask(t, l, http.MethodGet, l.path, "").StatusCode; got != http.StatusForbidden {
+	if got, _ := ask(t, l, http.MethodGet, l.path, ""); got != http.StatusForbidden {
 		t.Errorf("a stranger got %d, want 403", got)
 	}
 	own = true
-	if got := ask(t, l, http.MethodGet, l.path, "").StatusCode; got != http.StatusSeeOther {
+	if got, _ := ask(t, l, http.MethodGet, l.path, ""); got != http.StatusSeeOther {
 		t.Errorf("the person got %d after a stranger's try, want 303", got)
 	}
 }

@@ -43,6 +43,7 @@ func standInBrowser() {
 		report(seen)
 		os.Exit(1)
 	}
+	_ = resp.Body.Close()
 	seen["status"], seen["location"] = resp.StatusCode, resp.Header.Get("Location")
 	report(seen)
 	if address := os.Getenv("STAND_IN_LINGER"); address != "" {

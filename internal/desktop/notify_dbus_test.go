@@ -127,7 +127,7 @@ func TestAMuteSessionBusIsLeft(t *testing.T) {
 	if err != nil {
 		t.Skipf("no socket of that path: %v", err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+path)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -40,7 +40,7 @@ func OpenPage(ctx context.Context, target string, o OpenOptions) error {
 	if env.wsl() {
 		name = "localhost" // the only name Windows relays into WSL
 	}
-	l, err := newLink(u.String(), name, peerCheck(env))
+	l, err := newLink(ctx, u.String(), name, peerCheck(env))
 	if err != nil {
 		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
 	}

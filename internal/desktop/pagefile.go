@@ -19,7 +19,7 @@ func openPageFile(ctx context.Context, target string, o OpenOptions) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
 	}
-	defer os.RemoveAll(filepath.Dir(path))
+	defer func() { _ = os.RemoveAll(filepath.Dir(path)) }()
 	if err := OpenHTML(ctx, path, o); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func start(env environ, argv []string) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(path, argv[1:]...)
+	cmd := exec.CommandContext(context.Background(), path, argv[1:]...)
 	cmd.Env = env.list()
 	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {

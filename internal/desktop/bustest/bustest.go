@@ -63,7 +63,7 @@ func Start(t testing.TB) *Bus {
 	if err := os.WriteFile(conf, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(daemon, "--config-file="+conf, "--nofork", "--nopidfile", "--nosyslog",
+	cmd := exec.CommandContext(t.Context(), daemon, "--config-file="+conf, "--nofork", "--nopidfile", "--nosyslog",
 		"--print-address=1", "--address=unix:path="+filepath.Join(dir, "bus"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
