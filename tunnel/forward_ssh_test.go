@@ -38,7 +38,9 @@ func overSSH(t *testing.T) Dialer {
 		_ = client.Close()
 		_ = client.Wait()
 	})
-	return dialerFunc(func(_ context.Context, network, address string) (net.Conn, error) { return client.Dial(network, address) })
+	return dialerFunc(func(_ context.Context, network, address string) (net.Conn, error) {
+		return client.Dial(network, address)
+	})
 }
 
 // passOn serves a direct-tcpip channel (RFC 4254, section 7.2).
