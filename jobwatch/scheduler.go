@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -23,6 +24,8 @@ type scheduler interface {
 	// tagged looks, also among ended jobs, for one submitted from the folder of tag.
 	tagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
 	cancel(ctx context.Context, sh *shell, id string) error
+	// extend sets a job's time limit, counted from its start.
+	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
 	// submit returns the sh text that hands the file "$tunctl_script" to the scheduler from
 	// the current folder and prints the new job's id. Its words are "$@".
 	submit() string

@@ -85,6 +85,7 @@ type job struct {
 	errLog  string // standard error, as asked for
 	errFile string // where it really goes: joined to the output, it is the same
 	stops   chan stopReason
+	altered chan time.Duration // a new time limit
 	release chan struct{}
 	over    chan struct{} // closed when it has ended for good
 }
@@ -108,12 +109,13 @@ type batch struct {
 	queueFor time.Duration
 	jupyter  bool
 
-	mu      sync.Mutex
-	jobs    []*job
-	down    bool
-	failing string
-	failRC  int
-	freed   chan struct{} // closed and replaced when a node has a free slot again
+	mu         sync.Mutex
+	jobs       []*job
+	down       bool
+	failing    string
+	failRC     int
+	extendable bool
+	freed      chan struct{} // closed and replaced when a node has a free slot again
 }
 
 func newBatch(c *Cluster, wait time.Duration, jupyter bool) *batch {
@@ -164,6 +166,7 @@ func (b *batch) submit(o order) (string, error) {
 		order:   o,
 		seq:     firstJob + len(b.jobs),
 		stops:   make(chan stopReason, 1),
+		altered: make(chan time.Duration, 1),
 		release: make(chan struct{}, 1),
 		over:    make(chan struct{}),
 	}

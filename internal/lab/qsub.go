@@ -37,6 +37,7 @@ func pbsPrograms() map[string]program {
 		"qstat":   qstat,
 		"qselect": qselect,
 		"qdel":    qdel,
+		"qalter":  qalter,
 	}
 }
 

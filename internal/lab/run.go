@@ -49,15 +49,9 @@ func (b *batch) run(j *job) (again bool) {
 
 // watch waits for the job's own end, its time limit or a request to stop it.
 func (b *batch) watch(j *job, proc process, logs *jobLogs) (why stopReason, timedOut bool) {
-	limit := time.NewTimer(j.limit)
-	defer limit.Stop()
-	select {
-	case <-proc.done():
+	why, timedOut, over := b.awaitEnd(j, proc)
+	if over {
 		return "", false
-	case why = <-j.stops:
-	case <-limit.C:
-		timedOut = true
-	case <-b.c.ctx.Done():
 	}
 	b.update(func() { j.State = stateEnding })
 	logs.note(b.obituary(j, why, timedOut))
@@ -75,6 +69,29 @@ func (b *batch) watch(j *job, proc process, logs *jobLogs) (why stopReason, time
 		<-proc.done()
 	}
 	return why, timedOut
+}
+
+// awaitEnd waits until the job is over by itself, or has to end and why.
+func (b *batch) awaitEnd(j *job, proc process) (why stopReason, timedOut, over bool) {
+	started := time.Now()
+	b.mu.Lock()
+	timer := time.NewTimer(j.limit)
+	b.mu.Unlock()
+	defer timer.Stop()
+	for {
+		select {
+		case <-proc.done():
+			return "", false, true
+		case why = <-j.stops:
+			return why, false, false
+		case limit := <-j.altered:
+			timer.Reset(time.Until(started.Add(limit)))
+		case <-timer.C:
+			return "", true, false
+		case <-b.c.ctx.Done():
+			return "", false, false
+		}
+	}
 }
 
 // obituary is what the batch system writes into the log of a job that it ends.

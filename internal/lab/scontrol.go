@@ -35,6 +35,8 @@ func scontrol(_ context.Context, c *call) int {
 		return c.failf(1, "scontrol: error: %s", controllerGone)
 	case verb == "requeue" && len(words) == 2:
 		return c.changeJob(words[1], func(b *batch, id string) error { return b.stop(id, stopRequeue) })
+	case verb == "update":
+		return c.updateJob(words[1:])
 	case verb == "release" && len(words) == 2:
 		return c.changeJob(words[1], (*batch).unhold)
 	}

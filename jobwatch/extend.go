@@ -1,0 +1,73 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Extend sets a job's time limit, counted from its start. The limit is whole and not
+// "so much more": when the answer is lost, asking again does no harm. Most sites let
+// only their staff do this; a refusal is an *api.Error in the scheduler's own words.
+func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) error {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	w.log.Info("extending a job", "job", id, "limit", limit)
+	if err := s.extend(ctx, w.sh, id, limit); err != nil {
+		return notExtended(id, err)
+	}
+	w.changed()
+	return nil
+}
+
+// notExtended keeps the scheduler's words and adds what a person can do.
+func notExtended(id string, err error) error {
+	if errors.Is(err, ErrNoAnswer) {
+		return err
+	}
+	if errors.Is(err, errNoJob) {
+		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s runs no longer, so it cannot be extended", id), Err: err}
+	}
+	return &api.Error{
+		Code: api.CodeFailed, Err: err,
+		Message: fmt.Sprintf("the time limit of job %s stays: %s", id, api.Redact(err.Error())),
+		Hint:    "many sites let only their staff extend a job: write to their support, or save your work and start a new one; keep = true does so by itself",
+	}
+}
+
+func (slurm) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
+	res, err := sh.login(ctx, quiet+"limit scontrol update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
+	if err != nil {
+		return err
+	}
+	return slurmProblem("scontrol", res)
+}
+
+func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
+	res, err := sh.login(ctx, quiet+"limit qalter -l walltime="+clockSpan(limit)+" "+quote(id))
+	if err != nil {
+		return err
+	}
+	return pbsProblem("qalter", res)
+}
+
+func (plain) extend(context.Context, *shell, string, time.Duration) error {
+	return errors.New("a process without a scheduler has no time limit")
+}
+
+// clockSpan writes a limit as both schedulers read it: hours count on past a day.
+// Slurm takes whole minutes only and rounds up.
+func clockSpan(d time.Duration) string {
+	s := int((d + time.Second - 1) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}
