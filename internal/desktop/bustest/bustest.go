@@ -50,8 +50,16 @@ type Bus struct {
 	Stop    func() // ends the bus; once is enough
 }
 
-// Start runs a bus until the test ends.
-func Start(t testing.TB) *Bus {
+// Start runs a bus until the test ends. Nothing is on it but what joins it.
+func Start(t testing.TB) *Bus { return start(t, config, nil) }
+
+// StartSession is Start for a whole desktop: the bus starts the services that are
+// installed when they are called, in the environment env.
+func StartSession(t testing.TB, env []string) *Bus {
+	return start(t, strings.Replace(config, "<policy", "<standard_session_servicedirs/>\n  <policy", 1), env)
+}
+
+func start(t testing.TB, config string, env []string) *Bus {
 	t.Helper()
 	daemon := RequireOrSkip(t, "dbus-daemon")
 	dir, err := os.MkdirTemp("", "bus") // t.TempDir's long names do not fit a socket's address
@@ -65,6 +73,7 @@ func Start(t testing.TB) *Bus {
 	}
 	cmd := exec.CommandContext(t.Context(), daemon, "--config-file="+conf, "--nofork", "--nopidfile", "--nosyslog",
 		"--print-address=1", "--address=unix:path="+filepath.Join(dir, "bus"))
+	cmd.Env = env
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
