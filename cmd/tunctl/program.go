@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -26,7 +27,9 @@ func paths(c *cli.Context) (home.Paths, error) {
 	if f := c.String("config"); f != "" {
 		p.Config = f
 	}
-	return p, nil
+	// The agent lives in another folder than the command that names the file.
+	p.Config, err = filepath.Abs(p.Config)
+	return p, err
 }
 
 // connect returns a client of the agent, and starts one if none is running.

@@ -94,6 +94,10 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 	if !open || session.URL == "" {
 		return nil
 	}
+	if session.Endpoint.Guess {
+		u.term.say("the job serves some web page, which was not recognised; `tunctl open %s` opens it", u.name)
+		return nil
+	}
 	return openPage(ctx, u.term, u.client, u.name)
 }
 

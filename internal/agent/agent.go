@@ -47,6 +47,7 @@ type Agent struct {
 	hub     *hub
 	prompts *prompts
 	store   *store
+	history *history
 	pool    *tunnel.Pool
 	work    sync.WaitGroup
 
@@ -68,7 +69,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), history: &history{path: o.Paths.History()},
 		config:   &configs.Config{Path: o.Paths.Config},
 		sessions: map[string]*session{}, watchers: map[string]*jobwatch.Watcher{},
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,7 +119,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 }
 
 func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer) tunnel.Target {
-	t := tunnel.Target{Dialer: dialer, Network: "tcp", Address: ep.Address(), HTTP: ep.Scheme == "http", Private: ep.Token.IsZero()}
+	t := tunnel.Target{Dialer: dialer, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), Private: ep.Token.IsZero()}
 	if ep.Socket != "" {
 		t.Network = "unix"
 	}
@@ -129,7 +130,7 @@ func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer) tunnel.Target {
 func reason(v verdict, since time.Time) tunnel.Reason {
 	r := tunnel.Reason{Title: "The session is " + string(v.state), Text: v.cause, Hint: v.hint, Since: since}
 	switch v.state {
-	case api.SessionConnecting, api.SessionReconnecting, api.SessionSubmitting, api.SessionStarting:
+	case api.SessionConnecting, api.SessionReconnecting, api.SessionSubmitting:
 		r.Transient = true
 	}
 	return r

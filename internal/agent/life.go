@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"tunctl/internal/api"
@@ -24,6 +25,8 @@ type life struct {
 	findings chan jobwatch.Finding
 	follower *jobwatch.Follower // nil until the log's path is known
 	probe    *prober
+	remind   *reminder
+	keep     *keeper
 	hurried  bool
 }
 
@@ -31,6 +34,7 @@ func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, from []jobwa
 	return &life{
 		session: s, host: host, jobs: jobs, from: from,
 		findings: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
+		remind: newReminder(s), keep: newKeeper(s, host, jobs),
 	}
 }
 
@@ -44,8 +48,14 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 
 	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })
 	l.work.Go(func() { l.probe.serve(ctx) })
+	l.work.Go(func() { l.remind.serve(ctx) })
+	if l.session.keeps() {
+		l.work.Go(func() { l.keep.serve(ctx) })
+	}
 	for {
 		l.session.take(job)
+		offer(l.remind.news, job)
+		offer(l.keep.news, job)
 		if job.State.Ended() {
 			return job, l.session.ended(ctx, job)
 		}
@@ -56,6 +66,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 				return next, errMoved
 			}
 			job = next
+			l.session.heard(job)
 		case f := <-l.findings:
 			l.hurry(job)
 			l.consider(f, job)
@@ -98,16 +109,33 @@ func (l *life) followLog(ctx context.Context, job api.Job) {
 		Log:       l.session.agent.log.With("session", l.session.name),
 	})
 	l.follower.Expect(job.ExpectedStart)
+	feed := &feed{detector: detector}
 	l.work.Go(func() {
 		l.session.agent.report("log follower", l.follower.Serve(ctx, func(c jobwatch.Chunk) {
-			stream := detector.Stream(c.Path)
-			if c.Reset {
-				stream.Reset()
-			}
-			_, _ = stream.Write(c.Data)
+			feed.take(c)
 			offer(l.findings, detector.Finding())
 		}))
 	})
+}
+
+// feed hands the stretches of a log to a detector. What does not continue the
+// stretch before is a stream of its own, so that no two half lines become one.
+type feed struct {
+	detector *jobwatch.Detector
+	stream   *jobwatch.Stream
+	next     int64
+}
+
+func (f *feed) take(c jobwatch.Chunk) {
+	switch {
+	case c.Reset:
+		f.detector.Reset()
+		f.stream = f.detector.Stream(c.Path)
+	case f.stream == nil || c.Offset != f.next:
+		f.stream = f.detector.Stream(fmt.Sprintf("%s from byte %d", c.Path, c.Offset))
+	}
+	_, _ = f.stream.Write(c.Data)
+	f.next = c.Offset + int64(len(c.Data))
 }
 
 // hurry asks the scheduler at once, and once, when a queued job's log appears.

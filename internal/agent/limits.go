@@ -19,6 +19,15 @@ type Limits struct {
 	// TokenGrace is how long a server that wants a token may keep it out of its log
 	// before its login page will do.
 	TokenGrace time.Duration
+	// Remind are the times before a job's end at which a person is told, the longest
+	// first.
+	Remind []time.Duration
+	// KeepLead is how long before a job's end keep = true submits the next at the
+	// latest, KeepPerDay how many it submits in a day, KeepRetry how soon it tries
+	// again after the link was lost over it.
+	KeepLead   time.Duration
+	KeepPerDay int
+	KeepRetry  time.Duration
 	// Drain is how long requests may take to finish when the agent ends.
 	Drain time.Duration
 }
@@ -29,6 +38,8 @@ func DefaultLimits() Limits {
 		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
 		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
 		TokenGrace: 15 * time.Second, Drain: 5 * time.Second,
+		Remind:   []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
+		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}
 }
 

@@ -117,6 +117,10 @@ func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
 		}
 	}
 	ep := f.Endpoint
+	ep.Guess = f.Low
+	if ep.Port == 0 && ep.Socket == "" {
+		return ep, errors.New("its port is not known yet")
+	}
 	if ep.NeedsNode && a.node != "" {
 		ep.NeedsNode = false
 		if ep.Reach != api.ReachNode {

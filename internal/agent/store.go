@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -42,6 +43,12 @@ type record struct {
 	Tag string `json:"tag,omitempty"`
 	// Job is the job as last known; no ID while a submission's fate is open.
 	Job *api.Job `json:"job,omitempty"`
+	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
+	// KeptFor the job whose end was seen to, and Kept when the last day's were submitted.
+	Next    *api.Job    `json:"next,omitempty"`
+	NextTag string      `json:"nextTag,omitempty"`
+	KeptFor string      `json:"keptFor,omitempty"`
+	Kept    []time.Time `json:"kept,omitempty"`
 	// Reach is the way to the endpoint that worked last.
 	Reach api.Reach `json:"reach,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -31,16 +32,29 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err != nil {
 		return err
 	}
+	for {
+		last, err := s.follow(ctx, host, jobs, job)
+		next, kept := s.successor(ctx, jobs, last)
+		if !kept {
+			return err
+		}
+		job = next
+	}
+}
+
+// follow stays with one job, through all its lives, to its end.
+func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	watch := jobs.Watch(job.ID)
 	defer watch.Close()
+	s.watching(watch)
 	var read []jobwatch.Position // of the log, by the job's earlier lives
 	for {
 		l := newLife(s, host, jobs, read)
-		job, err = l.serve(ctx, watch, job)
+		last, err := l.serve(ctx, watch, job)
 		if !errors.Is(err, errMoved) {
-			return err
+			return last, err
 		}
-		read = l.read()
+		job, read = last, l.read()
 	}
 }
 
@@ -102,6 +116,12 @@ func (s *session) queries(rec record) []jobwatch.Query {
 	if rec.Tag != "" && rec.Job == nil {
 		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
 	}
+	if rec.Next != nil {
+		qs = append(qs, jobwatch.Query{ID: rec.Next.ID})
+	}
+	if rec.NextTag != "" && rec.Next == nil {
+		qs = append(qs, jobwatch.Query{Tag: rec.NextTag})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cfg.Job != "" {
@@ -112,7 +132,12 @@ func (s *session) queries(rec record) []jobwatch.Query {
 
 func (s *session) adopt(job api.Job, tag string) error {
 	s.change(func(f *facts) { f.job, f.submitting = &job, false })
-	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag = &job, tag })
+	return s.agent.store.update(s.name, func(r *record) {
+		if r.Job == nil || r.Job.ID != job.ID { // the next job, if any, has had its turn
+			r.Next, r.NextTag = nil, ""
+		}
+		r.Job, r.Tag = &job, tag
+	})
 }
 
 // errNotPermitted is wrapped when a job would have to be submitted and no person
@@ -127,6 +152,7 @@ func (s *session) gone(rec record) error {
 	}
 	if rec.Job != nil {
 		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
+		s.chronicle(lost(*rec.Job))
 	}
 	return e
 }
@@ -147,7 +173,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 	}
 	tag := rec.Tag
 	if tag == "" || rec.Job != nil {
-		tag = s.name + "-" + strings.ToLower(rand.Text()[:10])
+		tag = s.newTag()
 	}
 	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job = tag, nil }); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted, since it could not be noted down first: %w", err)
@@ -167,6 +193,9 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 	return job, s.adopt(job, tag)
 }
 
+// newTag names a submission.
+func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.Text()[:10]) }
+
 // take notes how the job is now.
 func (s *session) take(job api.Job) {
 	s.change(func(f *facts) { f.job = &job })
@@ -179,11 +208,12 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 	served := s.facts.served
 	s.mu.Unlock()
 	excerpt := ""
-	if !served {
+	if !served || !inOrder(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
 	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
-	return endedError(&job, served, excerpt)
+	s.chronicle(job)
+	return endedError(&job, served, excerpt, time.Now())
 }
 
 func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }

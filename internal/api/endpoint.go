@@ -30,6 +30,9 @@ type Endpoint struct {
 	Token     Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
+	// Guess says that it is some web server, not one that was recognised: it is
+	// offered, never opened unasked.
+	Guess bool `json:"guess,omitempty"`
 }
 
 // Address is the endpoint's host and port, or its socket.

@@ -27,9 +27,18 @@ type Event struct {
 	Notice  *Notice   `json:"notice,omitempty"`
 }
 
+// NoticeKind is what a notice is about, as the config's notify names it.
+type NoticeKind string
+
+// The kinds of notices. One without a kind is shown wherever there is a place for it.
+const (
+	NoticeTimeLimit NoticeKind = "time-limit" // the job's end is near, or what follows it
+)
+
 // Notice is a message for a person about a session or a host.
 type Notice struct {
-	Session string `json:"session,omitempty"`
-	Host    string `json:"host,omitempty"`
-	Text    string `json:"text"`
+	Kind    NoticeKind `json:"kind,omitempty"`
+	Session string     `json:"session,omitempty"`
+	Host    string     `json:"host,omitempty"`
+	Text    string     `json:"text"`
 }

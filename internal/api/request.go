@@ -73,3 +73,31 @@ type LoginRequest struct {
 	Host string `json:"host"`
 	Env  Env    `json:"env,omitempty"`
 }
+
+// ExtendRequest asks for more time for a session's job.
+type ExtendRequest struct {
+	Session string `json:"session"`
+	Seconds int64  `json:"seconds"` // how much longer it may run
+}
+
+// ExtendResponse is the job with its new end.
+type ExtendResponse struct {
+	Job Job `json:"job"`
+}
+
+// RefreshRequest asks to query the schedulers of connected hosts now.
+type RefreshRequest struct {
+	Session string `json:"session,omitempty"` // only this one's host
+}
+
+// CheckRequest asks the agent to examine a host, or a session and its host, over the
+// connection there is.
+type CheckRequest struct {
+	Host    string `json:"host"`
+	Session string `json:"session,omitempty"`
+}
+
+// CheckResponse is what came of it.
+type CheckResponse struct {
+	Checks []Check `json:"checks"`
+}

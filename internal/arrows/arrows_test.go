@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/agent":           {"tunnel", "jobwatch", "configs", "internal/api", "internal/home", "internal/suggest"},
 	"internal/lab":             {},
 	"tray":                     {"internal/client", "internal/desktop", "internal/autostart", "internal/api", "internal/home"},
+	"internal/e2e":             {},
 	"internal/lab/real":        {},
 	"internal/desktop/bustest": {},
 }

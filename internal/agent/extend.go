@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// handleExtend asks the scheduler to give a session's job more time.
+func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
+	if req.Seconds <= 0 {
+		return api.ExtendResponse{}, &api.Error{Code: api.CodeUsage, Message: "how much longer? The time must be more than nothing"}
+	}
+	s, err := a.session(req.Session)
+	if err != nil {
+		return api.ExtendResponse{}, err
+	}
+	job, err := s.extend(ctx, time.Duration(req.Seconds)*time.Second)
+	return api.ExtendResponse{Job: job}, err
+}
+
+// extend moves the job's time limit, and looks at what became of it.
+func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
+	job, err := s.extendable()
+	if err != nil {
+		return api.Job{}, err
+	}
+	jobs := s.agent.watcher(s.host())
+	if err := jobs.Extend(ctx, job.ID, job.End.Sub(job.Start)+by); err != nil {
+		return api.Job{}, err
+	}
+	after, found, err := jobs.Detail(ctx, job.ID)
+	switch {
+	case err != nil:
+		return api.Job{}, err
+	case !found || after.State.Ended():
+		return api.Job{}, &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is over", job.ID)}
+	case !after.End.After(job.End):
+		return api.Job{}, &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler said yes, but job %s still ends at %s", job.ID, clock(job.End, time.Now())),
+			Hint: "the site may allow it only within a limit of its own",
+		}
+	}
+	jobs.Nudge()
+	return after, nil
+}
+
+// extendable is the session's job, if it runs and there is someone to ask.
+func (s *session) extendable() (api.Job, error) {
+	s.mu.Lock()
+	job, host := s.facts.job, s.facts.host
+	s.mu.Unlock()
+	switch {
+	case job == nil || job.State.Ended():
+		return api.Job{}, &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job to extend", s.name),
+			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
+		}
+	case job.State.Waiting():
+		return api.Job{}, &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s is still queued: its time has not begun", job.ID),
+			Hint: "for a longer job, change its script or the session's args, `tunctl down --cancel` and `tunctl up`",
+		}
+	case job.Start.IsZero() || job.End.IsZero():
+		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler tells no time limit of job %s", job.ID)}
+	case host.State != api.HostUp:
+		return api.Job{}, &api.Error{
+			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host.Alias, job.ID),
+			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host.Alias),
+		}
+	}
+	return *job, nil
+}

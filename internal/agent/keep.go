@@ -1,0 +1,244 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// keepDay is what a day is to the limit on jobs submitted by themselves.
+const keepDay = 24 * time.Hour
+
+// keeper submits, for a session with keep = true, the job that follows the one that
+// runs, early enough to be through the queue when that one ends, and watches it. The
+// forward stays where it is until then: nothing that works is taken from a person.
+type keeper struct {
+	session *session
+	host    *tunnel.Host
+	jobs    *jobwatch.Watcher
+	news    chan api.Job
+	retry   time.Time // not before then, after a try that failed
+}
+
+func newKeeper(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *keeper {
+	return &keeper{session: s, host: host, jobs: jobs, news: make(chan api.Job, 1)}
+}
+
+// serve sees to the next job until ctx ends.
+func (k *keeper) serve(ctx context.Context) {
+	var job api.Job
+	var watch *jobwatch.Watch
+	defer func() { closeWatch(watch) }()
+	for {
+		if watch == nil {
+			watch = k.watchNext()
+		}
+		var ring <-chan time.Time
+		if due := k.due(job); watch == nil && !due.IsZero() {
+			ring = time.After(max(0, min(time.Until(due), wallCheck)))
+		}
+		select {
+		case job = <-k.news:
+		case next := <-watchNews(watch):
+			if k.take(next); next.State.Ended() {
+				closeWatch(watch)
+				watch = nil
+			}
+		case <-ring:
+			k.submitWhenDue(ctx, job)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// due is when the next job is to be submitted: as long before the end as this one
+// waited and half as much again, but not before half of its time. Zero: not at all.
+func (k *keeper) due(job api.Job) time.Time {
+	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.session(k.session.name).KeptFor == job.ID {
+		return time.Time{}
+	}
+	at := keepAt(job, k.session.agent.limits.KeepLead)
+	if at.Before(k.retry) {
+		return k.retry
+	}
+	return at
+}
+
+func keepAt(job api.Job, lead time.Duration) time.Time {
+	if !job.Submitted.IsZero() && job.Start.After(job.Submitted) {
+		lead = max(lead, job.Start.Sub(job.Submitted)*3/2)
+	}
+	if !job.Start.IsZero() {
+		lead = min(lead, job.End.Sub(job.Start)/2)
+	}
+	return job.End.Add(-lead)
+}
+
+// submitWhenDue submits the next job if its time has come. Where the link is lost
+// meanwhile it is tried again under the same tag, which never makes a second one.
+func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
+	if due := k.due(job); due.IsZero() || due.After(time.Now()) {
+		return
+	}
+	next, err := k.session.submitNext(ctx, k.jobs, job)
+	if err != nil {
+		k.retry = time.Now().Add(k.session.agent.limits.KeepRetry)
+		return
+	}
+	k.session.notify(fmt.Sprintf("job %s is in the queue to follow job %s, which ends at %s", next.ID, job.ID, clock(job.End, time.Now())))
+}
+
+// watchNext watches the next job, if there is one.
+func (k *keeper) watchNext() *jobwatch.Watch {
+	next := k.session.agent.store.session(k.session.name).Next
+	if next == nil {
+		return nil
+	}
+	k.session.change(func(f *facts) { f.next = next })
+	return k.jobs.Watch(next.ID)
+}
+
+// take notes how the next job is now. One that is over before its turn follows nothing.
+func (k *keeper) take(next api.Job) {
+	if next.State == api.JobUnknown {
+		return
+	}
+	kept := &next
+	if next.State.Ended() {
+		kept = nil
+		k.session.chronicle(next)
+		k.session.notify(fmt.Sprintf("the next job is over before its turn: %s", endedError(&next, true, "", time.Now()).Message))
+	}
+	k.session.change(func(f *facts) { f.next = kept })
+	k.session.remember(func(r *record) { r.Next = kept })
+}
+
+func watchNews(w *jobwatch.Watch) <-chan api.Job {
+	if w == nil {
+		return nil
+	}
+	return w.C()
+}
+
+func closeWatch(w *jobwatch.Watch) {
+	if w != nil {
+		w.Close()
+	}
+}
+
+// submitNext submits the job that follows job: once for its end, and not more often
+// a day than the limit says. That it is to be done is written down before.
+func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
+	s.mu.Lock()
+	cfg := s.cfg
+	s.mu.Unlock()
+	tag, err := s.permitNext()
+	if errors.Is(err, errKeptEnough) {
+		return api.Job{}, s.forgo(job, err)
+	}
+	if err != nil {
+		return api.Job{}, err
+	}
+	sub, err := submission(cfg, s.agent.opt.Paths.Config, tag)
+	if err != nil {
+		return api.Job{}, s.forgo(job, err)
+	}
+	next, err := jobs.Submit(ctx, sub)
+	if e, ok := asAPI(err); ok && (e.Code == api.CodeSubmit || e.Code == api.CodeNeedsPerson) {
+		return api.Job{}, s.forgo(job, err)
+	}
+	if err != nil { // the link: the same tag finds out at the next try
+		s.agent.log.Warn("the next job was not submitted", "session", s.name, "err", err)
+		return api.Job{}, err
+	}
+	s.remember(func(r *record) { r.Next, r.KeptFor = &next, job.ID })
+	return next, nil
+}
+
+// errKeptEnough says that a day's limit is reached.
+var errKeptEnough = errors.New("keep has submitted as many jobs as it may in a day; `tunctl up` starts one")
+
+// permitNext hands out the tag of the next job, and counts it.
+func (s *session) permitNext() (string, error) {
+	rec := s.agent.store.session(s.name)
+	if rec.NextTag != "" {
+		return rec.NextTag, nil // counted already
+	}
+	now := time.Now()
+	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepDay })
+	if len(today) >= s.agent.limits.KeepPerDay {
+		return "", errKeptEnough
+	}
+	tag := s.newTag()
+	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, append(today, now) })
+	if err != nil {
+		return "", fmt.Errorf("no next job was submitted, since it could not be noted down first: %w", err)
+	}
+	return tag, nil
+}
+
+// forgo gives the next job of this end up, and says why.
+func (s *session) forgo(job api.Job, why error) error {
+	s.remember(func(r *record) { r.KeptFor, r.NextTag = job.ID, "" })
+	s.notify(fmt.Sprintf("no job follows job %s: %v", job.ID, why))
+	return why
+}
+
+// successor is the job that takes over from one that is over: the one that keep has
+// submitted, or, where the end came while nobody could, one submitted now.
+func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, bool) {
+	s.mu.Lock()
+	keep := s.cfg.Keep
+	s.mu.Unlock()
+	if !keep || ctx.Err() != nil {
+		return api.Job{}, false
+	}
+	rec := s.agent.store.session(s.name)
+	for job.State == api.JobTimeout && rec.Next == nil && rec.KeptFor != job.ID {
+		s.change(func(f *facts) { f.submitting, f.doing = true, "the job reached its time limit; submitting the next" })
+		if _, err := s.submitNext(ctx, jobs, job); err != nil && sleep(ctx, s.agent.limits.KeepRetry) != nil {
+			return api.Job{}, false
+		}
+		rec = s.agent.store.session(s.name)
+	}
+	if rec.Next == nil {
+		return api.Job{}, false
+	}
+	next, tag := *rec.Next, rec.NextTag
+	s.remember(func(r *record) { r.Job, r.Tag, r.Next, r.NextTag = &next, tag, nil, "" })
+	s.change(func(f *facts) {
+		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
+	})
+	s.notify(fmt.Sprintf("job %s is over; job %s takes its place", job.ID, next.ID))
+	return next, true
+}
+
+// cancelNext ends the job that would follow, with the one that it follows.
+func (s *session) cancelNext(ctx context.Context) error {
+	next := s.agent.store.session(s.name).Next
+	if next == nil {
+		return nil
+	}
+	if err := s.agent.watcher(s.host()).Cancel(ctx, next.ID); err != nil {
+		return err
+	}
+	s.remember(func(r *record) { r.Next, r.NextTag = nil, "" })
+	return nil
+}
+
+// sleep waits for d unless ctx is over first.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// wallCheck is how long to wait at most before looking at the clock again. Timers
+// stand still while a laptop sleeps, and a job's end does not wait for it.
+const wallCheck = time.Minute
+
+// reminder tells of the time limit of the job that runs before it is reached.
+type reminder struct {
+	session *session
+	news    chan api.Job
+
+	end  time.Time     // the limit that was told of
+	mark time.Duration // and how long before it
+}
+
+func newReminder(s *session) *reminder {
+	return &reminder{session: s, news: make(chan api.Job, 1)}
+}
+
+// serve reminds until ctx ends.
+func (r *reminder) serve(ctx context.Context) {
+	var job api.Job
+	for {
+		next := r.remind(job, time.Now())
+		var ring <-chan time.Time
+		if !next.IsZero() {
+			ring = time.After(min(time.Until(next), wallCheck))
+		}
+		select {
+		case job = <-r.news:
+		case <-ring:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// remind tells what is due, once, and returns when to look again.
+func (r *reminder) remind(job api.Job, now time.Time) time.Time {
+	mark, next := passedMark(r.session.agent.limits.Remind, job, now)
+	near := mark > 0
+	r.session.change(func(f *facts) { f.limitNear = near }) // at the limit itself, too: words depend on it
+	if near && !r.told(job.End, mark) {
+		r.end, r.mark = job.End, mark
+		r.session.notify(fmt.Sprintf("%s ends in %s, at %s: save your work", r.session.name, spoken(job.End.Sub(now)), clock(job.End, now)))
+	}
+	return next
+}
+
+// told reports whether this mark, or a later one, of this end was told. Schedulers
+// round: an end that moved by seconds is the same.
+func (r *reminder) told(end time.Time, mark time.Duration) bool {
+	return r.mark > 0 && end.Sub(r.end).Abs() < time.Minute && r.mark <= mark
+}
+
+// passedMark is the last of the marks before a job's end that has passed, 0 for none,
+// and when the next one or the end comes. A mark that is longer than the job is none.
+func passedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Duration, next time.Time) {
+	if job.State.Ended() || job.State.Waiting() || !job.End.After(now) {
+		return 0, time.Time{}
+	}
+	next = job.End
+	for _, m := range marks { // from the longest to the shortest
+		at := job.End.Add(-m)
+		switch {
+		case !job.Start.IsZero() && !at.After(job.Start):
+		case at.After(now):
+			return mark, at
+		default:
+			mark = m
+		}
+	}
+	return mark, next
+}
+
+// notify tells whoever listens about the session's time limit.
+func (s *session) notify(text string) {
+	s.agent.log.Info("notice", "session", s.name, "text", text)
+	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: s.name, Text: text}})
+}
+
+// spoken is a time span as people say it.
+func spoken(d time.Duration) string {
+	minutes := int(d.Round(time.Minute).Minutes())
+	switch {
+	case minutes < 1:
+		return "less than a minute"
+	case minutes == 1:
+		return "1 minute"
+	case minutes < 120:
+		return fmt.Sprintf("%d minutes", minutes)
+	}
+	return fmt.Sprintf("%d h %d min", minutes/60, minutes%60)
+}
