@@ -156,6 +156,9 @@ func firstLine(text []byte) string {
 
 // notSSH puts a wrong greeting into words.
 func notSSH(address string, greeting error) *api.Error {
+	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
+		return &api.Error{Code: api.CodeUnreachable, Err: greeting, Message: fmt.Sprintf("%s cannot be reached: %v", address, proxy)}
+	}
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: greeting,
 		Message: fmt.Sprintf("%s answers, but not as an SSH server: %v", address, greeting),

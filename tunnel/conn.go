@@ -18,7 +18,7 @@ type conn struct {
 	limits   Limits
 	interval time.Duration // of the keepalive
 	misses   int
-	slots    chan struct{} // a token per command that may run
+	slots    *slots
 	since    time.Time
 	done     chan struct{} // closed when the transport has ended
 
@@ -40,7 +40,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
 		client: client, wire: t.wire, limits: t.pool.o.Limits,
 		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
-		slots: make(chan struct{}, t.pool.o.Limits.MaxSessions),
+		slots: newSlots(t.pool.o.Limits.MaxSessions),
 		since: time.Now(), done: make(chan struct{}),
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {

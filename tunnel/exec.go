@@ -33,33 +33,31 @@ func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, e
 }
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
-	case <-c.done:
-		return Result{}, c.gone()
+	for {
+		if !c.slots.take(ctx, c.done) {
+			if ctx.Err() != nil {
+				return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
+			}
+			return Result{}, c.gone()
+		}
+		x := newExecution(c.limits.MaxOutput)
+		if !c.spawn(func() { x.run(c, command, stdin) }) {
+			c.slots.give()
+			return Result{}, c.gone()
+		}
+		select {
+		case <-x.ended:
+		case <-ctx.Done():
+			x.abandon()
+			return Result{}, ctx.Err()
+		}
+		switch {
+		case (x.err != nil || x.result.Exit < 0) && c.ended():
+			return Result{}, c.gone()
+		case !x.again:
+			return x.result, x.err
+		}
 	}
-	x := &execution{out: limitedBuffer{left: c.limits.MaxOutput}, errs: limitedBuffer{left: c.limits.MaxOutput}, ended: make(chan struct{})}
-	started := c.spawn(func() {
-		defer func() { <-c.slots }()
-		defer close(x.ended)
-		x.run(c.client, command, stdin)
-	})
-	if !started {
-		<-c.slots
-		return Result{}, c.gone()
-	}
-	select {
-	case <-x.ended:
-	case <-ctx.Done():
-		x.abandon()
-		return Result{}, ctx.Err()
-	}
-	if (x.err != nil || x.result.Exit < 0) && c.ended() {
-		return Result{}, c.gone()
-	}
-	return x.result, x.err
 }
 
 // execution is one command under way. Opening a channel and waiting for its end
@@ -68,6 +66,7 @@ type execution struct {
 	out, errs limitedBuffer
 	result    Result
 	err       error
+	again     bool // the server had no session to spare
 	ended     chan struct{}
 
 	mu        sync.Mutex
@@ -75,12 +74,23 @@ type execution struct {
 	abandoned bool
 }
 
-func (x *execution) run(client *ssh.Client, command string, stdin []byte) {
-	session, err := client.NewSession()
+func newExecution(maxOutput int) *execution {
+	return &execution{out: limitedBuffer{left: maxOutput}, errs: limitedBuffer{left: maxOutput}, ended: make(chan struct{})}
+}
+
+func (x *execution) run(c *conn, command string, stdin []byte) {
+	defer close(x.ended)
+	session, err := c.client.NewSession()
 	if err != nil {
 		x.err = fmt.Errorf("opening a session: %w", err)
+		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
+			x.again = c.slots.refused()
+		} else {
+			c.slots.give()
+		}
 		return
 	}
+	defer c.slots.give()
 	defer session.Close()
 	if !x.hold(session) {
 		return

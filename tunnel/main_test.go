@@ -1,15 +1,35 @@
 package tunnel
 
 import (
-	"encoding/pem"
-	"log/slog"
+	"fmt"
+	"io"
+	"net"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines left behind. Called with an address, the test
+// binary is a ProxyCommand instead.
+func TestMain(m *testing.M) {
+	if address := os.Getenv("TUNCTL_TEST_NETCAT"); address != "" {
+		netcat(address)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
-type slogLogger = slog.Logger
-
-func pemEncode(b *pem.Block) []byte { return pem.EncodeToMemory(b) }
+// netcat connects standard input and output with an address.
+func netcat(address string) {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go func() {
+		_, _ = io.Copy(c, os.Stdin)
+		c.Close()
+	}()
+	_, _ = io.Copy(os.Stdout, c)
+}

@@ -23,20 +23,28 @@ const (
 func watchNetwork(ctx context.Context, changed func(), log *slog.Logger) {
 	events, stop := networkEvents(log)
 	defer stop()
+	w := &netwatch{wall: wallClock, look: fingerprint}
+	w.run(ctx, events, changed, log)
+}
+
+// netwatch is what a network change is found by.
+type netwatch struct {
+	wall func() time.Time
+	look func() string // the network as it is
+}
+
+func (w *netwatch) run(ctx context.Context, events <-chan struct{}, changed func(), log *slog.Logger) {
 	tick := time.NewTicker(wakeTick)
 	defer tick.Stop()
-	settle := time.NewTimer(0)
+	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	if !settle.Stop() {
-		<-settle.C
-	}
-	last, known := wallClock(), fingerprint()
+	last, known := w.wall(), w.look()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			now := wallClock()
+			now := w.wall()
 			slept := now.Sub(last) > wakeTick+wakeJump
 			last = now
 			if slept {
@@ -52,7 +60,7 @@ func watchNetwork(ctx context.Context, changed func(), log *slog.Logger) {
 			settle.Reset(settleTime)
 		case <-settle.C:
 			// Routers renew IPv6 routes all the time: only a difference counts.
-			if now := fingerprint(); now != known {
+			if now := w.look(); now != known {
 				known = now
 				changed()
 			}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -352,7 +354,7 @@ func newKeyFile(t testing.TB, passphrase string) (path string, public ssh.Public
 		t.Fatal(err)
 	}
 	path = t.TempDir() + "/id"
-	if err := os.WriteFile(path, pemEncode(block), 0o600); err != nil {
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := ssh.NewSignerFromKey(private)
@@ -444,7 +446,7 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*Settings)) 
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	b.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
-	b.watch = func(ctx context.Context, _ func(), _ *slogLogger) { <-ctx.Done() }
+	b.watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
 	return b
 }
 

@@ -1,0 +1,461 @@
+//go:build !windows
+
+package tunnel
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// realServer is an OpenSSH server on loopback that logs the test's own user in.
+type realServer struct {
+	t    testing.TB
+	dir  string
+	port int
+	key  ssh.PublicKey // the host key
+	cmd  *exec.Cmd
+	log  *sshdLog
+}
+
+// sshdLog is what sshd says; listening closes when it says that it listens.
+type sshdLog struct {
+	mu        sync.Mutex
+	b         bytes.Buffer
+	listening chan struct{}
+	once      sync.Once
+}
+
+func (s *sshdLog) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.b.Write(p)
+	if bytes.Contains(s.b.Bytes(), []byte("Server listening on")) {
+		s.once.Do(func() { close(s.listening) })
+	}
+	return n, err
+}
+
+func (s *sshdLog) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// startSSHD runs a real sshd with extra config lines, or skips the test.
+func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer {
+	t.Helper()
+	program := ""
+	for _, p := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"} {
+		if _, err := os.Stat(p); err == nil {
+			program = p
+			break
+		}
+	}
+	if program == "" {
+		t.Skip("needs an OpenSSH server")
+	}
+	if os.Getuid() == 0 {
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Skip(err)
+		}
+	}
+	s := &realServer{t: t, dir: t.TempDir(), port: freePort(t)}
+	hostKey := filepath.Join(s.dir, "hostkey")
+	s.key = writeKey(t, hostKey)
+	write(t, filepath.Join(s.dir, "authorized_keys"), authorizedKeys)
+	home := filepath.Join(s.dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := []string{
+		fmt.Sprintf("Port %d", s.port), "ListenAddress 127.0.0.1", "HostKey " + hostKey, "PidFile none", "UsePAM no",
+		"StrictModes no", "PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
+		"SetEnv HOME=" + home, // nobody's .bashrc, which can take its time, and may not like a kill
+		"AuthorizedKeysFile " + filepath.Join(s.dir, "authorized_keys"),
+	}
+	write(t, filepath.Join(s.dir, "sshd_config"), strings.Join(append(extra, config...), "\n")+"\n")
+	s.start(program)
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *realServer) start(program string) {
+	s.t.Helper()
+	s.cmd = exec.Command(program, "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config"))
+	s.log = &sshdLog{listening: make(chan struct{})}
+	s.cmd.Stderr = s.log
+	s.cmd.WaitDelay = time.Second
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Skip(err)
+	}
+	select {
+	case <-s.log.listening:
+	case <-time.After(10 * time.Second):
+		s.t.Fatalf("sshd does not listen: %s", s.log.String())
+	}
+}
+
+// stop ends the server and its sessions.
+func (s *realServer) stop() {
+	for _, pid := range s.sessions() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	_ = s.cmd.Wait()
+}
+
+// sessions are the processes of the server's live connections, and their children.
+func (s *realServer) sessions() []int {
+	var pids []int
+	queue := []int{s.cmd.Process.Pid}
+	for len(queue) > 0 {
+		out, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", queue[0], queue[0]))
+		queue = queue[1:]
+		for _, f := range strings.Fields(string(out)) {
+			pids = append(pids, atoi(f, 0))
+			queue = append(queue, atoi(f, 0))
+		}
+	}
+	return pids
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeKey makes a key pair at path and path.pub.
+func writeKey(t testing.TB, path string) ssh.PublicKey {
+	t.Helper()
+	made, public := newKeyFile(t, "")
+	if err := os.Rename(made, path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path+".pub", authorized(public)+"\n")
+	return public
+}
+
+// laptop is a pool that reads a real ssh_config and dials real sockets.
+type laptop struct {
+	*Pool
+	person *person
+	dir    string
+	key    ssh.PublicKey
+}
+
+func newLaptop(t testing.TB) *laptop {
+	t.Helper()
+	l := &laptop{person: &person{}, dir: t.TempDir()}
+	l.key = writeKey(t, filepath.Join(l.dir, "id"))
+	return l
+}
+
+// serve writes the ssh_config and runs the pool.
+func (l *laptop) serve(t testing.TB, limits Limits, config string) {
+	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(l.dir, "config")
+	write(t, file, config+fmt.Sprintf("\nHost *\n HostName 127.0.0.1\n User %s\n IdentityFile %s\n IdentityAgent none\n UserKnownHostsFile %s\n GlobalKnownHostsFile none\n",
+		me.Username, filepath.Join(l.dir, "id"), filepath.Join(l.dir, "known_hosts")))
+	l.Pool = NewPool(Options{SSHConfig: file, Prompter: l.person, Limits: limits})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = l.Serve(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// know adds a server's key to known_hosts.
+func (l *laptop) know(t testing.TB, s *realServer) {
+	t.Helper()
+	if err := appendLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", s.port, authorized(s.key))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *laptop) up(t testing.TB, name string) *Host {
+	t.Helper()
+	h := l.Host(name)
+	h.Up()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := h.Await(ctx); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return h
+}
+
+// again waits until the host has lost its connection and is connected anew.
+func again(t testing.TB, h *Host, before time.Time) time.Duration {
+	t.Helper()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		changed := h.Changed()
+		if s := h.Status(); s.State == api.HostUp && s.Since.After(before) {
+			return time.Since(start)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("not connected again: %+v", h.Status())
+		}
+	}
+}
+
+func TestOpenSSHCommandsAndForwards(t *testing.T) {
+	l := newLaptop(t)
+	open := startSSHD(t, authorized(l.key))
+	closed := startSSHD(t, authorized(l.key), "AllowTcpForwarding no", "MaxSessions 2")
+	l.know(t, open)
+	l.know(t, closed)
+	l.serve(t, DefaultLimits(), fmt.Sprintf("Host open\n Port %d\nHost closed\n Port %d\n", open.port, closed.port))
+
+	h := l.up(t, "open")
+	if r, err := h.Run(t.Context(), "cat; exit 3", []byte("hello")); err != nil || string(r.Stdout) != "hello" || r.Exit != 3 {
+		t.Errorf("Run: %+v %v", r, err)
+	}
+	echo := echoServer(t)
+	c, err := h.Dial(t.Context(), "tcp", echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, "through sshd")
+	_ = c.(interface{ CloseWrite() error }).CloseWrite()
+	if got, err := io.ReadAll(c); string(got) != "through sshd" || err != nil {
+		t.Errorf("echo: %q %v", got, err)
+	}
+	c.Close()
+	if _, err := h.Dial(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t))); !errors.Is(err, ErrRefused) {
+		t.Errorf("a closed port: %v", err)
+	}
+	listener, err := h.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+
+	h = l.up(t, "closed")
+	if _, err := h.Dial(t.Context(), "tcp", echo); !errors.Is(err, ErrProhibited) {
+		t.Errorf("where forwarding is off: %v", err)
+	}
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if r, err := h.Run(t.Context(), "sleep 0.2; echo ok", nil); err != nil || string(r.Stdout) != "ok\n" {
+				t.Errorf("six commands where two sessions are allowed: %q %v", r.Stdout, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func echoServer(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				_, _ = io.Copy(c, c)
+				c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+func TestOpenSSHHostKeysAndCertificates(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key))
+	l.person.answers = []string{"yes"}
+	l.serve(t, DefaultLimits(), fmt.Sprintf("Host new\n Port %d\n", s.port))
+	l.up(t, "new")
+	q := l.person.questions()
+	if len(q) != 1 || q[0].Fingerprint != ssh.FingerprintSHA256(s.key) {
+		t.Errorf("asked %+v", q)
+	}
+	if out, err := exec.Command("ssh-keygen", "-F", fmt.Sprintf("[127.0.0.1]:%d", s.port), "-f", filepath.Join(l.dir, "known_hosts")).CombinedOutput(); err != nil {
+		t.Errorf("ssh-keygen does not find the key we added: %v %s", err, out)
+	}
+}
+
+func TestOpenSSHAcceptsACertificate(t *testing.T) {
+	l := newLaptop(t)
+	ca := newSigner(t)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := filepath.Join(t.TempDir(), "ca.pub")
+	write(t, trusted, authorized(ca.PublicKey()))
+	s := startSSHD(t, "", "TrustedUserCAKeys "+trusted)
+	l.know(t, s)
+	cert := &ssh.Certificate{
+		Key: l.key, CertType: ssh.UserCert, ValidPrincipals: []string{me.Username}, ValidBefore: ssh.CertTimeInfinity,
+		Permissions: ssh.Permissions{Extensions: map[string]string{"permit-port-forwarding": ""}},
+	}
+	if err := cert.SignCert(rand.Reader, ca); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(l.dir, "id-cert.pub"), authorized(cert))
+	l.serve(t, DefaultLimits(), fmt.Sprintf("Host cert\n Port %d\n", s.port))
+	l.up(t, "cert")
+}
+
+func TestOpenSSHRefusesAKeyInWordsThatHelp(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(newSigner(t).PublicKey()))
+	l.know(t, s)
+	l.serve(t, DefaultLimits(), fmt.Sprintf("Host wrong\n Port %d\n", s.port))
+	h := l.Host("wrong")
+	h.Up()
+	err := h.Await(t.Context())
+	if codeOf(err) != api.CodeAuth || !strings.Contains(err.Error(), ssh.FingerprintSHA256(l.key)) {
+		t.Errorf("Await: %v", err)
+	}
+}
+
+func TestOpenSSHThroughTwoHopsAndACommand(t *testing.T) {
+	l := newLaptop(t)
+	one, two, three := startSSHD(t, authorized(l.key)), startSSHD(t, authorized(l.key)), startSSHD(t, authorized(l.key))
+	for _, s := range []*realServer{one, two, three} {
+		l.know(t, s)
+	}
+	config := fmt.Sprintf("Host one\n Port %d\nHost two\n Port %d\nHost three\n Port %d\n ProxyJump one,two\n", one.port, two.port, three.port)
+	config += fmt.Sprintf("Host command\n Port %d\n ProxyCommand env TUNCTL_TEST_NETCAT=%%h:%%p %s\n", one.port, os.Args[0])
+	config += fmt.Sprintf("Host broken\n Port %d\n ProxyCommand sh -c 'echo the proxy is closed today >&2; exit 1'\n", one.port)
+	l.serve(t, DefaultLimits(), config)
+	h := l.up(t, "three")
+	if r, err := h.Run(t.Context(), "echo $SSH_CONNECTION", nil); err != nil || !strings.Contains(string(r.Stdout), fmt.Sprint(three.port)) {
+		t.Errorf("Run: %q %v", r.Stdout, err)
+	}
+	if via := h.Status().Via; strings.Join(via, " ") != "one one,two" {
+		t.Errorf("via %q", via)
+	}
+	h = l.up(t, "command")
+	if r, err := h.Run(t.Context(), "echo ok", nil); err != nil || string(r.Stdout) != "ok\n" {
+		t.Errorf("Run: %q %v", r.Stdout, err)
+	}
+	h.Down()
+	broken := l.Host("broken")
+	broken.Up()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := broken.Await(ctx); err == nil || !strings.Contains(err.Error(), "the proxy is closed today") {
+		t.Errorf("a broken ProxyCommand: %v", err)
+	}
+}
+
+func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil {
+		t.Skip("needs /proc to find sshd's processes")
+	}
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key))
+	l.know(t, s)
+	l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n", s.port))
+	h := l.up(t, "login")
+	for name, fault := range map[string]func(){
+		"killed": func() {
+			for _, pid := range s.sessions() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		},
+		"frozen": func() {
+			for _, pid := range s.sessions() {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			}
+		},
+		"restarted": func() {
+			s.stop()
+			s.start(s.cmd.Path)
+		},
+	} {
+		before := time.Now()
+		fault()
+		took := again(t, h, before)
+		t.Logf("%s: usable again after %v", name, took.Round(time.Millisecond))
+		if r, err := h.Run(t.Context(), "echo ok", nil); err != nil || string(r.Stdout) != "ok\n" {
+			t.Errorf("%s: %q %v", name, r.Stdout, err)
+		}
+	}
+}
+
+func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip("needs ssh-keygen")
+	}
+	for _, args := range [][]string{{"-t", "ed25519", "-a", "1"}, {"-t", "ecdsa", "-m", "PEM"}} {
+		path := filepath.Join(t.TempDir(), "id")
+		args = append(args, "-q", "-N", "secret", "-f", path)
+		if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		asked := 0
+		k, err := loadKey(path, &keyring{}, func(string) (string, error) { asked++; return "secret", nil })
+		if err != nil || asked != 0 {
+			t.Fatalf("%v: %v, asked %d times before it was wanted", args, err, asked)
+		}
+		sig, err := k.Sign(rand.Reader, []byte("data"))
+		if err != nil || k.PublicKey().Verify([]byte("data"), sig) != nil || asked != 1 {
+			t.Errorf("%v: %v", args, err)
+		}
+		text, _ := os.ReadFile(path)
+		if b, _ := pem.Decode(text); b == nil {
+			t.Errorf("%v: no PEM", args)
+		}
+	}
+}

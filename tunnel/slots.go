@@ -1,0 +1,61 @@
+package tunnel
+
+import (
+	"context"
+	"sync"
+)
+
+// slots bounds how many commands run at once over one connection. A server that
+// allows fewer sessions than we thought teaches it: some allow only one.
+type slots struct {
+	mu    sync.Mutex
+	limit int
+	used  int
+	freed chan struct{} // closed when a slot may have become free
+}
+
+func newSlots(limit int) *slots {
+	return &slots{limit: limit, freed: make(chan struct{})}
+}
+
+// take waits for a slot until ctx or the connection ends.
+func (s *slots) take(ctx context.Context, done <-chan struct{}) bool {
+	for {
+		s.mu.Lock()
+		if s.used < s.limit {
+			s.used++
+			s.mu.Unlock()
+			return true
+		}
+		freed := s.freed
+		s.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		case <-done:
+			return false
+		}
+	}
+}
+
+func (s *slots) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used--
+	close(s.freed)
+	s.freed = make(chan struct{})
+}
+
+// refused gives back a slot that the server did not honour, and reports whether it
+// is worth waiting for another: not when none but ours was in use.
+func (s *slots) refused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used--
+	if s.used == 0 {
+		return false
+	}
+	s.limit = s.used
+	return true
+}
