@@ -18,6 +18,8 @@ type facts struct {
 	needsJob   bool
 	submitting bool
 	job        *api.Job
+	next       *api.Job // follows job, by keep = true
+	limitNear  bool     // the job's time limit is near
 	endpoint   *api.Endpoint
 	answers    bool   // the endpoint answered through the connection
 	doing      string // what is going on within the state
@@ -39,7 +41,7 @@ func (f *facts) derive(now time.Time) verdict {
 	case f.failure != nil:
 		return f.failed()
 	case f.host.State != api.HostUp:
-		return f.unconnected()
+		return f.unconnected(now)
 	case f.needsJob && f.job == nil, f.submitting:
 		return verdict{state: api.SessionSubmitting, cause: f.doing}
 	case f.needsJob && f.job.State.Waiting():
@@ -49,9 +51,22 @@ func (f *facts) derive(now time.Time) verdict {
 	case !f.answers:
 		return verdict{state: api.SessionStarting, cause: f.doing}
 	}
+	return f.ready(now)
+}
+
+// ready says what a person should know although all is well.
+func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
-	if f.job != nil && f.job.State == api.JobUnknown {
+	switch {
+	case f.job == nil:
+	case f.job.State == api.JobUnknown:
 		v.cause = f.job.Hint
+	case f.limitNear:
+		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
+		v.hint = "`tunctl extend` asks for more time, where the site allows that"
+		if f.next != nil {
+			v.hint = fmt.Sprintf("job %s follows it, and the page moves there", f.next.ID)
+		}
 	}
 	return v
 }
@@ -68,7 +83,7 @@ func (f *facts) failed() verdict {
 	return v
 }
 
-func (f *facts) unconnected() verdict {
+func (f *facts) unconnected(now time.Time) verdict {
 	v := verdict{state: api.SessionConnecting, cause: f.host.Cause, hint: f.host.Hint}
 	switch {
 	case f.host.State == api.HostNeedsLogin:
@@ -77,6 +92,9 @@ func (f *facts) unconnected() verdict {
 		v.state, v.code = api.SessionFailed, api.CodeAuth
 	case f.served:
 		v.state = api.SessionReconnecting
+	}
+	if f.job != nil && !f.job.State.Ended() && !f.job.End.IsZero() && f.job.End.Before(now) {
+		v.cause += fmt.Sprintf("; job %s reached its time limit meanwhile, at %s", f.job.ID, clock(f.job.End, now))
 	}
 	return v
 }
@@ -105,9 +123,28 @@ func clock(t, now time.Time) string {
 	return t.Format("Mon 2 Jan 15:04")
 }
 
+// inOrder reports whether an end needs no looking into.
+func inOrder(s api.JobState) bool {
+	return s == api.JobFinished || s == api.JobTimeout || s == api.JobCancelled
+}
+
 // endedError says why a job is over. One that never served has failed the person;
 // one that did has merely ended.
 func endedError(j *api.Job, served bool, excerpt string) *api.Error {
+	e := &api.Error{Code: api.CodeJobEnded, Message: endedWords(j), Hint: "`tunctl up` starts a new one; `tunctl logs` shows what it wrote"}
+	if !served {
+		e.Code = api.CodeFailed
+		e.Message += " before it served anything"
+		e.Hint = "`tunctl logs` shows the whole log; mend the job's script, then `tunctl up` again"
+	}
+	if excerpt != "" {
+		e.Message += "; its log ends with:\n" + excerpt
+	}
+	return e
+}
+
+// endedWords say how a job ended, and when.
+func endedWords(j *api.Job) string {
 	what := map[api.JobState]string{
 		api.JobFinished:  "the job finished",
 		api.JobFailed:    "the job failed",
@@ -124,15 +161,14 @@ func endedError(j *api.Job, served bool, excerpt string) *api.Error {
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)
 	}
-	what = fmt.Sprintf("%s (job %s)", what, j.ID)
-	e := &api.Error{Code: api.CodeJobEnded, Message: what, Hint: "`tunctl up` starts a new one; `tunctl logs` shows what it wrote"}
-	if !served {
-		e.Code = api.CodeFailed
-		e.Message += " before it served anything"
-		if excerpt != "" {
-			e.Message += "; its log ends with:\n" + excerpt
-		}
-		e.Hint = "`tunctl logs` shows the whole log; mend the job's script, then `tunctl up` again"
+	if now := time.Now(); !j.End.IsZero() && !j.End.After(now) {
+		what += " at " + clock(j.End, now)
 	}
-	return e
+	return fmt.Sprintf("%s (job %s)", what, j.ID)
+}
+
+// lost is a remembered job that is no longer there: how it ended is not known.
+func lost(j api.Job) api.Job {
+	j.State, j.Reason, j.Hint = api.JobUnknown, "Gone", ""
+	return j
 }

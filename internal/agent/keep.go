@@ -114,7 +114,7 @@ func (k *keeper) take(next api.Job) {
 	if next.State.Ended() {
 		kept = nil
 		k.session.chronicle(next)
-		k.session.notify(fmt.Sprintf("the next job is over before its turn: %s", endedError(&next, true, "", time.Now()).Message))
+		k.session.notify(fmt.Sprintf("the next job is over before its turn: %s", endedWords(&next)))
 	}
 	k.session.change(func(f *facts) { f.next = kept })
 	k.session.remember(func(r *record) { r.Next = kept })
@@ -194,10 +194,7 @@ func (s *session) forgo(job api.Job, why error) error {
 // successor is the job that takes over from one that is over: the one that keep has
 // submitted, or, where the end came while nobody could, one submitted now.
 func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, bool) {
-	s.mu.Lock()
-	keep := s.cfg.Keep
-	s.mu.Unlock()
-	if !keep || ctx.Err() != nil {
+	if !s.keeps() || ctx.Err() != nil {
 		return api.Job{}, false
 	}
 	rec := s.agent.store.session(s.name)
@@ -218,6 +215,13 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	})
 	s.notify(fmt.Sprintf("job %s is over; job %s takes its place", job.ID, next.ID))
 	return next, true
+}
+
+// keeps reports whether a next job is to follow by itself.
+func (s *session) keeps() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Keep
 }
 
 // cancelNext ends the job that would follow, with the one that it follows.

@@ -54,6 +54,8 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/watch", a.handleWatch)
 	mux.HandleFunc("POST /v1/up", handle(a.handleUp))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
+	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
+	mux.HandleFunc("POST /v1/refresh", unhurried(handle(a.handleRefresh)))
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
@@ -90,6 +92,15 @@ func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerF
 			return
 		}
 		reply(w, out)
+	}
+}
+
+// unhurried lets a request take as long as the host it is about: the limit on reading
+// it would else end it.
+func unhurried(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		next(w, r)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -33,11 +34,13 @@ type session struct {
 	current api.Session // as last entered
 	forward *forwards   // from the first start to down
 	run     *run        // the try under way
+	watch   *jobwatch.Watch
 }
 
 // run is one try to bring a session up and keep it so.
 type run struct {
 	who    asker // guarded by session.mu: a person may ask for what runs by itself
+	again  bool  // a person asked while nobody could say how the job is; guarded too
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -91,6 +94,7 @@ func (s *session) start(who asker) api.Session {
 	defer s.mu.Unlock()
 	if s.run != nil {
 		s.run.who = min(s.run.who, who)
+		s.run.again = who == byPerson && s.facts.host.State != api.HostUp
 		return s.current
 	}
 	s.launchLocked(host, who)
@@ -139,11 +143,12 @@ func (s *session) finish(r *run, host *tunnel.Host, err error) {
 	if s.agent.ctx.Err() != nil {
 		return // the agent ends: the session is wanted still
 	}
-	if errors.Is(err, errNotPermitted) && r.who == byPerson {
-		s.launchLocked(host, byPerson) // a person asked just as it gave up
+	failure := asError(err)
+	if errors.Is(err, errNotPermitted) && r.who == byPerson || failure.Code == api.CodeJobEnded && r.again {
+		s.launchLocked(host, byPerson) // a person asked just as it gave up, or for a job that was over
 		return
 	}
-	s.facts.failure = asError(err)
+	s.facts.failure = failure
 	s.facts.answers = false
 	s.enterLocked()
 }
@@ -152,7 +157,8 @@ func (s *session) finish(r *run, host *tunnel.Host, err error) {
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	job := s.agent.store.session(s.name).Job
+	rec := s.agent.store.session(s.name)
+	job, next := rec.Job, rec.Next
 	cancel = cancel && job != nil && !job.State.Ended()
 	if cancel && s.agent.pool.Host(s.host()).Status().State != api.HostUp {
 		return s.status(), &api.Error{
@@ -167,10 +173,12 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	if cancel {
 		if err = s.agent.watcher(s.host()).Cancel(ctx, job.ID); err == nil {
 			job.State = api.JobCancelled
+			s.chronicle(*job)
 			s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
+			err, next = s.cancelNext(ctx), nil
 		}
 	}
-	s.change(func(f *facts) { *f = facts{job: job, host: f.host} })
+	s.change(func(f *facts) { *f = facts{job: job, next: next, host: f.host} })
 	return s.status(), err
 }
 
@@ -204,11 +212,14 @@ func (s *session) enterLocked() {
 	v := s.facts.derive(now)
 	if v.state == api.SessionReady {
 		s.facts.served = true
+		if s.run != nil {
+			s.run.again = false
+		}
 	}
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
-		Since: s.current.Since, Job: s.facts.job, Endpoint: s.facts.endpoint,
+		Since: s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
 	}
 	if v.state != s.current.State || next.Since.IsZero() {
 		next.Since = now

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -213,7 +212,7 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 	}
 	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
 	s.chronicle(job)
-	return endedError(&job, served, excerpt, time.Now())
+	return endedError(&job, served, excerpt)
 }
 
 func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }

@@ -32,6 +32,9 @@ func (p Paths) StateFile() string { return filepath.Join(p.State, "state.json") 
 // Log is the agent's log file.
 func (p Paths) Log() string { return filepath.Join(p.State, "agent.log") }
 
+// History is what ran, one job a line.
+func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl") }
+
 // Lock is the file that serialises the start of agents.
 func (p Paths) Lock() string { return filepath.Join(p.State, "agent.lock") }
 

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// catchUp is how long sessions may take to act on what their scheduler just said.
+const catchUp = 5 * time.Second
+
+// handleRefresh asks the schedulers of connected hosts now, and returns the status
+// once the sessions have taken the answers in. A scheduler that does not answer says
+// so in its sessions' causes.
+func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.Status, error) {
+	if req.Session != "" {
+		if _, err := a.session(req.Session); err != nil {
+			return api.Status{}, err
+		}
+	}
+	news := a.hub.watch(api.AnswersNone)
+	defer a.hub.leave(news)
+	var asking sync.WaitGroup
+	asked := map[string]bool{}
+	for _, s := range a.live() {
+		host := s.host()
+		if req.Session != "" && s.name != req.Session || asked[host] || a.pool.Host(host).Status().State != api.HostUp {
+			continue
+		}
+		asked[host] = true
+		asking.Go(func() {
+			if _, err := a.watcher(host).Jobs(ctx); err != nil {
+				a.log.Debug("refresh", "host", host, "err", err)
+			}
+		})
+	}
+	asking.Wait()
+	a.awaitSessions(ctx, news)
+	return a.Status(), nil
+}
+
+// awaitSessions waits until every session has heard of its job what there is to hear.
+func (a *Agent) awaitSessions(ctx context.Context, news *watcher) {
+	ctx, cancel := context.WithTimeout(ctx, catchUp)
+	defer cancel()
+	for _, s := range a.live() {
+		for !s.caughtUp() {
+			select {
+			case _, ok := <-news.events:
+				if !ok {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// watching notes where news of the session's job come from.
+func (s *session) watching(w *jobwatch.Watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = w
+}
+
+// caughtUp reports whether the session knows of its job what the scheduler last said.
+func (s *session) caughtUp() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil || s.watch == nil || s.facts.job == nil {
+		return true
+	}
+	heard := s.watch.Job()
+	return heard.ID != s.facts.job.ID || heard.State == api.JobUnknown ||
+		!heard.State.Ended() && reflect.DeepEqual(heard, *s.facts.job)
+}
+
+// heard takes in that the scheduler has spoken of the job: what a person asked for
+// while nobody could say is answered by a job that lives.
+func (s *session) heard(job api.Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil && !job.State.Ended() && job.State != api.JobUnknown {
+		s.run.again = false
+	}
+}
