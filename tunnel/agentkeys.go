@@ -40,7 +40,7 @@ func dialAgent(ctx context.Context, s *Settings, env api.Env) (*agentKeys, error
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, func() { conn.Close() })
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return &agentKeys{conn, agent.NewClient(conn)}, nil
 }
 
@@ -73,4 +73,4 @@ func (a *agentKeys) Signers() ([]ssh.Signer, error) {
 	return list, nil
 }
 
-func (a *agentKeys) close() { a.conn.Close() }
+func (a *agentKeys) close() { _ = a.conn.Close() }

@@ -17,7 +17,7 @@ func supportedAlgorithms() ssh.Algorithms {
 	gcm := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM}
 	if cpu.X86.HasAES || cpu.ARM64.HasAES || cpu.S390X.HasAESGCM {
 		rest := slices.DeleteFunc(all.Ciphers, func(c string) bool { return slices.Contains(gcm, c) })
-		all.Ciphers = append(gcm, rest...)
+		all.Ciphers = slices.Concat(gcm, rest)
 	}
 	return all
 }

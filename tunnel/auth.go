@@ -48,18 +48,14 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	if l.try.denied != nil {
 		return nil, l.try.denied
 	}
-	if l.try.wire.isDead() || l.ctx.Err() != nil {
+	if l.try.wire.isDead() {
 		return nil, nil
 	}
 	for _, name := range l.order() {
 		if !slices.Contains(c.AllowedMethods, name) {
 			continue
 		}
-		method, err := l.method(name, len(c.PartialSuccessMethods))
-		if err != nil {
-			return nil, err
-		}
-		if method != nil {
+		if method := l.method(name, len(c.PartialSuccessMethods)); method != nil {
 			l.last, l.typed = name, false
 			return method, nil
 		}
@@ -96,26 +92,26 @@ func (l *login) order() []string {
 // method is a way to try now, or nil when it is used up. Without a person only
 // keys are tried: even starting a keyboard-interactive round can push a request
 // to somebody's phone.
-func (l *login) method(name string, stage int) (ssh.AuthMethod, error) {
+func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
 		if l.keyStage > stage {
-			return nil, nil
+			return nil
 		}
 		l.keyStage = stage + 1
 		signers := l.keys.signers()
 		if len(signers) == 0 {
-			return nil, nil
+			return nil
 		}
-		return ssh.PublicKeys(signers...), nil
+		return ssh.PublicKeys(signers...)
 	}
 	if !l.try.attended || !l.mayRetry(name) {
-		return nil, nil
+		return nil
 	}
 	l.interacted = true
 	if name == methodPassword {
-		return ssh.PasswordCallback(l.password), nil
+		return ssh.PasswordCallback(l.password)
 	}
-	return ssh.KeyboardInteractive(l.challenge), nil
+	return ssh.KeyboardInteractive(l.challenge)
 }
 
 // mayRetry bounds how often a person may mistype. Both methods usually ask for the

@@ -214,7 +214,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
 		t.Fatal(err)
 	}
-	first, second := serveAgent(t, ring), ""
+	first := serveAgent(t, ring)
 	s := newServer(t, acceptKey(public))
 	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityAgent = "" })
 	socket := first
@@ -226,7 +226,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Down()
-	second = serveAgent(t, ring)
+	second := serveAgent(t, ring)
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
@@ -257,13 +257,13 @@ func serveAgent(t *testing.T, a agent.Agent) string {
 				return
 			}
 			_ = agent.ServeAgent(a, c)
-			c.Close()
+			_ = c.Close()
 		}
 	}()
 	t.Cleanup(func() {
-		l.Close()
+		_ = l.Close()
 		<-done
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 	})
 	return dir + "/s"
 }

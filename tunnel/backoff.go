@@ -12,5 +12,5 @@ func backoff(failures int, least, most time.Duration) time.Duration {
 	if shift := failures - 1; shift < 30 {
 		wait = min(most, least<<max(shift, 0))
 	}
-	return wait - rand.N(wait/5+1)
+	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
 }

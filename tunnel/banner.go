@@ -29,10 +29,10 @@ var (
 	errTurnedAway = errors.New("it turns this address away")
 )
 
-// notGreeting is a first line that no SSH server sends.
-type notGreeting struct{ line string }
+// greetingError is a first line that no SSH server sends.
+type greetingError struct{ line string }
 
-func (e *notGreeting) Error() string { return fmt.Sprintf("it says %q", e.line) }
+func (e *greetingError) Error() string { return fmt.Sprintf("it says %q", e.line) }
 
 // wire is the byte stream under an SSH connection. It looks at the server's
 // greeting before the library does, buffers, and knows when it last heard anything.
@@ -122,12 +122,12 @@ func checkGreeting(r *bufio.Reader) error {
 				return errTurnedAway
 			}
 			if i == 0 && looksForeign(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
-				return &notGreeting{firstLine(text)}
+				return &greetingError{firstLine(text)}
 			}
 		}
 		if err != nil {
 			if len(text) > 0 {
-				return &notGreeting{firstLine(text)}
+				return &greetingError{firstLine(text)}
 			}
 			return err
 		}
@@ -180,8 +180,8 @@ func (w *wire) hasGreeted() bool {
 	return w.seen
 }
 
-// greetingError is what came in place of a greeting, unless we hung up ourselves.
-func (w *wire) greetingError() error {
+// badGreeting is what came in place of a greeting, unless we hung up ourselves.
+func (w *wire) badGreeting() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if errors.Is(w.bad, net.ErrClosed) || errors.Is(w.bad, io.ErrClosedPipe) {

@@ -36,7 +36,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 		case results <- result{nc, err}:
 		case <-ctx.Done():
 			if err == nil {
-				nc.Close()
+				_ = nc.Close()
 			}
 		}
 	})
@@ -91,7 +91,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		case results <- result{l, err}:
 		case <-ctx.Done():
 			if err == nil {
-				l.Close()
+				_ = l.Close()
 			}
 		}
 	})

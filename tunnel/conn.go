@@ -79,8 +79,8 @@ func (c *conn) close(why error) {
 	}
 	c.closing = true
 	c.mu.Unlock()
-	c.wire.Close()
-	c.client.Close()
+	_ = c.wire.Close()
+	_ = c.client.Close()
 	c.wg.Wait()
 }
 

@@ -211,11 +211,11 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	defer cancel()
 	limits := &t.pool.o.Limits
 	t.wire = newWire(raw)
-	t.guard = newGuard(limits.BannerTimeout, func() { t.wire.Close() })
+	t.guard = newGuard(limits.BannerTimeout, func() { _ = t.wire.Close() })
 	defer t.guard.stop()
 	t.wire.greeted = func() { t.guard.restart(limits.HandshakeTimeout) }
 	t.wire.ended = cancel // a person need not answer a server that has hung up
-	closeOnEnd := context.AfterFunc(ctx, func() { t.wire.Close() })
+	closeOnEnd := context.AfterFunc(ctx, func() { _ = t.wire.Close() })
 	defer closeOnEnd()
 
 	hostKeys := newHostKeys(ctx, t)
@@ -223,7 +223,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	defer login.close()
 	config, err := t.config(hostKeys, login)
 	if err != nil {
-		t.wire.Close()
+		_ = t.wire.Close()
 		return nil, err
 	}
 	t.host.step("waiting for " + t.settings.address())
@@ -232,7 +232,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		return nil, t.explain(login, err)
 	}
 	if !closeOnEnd() {
-		t.wire.Close()
+		_ = t.wire.Close()
 		return nil, context.Cause(ctx)
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
@@ -253,7 +253,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 		Config:            common,
 		User:              t.settings.User,
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
-		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
+		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if err := keys.check(remote, key); err != nil {
 				t.denied = asError(err)
 				return err
@@ -271,7 +271,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 // explain puts a failed handshake into words.
 func (t *attempt) explain(login *login, err error) *api.Error {
 	address := t.settings.address()
-	greeting := t.wire.greetingError()
+	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	switch {
 	case t.denied != nil:

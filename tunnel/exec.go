@@ -91,11 +91,11 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 		return
 	}
 	defer c.slots.give()
-	defer session.Close()
+	defer func() { _ = session.Close() }()
 	if !x.hold(session) {
 		return
 	}
-	x.out.full = func() { session.Close() }
+	x.out.full = func() { _ = session.Close() }
 	x.errs.full = x.out.full
 	session.Stdin = bytes.NewReader(stdin)
 	session.Stdout, session.Stderr = &x.out, &x.errs
@@ -119,7 +119,7 @@ func (x *execution) abandon() {
 	defer x.mu.Unlock()
 	x.abandoned = true
 	if x.session != nil {
-		x.session.Close()
+		_ = x.session.Close()
 	}
 }
 

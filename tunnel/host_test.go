@@ -128,7 +128,7 @@ func TestDialNamesTheKindOfFailure(t *testing.T) {
 		if got, err := io.ReadAll(c); string(got) != "ping" || err != nil {
 			t.Errorf("echo: %q %v", got, err)
 		}
-		c.Close()
+		_ = c.Close()
 		if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
 			t.Errorf("refused: %v", err)
 		}

@@ -74,7 +74,7 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 		if _, isCert := key.(*ssh.Certificate); isCert && k.knownAuthority() {
 			return k.refuse(fmt.Sprintf("the certificate of %s is not good: %v", k.display(), err), "ask the site's support")
 		}
-		return k.unknown(remote, plainKey(key))
+		return k.unknown(plainKey(key))
 	}
 	if old := k.sameType(mismatch.Want, key); len(old) > 0 {
 		return k.changed(key, old)
@@ -82,7 +82,7 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	if k.knownWithoutPort(remote, key) {
 		return nil
 	}
-	return k.unknown(remote, plainKey(key))
+	return k.unknown(plainKey(key))
 }
 
 // plainKey is the key inside a certificate: one that no known authority signed
@@ -115,33 +115,33 @@ func (k *hostKeys) knownWithoutPort(remote net.Addr, key ssh.PublicKey) bool {
 }
 
 // unknown decides about a key seen for the first time.
-func (k *hostKeys) unknown(remote net.Addr, key ssh.PublicKey) error {
-	print := ssh.FingerprintSHA256(key)
+func (k *hostKeys) unknown(key ssh.PublicKey) error {
+	shown := ssh.FingerprintSHA256(key)
 	switch k.s.StrictHostKeyChecking {
 	case "yes":
-		return k.refuse(fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), print),
+		return k.refuse(fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), shown),
 			"check the fingerprint, then connect once with `ssh "+k.s.Alias+"`")
 	case "no", "accept-new":
 		return k.accept(key)
 	}
 	answer, err := k.try.ask(k.ctx, api.Prompt{
-		Kind: api.PromptHostKey, Echo: true, Fingerprint: print,
-		Text: fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s. Trust it?", k.display(), keyType(key), print),
+		Kind: api.PromptHostKey, Echo: true, Fingerprint: shown,
+		Text: fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s. Trust it?", k.display(), keyType(key), shown),
 	})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
 			return &api.Error{
 				Code:    api.CodeNeedsPerson,
-				Message: fmt.Sprintf("the host key of %s is unknown (%s), and nobody was there to accept it", k.display(), print),
+				Message: fmt.Sprintf("the host key of %s is unknown (%s), and nobody was there to accept it", k.display(), shown),
 				Hint:    "run `tunctl login " + k.try.host.name + "`", Err: err,
 			}
 		}
 		return err
 	}
-	if isYes(answer) || answer == print {
+	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return k.refuse(fmt.Sprintf("you did not trust the host key of %s (%s)", k.display(), print), "")
+	return k.refuse(fmt.Sprintf("you did not trust the host key of %s (%s)", k.display(), shown), "")
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.
@@ -200,7 +200,7 @@ func appendLine(path, line string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {

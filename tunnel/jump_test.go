@@ -33,8 +33,8 @@ func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)
 		s.IdentityFiles = []string{path}
 		s.ProxyJump = jump[s.Alias]
 	})
-	direct := b.Pool.dial
-	b.Pool.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	direct := b.dial
+	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		if !strings.HasPrefix(address, "outer:") {
 			return nil, errors.New("no route to host")
 		}
@@ -69,7 +69,7 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != "ping" {
 			t.Errorf("through the chain: %q %v", got, err)
 		}
-		c.Close()
+		_ = c.Close()
 
 		inner.Down()
 		middle.Down()

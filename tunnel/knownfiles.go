@@ -42,7 +42,7 @@ func readKnownFiles(paths []string) (*knownFiles, error) {
 			if err != nil {
 				return nil, err
 			}
-			defer os.Remove(copied)
+			defer func() { _ = os.Remove(copied) }()
 			k.origins[copied] = path
 			path = copied
 		}

@@ -29,7 +29,7 @@ func netcat(address string) {
 	}
 	go func() {
 		_, _ = io.Copy(c, os.Stdin)
-		c.Close()
+		_ = c.Close()
 	}()
 	_, _ = io.Copy(os.Stdout, c)
 }

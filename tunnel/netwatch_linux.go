@@ -39,7 +39,7 @@ func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 		}
 	}()
 	return events, func() {
-		f.Close()
+		_ = f.Close()
 		<-done
 	}
 }

@@ -16,7 +16,7 @@ func shellCommand(ctx context.Context, line string) *exec.Cmd {
 	if shell == "" {
 		shell = "/bin/sh"
 	}
-	cmd := exec.CommandContext(ctx, shell, "-c", "exec "+line)
+	cmd := exec.CommandContext(ctx, shell, "-c", "exec "+line) //nolint:gosec // it is the person's own ProxyCommand
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd

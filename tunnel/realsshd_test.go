@@ -145,7 +145,7 @@ func freePort(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
 }
 
@@ -266,7 +266,7 @@ func TestOpenSSHCommandsAndForwards(t *testing.T) {
 	if got, err := io.ReadAll(c); string(got) != "through sshd" || err != nil {
 		t.Errorf("echo: %q %v", got, err)
 	}
-	c.Close()
+	_ = c.Close()
 	if _, err := h.Dial(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t))); !errors.Is(err, ErrRefused) {
 		t.Errorf("a closed port: %v", err)
 	}
@@ -274,7 +274,7 @@ func TestOpenSSHCommandsAndForwards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Close()
+	_ = listener.Close()
 
 	h = l.up(t, "closed")
 	if _, err := h.Dial(t.Context(), "tcp", echo); !errors.Is(err, ErrProhibited) {
@@ -306,12 +306,12 @@ func echoServer(t testing.TB) string {
 			}
 			wg.Go(func() {
 				_, _ = io.Copy(c, c)
-				c.Close()
+				_ = c.Close()
 			})
 		}
 	})
 	t.Cleanup(func() {
-		l.Close()
+		_ = l.Close()
 		wg.Wait()
 	})
 	return l.Addr().String()

@@ -87,7 +87,7 @@ func (f *flattener) include(value string, depth int) error {
 		pattern = includePath(strings.Trim(pattern, `"`))
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
-			return fmt.Errorf("Include %q: %w", pattern, err)
+			return fmt.Errorf("include %q: %w", pattern, err)
 		}
 		for _, path := range paths {
 			if err := f.file(path, false, depth+1); err != nil {

@@ -53,7 +53,7 @@ func newServer(t testing.TB, configure func(*ssh.ServerConfig)) *sshServer {
 	s.config = &ssh.ServerConfig{MaxAuthTries: 6}
 	configure(s.config)
 	s.config.AddHostKey(s.key)
-	s.config.AuthLogCallback = func(c ssh.ConnMetadata, method string, err error) {
+	s.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if method == "none" {
@@ -99,7 +99,7 @@ func (s *sshServer) dial(context.Context, *net.Dialer, string, string) (net.Conn
 		s.mu.Lock()
 		delete(s.live, c)
 		s.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 	})
 	return client, nil
 }
@@ -120,7 +120,7 @@ func (s *sshServer) serve(c *serverConn) {
 	if err != nil {
 		return
 	}
-	defer sc.Close()
+	defer func() { _ = sc.Close() }()
 	s.wg.Go(func() { ssh.DiscardRequests(requests) })
 	for ch := range channels {
 		s.wg.Go(func() { s.channel(ch) })
@@ -144,7 +144,7 @@ func (s *sshServer) session(nc ssh.NewChannel) {
 	if err != nil {
 		return
 	}
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	for r := range requests {
 		if r.Type != "exec" || s.noExec {
 			_ = r.Reply(false, nil)
@@ -203,7 +203,7 @@ func (s *sshServer) forward(nc ssh.NewChannel) {
 		s.wg.Go(func() { ssh.DiscardRequests(requests) })
 		_, _ = io.Copy(ch, ch)
 		_ = ch.CloseWrite()
-		ch.Close()
+		_ = ch.Close()
 	case to.Host == "refused":
 		_ = nc.Reject(ssh.ConnectionFailed, "Connection refused")
 	case s.inner[to.Host] != nil:
@@ -217,9 +217,9 @@ func (s *sshServer) forward(nc ssh.NewChannel) {
 			return
 		}
 		s.wg.Go(func() { ssh.DiscardRequests(requests) })
-		s.wg.Go(func() { _, _ = io.Copy(inner, ch); inner.Close() })
+		s.wg.Go(func() { _, _ = io.Copy(inner, ch); _ = inner.Close() })
 		_, _ = io.Copy(ch, inner)
-		ch.Close()
+		_ = ch.Close()
 	default:
 		_ = nc.Reject(ssh.Prohibited, "administratively prohibited")
 	}
@@ -230,7 +230,7 @@ func (s *sshServer) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.live {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -320,7 +320,8 @@ func (e *linkEnd) Close() error {
 	return nil
 }
 
-func (e *linkEnd) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+func (e *linkEnd) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+
 func (e *linkEnd) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 22} }
 func (e *linkEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
 func (e *linkEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
@@ -438,7 +439,7 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*Settings)) 
 		}
 		return s, nil
 	}
-	b.Pool.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address)
 		if s := servers[host]; s != nil {
 			return s.dial(ctx, d, network, address)
