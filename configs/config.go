@@ -63,6 +63,7 @@ func readFile(path string) ([]byte, error) {
 func Parse(name string, data []byte) (*Config, error) {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // as Windows editors write it
 	src := newSource(name, data)
+	src.kinds = []string{"host", "session", "app"}
 	if !checkText(src) {
 		return nil, src.err()
 	}

@@ -91,7 +91,7 @@ func unknownKey(src *source, t *table, e *entry, known []string) {
 		return
 	}
 	hint := didYouMean(e.key, known)
-	if hint == "" {
+	if hint == "" && slices.Contains(src.kinds, "session") {
 		hint = elsewhere(e.key)
 	}
 	src.complain(e.at, hint, "unknown key %q%s", e.key, t.where())
@@ -106,14 +106,14 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 		src.complain(sub.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown table %s", sub.title())
 		return
 	}
-	near := suggest.Nearest(e.key, []string{"host", "session", "app"})
+	near := suggest.Nearest(e.key, src.kinds)
 	reported := false
 	for _, inner := range sub.entries {
 		named := inner.value.table
 		if named == nil || named.origin != header {
 			continue
 		}
-		hint := "the tables are [host.NAME], [session.NAME] and [app.NAME]"
+		hint := "the tables are [" + strings.Join(src.kinds[:len(src.kinds)-1], ".NAME], [") + ".NAME] and [" + src.kinds[len(src.kinds)-1] + ".NAME]"
 		if len(near) > 0 {
 			hint = fmt.Sprintf("did you mean [%s]?", dottedKey([]string{near[0], inner.key}))
 		}

@@ -215,3 +215,38 @@ func didYouMean(word string, words []string) string {
 	}
 	return ""
 }
+
+// block reads text of one or more lines.
+func (in *input) block() (string, bool) {
+	v := in.entry.value
+	if v.kind != unstable.String {
+		in.mustBe(v, "text in quotes")
+		return "", false
+	}
+	return strings.TrimSpace(strings.ReplaceAll(v.text, "\r\n", "\n")), true
+}
+
+// scalar reads text or a number as text.
+func (in *input) scalar(v value) (string, bool) {
+	switch v.kind {
+	case unstable.String:
+		return in.line(v)
+	case unstable.Integer, unstable.Float:
+		return v.text, true
+	}
+	in.mustBe(v, "text in quotes or a number")
+	return "", false
+}
+
+// setTexts makes the reader of a field that is a list of lines.
+func setTexts[T any](where func(*T) *[]string) func(*input, *T) {
+	return func(in *input, into *T) {
+		list := []string{}
+		in.list(func(v value) {
+			if text, ok := in.line(v); ok {
+				list = append(list, text)
+			}
+		})
+		*where(into) = list
+	}
+}

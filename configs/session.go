@@ -11,12 +11,14 @@ import (
 
 // Session is a [session.NAME] table: a thing to bring up by name.
 type Session struct {
-	Name    string
-	Host    string    // a [host.NAME], or an alias of ~/.ssh/config
-	App     string    // what to look for in the log; empty: any known app
-	Job     string    // adopt a job of this name
-	Submit  string    // a script on the host, "local:PATH" or "builtin:NAME"
-	Args    []string  // extra words for the scheduler's submit command
+	Name   string
+	Host   string   // a [host.NAME], or an alias of ~/.ssh/config
+	App    string   // what to look for in the log; empty: any known app
+	Job    string   // adopt a job of this name
+	Submit string   // a script on the host, "local:PATH" or "builtin:NAME"
+	Args   []string // extra words for the scheduler's submit command
+	// With are the answers to the questions of a job that comes with tunctl.
+	With    map[string]string
 	Workdir string    // where to submit from
 	Log     string    // the job's log; may hold {id}, {name}, {user} and {node}
 	Local   int       // the wanted local port; 0: any
@@ -26,6 +28,18 @@ type Session struct {
 
 	Forward          []ForwardSpec
 	ForwardSSHConfig bool // forward = "ssh_config": those written there
+}
+
+// builtinPrefix marks a job that comes with tunctl.
+const builtinPrefix = "builtin:"
+
+// Builtin is which of the jobs that come with tunctl the session submits, if any.
+func (s *Session) Builtin() string {
+	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
+	if !ok {
+		return ""
+	}
+	return name
 }
 
 func newSession(name string) Session {
@@ -43,6 +57,7 @@ func sessionFields() []field[Session] {
 		{"job", `"jupyterlab"`, setText(func(s *Session) *string { return &s.Job })},
 		{"submit", `"~/jupyter.sh"`, (*input).submit},
 		{"args", `["--time=2:00:00"]`, (*input).args},
+		{"with", `{ account = "def-x", hours = 2 }`, (*input).with},
 		{"workdir", `"~/notebooks"`, setText(func(s *Session) *string { return &s.Workdir })},
 		{"log", `"~/{name}.{id}.log"`, (*input).log},
 		{"local", `8888`, func(in *input, s *Session) { s.Local, _ = in.port() }},
@@ -59,7 +74,7 @@ func (in *input) submit(s *Session) {
 	if !ok {
 		return
 	}
-	for _, prefix := range []string{"local:", "builtin:"} {
+	for _, prefix := range []string{"local:", builtinPrefix} {
 		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
 			in.complain(in.entry.value.at, `as in "local:./jupyter.sh" or "builtin:jupyter"`, "%q names nothing to submit", text)
 			return
@@ -74,6 +89,23 @@ func (in *input) args(s *Session) {
 			s.Args = append(s.Args, text)
 		}
 	})
+}
+
+// with reads the answers to a job's questions. Which there are is for the site to
+// say.
+func (in *input) with(s *Session) {
+	t := in.entry.value.table
+	if t == nil {
+		in.mustBe(in.entry.value, "a table of answers")
+		return
+	}
+	s.With = map[string]string{}
+	for _, e := range t.entries {
+		answer := &input{src: in.src, table: t, entry: e, example: "1"}
+		if text, ok := answer.scalar(e.value); ok {
+			s.With[e.key] = text
+		}
+	}
 }
 
 func (in *input) forward(s *Session) {
@@ -118,6 +150,9 @@ func (l *loader) checkSession(t *table, s Session) {
 	if t.byKey["job"] == nil && t.byKey["submit"] == nil && t.byKey["forward"] == nil {
 		l.src.complain(t.at, `add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward`,
 			"%s has nothing to bring up: no job, submit or forward", t.title())
+	}
+	if t.byKey["with"] != nil && !strings.HasPrefix(s.Submit, builtinPrefix) {
+		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "only a job that comes with tunctl takes answers")
 	}
 	if s.Keep && t.byKey["submit"] == nil {
 		l.src.complain(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())

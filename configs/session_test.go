@@ -154,3 +154,28 @@ config.toml:1:2: [app.x] has no patterns
 		t.Errorf("a pattern that adds a token from another line is lost: %v", c.Apps)
 	}
 }
+
+func TestAnswersForABuiltinJobAreTextOrNumbers(t *testing.T) {
+	cfg, err := Parse("config.toml", []byte("[session.a]\nhost = \"x\"\nsubmit = \"builtin:jupyter\"\nwith = { account = \"def-x\", gpus = 1, hours = 0.5 }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := cfg.Sessions[0]
+	if s.Builtin() != "jupyter" || s.With["account"] != "def-x" || s.With["gpus"] != "1" || s.With["hours"] != "0.5" {
+		t.Errorf("%+v", s)
+	}
+	checkProblems(t, []problem{
+		{"an answer that is a list", "[session.a]\nhost = 'x'\nsubmit = 'builtin:jupyter'\nwith = { gpus = [1] }\n", `
+config.toml:4:17: "gpus" in [session.a.with] must be text in quotes or a number, not a list
+  4 | with = { gpus = [1] }
+    |                 ^^^
+  write: gpus = 1
+`},
+		{"answers for a script of one's own", inSession(`with = { gpus = 1 }`), `
+config.toml:4:1: only a job that comes with tunctl takes answers
+  4 | with = { gpus = 1 }
+    | ^^^^
+  write: submit = "builtin:jupyter"
+`},
+	})
+}

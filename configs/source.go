@@ -33,7 +33,8 @@ type span struct{ start, end int }
 type source struct {
 	name   string
 	data   []byte
-	lines  []int // where each line starts
+	lines  []int    // where each line starts
+	kinds  []string // the kinds of tables that have names, for hints
 	errors Errors
 }
 

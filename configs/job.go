@@ -1,0 +1,202 @@
+package configs
+
+import (
+	"embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
+)
+
+//go:embed jobs/*.tmpl
+var jobFiles embed.FS
+
+var jobTemplates = template.Must(template.ParseFS(jobFiles, "jobs/*.tmpl"))
+
+// BuiltinJobs are the names after "builtin:" that a session's submit takes.
+func BuiltinJobs() []string { return []string{"jupyter", "tensorboard"} }
+
+// appQuestions are those of one kind of job alone.
+func appQuestions(app string) []Question {
+	if app == "tensorboard" {
+		return []Question{{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"}}
+	}
+	return nil
+}
+
+// Job is a job script that we write: what it runs, where, and the answers to the
+// site's questions.
+type Job struct {
+	App       string // of BuiltinJobs
+	Name      string // what the scheduler and the log are to call it
+	Site      Site
+	Scheduler string    // "slurm", "pbs" or "none", where the site leaves it open
+	Reach     api.Reach // where the session says it; else the site's
+	Answers   map[string]string
+}
+
+// script is what the templates are filled with.
+type script struct {
+	What, Site, Scheduler string
+	Directives            []string
+	Variables             []string
+	Private, Setup        string
+	Loopback              bool
+	Base, Announce        string
+}
+
+// Questions are those that the job takes answers to.
+func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
+
+// Script is the job's script.
+func (j *Job) Script() ([]byte, error) {
+	if !slices.Contains(BuiltinJobs(), j.App) {
+		return nil, configError("there is: builtin:"+strings.Join(BuiltinJobs(), ", builtin:"), "there is no job %q that comes with tunctl", "builtin:"+j.App)
+	}
+	answers, err := j.answers()
+	if err != nil {
+		return nil, err
+	}
+	s := script{
+		What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: j.Site.Job.Private, Setup: j.Site.Job.Setup,
+		Loopback: j.loopback(), Base: shellWord("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
+	}
+	if j.App == "jupyter" {
+		s.What, s.Announce = "A notebook", `echo "JupyterLab will listen on: $node:$port"`
+	}
+	if s.Private == "" {
+		s.Private = "$HOME/.tunctl"
+	}
+	if s.Directives, err = j.directives(answers); err != nil {
+		return nil, err
+	}
+	for _, q := range j.Questions() {
+		s.Variables = append(s.Variables, q.Name+"="+shellWord(answers[q.Name]))
+	}
+	var b strings.Builder
+	if err := jobTemplates.ExecuteTemplate(&b, j.App+".sh.tmpl", s); err != nil {
+		return nil, err
+	}
+	return []byte(strings.TrimRight(b.String(), "\n") + "\n"), nil
+}
+
+// Workdir is the folder to submit from, where the site has one.
+func (j *Job) Workdir() (string, error) {
+	answers, err := j.answers()
+	if err != nil {
+		return "", err
+	}
+	return fill(j.Site.Workdir, answers)
+}
+
+// answers are the given ones, checked, and the defaults of the others.
+func (j *Job) answers() (map[string]string, error) {
+	all := map[string]string{}
+	for _, q := range j.Questions() {
+		text, given := j.Answers[q.Name]
+		if !given {
+			text = q.Default
+		}
+		text, err := q.Check(text)
+		if err != nil {
+			return nil, configError(fmt.Sprintf("answer it in the session: with = { %s = %s }", q.Name, q.example()), "%v", err)
+		}
+		all[q.Name] = text
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Answers)) {
+		if _, known := all[name]; !known {
+			names := slices.Sorted(maps.Keys(all))
+			hint := "there is: " + strings.Join(names, ", ")
+			if near := suggest.Nearest(name, names); len(near) > 0 {
+				hint = fmt.Sprintf("did you mean %q?", near[0])
+			}
+			return nil, configError(hint, "the job of site %q has no question %q", j.Site.Name, name)
+		}
+	}
+	return all, nil
+}
+
+// example is an answer as it would be written in the config.
+func (q *Question) example() string {
+	switch q.Kind {
+	case AskNumber, AskHours:
+		return "1"
+	case AskMemory:
+		return `"8G"`
+	case AskChoice:
+		return fmt.Sprintf("%q", q.Choices[0])
+	case AskPath:
+		return `"~/folder"`
+	}
+	return `"…"`
+}
+
+// directives are the scheduler's own lines: ours for the name and the log, and
+// the site's.
+func (j *Job) directives(answers map[string]string) ([]string, error) {
+	safe := map[string]string{"name": j.Name}
+	for _, q := range j.Questions() {
+		if q.directive() {
+			safe[q.Name] = answers[q.Name]
+		}
+	}
+	var prefix string
+	var words []string
+	switch j.scheduler() {
+	case "slurm":
+		prefix, words = "#SBATCH ", []string{"--job-name=" + j.Name, "--output=%x.%j.log"}
+	case "pbs":
+		prefix, words = "#PBS ", []string{"-N " + pbsName(j.Name), "-j oe"}
+	default:
+		return nil, nil
+	}
+	for _, text := range j.Site.Job.Directives {
+		line, err := fill(text, safe)
+		if err != nil {
+			return nil, configError("", "site %q: %v", j.Site.Name, err)
+		}
+		if line != "" {
+			words = append(words, line)
+		}
+	}
+	for i, w := range words {
+		words[i] = prefix + w
+	}
+	return words, nil
+}
+
+// pbsName is a name that every PBS takes: older ones allow 15 characters, and want
+// a letter first.
+func pbsName(name string) string {
+	if name[0] >= '0' && name[0] <= '9' {
+		name = "j" + name
+	}
+	return name[:min(len(name), 15)]
+}
+
+func (j *Job) scheduler() string {
+	if j.Site.Scheduler != "" {
+		return j.Site.Scheduler
+	}
+	return j.Scheduler
+}
+
+// loopback reports whether the server need not be reached from outside its node.
+func (j *Job) loopback() bool {
+	reach := j.Reach
+	if (reach == "" || reach == api.ReachAuto) && len(j.Site.Reach) > 0 {
+		reach = j.Site.Reach[0]
+	}
+	return reach == api.ReachNode || j.scheduler() == "none"
+}
+
+// shellWord makes text one word of a shell, whatever it contains.
+func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func configError(hint, format string, args ...any) error {
+	return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf(format, args...), Hint: hint}
+}

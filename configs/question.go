@@ -1,0 +1,130 @@
+package configs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// QuestionKind is what an answer must look like.
+type QuestionKind string
+
+// The kinds of questions. All but paths and lists of words are safe in a
+// scheduler's directive, where no quoting is to be relied on.
+const (
+	AskWord   QuestionKind = "word"   // letters, digits and a little punctuation
+	AskWords  QuestionKind = "words"  // some of these, with spaces between
+	AskNumber QuestionKind = "number" // a whole number
+	AskHours  QuestionKind = "hours"  // 2 or 0.5
+	AskMemory QuestionKind = "memory" // 8G, 512M
+	AskPath   QuestionKind = "path"   // on the host; ~/ is the home folder
+	AskChoice QuestionKind = "choice" // one of Choices
+)
+
+// Question is what a site's job needs to know of a person.
+type Question struct {
+	Name     string       `json:"name"`
+	Ask      string       `json:"ask"`
+	Kind     QuestionKind `json:"kind"`
+	Default  string       `json:"default,omitempty"`
+	Choices  []string     `json:"choices,omitempty"`
+	Required bool         `json:"required,omitempty"`
+	// Quiet questions are not asked by `tunctl init`: their default will mostly do.
+	Quiet bool `json:"quiet,omitempty"`
+}
+
+var (
+	goodVariable = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	goodWord     = regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:@/+,=-]*$`)
+	goodMemory   = regexp.MustCompile(`(?i)^[1-9][0-9]*[KMGT]?B?$`)
+)
+
+// reservedNames are the job templates' own variables, and those of the shell whose
+// change would break it.
+var reservedNames = []string{
+	"name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program",
+}
+
+// Check returns the answer as the question's kind writes it, or why it is none.
+func (q *Question) Check(answer string) (string, error) {
+	answer = strings.TrimSpace(answer)
+	if answer == "" {
+		if q.Required {
+			return "", fmt.Errorf("%q needs an answer: %s", q.Name, q.Ask)
+		}
+		return "", nil
+	}
+	if problem := q.problem(answer); problem != "" {
+		return "", fmt.Errorf("%q must be %s, and %q is not", q.Name, problem, answer)
+	}
+	return answer, nil
+}
+
+// problem says what the answer should have been, if it is not.
+func (q *Question) problem(answer string) string {
+	switch q.Kind {
+	case AskNumber:
+		if n, err := strconv.Atoi(answer); err != nil || n < 0 {
+			return "a whole number"
+		}
+	case AskHours:
+		if h, err := strconv.ParseFloat(answer, 64); err != nil || h <= 0 || h > 10000 {
+			return "a number of hours, such as 2 or 0.5"
+		}
+	case AskMemory:
+		if !goodMemory.MatchString(answer) {
+			return "an amount of memory, such as 8G"
+		}
+	case AskChoice:
+		if !slices.Contains(q.Choices, answer) {
+			return "one of " + alternatives(q.Choices)
+		}
+	case AskWords:
+		if slices.ContainsFunc(strings.Fields(answer), func(w string) bool { return !goodWord.MatchString(w) }) {
+			return "plain words"
+		}
+	case AskPath:
+		if answer[0] == '-' || strings.ContainsFunc(answer, unicode.IsControl) {
+			return "a path on the host"
+		}
+	default:
+		if !goodWord.MatchString(answer) {
+			return "one plain word"
+		}
+	}
+	return ""
+}
+
+// directive reports whether an answer may stand in a scheduler's directive.
+func (q *Question) directive() bool { return q.Kind != AskPath && q.Kind != AskWords }
+
+func questionFields() []field[Question] {
+	return []field[Question]{
+		{"ask", `"Which project is charged?"`, setText(func(q *Question) *string { return &q.Ask })},
+		{"kind", `"word"`, setWord(func(q *Question) *QuestionKind { return &q.Kind },
+			AskWord, AskWords, AskNumber, AskHours, AskMemory, AskPath, AskChoice)},
+		{"default", `"1"`, (*input).questionDefault},
+		{"choices", `["a", "b"]`, setTexts(func(q *Question) *[]string { return &q.Choices })},
+		{"required", `true`, setFlag(func(q *Question) *bool { return &q.Required })},
+		{"quiet", `true`, setFlag(func(q *Question) *bool { return &q.Quiet })},
+	}
+}
+
+func (in *input) questionDefault(q *Question) {
+	if text, ok := in.scalar(in.entry.value); ok {
+		q.Default = text
+	}
+}
+
+// softwareQuestions can be answered for every job of ours, whatever the site.
+func softwareQuestions() []Question {
+	return []Question{
+		{Name: "modules", Ask: "Modules to load, with spaces between", Kind: AskWords, Quiet: true},
+		{Name: "conda", Ask: "A conda environment to activate: its name or folder", Kind: AskPath, Quiet: true},
+		{Name: "venv", Ask: "A Python virtual environment to activate: its folder", Kind: AskPath, Quiet: true},
+		{Name: "container", Ask: "An Apptainer or Singularity image to run in", Kind: AskPath, Quiet: true},
+	}
+}

@@ -1,0 +1,286 @@
+package configs
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Site is a preset: what is known about one centre. It is read from a file of its
+// own; see docs/adding-a-site.md for what each key means.
+type Site struct {
+	Name      string        `json:"name"`
+	Title     string        `json:"title"`
+	Path      string        `json:"path,omitempty"` // of a person's own; none of those that come with tunctl
+	Scheduler string        `json:"scheduler,omitempty"`
+	Entrances []Entrance    `json:"entrances"`
+	Portal    string        `json:"portal,omitempty"` // where a person without an SSH entrance goes
+	Before    string        `json:"before,omitempty"` // what must be true before SSH
+	Probe     string        `json:"probe,omitempty"`  // an address that answers only when it is
+	Login     string        `json:"login,omitempty"`  // what a login asks for
+	Reach     []api.Reach   `json:"reach,omitempty"`  // in the order to try
+	Log       string        `json:"log,omitempty"`    // how the site's own tutorials name a job's log
+	Keepalive time.Duration `json:"-"`
+	IPQoS     string        `json:"ipqos,omitempty"`
+	Query     time.Duration `json:"-"` // the least time between two questions to the scheduler
+	Balance   []string      `json:"balance,omitempty"`
+	Notes     []string      `json:"notes,omitempty"`
+	Unsure    []string      `json:"unsure,omitempty"` // what is not known for certain
+	Help      []string      `json:"help,omitempty"`
+	Workdir   string        `json:"workdir,omitempty"` // where to submit from; a template of answers
+	Questions []Question    `json:"questions"`
+	Job       Recipe        `json:"-"`
+}
+
+// Entrance is one way in.
+type Entrance struct {
+	Name  string `json:"name"`
+	Host  string `json:"host"`
+	About string `json:"about,omitempty"`
+}
+
+// Recipe is what a site adds to a job script of ours.
+type Recipe struct {
+	Directives []string // templates of answers; one that comes out empty is left out
+	Setup      string   // shell text; the answers are variables
+	Private    string   // the folder for private files, in the shell's words
+}
+
+func siteFields() []field[Site] {
+	return []field[Site]{
+		{"like", `"narval"`, func(*input, *Site) {}}, // read before all others
+		{"title", `"Narval, Digital Research Alliance of Canada"`, setText(func(s *Site) *string { return &s.Title })},
+		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, "slurm", "pbs", "none")},
+		{"entrance", "", (*input).entrances},
+		{"portal", `"https://portal.example.org"`, setText(func(s *Site) *string { return &s.Portal })},
+		{"before", `"Connect to the VPN first."`, setText(func(s *Site) *string { return &s.Before })},
+		{"probe", `"login.example.org:22"`, setText(func(s *Site) *string { return &s.Probe })},
+		{"login", `"a password, then a code"`, setText(func(s *Site) *string { return &s.Login })},
+		{"reach", `["login", "node"]`, (*input).siteReach},
+		{"log", `"slurm-{id}.out"`, setText(func(s *Site) *string { return &s.Log })},
+		{"keepalive", `"30s"`, setDuration(func(s *Site) *time.Duration { return &s.Keepalive })},
+		{"ipqos", `"throughput"`, setText(func(s *Site) *string { return &s.IPQoS })},
+		{"query", `"2m"`, setDuration(func(s *Site) *time.Duration { return &s.Query })},
+		{"balance", `["sshare -U"]`, setTexts(func(s *Site) *[]string { return &s.Balance })},
+		{"notes", `["Jobs last at least an hour."]`, setTexts(func(s *Site) *[]string { return &s.Notes })},
+		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
+		{"help", `["https://docs.example.org"]`, setTexts(func(s *Site) *[]string { return &s.Help })},
+		{"workdir", `"{{.folder}}"`, (*input).siteWorkdir},
+		{"question", "", (*input).questions},
+		{"job", "", func(in *input, s *Site) {
+			if t := in.entry.value.table; t != nil {
+				readTable(in.src, t, recipeFields(), &s.Job)
+				return
+			}
+			in.mustBe(in.entry.value, "a table")
+		}},
+	}
+}
+
+func recipeFields() []field[Recipe] {
+	return []field[Recipe]{
+		{"directives", `["--account={{.account}}"]`, func(in *input, r *Recipe) {
+			r.Directives = []string{}
+			in.list(func(v value) {
+				if text, ok := in.line(v); ok && in.template(v, text) {
+					r.Directives = append(r.Directives, text)
+				}
+			})
+		}},
+		{"setup", `"""module load python"""`, func(in *input, r *Recipe) {
+			if text, ok := in.block(); ok {
+				r.Setup = text
+			}
+		}},
+		{"private", `"$SCRATCH/.tunctl"`, setText(func(r *Recipe) *string { return &r.Private })},
+	}
+}
+
+// template checks that text is a template.
+func (in *input) template(v value, text string) bool {
+	if _, err := parseTemplate(text); err != nil {
+		in.complain(v.at, "answers are written {{.account}}", "bad template: %v", err)
+		return false
+	}
+	return true
+}
+
+func (in *input) siteWorkdir(s *Site) {
+	if text, ok := in.text(); ok && in.template(in.entry.value, text) {
+		s.Workdir = text
+	}
+}
+
+func (in *input) siteReach(s *Site) {
+	s.Reach = nil
+	in.list(func(v value) {
+		if word, ok := in.word(v, []string{string(api.ReachLogin), string(api.ReachNode), string(api.ReachHere)}); ok {
+			s.Reach = append(s.Reach, api.Reach(word))
+		}
+	})
+}
+
+// entrances replaces those of the site that this one is like.
+func (in *input) entrances(s *Site) {
+	s.Entrances = nil
+	in.tables(func(name string, t *table) {
+		e := Entrance{Name: name}
+		readTable(in.src, t, []field[Entrance]{
+			{"host", `"login.example.org"`, func(in *input, e *Entrance) { e.Host, _ = in.destination() }},
+			{"about", `"from the campus network"`, setText(func(e *Entrance) *string { return &e.About })},
+		}, &e)
+		if t.byKey["host"] == nil && t.complete() {
+			in.complain(t.at, `add: host = "login.example.org"`, "%s names no host", t.title())
+		}
+		s.Entrances = append(s.Entrances, e)
+	})
+}
+
+// questions adds to, or replaces, those of the site that this one is like.
+func (in *input) questions(s *Site) {
+	in.tables(func(name string, t *table) {
+		q := Question{Name: name, Kind: AskWord}
+		readTable(in.src, t, questionFields(), &q)
+		in.checkQuestion(t, &q)
+		if i := slices.IndexFunc(s.Questions, func(x Question) bool { return x.Name == name }); i >= 0 {
+			s.Questions[i] = q
+			return
+		}
+		s.Questions = append(s.Questions, q)
+	})
+}
+
+func (in *input) checkQuestion(t *table, q *Question) {
+	switch {
+	case !goodVariable.MatchString(q.Name) || slices.Contains(reservedNames, q.Name):
+		in.complain(t.at, "use small letters, digits and '_'", "%q cannot be a question's name: it becomes a variable in the job", q.Name)
+	case q.Ask == "" && t.complete():
+		in.complain(t.at, `add: ask = "Which project is charged?"`, "%s asks nothing", t.title())
+	case q.Kind == AskChoice && len(q.Choices) == 0:
+		in.complain(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
+	case q.Default != "":
+		if _, err := q.Check(q.Default); err != nil {
+			in.complain(t.byKey["default"].at, "", "the default is no answer: %v", err)
+		}
+	}
+}
+
+// setDuration makes the reader of a field that is a time, such as "30s".
+func setDuration[T any](where func(*T) *time.Duration) func(*input, *T) {
+	return func(in *input, into *T) {
+		text, ok := in.text()
+		if !ok {
+			return
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a time such as \"30s\" or \"2m\"", text)
+			return
+		}
+		*where(into) = d
+	}
+}
+
+// parseSite reads a site's file. base returns the site that it is like.
+func parseSite(path, name string, data []byte, base func(name string) (Site, bool)) (Site, error) {
+	src := newSource(path, bytes.TrimPrefix(data, []byte("\uFEFF")))
+	src.kinds = []string{"entrance", "question"}
+	if !checkText(src) {
+		return Site{}, src.err()
+	}
+	root := parseTree(src)
+	s := Site{}
+	if e := root.byKey["like"]; e != nil {
+		like := e.value.text
+		known, ok := base(like)
+		if !ok || like == name {
+			src.complain(e.value.at, "`tunctl sites` lists them", "there is no site %q to be like", like)
+		}
+		s = known.clone()
+	}
+	s.Name, s.Path = name, ""
+	readTable(src, root, siteFields(), &s)
+	if s.Title == "" && root.complete() {
+		src.complainWhole(`add: title = "My cluster"`, "the site has no title")
+	}
+	checkTemplates(src, &s)
+	if err := src.err(); err != nil {
+		return Site{}, err
+	}
+	return s, nil
+}
+
+func (s Site) clone() Site {
+	s.Entrances, s.Questions = slices.Clone(s.Entrances), slices.Clone(s.Questions)
+	return s
+}
+
+// checkTemplates renders every template once, so that a misspelt answer is found
+// when the site is read and not when somebody wants to work.
+func checkTemplates(src *source, s *Site) {
+	if len(src.errors) > 0 {
+		return
+	}
+	sample := map[string]string{"name": "job"}
+	for _, q := range s.allQuestions("") {
+		sample[q.Name] = q.sample()
+	}
+	for _, text := range append(slices.Clone(s.Job.Directives), s.Workdir) {
+		if _, err := fill(text, sample); err != nil {
+			src.complainWhole("every {{.name}} needs a [question.name]", "the template %q cannot be filled: %v", text, err)
+		}
+	}
+}
+
+func (q *Question) sample() string {
+	switch {
+	case q.Default != "":
+		return q.Default
+	case q.Kind == AskChoice:
+		return q.Choices[0]
+	}
+	return "1"
+}
+
+func parseTemplate(text string) (*template.Template, error) {
+	return template.New("").Option("missingkey=error").Funcs(template.FuncMap{"hms": hms}).Parse(text)
+}
+
+// fill puts answers into a template.
+func fill(text string, answers map[string]string) (string, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, answers); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+// hms writes a number of hours as schedulers want it: 02:00:00.
+func hms(hours string) (string, error) {
+	d, err := time.ParseDuration(hours + "h")
+	if err != nil {
+		return "", fmt.Errorf("%q is not a number of hours", hours)
+	}
+	d = d.Round(time.Minute)
+	return fmt.Sprintf("%02d:%02d:00", int(d.Hours()), int(d.Minutes())%60), nil
+}
+
+// allQuestions are the site's and those that every job has.
+func (s *Site) allQuestions(app string) []Question {
+	all := slices.Clone(s.Questions)
+	for _, q := range append(softwareQuestions(), appQuestions(app)...) {
+		if !slices.ContainsFunc(all, func(x Question) bool { return x.Name == q.Name }) {
+			all = append(all, q)
+		}
+	}
+	return all
+}

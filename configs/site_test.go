@@ -1,0 +1,237 @@
+package configs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+func builtinSites(t *testing.T) Sites {
+	t.Helper()
+	sites, err := LoadSites("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sites
+}
+
+func TestTheSitesThatComeWithTunctlAreWhole(t *testing.T) {
+	sites := builtinSites(t)
+	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "rorqual", "sdumont", "pbs", "slurm", "workstation"} {
+		if _, err := sites.Find(want); err != nil {
+			t.Errorf("Find(%q): %v", want, err)
+		}
+	}
+	for _, s := range sites {
+		if !slices.Contains([]string{"slurm", "pbs", "none"}, s.Scheduler) {
+			t.Errorf("%s: scheduler %q", s.Name, s.Scheduler)
+		}
+		if len(s.Entrances) == 0 && s.Portal == "" && !s.Generic() {
+			t.Errorf("%s has neither an entrance nor a portal", s.Name)
+		}
+		if len(s.Reach) == 0 || !s.Generic() && len(s.Help) == 0 {
+			t.Errorf("%s: no reach or no help", s.Name)
+		}
+	}
+	if !sites[len(sites)-1].Generic() || sites[0].Generic() {
+		t.Error("the generic sites do not come last")
+	}
+}
+
+// answered is a job of the site with an answer to everything that must have one.
+func answered(s Site, app string) *Job {
+	j := &Job{App: app, Name: "jupyter", Site: s, Answers: map[string]string{}}
+	for _, q := range j.Questions() {
+		if q.Required && q.Default == "" {
+			j.Answers[q.Name] = map[QuestionKind]string{AskPath: "/scratch/p/alice"}[q.Kind]
+			if j.Answers[q.Name] == "" {
+				j.Answers[q.Name] = "debug"
+			}
+		}
+	}
+	return j
+}
+
+func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	for _, s := range builtinSites(t) {
+		for _, app := range BuiltinJobs() {
+			t.Run(s.Name+"/"+app, func(t *testing.T) {
+				text, err := answered(s, app).Script()
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.CommandContext(t.Context(), bash, "-n")
+				cmd.Stdin = strings.NewReader(string(text))
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("bash -n: %v\n%s\n%s", err, out, text)
+				}
+				checkDirectives(t, s.Scheduler, string(text))
+			})
+		}
+	}
+}
+
+// checkDirectives looks at the lines that the scheduler reads: all before the
+// first command, and none with a gap in it.
+func checkDirectives(t *testing.T, scheduler, text string) {
+	t.Helper()
+	prefix := map[string]string{"slurm": "#SBATCH ", "pbs": "#PBS ", "none": "#NONE "}[scheduler]
+	var found []string
+	commands := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, prefix) && commands:
+			t.Errorf("after the first command: %q", line)
+		case strings.HasPrefix(line, prefix):
+			found = append(found, strings.TrimPrefix(line, prefix))
+		case line != "" && !strings.HasPrefix(line, "#"):
+			commands = true
+		}
+	}
+	for _, d := range found {
+		if !strings.HasPrefix(d, "-") || strings.Contains(d, "<no value>") || strings.HasSuffix(d, "=") {
+			t.Errorf("directive %q", d)
+		}
+	}
+	all := strings.Join(found, "\n")
+	switch scheduler {
+	case "slurm":
+		wantAll(t, all, "--job-name=jupyter", "--output=%x.%j.log", "--time=0")
+	case "pbs":
+		wantAll(t, all, "-N jupyter", "-j oe", "-l select=1:ncpus=", "-l walltime=0")
+		wantAll(t, text, `exec >>"$PBS_JOBNAME.$PBS_JOBID.log" 2>&1`)
+	}
+}
+
+func wantAll(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in:\n%s", part, text)
+		}
+	}
+}
+
+func TestSitesAreAskedForByTheirOwnRules(t *testing.T) {
+	sites := builtinSites(t)
+	for _, c := range []struct {
+		site    string
+		answers map[string]string
+		want    []string
+	}{
+		{"narval", map[string]string{"account": "def-ann", "hours": "1.5", "gpus": "1"}, []string{"#SBATCH --account=def-ann", "--time=01:30:00", "--gpus-per-node=1", "bind=$node"}},
+		{"rorqual", map[string]string{"account": "def-ann"}, []string{"#SBATCH --account=def-ann"}},
+		{"m3", map[string]string{"account": "ab12", "qos": "desktopq"}, []string{"--qos=desktopq", "bind=127.0.0.1"}},
+		{"sdumont", map[string]string{"folder": "/scratch/p/ann", "partition": "sequana_gpu", "gpus": "2"}, []string{"--time=02:00:00", "--gpus=2", `private="$folder/.tunctl/job.$job"`}},
+		{"dfki", map[string]string{"image": "/enroot/a.sqsh"}, []string{`--container-image="$image"`, "image='/enroot/a.sqsh'", "mounts='/netscratch,/ds'"}},
+		{"aspire2a", map[string]string{}, []string{"#PBS -P personal", "#PBS -q normal", ":ngpus=1", "-l walltime=02:00:00"}},
+	} {
+		s, err := sites.Find(c.site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := (&Job{App: "jupyter", Name: "jupyter", Site: s, Answers: c.answers}).Script()
+		if err != nil {
+			t.Errorf("%s: %v", c.site, err)
+			continue
+		}
+		wantAll(t, string(text), c.want...)
+	}
+}
+
+func TestAnswersCannotLeaveTheirPlace(t *testing.T) {
+	narval, err := builtinSites(t).Find("narval")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]string{
+		"account": "x\n#SBATCH --uid=0", "hours": "2; reboot", "gpus": "$(id)", "memory": "8G --uid=0", "modules": "a `b`", "venv": "--help",
+		"cpus": "-1", "nonsense": "1",
+	} {
+		j := answered(narval, "jupyter")
+		j.Answers[name] = bad
+		if text, err := j.Script(); err == nil {
+			t.Errorf("%s = %q was taken:\n%s", name, bad, text)
+		}
+	}
+	j := answered(narval, "jupyter")
+	j.Answers["venv"] = "/home/o'brien/$(touch x)/v e"
+	text, err := j.Script()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, string(text), `venv='/home/o'\''brien/$(touch x)/v e'`)
+}
+
+func TestAMissingAnswerIsNamedWithTheWayToGiveIt(t *testing.T) {
+	narval, err := builtinSites(t).Find("narval")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&Job{App: "jupyter", Name: "j", Site: narval}).Script()
+	e, ok := err.(*api.Error) //nolint:errorlint // the outermost one carries the hint
+	if !ok || e.Code != api.CodeConfig || !strings.Contains(e.Message, `"account"`) || !strings.Contains(e.Hint, "with = { account") {
+		t.Errorf("%#v", err)
+	}
+}
+
+func TestAPersonsOwnSiteStandsBesideOursAndTakesTheirPlace(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("lab.toml", "like = \"slurm\"\ntitle = \"our lab\"\n[entrance.main]\nhost = \"lab.example.org\"\n[question.hours]\nask = \"How long?\"\nkind = \"hours\"\ndefault = 8\n")
+	write("narval.toml", "title = \"mine\"\nscheduler = \"slurm\"\n")
+	write("broken.toml", "title = \"x\"\nsheduler = \"slurm\"\n[entrances.a]\nhost = \"b\"\n")
+	write("loop.toml", "title = \"x\"\nlike = \"loop\"\n")
+	sites, err := LoadSites(dir)
+	lab, findErr := sites.Find("lab")
+	if findErr != nil {
+		t.Fatal(findErr)
+	}
+	if lab.Path == "" || lab.Scheduler != "slurm" || lab.Entrances[0].Host != "lab.example.org" || len(lab.Job.Directives) == 0 {
+		t.Errorf("lab: %+v", lab)
+	}
+	if i := slices.IndexFunc(lab.Questions, func(q Question) bool { return q.Name == "hours" }); lab.Questions[i].Default != "8" {
+		t.Errorf("the site's own question is not taken: %+v", lab.Questions[i])
+	}
+	if narval, _ := sites.Find("narval"); narval.Title != "mine" {
+		t.Errorf("narval is %q", narval.Title)
+	}
+	if err == nil {
+		t.Fatal("the broken ones are not reported")
+	}
+	for _, want := range []string{`broken.toml:2:1: unknown key "sheduler"`, `did you mean "scheduler"?`, "did you mean [entrance.a]?", `there is no site "loop" to be like`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
+func TestATemplateThatAsksForNothingKnownIsRefusedWhenRead(t *testing.T) {
+	_, err := parseSite("x.toml", "x", []byte("title = \"x\"\n[job]\ndirectives = [\"--account={{.acount}}\"]\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "acount") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnUnknownSiteIsAnsweredWithTheNearest(t *testing.T) {
+	_, err := builtinSites(t).Find("narwal")
+	e, ok := err.(*api.Error) //nolint:errorlint // see above
+	if !ok || !strings.Contains(e.Hint, `"narval"`) {
+		t.Errorf("%#v", err)
+	}
+}
