@@ -8,6 +8,12 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 LDFLAGS     := -s -w -X main.stamped=$(VERSION)
 FUZZTIME    ?= 60s
 ARTIFACTS   ?= $(CURDIR)/artifacts
+REPORT      := $(ARTIFACTS)/real-parts.txt
+
+# Real parts need root, and are installed through Debian's packages.
+REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
+
+LABCTL      := $(GO) run ./internal/lab/real/cmd/labctl
 
 # The tools' versions; `go run` fetches and caches them.
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
@@ -15,7 +21,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .DEFAULT_GOAL := build
-.PHONY: build install demo test lint fmt bench fuzz cover clean help vuln
+.PHONY: build install demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static program
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -26,9 +32,24 @@ install: build ## install it below PREFIX (and DESTDIR)
 demo: build ## bring a notebook up on a practice cluster; needs nothing
 	$(BIN) demo $(DEMOFLAGS)
 
-test: build ## run all tests, with -race; installs what they need where it may
-	internal/lab/install.sh build
-	$(GO) test -race ./...
+test: build ## run all tests, the real-parts ones included where this is root's Debian; installs what they need
+	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
+	@mkdir -p $(ARTIFACTS) && rm -f $(REPORT)
+	$(GO) build -race ./...
+	@TUNCTL_REAL=$(REAL) TUNCTL_REPORT=$(REPORT) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
+	  $(GO) test -race -p 1 -timeout 30m ./...; status=$$?; cat $(REPORT) 2>/dev/null; exit $$status
+
+lab-up: ## start the cluster of real parts (sshd, Slurm, Jupyter) to play with; needs root
+	$(LABCTL) up
+
+lab-down: ## end it
+	$(LABCTL) down
+
+lab-status: ## what of it runs where
+	$(LABCTL) status
+
+lab-shell: ## a shell on its login node, or as root on NODE=cn01
+	$(LABCTL) shell $(NODE)
 
 lint: ## gofumpt, go vet, staticcheck and more; known vulnerabilities where the database is reached
 	$(GO) run $(GOLANGCI) run ./...

@@ -224,7 +224,7 @@ func (l *laptop) nothingLeft(job *api.Job) {
 		node, what string
 		argv       []string
 	}{
-		{job.Node, "a notebook's process", []string{"sh", "-c", "ps -eo args | grep [j]upyter || true"}},
+		{job.Node, "a notebook's process", []string{"sh", "-c", "ps -eo pid,etime,args | grep [j]upyter || true"}},
 		{job.Node, "a notebook's socket", []string{"sh", "-c", fmt.Sprintf("ss -Hltn 'sport = :%d'", 18888)}},
 	} {
 		out, err := l.lab.Exec(check.node, check.argv...)
