@@ -221,7 +221,7 @@ func (s *session) enterLocked() {
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
 		Since: s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
 	}
-	if v.state != s.current.State || next.Since.IsZero() {
+	if v.state != s.current.State {
 		next.Since = now
 	}
 	s.forward.turn(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host))
