@@ -84,6 +84,7 @@ func New(o Options) (*Agent, error) {
 		Changed:   a.hostChanged,
 		Env:       a.clientEnv,
 		Target:    a.sshTarget,
+		Preset:    a.preset,
 	})
 	return a, nil
 }
@@ -261,15 +262,12 @@ func (a *Agent) customApps() []jobwatch.App {
 
 // watcher returns the job watcher of a host, shared by its sessions.
 func (a *Agent) watcher(host string) *jobwatch.Watcher {
+	options := a.watchOptions(host)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w, ok := a.watchers[host]
 	if !ok {
-		w = jobwatch.NewWatcher(runner{a.pool.Host(host)}, jobwatch.Options{
-			Scheduler: a.config.Host(host).Scheduler,
-			Limits:    a.limits.Jobs,
-			Log:       a.log.With("host", host),
-		})
+		w = jobwatch.NewWatcher(runner{a.pool.Host(host)}, options)
 		a.watchers[host] = w
 		ctx := a.ctx
 		a.work.Go(func() { a.report("job watch", w.Serve(ctx)) })

@@ -32,6 +32,7 @@ type world struct {
 	paths   home.Paths
 	client  *client.Client
 	cluster *lab.Cluster
+	limits  func(*agent.Limits) // changes the practice limits; may be nil
 	stop    func()
 }
 
@@ -79,7 +80,11 @@ func (w *world) write(path, text string) {
 }
 
 func (w *world) options() agent.Options {
-	return agent.Options{Paths: w.paths, Version: "test", Limits: agent.PracticeLimits(), Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))}
+	limits := agent.PracticeLimits()
+	if w.limits != nil {
+		w.limits(&limits)
+	}
+	return agent.Options{Paths: w.paths, Version: "test", Limits: limits, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))}
 }
 
 // start runs an agent until the test is over or stop is called.

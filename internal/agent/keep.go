@@ -146,7 +146,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if err != nil {
 		return api.Job{}, err
 	}
-	sub, err := submission(cfg, s.agent.opt.Paths.Config, tag)
+	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
 	if err != nil {
 		return api.Job{}, s.forgo(job, err)
 	}

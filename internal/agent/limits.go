@@ -48,5 +48,6 @@ func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()
 	l.ProbeEvery = 100 * time.Millisecond
+	l.KeepRetry = time.Second
 	return l
 }

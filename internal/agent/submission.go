@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,15 +16,18 @@ import (
 const localPrefix = "local:"
 
 // submission says what to submit for a session, and under which tag.
-func submission(cfg configs.Session, configFile, tag string) (jobwatch.Submission, error) {
+func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
 	sub := jobwatch.Submission{Tag: tag, Session: cfg.Name, Args: cfg.Args, Workdir: cfg.Workdir}
+	if cfg.Builtin() != "" {
+		return a.builtin(ctx, cfg, jobs, sub)
+	}
 	path, isLocal := strings.CutPrefix(cfg.Submit, localPrefix)
 	if !isLocal {
 		sub.Script = cfg.Submit
 		return sub, nil
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(configFile), path) // the agent has no folder of its own
+		path = filepath.Join(filepath.Dir(a.opt.Paths.Config), path) // the agent has no folder of its own
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -178,7 +178,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 		return api.Job{}, fmt.Errorf("nothing was submitted, since it could not be noted down first: %w", err)
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
-	sub, err := submission(cfg, s.agent.opt.Paths.Config, tag)
+	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
 	if err != nil {
 		return api.Job{}, err
 	}

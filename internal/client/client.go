@@ -34,16 +34,18 @@ type Client struct {
 
 // New returns a client; it dials nothing yet.
 func New(paths home.Paths) *Client {
+	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answerTimeout)}}
+}
+
+// transport dials the agent's socket; an answer must begin within limit, 0 for none.
+func transport(paths home.Paths, limit time.Duration) *http.Transport {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	return &Client{
-		paths: paths,
-		http: &http.Client{Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return dialer.DialContext(ctx, "unix", paths.Socket)
-			},
-			ResponseHeaderTimeout: answerTimeout,
-			DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
-		}},
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", paths.Socket)
+		},
+		ResponseHeaderTimeout: limit,
+		DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
 	}
 }
 

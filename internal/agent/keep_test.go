@@ -1,0 +1,190 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/agent"
+	"tunctl/internal/api"
+	"tunctl/internal/lab"
+)
+
+// keepConfig keeps jobs of a few seconds.
+const keepConfig = `
+[session.jupyter]
+host   = "practice"
+submit = "~/jupyter.sh"
+args   = ["--time=0:08"]
+keep   = true
+`
+
+// restart has the agent start anew, with another config and limits.
+func (w *world) restart(config string, limits func(*agent.Limits)) {
+	w.t.Helper()
+	w.stop()
+	w.write(w.paths.Config, config)
+	w.limits = limits
+	w.start()
+}
+
+func states(jobs []lab.Job) string {
+	var list []string
+	for _, j := range jobs {
+		list = append(list, j.State)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestKeepMovesThePageThroughTwoEnds(t *testing.T) {
+	w := newWorld(t)
+	w.restart(keepConfig, nil)
+	first := w.up()
+	announced := false
+	second := w.until("ready on the second job", func(s api.Session) bool {
+		announced = announced || s.Next != nil
+		return ready(s) && s.Job.ID != first.Job.ID
+	})
+	if !announced {
+		t.Error("the next job was never in the status")
+	}
+	third := w.until("ready on the third job", func(s api.Session) bool { return ready(s) && s.Job.ID > second.Job.ID })
+	if first.Local != second.Local || second.Local != third.Local {
+		t.Errorf("the address moved: %s, %s, %s", first.Local, second.Local, third.Local)
+	}
+	if code := w.fetch(); code != 200 {
+		t.Errorf("the page answers %d", code)
+	}
+	if jobs := w.cluster.Jobs(); len(jobs) < 3 || len(jobs) > 4 || jobs[0].State != "TIMEOUT" || jobs[1].State != "TIMEOUT" {
+		t.Errorf("jobs: %s", states(jobs))
+	}
+	runs, err := agent.History(w.paths.History())
+	if err != nil || len(runs) != 2 || runs[0].Job.ID != first.Job.ID || runs[0].Job.State != api.JobTimeout {
+		t.Errorf("history: %+v, %v", runs, err)
+	}
+}
+
+func TestKeepStopsAtItsLimitForADay(t *testing.T) {
+	w := newWorld(t)
+	w.restart(keepConfig, func(l *agent.Limits) { l.KeepPerDay = 1 })
+	w.up()
+	w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
+	if jobs := w.cluster.Jobs(); len(jobs) != 2 {
+		t.Errorf("jobs: %s", states(jobs))
+	}
+}
+
+func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
+	w := newWorld(t)
+	w.restart(strings.Replace(keepConfig, "0:08", "0:30", 1), nil)
+	w.restart(strings.Replace(keepConfig, "0:08", "0:30", 1), func(l *agent.Limits) { l.KeepLead = time.Hour })
+	w.up()
+	before := w.until("followed by another", func(s api.Session) bool { return s.Next != nil })
+	w.stop()
+	w.start()
+	after := w.until("followed by the same", func(s api.Session) bool { return ready(s) && s.Next != nil })
+	if after.Next.ID != before.Next.ID || len(w.cluster.Jobs()) != 2 {
+		t.Errorf("next was %s, is %s; jobs: %s", before.Next.ID, after.Next.ID, states(w.cluster.Jobs()))
+	}
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range w.cluster.Jobs() {
+		if j.State == "PENDING" || j.State == "RUNNING" {
+			t.Errorf("job %s is left %s after down --cancel", j.ID, j.State)
+		}
+	}
+}
+
+func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
+	w := newWorld(t)
+	w.restart(keepConfig, nil)
+	w.up()
+	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
+	said := 0
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+		if e.Notice != nil && strings.Contains(e.Notice.Text, "accounting/QOS policy") && e.Notice.Kind == api.NoticeTimeLimit {
+			said++
+		}
+		if e.Session != nil && e.Session.State == api.SessionEnded {
+			cancel()
+		}
+	})
+	if said != 1 || len(w.cluster.Jobs()) != 1 {
+		t.Errorf("said %d times; jobs: %s", said, states(w.cluster.Jobs()))
+	}
+}
+
+func TestAnUpAfterTheNightStartsANewJobWithOneLogin(t *testing.T) {
+	w := newWorld(t)
+	first := w.up()
+	logins := w.cluster.Logins()
+	if err := w.cluster.Refuse(true); err != nil { // the lid is closed
+		t.Fatal(err)
+	}
+	w.cluster.DropAll()
+	w.until("reconnecting", func(s api.Session) bool { return s.State == api.SessionReconnecting })
+	if err := w.cluster.KillJob(first.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil { // the morning
+		t.Fatal(err)
+	}
+	if err := w.cluster.Refuse(false); err != nil {
+		t.Fatal(err)
+	}
+	second := w.until("ready again", ready)
+	if second.Job.ID == first.Job.ID || second.Local != first.Local || len(w.cluster.Jobs()) != 2 {
+		t.Errorf("job %s at %s, then %s at %s; jobs: %s", first.Job.ID, first.Local, second.Job.ID, second.Local, states(w.cluster.Jobs()))
+	}
+	if n := w.cluster.Logins() - logins; n != 1 {
+		t.Errorf("it took %d logins", n)
+	}
+}
+
+func TestAnExtensionShowsAtOnceOrIsRefusedInTheSchedulersWords(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	if _, err := w.client.Extend(t.Context(), "jupyter", time.Hour); err == nil || !strings.Contains(err.Error(), "Access/permission denied") {
+		t.Errorf("err = %v", err)
+	}
+	w.cluster.AllowExtend(true)
+	job, err := w.client.Extend(t.Context(), "jupyter", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := job.End.Sub(before.Job.End); got != time.Hour {
+		t.Errorf("the end moved by %v", got)
+	}
+	w.until("ready until then", func(s api.Session) bool { return ready(s) && s.Job.End.Equal(job.End) })
+}
+
+func TestARefreshTellsOfAnEndThatJustHappened(t *testing.T) {
+	w := newWorld(t)
+	w.restart(config, func(l *agent.Limits) { l.Jobs.Query, l.Jobs.LogSettled = time.Hour, time.Hour })
+	s := w.up()
+	if err := w.cluster.KillJob(s.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		st, err := w.client.Refresh(ctx, "jupyter")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, _ := st.Session("jupyter")
+		if now.State == api.SessionEnded {
+			if now.Job == nil || now.Job.State != api.JobFailed || !strings.Contains(now.Cause, "the job failed") {
+				t.Errorf("%+v", now)
+			}
+			return
+		}
+		if w.cluster.Jobs()[0].State == "FAILED" && now.Job != nil && now.Job.State == api.JobFailed {
+			t.Fatalf("the refreshed status says %s with a job that is over", now.State)
+		}
+	}
+}

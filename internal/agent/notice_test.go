@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// quietSession is a session that is ready, with nothing behind it.
+func quietSession(t *testing.T) *session {
+	t.Helper()
+	st, err := openStore(filepath.Join(t.TempDir(), "state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	a := &Agent{
+		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: &history{path: filepath.Join(t.TempDir(), "history")},
+		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
+	}
+	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
+	s.facts = facts{wanted: true, needsJob: true, host: api.Host{State: api.HostUp}, answers: true}
+	return s
+}
+
+// notices collects the texts of notices.
+func notices(w *watcher) []string {
+	var texts []string
+	for {
+		select {
+		case e := <-w.events:
+			if e.Type == api.EventNotice && e.Notice.Kind == api.NoticeTimeLimit {
+				texts = append(texts, e.Notice.Text)
+			}
+		default:
+			return texts
+		}
+	}
+}
+
+func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quietSession(t)
+		heard := s.agent.hub.watch(api.AnswersNone)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := newReminder(s)
+		go r.serve(ctx)
+
+		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
+		s.take(job)
+		r.news <- job
+		for _, step := range []struct {
+			after time.Duration
+			want  string // in the notice; none if empty
+			near  bool
+		}{
+			{89 * time.Minute, "", false},
+			{time.Minute, "jupyter ends in 30 minutes", true},
+			{19 * time.Minute, "", true},
+			{time.Minute, "jupyter ends in 10 minutes", true},
+			{8 * time.Minute, "jupyter ends in 2 minutes", true},
+			{2 * time.Minute, "", false},
+		} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			got := notices(heard)
+			if step.want == "" && len(got) > 0 || step.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], step.want)) {
+				t.Errorf("%v later: %q, want %q", step.after, got, step.want)
+			}
+			st := s.status()
+			if near := strings.Contains(st.Cause, "time limit is at"); near != step.near || st.State != api.SessionReady {
+				t.Errorf("%v later the session is %s: %q", step.after, st.State, st.Cause)
+			}
+		}
+	})
+}
+
+func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quietSession(t)
+		heard := s.agent.hub.watch(api.AnswersNone)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := newReminder(s)
+		go r.serve(ctx)
+		tell := func(left time.Duration) []string {
+			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
+			s.take(job)
+			r.news <- job
+			synctest.Wait()
+			return notices(heard)
+		}
+		if got := tell(5 * time.Minute); len(got) != 1 {
+			t.Errorf("five minutes before the end: %q", got)
+		}
+		if got := tell(5*time.Minute + 20*time.Second); len(got) != 0 {
+			t.Errorf("an end that moved by seconds is told again: %q", got)
+		}
+		if got := tell(time.Hour); len(got) != 0 || s.status().Cause != "" {
+			t.Errorf("extended by an hour: %q, cause %q", got, s.status().Cause)
+		}
+		if got := tell(9 * time.Minute); len(got) != 1 {
+			t.Errorf("before the new end: %q", got)
+		}
+	})
+}
+
+func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
+	// A sleeping laptop's timers stand still while the clock goes on, which to a timer
+	// looks like an end that came nearer by itself.
+	synctest.Test(t, func(t *testing.T) {
+		s := quietSession(t)
+		heard := s.agent.hub.watch(api.AnswersNone)
+		r := newReminder(s)
+		start := time.Now()
+		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
+		s.take(job)
+		r.remind(job, start)
+		r.remind(job, start.Add(8*time.Hour-5*time.Minute)) // the first look after the wake
+		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 minutes") {
+			t.Errorf("after the wake: %q", got)
+		}
+	})
+}
+
+func TestMarksLongerThanTheJobAreNone(t *testing.T) {
+	now := time.Now()
+	marks := DefaultLimits().Remind
+	tests := []struct {
+		name        string
+		total, left time.Duration
+		state       api.JobState
+		mark        time.Duration
+		next        time.Duration // before the end
+	}{
+		{"far away", 8 * time.Hour, 4 * time.Hour, api.JobRunning, 0, 30 * time.Minute},
+		{"at the first", 8 * time.Hour, 30 * time.Minute, api.JobRunning, 30 * time.Minute, 10 * time.Minute},
+		{"between", 8 * time.Hour, 11 * time.Minute, api.JobRunning, 30 * time.Minute, 10 * time.Minute},
+		{"at the last", 8 * time.Hour, time.Minute, api.JobRunning, 2 * time.Minute, 0},
+		{"a short job", 20 * time.Minute, 19 * time.Minute, api.JobRunning, 0, 10 * time.Minute},
+		{"a very short job", time.Minute, 30 * time.Second, api.JobRunning, 0, 0},
+		{"the scheduler is silent", 8 * time.Hour, 9 * time.Minute, api.JobUnknown, 10 * time.Minute, 2 * time.Minute},
+	}
+	for _, tt := range tests {
+		job := api.Job{State: tt.state, Start: now.Add(tt.left - tt.total), End: now.Add(tt.left)}
+		mark, next := passedMark(marks, job, now)
+		if mark != tt.mark || !next.Equal(job.End.Add(-tt.next)) {
+			t.Errorf("%s: mark %v next %v before the end, want %v and %v", tt.name, mark, job.End.Sub(next), tt.mark, tt.next)
+		}
+	}
+	for _, state := range []api.JobState{api.JobQueued, api.JobTimeout} {
+		if mark, next := passedMark(marks, api.Job{State: state, End: now.Add(time.Minute)}, now); mark != 0 || !next.IsZero() {
+			t.Errorf("a job that is %s: mark %v", state, mark)
+		}
+	}
+	if !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
+		t.Error("the marks do not go from the longest to the shortest")
+	}
+}
+
+func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
+	now := time.Date(2026, 3, 3, 9, 0, 0, 0, time.Local)
+	f := facts{
+		wanted: true, served: true, needsJob: true, host: api.Host{State: api.HostNeedsLogin, Cause: "narval needs you"},
+		job: &api.Job{ID: "7", State: api.JobRunning, End: time.Date(2026, 3, 3, 3, 12, 0, 0, time.Local)},
+	}
+	v := f.derive(now)
+	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit meanwhile, at 03:12") {
+		t.Errorf("%s: %q", v.state, v.cause)
+	}
+}
