@@ -21,6 +21,7 @@ type facts struct {
 	next       *api.Job // follows job, by keep = true
 	limitNear  bool     // the job's time limit is near
 	endpoint   *api.Endpoint
+	link       string // opened as it is: there is nothing to forward
 	answers    bool   // the endpoint answered through the connection
 	doing      string // what is going on within the state
 }

@@ -99,7 +99,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 	if f == nil {
 		return
 	}
-	ready := v.state == api.SessionReady
+	ready := v.state == api.SessionReady && facts.link == ""
 	switch {
 	case ready && f.open:
 	case ready && f.page != nil:

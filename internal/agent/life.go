@@ -44,7 +44,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.work.Wait()
 	defer cancel()
-	defer l.session.change(func(f *facts) { f.endpoint, f.answers = nil, false })
+	defer l.session.change(func(f *facts) { f.endpoint, f.link, f.answers = nil, "", false })
 
 	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })
 	l.work.Go(func() { l.probe.serve(ctx) })
@@ -159,11 +159,13 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	switch {
 	case f.Found && f.Ended:
 		l.session.change(func(x *facts) {
-			x.endpoint, x.answers = nil, false
+			x.endpoint, x.link, x.answers = nil, "", false
 			x.doing = "the server in the job's log has stopped; waiting for another, or for the job's end"
 		})
 		l.probe.aim(nil)
-	case f.Found && f.Link == "":
+	case f.Found && f.Link != "":
+		l.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
+	case f.Found:
 		l.probe.aim(&aim{finding: f, node: job.Node})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -127,6 +128,9 @@ func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
 			ep.Host = a.node
 		}
 	}
+	if ep.Reach == api.ReachNode && sameMachine(a.node, p.host.Status().LoginNode) {
+		ep.Reach = api.ReachHere // a plain machine: its loopback is the one we are on
+	}
 	if ep.Reach == api.ReachNode {
 		return ep, fmt.Errorf("it listens only inside its node %s (%s); bind it to the node's own name, such as --ip=$(hostname)", a.node, ep.Host)
 	}
@@ -134,6 +138,13 @@ func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
 		ep.Reach = api.ReachLogin
 	}
 	return ep, nil
+}
+
+// sameMachine compares two names of machines, with or without a domain.
+func sameMachine(a, b string) bool {
+	a, _, _ = strings.Cut(a, ".")
+	b, _, _ = strings.Cut(b, ".")
+	return a != "" && strings.EqualFold(a, b)
 }
 
 func (p *prober) runtimeFile(ctx context.Context, path string) (api.Endpoint, error) {

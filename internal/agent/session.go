@@ -226,6 +226,9 @@ func (s *session) enterLocked() {
 	}
 	s.forward.turn(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host))
 	next.Local, next.URL = s.forward.address(s.facts.endpoint)
+	if s.facts.link != "" {
+		next.Local, next.URL = "", s.facts.link
+	}
 	was := s.current
 	was.Forwards = nil // their counters change all the time
 	if reflect.DeepEqual(next, was) {
@@ -259,6 +262,9 @@ func (s *session) remember(change func(*record)) {
 func (s *session) pageURL() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.facts.link != "" {
+		return s.facts.link, nil
+	}
 	ep := s.facts.endpoint
 	if ep == nil || s.forward == nil {
 		return "", &api.Error{

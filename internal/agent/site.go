@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+
+	"tunctl/configs"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// hostConfig is what the config has on a host.
+func (a *Agent) hostConfig(host string) configs.Host {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.config.Host(host)
+}
+
+// sites are the presets there are now. They are read when needed: that is rare,
+// and a person who writes one sees its effect at once.
+func (a *Agent) sites() configs.Sites {
+	sites, err := configs.LoadSites(configs.SitesFolder(a.opt.Paths.Config))
+	if err != nil {
+		a.log.Warn("a site cannot be read", "err", err)
+	}
+	return sites
+}
+
+// named is the site that the config names for a host, if any.
+func (a *Agent) named(host string) (configs.Site, bool) {
+	h := a.hostConfig(host)
+	if h.Site == "" {
+		return configs.Site{}, false
+	}
+	site, err := a.sites().Find(h.Site)
+	if err != nil {
+		a.log.Warn("the site of a host is not known", "host", host, "site", h.Site)
+	}
+	return site, err == nil
+}
+
+// siteOf is a host's site: the named one, else the generic one of its scheduler.
+func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher) (configs.Site, error) {
+	scheduler, err := jobs.Scheduler(ctx)
+	if err != nil {
+		return configs.Site{}, err
+	}
+	return a.sites().ForHost(a.hostConfig(host), scheduler)
+}
+
+// preset fills in what the site asks for and the person's ssh_config leaves open.
+func (a *Agent) preset(host string, s *tunnel.Settings) {
+	site, ok := a.named(host)
+	if !ok {
+		return
+	}
+	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
+		s.ServerAliveInterval = site.Keepalive
+	}
+	s.IPQoS = cmp.Or(s.IPQoS, site.IPQoS)
+}
+
+// watchOptions say how to ask a host's scheduler: as the config says, else as the
+// site asks for, which can only be gentler than our own limits.
+func (a *Agent) watchOptions(host string) jobwatch.Options {
+	o := jobwatch.Options{Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
+	if site, ok := a.named(host); ok {
+		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
+		if !a.opt.Practice {
+			o.Limits.Query = max(o.Limits.Query, site.Query)
+		}
+	}
+	return o
+}
