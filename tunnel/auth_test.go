@@ -58,7 +58,7 @@ func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 
 func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, _ := newKeyFile(t, "")
+		path, _ := newKeyFile(t)
 		s := newServer(t, func(c *ssh.ServerConfig) {
 			acceptKey(newSigner(t).PublicKey())(c)
 			acceptPassword("right")(c)
@@ -109,8 +109,8 @@ func TestNobodyThereIsNeedsLogin(t *testing.T) {
 
 func TestAPassphraseIsAskedOnceAndOnlyForAKeyTheHostWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t, "open sesame")
-		unwanted, _ := newKeyFile(t, "other")
+		path, public := lockedKey(t, "locked")
+		unwanted, _ := lockedKey(t, "locked2")
 		s := newServer(t, acceptKey(public))
 		b, h, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{unwanted, path} }, "wrong", "open sesame")
 		if err != nil {
@@ -132,6 +132,20 @@ func TestAPassphraseIsAskedOnceAndOnlyForAKeyTheHostWants(t *testing.T) {
 	})
 }
 
+// lockedKey copies a key of testdata, encrypted in one quick round.
+func lockedKey(t *testing.T, name string) (string, ssh.PublicKey) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	for _, suffix := range []string{"", ".pub"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "keys", name+suffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path+suffix, string(text))
+	}
+	return path, publicHalf(path)
+}
+
 func TestAPuttyKeyIsExplained(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "id.ppk")
 	if err := os.WriteFile(path, []byte("PuTTY-User-Key-File-3: ssh-ed25519\r\n"), 0o600); err != nil {
@@ -144,7 +158,7 @@ func TestAPuttyKeyIsExplained(t *testing.T) {
 }
 
 func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
-	path, _ := newKeyFile(t, "")
+	path, _ := newKeyFile(t)
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +171,7 @@ func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
 
 func TestACertificateGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t, "")
+		path, public := newKeyFile(t)
 		ca := newSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
 		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
@@ -170,7 +184,7 @@ func TestACertificateGoesFirst(t *testing.T) {
 
 func TestAnExpiredCertificateIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t, "")
+		path, public := newKeyFile(t)
 		writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
 		time.Sleep(2 * time.Hour)
 		_, h, err := logIn(t, newServer(t, acceptKey(public)), func(s *Settings) { s.IdentityFiles = []string{path} })
@@ -202,7 +216,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 		t.Skip("needs unix sockets")
 	}
 	ring := agent.NewKeyring()
-	path, public := newKeyFile(t, "")
+	path, public := newKeyFile(t)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -271,14 +285,14 @@ func serveAgent(t *testing.T, a agent.Agent) string {
 func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 	ring := agent.NewKeyring()
 	for range 3 {
-		path, _ := newKeyFile(t, "")
+		path, _ := newKeyFile(t)
 		raw, _ := os.ReadFile(path)
 		key, _ := ssh.ParseRawPrivateKey(raw)
 		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path, public := newKeyFile(t, "")
+	path, public := newKeyFile(t)
 	var offered int
 	s := newServer(t, func(c *ssh.ServerConfig) {
 		c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
@@ -300,7 +314,7 @@ func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 
 func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t, "")
+		path, public := newKeyFile(t)
 		s := newServer(t, func(c *ssh.ServerConfig) {
 			acceptKey(public)(c)
 			acceptPassword("right")(c)

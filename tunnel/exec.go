@@ -155,7 +155,7 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if len(p) > l.left {
 		if !l.over {
 			l.over = true
-			go l.full()
+			l.full()
 		}
 		return 0, errors.New("output limit reached")
 	}

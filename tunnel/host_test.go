@@ -18,7 +18,7 @@ import (
 // keyed is a bench with one host "login" that lets a key file in.
 func keyed(t *testing.T) (*bench, *sshServer) {
 	t.Helper()
-	path, public := newKeyFile(t, "")
+	path, public := newKeyFile(t)
 	s := newServer(t, acceptKey(public))
 	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
 	return b, s
@@ -252,7 +252,7 @@ func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 
 func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t, "")
+		path, public := newKeyFile(t)
 		s := newServer(t, twoStep(public, "123456"))
 		b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
 		b.person.answers = []string{"1", "123456"}

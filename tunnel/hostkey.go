@@ -24,6 +24,8 @@ type hostKeys struct {
 	try *attempt
 	s   *Settings
 	db  *knownFiles
+
+	shown ssh.PublicKey // the key that was accepted
 }
 
 func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
@@ -83,6 +85,15 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 		return nil
 	}
 	return k.unknown(plainKey(key))
+}
+
+// same accepts no other key than the first in the later key exchanges of one
+// connection; nobody is asked then.
+func (k *hostKeys) same(key ssh.PublicKey) error {
+	if !sameKey(k.shown, key) {
+		return k.refuse(fmt.Sprintf("%s showed another host key within one connection", k.display()), "")
+	}
+	return nil
 }
 
 // plainKey is the key inside a certificate: one that no known authority signed

@@ -136,6 +136,25 @@ func TestAHostCertificateCountsByItsAuthority(t *testing.T) {
 	}
 }
 
+func TestANewlyTrustedKeyHoldsThroughLaterKeyExchanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		s.config.RekeyThreshold = 64 << 10
+		b, _, err := connectWith(t, "", s, nil, "yes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := b.Host("login")
+		data := make([]byte, 1<<20)
+		if r, err := h.Run(t.Context(), "cat", data); err != nil || len(r.Stdout) != len(data) {
+			t.Errorf("%d bytes, %v", len(r.Stdout), err)
+		}
+		if q := b.person.questions(); len(q) != 1 {
+			t.Errorf("asked %+v", q)
+		}
+	})
+}
+
 func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "login %s\n", rsaKey), 0o600); err != nil {

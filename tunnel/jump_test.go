@@ -18,7 +18,7 @@ import (
 // chain is a bench where "inner" is reached through "outer" and "middle".
 func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)) (*bench, map[string]*sshServer) {
 	t.Helper()
-	path, public := newKeyFile(t, "")
+	path, public := newKeyFile(t)
 	servers := map[string]*sshServer{}
 	for _, name := range []string{"outer", "middle", "inner"} {
 		configure := acceptKey(public)

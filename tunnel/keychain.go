@@ -15,6 +15,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// endingSoon is when a certificate's end is worth a warning.
+const endingSoon = 30 * time.Minute
+
 // keychain is the keys to offer at one login, from the agent and from files, in
 // OpenSSH's order.
 type keychain struct {
@@ -140,6 +143,9 @@ func (k *keychain) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 				k.try.warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
 			}
 			continue
+		}
+		if left := time.Until(time.Unix(int64(cert.ValidBefore), 0)); cert.ValidBefore != ssh.CertTimeInfinity && left < endingSoon {
+			k.try.warn(fmt.Sprintf("the certificate %s ends in %v", path, left.Round(time.Minute)))
 		}
 		if s := k.owner(cert, files, held); s != nil {
 			if signer, err := ssh.NewCertSigner(cert, s); err == nil {

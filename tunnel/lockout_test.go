@@ -49,7 +49,7 @@ func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
 			return nil, nil
 		}
 	}
-	path, public := newKeyFile(t, "")
+	path, public := newKeyFile(t)
 	for name, test := range map[string]struct {
 		server func(*ssh.ServerConfig)
 		answer []string

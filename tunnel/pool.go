@@ -26,6 +26,9 @@ type Options struct {
 	Env func() api.Env
 	// Target turns a host's name into an ssh destination; nil: they are the same.
 	Target func(name string) string
+	// Preset fills in what is known about a host and its settings leave open; nil:
+	// nothing is.
+	Preset func(name string, s *Settings)
 }
 
 // Pool owns the hosts and their connections.
@@ -67,6 +70,9 @@ func NewPool(o Options) *Pool {
 	}
 	if o.Target == nil {
 		o.Target = func(name string) string { return name }
+	}
+	if o.Preset == nil {
+		o.Preset = func(string, *Settings) {}
 	}
 	p := &Pool{o: o, hosts: map[string]*Host{}, owners: map[string]*Host{}, news: make(chan struct{}, 1), watch: watchNetwork, lookup: net.DefaultResolver.LookupHost}
 	p.resolve = func(ctx context.Context, destination string) (Settings, error) {

@@ -149,17 +149,10 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func write(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // writeKey makes a key pair at path and path.pub.
 func writeKey(t testing.TB, path string) ssh.PublicKey {
 	t.Helper()
-	made, public := newKeyFile(t, "")
+	made, public := newKeyFile(t)
 	if err := os.Rename(made, path); err != nil {
 		t.Fatal(err)
 	}

@@ -340,17 +340,14 @@ func newSigner(t testing.TB) ssh.Signer {
 	return s
 }
 
-// newKeyFile writes a new private key, encrypted if a passphrase is given.
-func newKeyFile(t testing.TB, passphrase string) (path string, public ssh.PublicKey) {
+// newKeyFile writes a new private key.
+func newKeyFile(t testing.TB) (path string, public ssh.PublicKey) {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	block, err := ssh.MarshalPrivateKey(private, "test")
-	if passphrase != "" {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(private, "test", []byte(passphrase))
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,4 +461,11 @@ func (b *bench) serve(t testing.TB) {
 		}
 	})
 	t.Cleanup(b.end)
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,112 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// handshake speaks SSH on raw, which it owns: key exchange, host key, login.
+func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	limits := &t.pool.o.Limits
+	t.wire = newWire(raw)
+	t.guard = newGuard(limits.BannerTimeout, func() { _ = t.wire.Close() })
+	defer t.guard.stop()
+	t.wire.greeted = func() { t.guard.restart(limits.HandshakeTimeout) }
+	t.wire.ended = cancel // a person need not answer a server that has hung up
+	closeOnEnd := context.AfterFunc(ctx, func() { _ = t.wire.Close() })
+	defer closeOnEnd()
+
+	hostKeys := newHostKeys(ctx, t)
+	login := newLogin(ctx, t)
+	defer login.close()
+	config, err := t.config(hostKeys, login)
+	if err != nil {
+		_ = t.wire.Close()
+		return nil, err
+	}
+	t.host.step("waiting for " + t.settings.address())
+	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.address(), config)
+	if err != nil {
+		return nil, t.explain(login, err)
+	}
+	if !closeOnEnd() {
+		_ = t.wire.Close()
+		return nil, context.Cause(ctx)
+	}
+	c := newConn(t, ssh.NewClient(sc, channels, requests))
+	c.auth, c.silent = login.methods(), login.silent()
+	return c, nil
+}
+
+// config is the library's, from the settings.
+func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error) {
+	common, hostKeyAlgorithms, err := algorithms(&t.settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := keys.load(); err != nil {
+		return nil, err
+	}
+	return &ssh.ClientConfig{
+		Config:            common,
+		User:              t.settings.User,
+		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
+		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+			if !t.loginAt.IsZero() {
+				return keys.same(key) // the keys are exchanged anew now and then
+			}
+			if err := keys.check(remote, key); err != nil {
+				t.denied = asError(err)
+				return err
+			}
+			keys.shown = key
+			t.loginAt = time.Now()
+			t.host.step("logging in as " + t.settings.User)
+			return nil
+		},
+		AuthCallback:   login.next,
+		BannerCallback: login.banner,
+		ClientVersion:  "SSH-2.0-tunctl",
+	}, nil
+}
+
+// explain puts a failed handshake into words.
+func (t *attempt) explain(login *login, err error) *api.Error {
+	address := t.settings.address()
+	greeting := t.wire.badGreeting()
+	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+	switch {
+	case t.denied != nil:
+		return t.denied
+	case t.guard.expired() && !t.wire.hasGreeted():
+		return notSSH(address, errSilent)
+	case greeting != nil:
+		return notSSH(address, greeting)
+	case t.guard.expired():
+		return &api.Error{
+			Code: api.CodeUnreachable, Err: err,
+			Message: fmt.Sprintf("%s did not finish the SSH handshake within %v", address, t.pool.o.Limits.HandshakeTimeout),
+		}
+	case disagree:
+		return &api.Error{
+			Code: api.CodeConfig, Err: err, Hint: "set transport = \"openssh\" for this host",
+			Message: fmt.Sprintf("%s and tunctl have no algorithm in common: %v", address, negotiation),
+		}
+	case !t.loginAt.IsZero() && login.answered():
+		return login.refused(err)
+	}
+	return &api.Error{
+		Code: api.CodeUnreachable, Err: err,
+		Message: fmt.Sprintf("the connection to %s broke off: %s", address, strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")),
+	}
+}

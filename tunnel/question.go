@@ -1,0 +1,71 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// ask asks the person who waits for this try. The handshake's clock stands still
+// meanwhile. Its error is final for the try.
+func (t *attempt) ask(ctx context.Context, p api.Prompt) (string, error) {
+	p.Host = t.host.name
+	if !t.attended {
+		return "", t.deny("it asks: "+strings.TrimSpace(p.Text), ErrNobody)
+	}
+	if t.guard != nil {
+		t.guard.pause()
+		defer t.guard.resume()
+	}
+	limit := t.pool.o.Limits.PromptTimeout
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := t.pool.o.Prompter.Prompt(asking, p)
+	switch {
+	case err == nil && answer.Cancelled:
+		return "", t.deny("the question was not answered", context.Canceled)
+	case err == nil:
+		return answer.Text, nil
+	case errors.Is(err, ErrNobody):
+		return "", t.deny("nobody was there to answer: "+strings.TrimSpace(p.Text), err)
+	case ctx.Err() != nil:
+		return "", err // the server or the wish has gone
+	case asking.Err() != nil:
+		return "", t.deny(fmt.Sprintf("no answer came within %v", limit), err)
+	}
+	return "", t.deny(fmt.Sprintf("asking failed: %v", err), err)
+}
+
+// deny stops the try: only a person can get further.
+func (t *attempt) deny(why string, cause error) *api.Error {
+	if t.denied == nil {
+		t.denied = t.host.needsPerson(why, cause)
+	}
+	return t.denied
+}
+
+// confirmBan tells the person of a suspected ban before trying again.
+func (t *attempt) confirmBan(ctx context.Context) error {
+	answer, err := t.ask(ctx, api.Prompt{
+		Kind: api.PromptConfirm, Echo: true,
+		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong that. Try anyway?", t.host.name),
+	})
+	if err != nil {
+		return err
+	}
+	if !isYes(answer) {
+		return t.deny("a ban is suspected, and you chose to wait", nil)
+	}
+	return nil
+}
+
+func isYes(answer string) bool {
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}
