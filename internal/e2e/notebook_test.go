@@ -77,7 +77,7 @@ func TestTheWorkshopsNotebookOnRealParts(t *testing.T) {
 		t.Errorf("the local address moved from %s to %s", s.Local, again.Local)
 	}
 	l.run("down", "--cancel")
-	l.nothingLeft(again.Job)
+	l.nothingLeft(again)
 }
 
 // awaitAgent waits until the command that was started has started the agent.
@@ -217,15 +217,16 @@ func browserOpens(t *testing.T, base *url.URL, token string) {
 }
 
 // nothingLeft checks that a session that was taken down with its job is gone.
-func (l *laptop) nothingLeft(job *api.Job) {
+func (l *laptop) nothingLeft(was api.Session) {
 	l.t.Helper()
+	job, port := was.Job, was.Endpoint.Port
 	l.lab.WaitJob(job.ID, "CANCELLED", "")
 	for _, check := range []struct {
 		node, what string
 		argv       []string
 	}{
-		{job.Node, "a notebook's process", []string{"sh", "-c", "ps -eo pid,etime,args | grep [j]upyter || true"}},
-		{job.Node, "a notebook's socket", []string{"sh", "-c", fmt.Sprintf("ss -Hltn 'sport = :%d'", 18888)}},
+		{job.Node, "a notebook's process", []string{"sh", "-c", fmt.Sprintf("ps -eo pid,etime,args | grep [j]upyter.*%d || true", port)}},
+		{job.Node, "a notebook's socket", []string{"sh", "-c", fmt.Sprintf("ss -Htn '( sport = :%d )'", port)}},
 	} {
 		out, err := l.lab.Exec(check.node, check.argv...)
 		if err != nil {
