@@ -20,6 +20,8 @@ type Host struct {
 	via  []string // the hops another host's ProxyJump prescribes; nil: our own settings decide
 	log  *slog.Logger
 
+	quiet bool // nobody is told of it: a node behind another host
+
 	kick chan struct{} // the wishes changed
 
 	mu      sync.Mutex

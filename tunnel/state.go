@@ -72,7 +72,9 @@ func (h *Host) enterLocked() {
 	h.view = v
 	close(h.changed)
 	h.changed = make(chan struct{})
-	h.pool.tell(v)
+	if !h.quiet {
+		h.pool.tell(v)
+	}
 }
 
 // sameHost compares what the facts decide; the settings part changes with it.

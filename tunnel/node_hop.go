@@ -1,0 +1,202 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// hop is our own SSH connection to a node, through the host's. It is made when it
+// is first needed and ends with the host's; there is nothing to keep alive beyond
+// that one.
+type hop struct {
+	login *Host
+	names []string
+	host  *Host         // stands for the node; of no pool, and never published
+	turn  chan struct{} // held by who uses or makes conn
+	conn  *conn
+}
+
+func newHop(login *Host, names []string) *hop {
+	h := newHost(login.pool, names[0]+" via "+login.name, names[0], nil)
+	h.quiet = true
+	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
+}
+
+// dial is the hop as a way onto the node.
+func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	for again := true; ; again = false {
+		c, err := p.connection(ctx)
+		if err != nil {
+			return nil, err
+		}
+		nc, err := c.dial(ctx, network, address)
+		switch {
+		case err == nil || errors.Is(err, ErrRefused):
+			return nc, err
+		case errors.Is(err, ErrDown) && again:
+			continue // it ended with the host's connection, or the job
+		case errors.Is(err, context.DeadlineExceeded):
+			p.drop(c) // a node that went without a word; the next dial finds out
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+		return nil, p.noWay(err)
+	}
+}
+
+func (p *hop) noWay(err error) error { return &noWayError{"our own SSH login", err} }
+
+// connection is the live one, made if need be.
+func (p *hop) connection(ctx context.Context) (*conn, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p.conn != nil {
+		if !p.conn.ended() {
+			return p.conn, nil
+		}
+		p.conn.close(nil)
+		p.conn = nil
+	}
+	c, err := p.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.conn = c
+	// sshd turns Nagle's algorithm off only once a session was opened.
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loginNodeTimeout)
+		defer cancel()
+		_, _ = c.run(ctx, "true", nil)
+	})
+	return c, nil
+}
+
+// drop closes a connection that does not answer.
+func (p *hop) drop(c *conn) { c.wire.Close() }
+
+func (p *hop) close() {
+	p.turn <- struct{}{}
+	defer func() { <-p.turn }()
+	if p.conn != nil {
+		p.conn.close(nil)
+		p.conn = nil
+	}
+}
+
+// connect logs in to the node with the person's keys. Nobody is asked anything.
+func (p *hop) connect(ctx context.Context) (*conn, error) {
+	t := &attempt{host: p.host, pool: p.login.pool, log: p.host.log}
+	known, err := p.settings(ctx, &t.settings)
+	if err != nil {
+		return nil, p.noWay(err)
+	}
+	defer func() { _ = os.Remove(known) }()
+	raw, err := p.knock(ctx, &t.settings)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.handshake(ctx, raw)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, p.noWay(err)
+	}
+	return c, nil
+}
+
+// settings are the person's for the node, with the account and the keys that let
+// them in at the host. The returned file holds what the cluster knows of the node's
+// host key; it is for the caller to remove.
+func (p *hop) settings(ctx context.Context, s *Settings) (known string, err error) {
+	own, err := p.login.pool.resolve(ctx, p.login.dest)
+	if err != nil {
+		return "", err
+	}
+	if *s, err = p.login.pool.resolve(ctx, p.names[0]); err != nil {
+		return "", err
+	}
+	s.User = own.User
+	s.ProxyJump, s.ProxyCommand = nil, ""
+	s.IdentityFiles = union(own.IdentityFiles, s.IdentityFiles)
+	s.CertificateFiles = union(own.CertificateFiles, s.CertificateFiles)
+	s.IdentitiesOnly = s.IdentitiesOnly || own.IdentitiesOnly
+	s.OwnIdentities = false // a key that is not there is no news here
+	s.PasswordAuthentication, s.KbdInteractive = false, false
+	if s.IdentityAgent == "" {
+		s.IdentityAgent = own.IdentityAgent
+	}
+	known = p.clusterKeys(ctx)
+	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
+	s.UserKnownHosts = nil
+	// Where neither the person nor the cluster knows the node's key, it is taken as
+	// it is, and not written down: nodes are set up anew all the time. The way there
+	// begins at a host whose key was checked, no password is ever sent, and plain
+	// HTTP from the host to the node, the usual reach, trusts that network no less.
+	if s.StrictHostKeyChecking != "yes" {
+		s.StrictHostKeyChecking = "accept-new"
+	}
+	return known, nil
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(all, x) {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// clusterKeys fetches what ssh on the host knows of the node's key, into a file.
+func (p *hop) clusterKeys(ctx context.Context) string {
+	names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !safeWord(name) })
+	r, err := p.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
+		"; do for f in ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts; do ssh-keygen -F $n -f $f 2>/dev/null; done; done'", nil)
+	if err != nil {
+		r.Stdout = nil
+	}
+	file, err := writeTemp(r.Stdout)
+	if err != nil {
+		p.host.log.Debug("what the cluster knows of the node is not used", "err", err)
+	}
+	return file
+}
+
+// knock opens a stream to the node's SSH port by the first of its names that leads
+// there.
+func (p *hop) knock(ctx context.Context, s *Settings) (net.Conn, error) {
+	limit := p.login.pool.o.Limits.DialTimeout
+	var first error
+	for _, name := range union([]string{s.Hostname}, p.names) {
+		dialing, cancel := context.WithTimeout(ctx, limit)
+		raw, err := p.login.Dial(dialing, "tcp", net.JoinHostPort(name, strconv.Itoa(s.Port)))
+		cancel()
+		switch {
+		case err == nil:
+			return raw, nil
+		case ctx.Err() != nil || errors.Is(err, ErrDown):
+			return nil, err
+		case errors.Is(err, ErrProhibited):
+			return nil, p.noWay(err)
+		case first == nil && errors.Is(err, context.DeadlineExceeded):
+			first = fmt.Errorf("%s does not answer within %v", name, limit.Round(time.Second))
+		case first == nil:
+			first = err
+		}
+	}
+	return nil, p.noWay(first)
+}

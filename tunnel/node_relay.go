@@ -1,0 +1,170 @@
+package tunnel
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// relays are connections onto a node that a command on the host carries through its
+// standard input and output.
+type relays struct {
+	host  *Host
+	names []string
+	job   string
+}
+
+// The commands that are sent to the host. They are constants that every login shell
+// reads alike; the line to run comes on standard input, whose rest is the
+// connection's: the shell's read takes not a byte more than its line. A login
+// shell's environment is where many sites set the PATH of their scheduler; its
+// start-up files find standard input empty.
+const (
+	plainStarter = `exec sh -c 'IFS= read -r line; eval "$line"'`
+	loginStarter = `exec sh -c 'IFS= read -r line; export line; exec 3<&0 </dev/null; ` +
+		`command -v bash >/dev/null 2>&1 && exec bash -lc "exec <&3 3<&-; eval \"\$line\""; ` +
+		`exec sh -lc "exec <&3 3<&-; eval \"\$line\""'`
+)
+
+// dialSSH connects by ssh -W on the host.
+func (r relays) dialSSH(ctx context.Context, network, address string) (net.Conn, error) {
+	const what = "ssh on the host"
+	if network != "tcp" {
+		return nil, &noWayError{what, errors.New("it reaches no unix sockets")}
+	}
+	var err error
+	for _, name := range r.names {
+		if !safeWord(name) || !safeWord(address) {
+			err = &noWayError{what, fmt.Errorf("%q and %q make no command", name, address)}
+			continue
+		}
+		mark := newMark()
+		// The channel's opening is told at this level only.
+		line := "printf '%s\\n' " + mark + "; exec ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new" +
+			" -o ForwardX11=no -o LogLevel=DEBUG2 -W " + address + " " + name
+		var c net.Conn
+		c, err = r.start(ctx, plainStarter, line, signs{way: what, mark: mark, more: sshConfirmed, refused: sshRefused})
+		if _, bad := errors.AsType[*noWayError](err); !bad {
+			return c, err
+		}
+	}
+	return nil, err
+}
+
+// dialSrun connects by a relay in a step of the job.
+func (r relays) dialSrun(ctx context.Context, network, address string) (net.Conn, error) {
+	const what = "srun"
+	node, _, _ := strings.Cut(r.names[0], ".")
+	if !safeWord(node) || !safeWord(r.job) {
+		return nil, &noWayError{what, fmt.Errorf("%q and %q make no command", node, r.job)}
+	}
+	host, port := address, ""
+	if network == "tcp" {
+		var err error
+		if host, port, err = net.SplitHostPort(address); err != nil {
+			return nil, err
+		}
+	}
+	mark := newMark()
+	// Without -u, srun holds back what has no line's end.
+	line := fmt.Sprintf("exec srun --overlap --jobid=%s --nodelist=%s --nodes=1 --ntasks=1 --mpi=none --quiet -u sh -c %s relay %s %s %s %s %s",
+		r.job, node, shellWord(relayScript), mark, shellWord(host), shellWord(port),
+		shellWord("exec("+strconv.Quote(relayPython)+")"), shellWord(relayBash))
+	return r.start(ctx, loginStarter, line, signs{way: what, mark: mark, refused: relayRefused})
+}
+
+// start runs a line on the host and waits for its signs that the connection stands.
+func (r relays) start(ctx context.Context, starter, line string, by signs) (net.Conn, error) {
+	c, err := r.host.current()
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.stream(ctx, starter, line)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, by); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// safeWord reports whether text is an address, a name or a number and nothing that
+// a shell or a program would read as more than that.
+func safeWord(text string) bool {
+	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-[]") == ""
+}
+
+// shellWord makes text one word of a POSIX shell.
+func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// newMark is a word that no start-up file prints by chance.
+func newMark() string { return "tunctl-" + rand.Text() }
+
+// What runs on the node. It says the mark once it is connected; where it cannot, it
+// ends with status 7. It does not outlive a minute's silence after its input's end:
+// who gave up on it cannot tell it so.
+const (
+	relayScript = `for p in python3 python; do ` +
+		`command -v $p >/dev/null 2>&1 && exec $p -c "$4" "$1" "$2" "$3"; done; ` +
+		`test -n "$3" && command -v bash >/dev/null 2>&1 && exec bash -c "$5" relay "$1" "$2" "$3"; ` +
+		`echo "neither python nor bash is there" >&2; exit 127`
+
+	relayPython = `
+import os, socket, sys, threading
+mark, host, port = sys.argv[1:4]
+try:
+    if port:
+        s = socket.create_connection((host, int(port)), 20)
+    else:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(host)
+except Exception as e:
+    sys.stderr.write("relay: %s\n" % e)
+    sys.exit(7)
+s.settimeout(None)
+os.write(1, (mark + "\n").encode())
+def up():
+    try:
+        while True:
+            data = os.read(0, 65536)
+            if not data:
+                break
+            s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        s.settimeout(60)
+    except Exception:
+        os._exit(8)
+t = threading.Thread(target=up)
+t.daemon = True
+t.start()
+try:
+    while True:
+        data = s.recv(65536)
+        if not data:
+            break
+        while data:
+            data = data[os.write(1, data):]
+except Exception:
+    os._exit(8)
+os._exit(0)
+`
+
+	// A command in the background has no input of its own unless it is given one.
+	relayBash = `exec 3<>"/dev/tcp/$2/$3" || exit 7; exec 4<&0; printf "%s\n" "$1"; ` +
+		`cat <&4 >&3 & up=$!; cat <&3; kill $up 2>/dev/null; exit 0`
+)
+
+// sshConfirmed is what ssh says when the far end of its channel stands.
+const sshConfirmed = ": open confirm "
+
+// sshRefused reports whether ssh got onto the node and found nobody listening.
+func sshRefused(_ int, said string) bool { return strings.Contains(said, "open failed: connect failed") }
+
+// relayRefused reports the same of a relay, by its exit status.
+func relayRefused(exit int, _ string) bool { return exit == 7 }
