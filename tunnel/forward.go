@@ -29,6 +29,9 @@ type Target struct {
 	// Private says that what is served there asks nobody who they are. Other
 	// users of this machine are refused, where the system tells them apart.
 	Private bool
+	// Scarce says that a connection costs more than a round trip: none is opened
+	// ahead of need.
+	Scarce bool
 }
 
 // Reason says why a forward has no target now, in words for a person.
@@ -194,7 +197,7 @@ func (f *Forward) Withdraw(r Reason) { f.enter(nil, r) }
 func (f *Forward) enter(t *Target, r Reason) {
 	next := &footing{target: t, reason: r}
 	next.ctx, next.end = context.WithCancel(f.life)
-	if t != nil && t.HTTP && f.kind == api.ForwardLocal {
+	if t != nil && t.HTTP && !t.Scarce && f.kind == api.ForwardLocal {
 		dial := func(ctx context.Context) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) }
 		next.warm = newWarmPool(next.ctx, dial, f.conns.Go)
 	}

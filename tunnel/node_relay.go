@@ -164,7 +164,9 @@ os._exit(0)
 const sshConfirmed = ": open confirm "
 
 // sshRefused reports whether ssh got onto the node and found nobody listening.
-func sshRefused(_ int, said string) bool { return strings.Contains(said, "open failed: connect failed") }
+func sshRefused(_ int, said string) bool {
+	return strings.Contains(said, "open failed: connect failed")
+}
 
 // relayRefused reports the same of a relay, by its exit status.
 func relayRefused(exit int, _ string) bool { return exit == 7 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 )
 
 // facts are what is known about a session. Its state follows from them alone.
@@ -21,9 +22,10 @@ type facts struct {
 	next       *api.Job // follows job, by keep = true
 	limitNear  bool     // the job's time limit is near
 	endpoint   *api.Endpoint
-	link       string // opened as it is: there is nothing to forward
-	answers    bool   // the endpoint answered through the connection
-	doing      string // what is going on within the state
+	dialer     tunnel.Dialer // who gets to the endpoint; nil: the host
+	link       string        // opened as it is: there is nothing to forward
+	answers    bool          // the endpoint answered through the connection
+	doing      string        // what is going on within the state
 }
 
 // verdict is a state with its cause in words a person can act on.

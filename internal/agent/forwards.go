@@ -99,6 +99,9 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 	if f == nil {
 		return
 	}
+	if facts.dialer != nil {
+		dialer = facts.dialer
+	}
 	ready := v.state == api.SessionReady && facts.link == ""
 	switch {
 	case ready && f.open:
@@ -122,6 +125,9 @@ func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer) tunnel.Target {
 	t := tunnel.Target{Dialer: dialer, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), Private: ep.Token.IsZero()}
 	if ep.Socket != "" {
 		t.Network = "unix"
+	}
+	if node, ok := dialer.(*tunnel.Node); ok {
+		t.Scarce = node.Scarce()
 	}
 	return t
 }

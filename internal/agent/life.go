@@ -166,7 +166,7 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	case f.Found && f.Link != "":
 		l.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
 	case f.Found:
-		l.probe.aim(&aim{finding: f, node: job.Node})
+		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node})
 	}
 }
 

@@ -19,6 +19,11 @@ type Limits struct {
 	// TokenGrace is how long a server that wants a token may keep it out of its log
 	// before its login page will do.
 	TokenGrace time.Duration
+	// NodeGrace is how long the login node may fail to get through to an endpoint
+	// before ways onto its compute node are tried, NodeProbe how long one request may
+	// take then, the login on the node included.
+	NodeGrace time.Duration
+	NodeProbe time.Duration
 	// Remind are the times before a job's end at which a person is told, the longest
 	// first.
 	Remind []time.Duration
@@ -38,6 +43,7 @@ func DefaultLimits() Limits {
 		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
 		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
 		TokenGrace: 15 * time.Second, Drain: 5 * time.Second,
+		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
 		Remind:   []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}

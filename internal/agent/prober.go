@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -12,9 +11,10 @@ import (
 	"tunctl/tunnel"
 )
 
-// aim is an endpoint to prove: what the log announced, and the node the job is on.
+// aim is an endpoint to prove: what the log announced, the job, and the node it is on.
 type aim struct {
 	finding jobwatch.Finding
+	job     string
 	node    string
 }
 
@@ -27,6 +27,12 @@ type prober struct {
 	last    *aim // what aim was last told; its caller's own
 	// answered is told whenever the endpoint has been proven.
 	answered chan struct{}
+
+	// Of serve alone:
+	node     *tunnel.Node // the way onto nodeName, once it was needed
+	nodeName string
+	named    string // the node whose other names are more
+	more     []string
 }
 
 func newProber(s *session, host *tunnel.Host) *prober {
@@ -45,6 +51,7 @@ func (p *prober) aim(a *aim) {
 
 // serve tries until the endpoint answers, then waits for a new aim or a lost link.
 func (p *prober) serve(ctx context.Context) {
+	defer p.leaveNode()
 	var target *aim
 	var since time.Time
 	proven := false
@@ -82,35 +89,76 @@ func (p *prober) pause(since time.Time) time.Duration {
 	return p.session.agent.limits.ProbeSlow
 }
 
-// try asks the endpoint once and notes what came of it. A server whose token the
-// log keeps to itself is ready after a while all the same: it has a login page.
+// try asks the endpoint once, by every way that may lead there, and notes what came
+// of it.
 func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
-	ctx, cancel := context.WithTimeout(ctx, p.session.agent.limits.Probe)
-	defer cancel()
 	ep, err := p.resolve(ctx, a)
-	if err == nil {
-		err = probe(ctx, p.host, ep)
-	}
-	if errors.Is(err, errLocked) && time.Since(since) > p.session.agent.limits.TokenGrace {
-		err = nil
-	}
 	if err != nil {
-		p.session.agent.log.Debug("endpoint does not answer", "session", p.session.name, "address", ep.Address(), "err", err)
-		p.session.change(func(f *facts) {
-			f.answers = false
-			f.doing = fmt.Sprintf("%s does not answer yet: %v", ep.Address(), err)
-		})
+		p.failed(ep, err)
 		return false
 	}
-	offer(p.answered, struct{}{})
-	p.session.change(func(f *facts) { f.endpoint, f.answers, f.doing = &ep, true, "" })
-	return true
+	var first error
+	for _, r := range p.routes(ctx, a, ep, since) {
+		err := p.ask(ctx, r, since)
+		if err == nil {
+			p.proven(r)
+			return true
+		}
+		if first == nil || r.endpoint.Reach == api.ReachNode {
+			ep, first = r.endpoint, err
+		}
+		if ctx.Err() != nil || errors.Is(err, tunnel.ErrDown) {
+			break
+		}
+	}
+	if first == nil {
+		first = errors.New("it is not known on which node the job runs")
+	}
+	p.failed(ep, first)
+	return false
 }
 
-// resolve turns an announcement into an address: the runtime file is asked where
-// the log leaves doubt, and the scheduler's node stands in for a host that a log
-// cannot know.
+// ask asks the endpoint by one way. A server whose token the log keeps to itself is
+// ready after a while all the same: it has a login page.
+func (p *prober) ask(ctx context.Context, r route, since time.Time) error {
+	limits := &p.session.agent.limits
+	limit := limits.Probe
+	if r.endpoint.Reach == api.ReachNode {
+		limit = limits.NodeProbe
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := probe(ctx, r.dialer, r.endpoint)
+	if errors.Is(err, errLocked) && time.Since(since) > limits.TokenGrace {
+		return nil
+	}
+	return err
+}
+
+// proven notes that the endpoint answers, and how.
+func (p *prober) proven(r route) {
+	p.session.remember(func(rec *record) { rec.Reach = r.endpoint.Reach })
+	offer(p.answered, struct{}{})
+	p.session.change(func(f *facts) { f.endpoint, f.dialer, f.answers, f.doing = &r.endpoint, r.dialer, true, "" })
+}
+
+// failed notes that the endpoint does not answer.
+func (p *prober) failed(ep api.Endpoint, err error) {
+	p.session.agent.log.Debug("endpoint does not answer", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
+	p.session.change(func(f *facts) {
+		f.answers = false
+		f.doing = fmt.Sprintf("%s does not answer yet: %v", ep.Address(), err)
+		if ep.Reach == api.ReachNode {
+			f.doing = fmt.Sprintf("%s on %s does not answer yet: %v", ep.Address(), p.nodeName, err)
+		}
+	})
+}
+
+// resolve turns an announcement into an endpoint: the runtime file is asked where
+// the log leaves doubt.
 func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.session.agent.limits.Probe)
+	defer cancel()
 	f := a.finding
 	if f.Doubt && f.RuntimeFile != "" {
 		if ep, err := p.runtimeFile(ctx, f.RuntimeFile); err == nil {
@@ -122,29 +170,7 @@ func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
 	if ep.Port == 0 && ep.Socket == "" {
 		return ep, errors.New("its port is not known yet")
 	}
-	if ep.NeedsNode && a.node != "" {
-		ep.NeedsNode = false
-		if ep.Reach != api.ReachNode {
-			ep.Host = a.node
-		}
-	}
-	if ep.Reach == api.ReachNode && sameMachine(a.node, p.host.Status().LoginNode) {
-		ep.Reach = api.ReachHere // a plain machine: its loopback is the one we are on
-	}
-	if ep.Reach == api.ReachNode {
-		return ep, fmt.Errorf("it listens only inside its node %s (%s); bind it to the node's own name, such as --ip=$(hostname)", a.node, ep.Host)
-	}
-	if ep.Reach == "" || ep.Reach == api.ReachAuto {
-		ep.Reach = api.ReachLogin
-	}
 	return ep, nil
-}
-
-// sameMachine compares two names of machines, with or without a domain.
-func sameMachine(a, b string) bool {
-	a, _, _ = strings.Cut(a, ".")
-	b, _, _ = strings.Cut(b, ".")
-	return a != "" && strings.EqualFold(a, b)
 }
 
 func (p *prober) runtimeFile(ctx context.Context, path string) (api.Endpoint, error) {
