@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// streamPatience bounds how long a stream's host may take to be connected, a
+// person's answers included.
+const streamPatience = 3 * time.Minute
+
+// farSide is where a private stream leads.
+type farSide interface {
+	// serve carries the stream until one of its ends or ctx is at its end.
+	serve(ctx context.Context, near nearSide)
+	io.Closer
+}
+
+// nearSide is the client's end of a private stream.
+type nearSide struct {
+	net.Conn
+	read *bufio.Reader
+}
+
+// Read returns what the client sent.
+func (n nearSide) Read(p []byte) (int, error) { return n.read.Read(p) }
+
+// CloseWrite says that nothing more comes.
+func (n nearSide) CloseWrite() error { return closeWrite(n.Conn) }
+
+// handleStream opens the far side first, so that whatever is wrong with it can be
+// said in an ordinary answer; then the connection becomes the stream.
+func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
+	var req api.StreamRequest
+	err := decode(r, &req)
+	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
+		err = &api.Error{Code: api.CodeUsage, Message: "a stream needs the header Upgrade: " + api.StreamUpgrade}
+	}
+	var far farSide
+	if err == nil {
+		a.useEnv(req.Env)
+		far, err = a.openStream(r.Context(), req)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	near, err := hijack(w)
+	if err != nil {
+		_ = far.Close()
+		a.log.Error("no stream", "err", err)
+		return
+	}
+	a.mu.Lock()
+	ctx := a.ctx
+	a.mu.Unlock()
+	a.work.Go(func() {
+		defer func() { _ = near.Close() }()
+		defer func() { _ = far.Close() }()
+		far.serve(ctx, near)
+	})
+}
+
+func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (farSide, error) {
+	h, err := a.streamHost(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	switch req.Kind {
+	case api.StreamDial:
+		return dialStream(ctx, h, req.Address)
+	case api.StreamGateway:
+		return a.gatewayStream(h)
+	case api.StreamSFTP:
+		return sftpStream(ctx, h)
+	}
+	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no kind of stream %q", req.Kind)}
+}
+
+// streamHost is the host that a stream goes to, connected.
+func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel.Host, error) {
+	if err := a.allowed(ctx, req.Host); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, streamPatience)
+	defer cancel()
+	h, err := connected(ctx, a.pool.Host(req.Host))
+	if err != nil || req.Node == "" {
+		return h, err
+	}
+	return connected(ctx, a.pool.Beyond(req.Host, req.Node))
+}
+
+// connected brings a host up for a person who waits for it.
+func connected(ctx context.Context, h *tunnel.Host) (*tunnel.Host, error) {
+	if h.Status().State != api.HostUp {
+		h.Up()
+	}
+	return h, h.Await(ctx)
+}
+
+// hijack takes the connection out of the HTTP server's hands.
+func hijack(w http.ResponseWriter) (nearSide, error) {
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nearSide{}, err
+	}
+	near := nearSide{Conn: conn, read: buffered.Reader}
+	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+api.StreamUpgrade+"\r\n\r\n")
+	if err == nil {
+		err = conn.SetDeadline(time.Time{}) // the request's limits are not the stream's
+	}
+	if err != nil {
+		_ = conn.Close()
+	}
+	return near, err
+}
+
+// dialled is a far side that takes bytes and gives bytes.
+type dialled struct{ io.ReadWriteCloser }
+
+func dialStream(ctx context.Context, h *tunnel.Host, address string) (farSide, error) {
+	conn, err := h.Dial(ctx, network(address), address)
+	if err != nil {
+		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("%s: %v", address, inWords(err)), Err: err}
+	}
+	return dialled{conn}, nil
+}
+
+func (d dialled) serve(ctx context.Context, near nearSide) {
+	end := func() {
+		_ = near.Close()
+		_ = d.Close()
+	}
+	defer context.AfterFunc(ctx, end)()
+	var wg sync.WaitGroup
+	wg.Go(func() { carry(d.ReadWriteCloser, near, end) })
+	wg.Go(func() { carry(near, d.ReadWriteCloser, end) })
+	wg.Wait()
+}
+
+// streamBuffer is what one direction of a stream copies through.
+const streamBuffer = 128 << 10
+
+// carry copies one direction to its end and passes the end on; what breaks it ends
+// both.
+func carry(to io.Writer, from io.Reader, end func()) {
+	// Hidden behind an interface, a socket's own ReadFrom does not replace the buffer.
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, streamBuffer))
+	if err == nil {
+		err = closeWrite(to)
+	}
+	if err != nil {
+		end()
+	}
+}
+
+// closeWrite ends one direction of what has two, or all of what has not.
+func closeWrite(w io.Writer) error {
+	switch c := w.(type) {
+	case interface{ CloseWrite() error }:
+		return c.CloseWrite()
+	case io.Closer:
+		return c.Close()
+	}
+	return nil
+}

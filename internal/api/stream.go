@@ -1,0 +1,29 @@
+package api
+
+// StreamKind says where a private stream leads.
+type StreamKind string
+
+// The kinds of private streams.
+const (
+	// StreamDial is a connection to an address as the host sees it.
+	StreamDial StreamKind = "dial"
+	// StreamGateway is the server side of SSH, which passes channels on to the host.
+	StreamGateway StreamKind = "gateway"
+	// StreamSFTP is the host's file server.
+	StreamSFTP StreamKind = "sftp"
+)
+
+// StreamUpgrade is the protocol that a request for a stream upgrades to: after the
+// agent's 101 the connection is the stream.
+const StreamUpgrade = "tunctl-stream"
+
+// StreamRequest asks for a private stream over a host's connection, which is made
+// first where there is none.
+type StreamRequest struct {
+	Kind StreamKind `json:"kind"`
+	Host string     `json:"host"`
+	// Node is a compute node beyond the host, to which gateway and sftp lead instead.
+	Node    string `json:"node,omitempty"`
+	Address string `json:"address,omitempty"` // of a dial: host:port, or a socket's path
+	Env     Env    `json:"env,omitempty"`
+}

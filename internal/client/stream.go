@@ -1,0 +1,83 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+
+	"tunctl/internal/api"
+)
+
+// Stream is a private two-way stream over a host's connection. CloseWrite ends one
+// direction of it.
+type Stream struct {
+	net.Conn
+	read *bufio.Reader
+}
+
+// Read returns what comes from the host.
+func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
+
+// CloseWrite says that nothing more is sent.
+func (s *Stream) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Stream opens a private stream. It waits as long as ctx lasts for the host to be
+// connected, since a person may be answering its questions.
+func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, error) {
+	req.Env = Environment()
+	body, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://tunctl/v1/stream", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	hr.Header.Set("Connection", "Upgrade")
+	hr.Header.Set("Upgrade", api.StreamUpgrade)
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", c.paths.Socket)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stream, err := upgrade(conn, hr)
+	if !stop() && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return stream, nil
+}
+
+// upgrade sends the request and turns the connection into the stream.
+func upgrade(conn net.Conn, req *http.Request) (*Stream, error) {
+	if err := req.Write(conn); err != nil {
+		return nil, unreachable(err)
+	}
+	read := bufio.NewReader(conn)
+	res, err := http.ReadResponse(read, req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return &Stream{Conn: conn, read: read}, nil
+	}
+	var e api.Error
+	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
+		e = api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
+	}
+	return nil, &e
+}

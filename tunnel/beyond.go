@@ -1,0 +1,15 @@
+package tunnel
+
+import "strings"
+
+// Beyond is a compute node behind its login node: a host that is reached through
+// another, whatever its own settings say of jumps, and, unless node says otherwise, by
+// the same user. Nothing is dialled.
+func (p *Pool) Beyond(host, node string) *Host {
+	dest := node
+	if user := p.Host(host).Status().User; user != "" && !strings.Contains(node, "@") {
+		dest = user + "@" + node
+	}
+	name := host + "," + node
+	return p.host(name, func() *Host { return newHost(p, name, hopDestination(dest), []string{host}) })
+}
