@@ -24,9 +24,9 @@ const (
 	pollWatched = 30 * time.Second
 )
 
-// Watch calls changed whenever the content of the file at path has changed, was
-// removed or came to be, until ctx ends. Calls do not overlap. What happened
-// before Watch was called counts for nothing.
+// Watch calls changed as soon as it watches, since the file may have changed after
+// it was last read, and then whenever its content has changed, was removed or came
+// to be, until ctx ends. Calls do not overlap.
 func Watch(ctx context.Context, path string, changed func()) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -39,7 +39,9 @@ func Watch(ctx context.Context, path string, changed func()) error {
 	} else {
 		defer func() { _ = notifier.Close() }()
 	}
-	newWatch(path, notifier).serve(ctx, changed)
+	w := newWatch(path, notifier)
+	changed()
+	w.serve(ctx, changed)
 	return nil
 }
 
