@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	"golang.org/x/crypto/ssh"
@@ -48,10 +49,31 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 		if r.err != nil {
 			return nil, c.dialError(address, r.err)
 		}
-		return r.conn, nil
+		return &channelConn{r.conn, c}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// channelConn is a connection beyond the host. x/crypto ends its channels with the
+// link as if the far side had sent all; here such a read fails with ErrDown.
+type channelConn struct {
+	net.Conn
+	link *conn
+}
+
+// Read implements net.Conn.
+func (c *channelConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
+		err = c.link.gone()
+	}
+	return n, err
+}
+
+// CloseWrite says that no more bytes follow.
+func (c *channelConn) CloseWrite() error {
+	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
 // dialError names the kind of a failed dial by the reason codes of RFC 4254,

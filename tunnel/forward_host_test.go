@@ -3,13 +3,25 @@ package tunnel
 import (
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// watched is a client's connection that notes how the forward ended it.
+type watched struct {
+	net.Conn
+	reset atomic.Bool
+}
+
+func (w *watched) SetLinger(sec int) error {
+	w.reset.Store(sec == 0)
+	return nil
+}
+
 // overHost runs test with a forward to the host's echo service.
-func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host, l *pipeListener)) {
+func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host, visit func() (net.Conn, *watched))) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.serve(t)
@@ -20,17 +32,38 @@ func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host, l *pi
 		f := newForward(ListenOptions{}, &localSide{listeners: []net.Listener{l}, path: "pipe"})
 		run(t, f)
 		f.Open(Target{Dialer: h, Network: "tcp", Address: "echo:1"})
-		test(t, s, h, l)
+		test(t, s, h, func() (net.Conn, *watched) {
+			here, there := net.Pipe()
+			w := &watched{Conn: there}
+			l.conns <- w
+			return here, w
+		})
+	})
+}
+
+func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
+	overHost(t, func(t *testing.T, s *sshServer, _ *Host, visit func() (net.Conn, *watched)) {
+		c, w := visit()
+		defer closing(c)
+		say(c, "half of it")
+		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		s.drop()
+		_, _ = io.ReadAll(c)
+		if !w.reset.Load() {
+			t.Error("the client saw an ordinary end")
+		}
 	})
 }
 
 func TestAClientDuringALossIsServedWhenTheHostIsBack(t *testing.T) {
-	overHost(t, func(t *testing.T, s *sshServer, h *Host, l *pipeListener) {
+	overHost(t, func(t *testing.T, s *sshServer, h *Host, visit func() (net.Conn, *watched)) {
 		time.Sleep(10 * time.Minute) // a loss soon after the login is waited out
 		s.drop()
 		synctest.Wait()
 		start := time.Now()
-		c := l.dial()
+		c, _ := visit()
 		defer closing(c)
 		go say(c, "patience")
 		got := make([]byte, 8)
