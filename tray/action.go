@@ -14,6 +14,9 @@ import (
 	"tunctl/internal/api"
 )
 
+// extendBy is how much more time a notification's button asks for.
+const extendBy = time.Hour
+
 //go:embed help.html
 var helpPage []byte
 
@@ -37,7 +40,7 @@ func (c *companion) act(ctx context.Context, id string) {
 		err := do(ctx)
 		c.busy.Delete(id)
 		if err != nil && ctx.Err() == nil {
-			c.complain(ctx, id, err)
+			c.complain(id, err)
 		}
 		select {
 		case c.done <- id:
@@ -65,6 +68,8 @@ func (c *companion) doer(verb, name string) func(ctx context.Context) error {
 	case verbDown, verbCancel:
 		delete(c.wished, name)
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
+	case verbExtend:
+		return func(ctx context.Context) error { return c.extend(ctx, name) }
 	case verbLogin:
 		return about(name, c.Login)
 	case verbLogout:
@@ -96,6 +101,16 @@ func (c *companion) withPage(ctx context.Context, session string, use func(ctx c
 		return err
 	}
 	return use(ctx, url)
+}
+
+// extend asks for more time, and tells what came of it.
+func (c *companion) extend(ctx context.Context, session string) error {
+	end, err := c.Agent.Extend(ctx, session, extendBy)
+	if err != nil {
+		return err
+	}
+	c.announce(news{title: session + " may run on until " + clock(end, time.Now())})
+	return nil
 }
 
 func (c *companion) switchAutostart(on bool) func(ctx context.Context) error {
@@ -137,7 +152,7 @@ func (c *companion) showHelp() func(ctx context.Context) error {
 }
 
 // complain tells a person that what they clicked did not work, and where to go on.
-func (c *companion) complain(ctx context.Context, id string, err error) {
+func (c *companion) complain(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	n := news{title: "That did not work", body: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
@@ -145,7 +160,7 @@ func (c *companion) complain(ctx context.Context, id string, err error) {
 	} else if hint := c.byHand(id); hint != "" {
 		n.body += "\nIn a terminal: " + hint
 	}
-	c.announce(ctx, n)
+	c.announce(n)
 }
 
 // byHand is the command that does the same as an entry.
@@ -158,6 +173,10 @@ func (c *companion) byHand(id string) string {
 		return c.Command + " open --print " + name
 	case verbLog:
 		return c.Command + " logs " + name
+	case verbExtend:
+		return c.Command + " extend " + name + " 1h"
+	case verbStartAgent:
+		return c.Command + " agent start"
 	case verbSettings:
 		return c.Command + " config edit"
 	case verbHelp:

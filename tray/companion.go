@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/desktop"
 )
 
 const (
@@ -28,12 +27,13 @@ type display interface {
 // with it, and does what is clicked.
 type companion struct {
 	Options
-	display display
-	quit    func()
-	notify  func(ctx context.Context, n desktop.Note) error // nil: no notifications here
-	acts    chan string                                     // entries chosen elsewhere than in the menu
-	doing   sync.WaitGroup
-	busy    sync.Map // ids of entries whose action runs
+	display  display
+	quit     func()
+	notifier notifier    // nil: no notifications here
+	outbox   chan errand // for the notifier, in order
+	acts     chan string // entries chosen elsewhere than in the menu
+	doing    sync.WaitGroup
+	busy     sync.Map // ids of entries whose action runs
 
 	// Owned by the goroutine in Serve.
 	view   View
@@ -41,6 +41,8 @@ type companion struct {
 	shown  Menu
 	wished map[string]time.Time // sessions brought up from here, and when
 	done   chan string          // ids of entries whose action ended
+	asking map[string]*inquiry  // prompts that are put to the person, by id
+	turn   chan struct{}        // one dialog at a time
 	help   string               // the folder of the help page, once it was wanted
 }
 
@@ -51,6 +53,8 @@ func newCompanion(o Options, d display, quit func()) *companion {
 			Autostart: o.Autostart != nil, StartAgent: o.StartAgent != nil, Login: o.Login != nil, Logout: o.Logout != nil,
 		}},
 		herald: newHerald(), wished: map[string]time.Time{},
+		outbox: make(chan errand, outboxSize),
+		asking: map[string]*inquiry{}, turn: make(chan struct{}, 1),
 	}
 }
 
@@ -58,6 +62,7 @@ func newCompanion(o Options, d display, quit func()) *companion {
 func (c *companion) Serve(ctx context.Context) {
 	updates := make(chan *api.Event)
 	c.doing.Go(func() { c.watch(ctx, updates) })
+	c.doing.Go(func() { c.post(ctx) })
 	defer c.tidy()
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
@@ -69,6 +74,7 @@ func (c *companion) Serve(ctx context.Context) {
 			return
 		case e := <-updates:
 			c.apply(e)
+			c.hear(ctx, e, time.Now())
 			c.tell(ctx, time.Now())
 		case id := <-c.display.Clicks():
 			c.act(ctx, id)
@@ -162,9 +168,10 @@ func (c *companion) tell(ctx context.Context, now time.Time) {
 		return
 	}
 	for _, n := range c.herald.hear(c.view.Status, c.wished, now) {
-		if c.Notify(n.kind) {
-			c.announce(ctx, n)
-		}
+		c.inform(n)
+	}
+	for _, tag := range c.herald.outdated(c.view.Status) {
+		c.send(errand{withdraw: tag})
 	}
 	for _, s := range c.view.Status.Sessions {
 		at, wished := c.wished[s.Name]
@@ -178,33 +185,26 @@ func (c *companion) tell(ctx context.Context, now time.Time) {
 	}
 }
 
-// announce shows a notification with its action, if we can do it.
-func (c *companion) announce(ctx context.Context, n news) {
-	if c.notify == nil {
-		c.Log.Info("nowhere to show a notification", "title", n.title)
-		return
+// hear takes what happens once, and is no state: notices and prompts.
+func (c *companion) hear(ctx context.Context, e *api.Event, now time.Time) {
+	switch {
+	case e == nil:
+		c.dropPrompts()
+	case e.Type == api.EventNotice && e.Notice != nil:
+		c.inform(noticeNews(*e.Notice, c.view.Status))
+	case e.Type == api.EventPrompt && e.Prompt != nil:
+		c.ask(ctx, *e.Prompt)
+	case e.Type == api.EventPromptClosed && e.Prompt != nil:
+		c.promptClosed(*e.Prompt, now)
 	}
-	note := desktop.Note{Title: n.title, Body: n.body, Urgent: n.urgent}
-	labels := map[string]string{verbOpen: "Open", verbLog: "Show log"}
-	if c.Login != nil {
-		labels[verbLogin] = "Log in…"
-	} else if n.verb == verbLogin {
-		note.Body = "Run " + c.Command + " login " + n.name
+}
+
+// inform shows news of a kind that is wanted.
+func (c *companion) inform(n news) {
+	if c.Notify(n.kind) {
+		c.herald.told(n)
+		c.announce(n)
 	}
-	if label := labels[n.verb]; label != "" {
-		id := n.verb + ":" + n.name
-		note.Actions = []desktop.Action{{Label: label, Do: func() {
-			select {
-			case c.acts <- id:
-			default: // nobody presses sixteen buttons at once
-			}
-		}}}
-	}
-	c.doing.Go(func() {
-		if err := c.notify(ctx, note); err != nil && ctx.Err() == nil {
-			c.Log.Warn("could not show a notification", "err", err)
-		}
-	})
 }
 
 func (c *companion) readAutostart(ctx context.Context) {

@@ -86,6 +86,54 @@ func (s *script) PageURL(_ context.Context, name string) (string, error) {
 	return "http://localhost:8888/" + name + "?token=s3cr3t", s.note("page", name)
 }
 
+func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
+	return noon.Add(by), s.note("extend", name, by.String())
+}
+
+func (s *script) Answer(_ context.Context, id string, a api.Answer) error {
+	if a.Cancelled {
+		return s.note("answer", id, "cancelled")
+	}
+	return s.note("answer", id, a.Text)
+}
+
+// notes is a desktop's notifications.
+type notes chan desktop.Note
+
+func (n notes) Notify(_ context.Context, note desktop.Note) error {
+	n <- note
+	return nil
+}
+
+// Withdraw is written down as a note of that tag alone.
+func (n notes) Withdraw(_ context.Context, tag string) error {
+	n <- desktop.Note{Tag: tag}
+	return nil
+}
+
+// dialogs are questions that the test answers.
+type dialogs struct {
+	asked   chan desktop.Question
+	answers chan string // "" is cancelled
+	failing error
+}
+
+func (d *dialogs) ask(ctx context.Context, q desktop.Question) (string, error) {
+	if d.failing != nil {
+		return "", d.failing
+	}
+	d.asked <- q
+	select {
+	case text := <-d.answers:
+		if text == "" {
+			return "", desktop.ErrCancelled
+		}
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
 // switchOnOff is start at login as a lamp.
 type switchOnOff struct{ on bool }
 
@@ -105,7 +153,8 @@ func (s *switchOnOff) Off(context.Context) error {
 type stage struct {
 	*script
 	*screen
-	notes  chan desktop.Note
+	dialogs
+	notes  notes
 	quit   bool
 	config string
 }
@@ -116,10 +165,11 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 	config := filepath.Join(t.TempDir(), "config.toml")
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{
-			script: &script{events: make(chan api.Event)},
-			screen: &screen{clicks: make(chan string)},
-			notes:  make(chan desktop.Note, 16),
-			config: config,
+			script:  &script{events: make(chan api.Event)},
+			screen:  &screen{clicks: make(chan string)},
+			dialogs: dialogs{asked: make(chan desktop.Question, 16), answers: make(chan string)},
+			notes:   make(notes, 16),
+			config:  config,
 		}
 		do := func(verb string) func(context.Context, string) error {
 			return func(_ context.Context, what string) error { return s.note(verb, what) }
@@ -127,6 +177,7 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 		o := Options{
 			Agent: s.script, Autostart: &switchOnOff{}, ConfigPath: config,
 			StartAgent: func(context.Context) error { return s.note("start") },
+			Ask:        s.ask,
 			Login:      do("login"), Logout: do("logout"), Open: do("browse"), Copy: do("copy"), Edit: do("edit"),
 			Terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
 			Show: func(_ context.Context, path string) error {
@@ -140,10 +191,7 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 		o.fill()
 		ctx, cancel := context.WithCancel(t.Context())
 		c := newCompanion(o, s.screen, func() { s.quit = true })
-		c.notify = func(_ context.Context, n desktop.Note) error {
-			s.notes <- n
-			return nil
-		}
+		c.notifier = s.notes
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -343,13 +391,12 @@ func TestUnwantedNotificationsAreNotShown(t *testing.T) {
 	o := Options{Notify: func(kind string) bool { return kind != kindNeedsLogin }}
 	o.fill()
 	c := newCompanion(o, &screen{}, func() {})
-	c.notify = func(context.Context, desktop.Note) error {
-		t.Error("it was shown")
-		return nil
-	}
+	c.notifier = make(notes)
 	c.view = statuses["needs-login"]
 	c.tell(t.Context(), noon)
-	c.doing.Wait()
+	if len(c.outbox) != 0 {
+		t.Errorf("it was shown: %+v", <-c.outbox)
+	}
 }
 
 func TestAMenuThatDidNotChangeIsNotDrawnAgain(t *testing.T) {

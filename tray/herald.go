@@ -1,6 +1,8 @@
 package tray
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -10,7 +12,7 @@ import (
 const (
 	kindReady      = "ready"
 	kindNeedsLogin = "needs-login"
-	kindTimeLimit  = "time-limit"
+	kindTimeLimit  = string(api.NoticeTimeLimit)
 	kindEnded      = "ended"
 	kindLink       = "link"
 )
@@ -23,8 +25,6 @@ const (
 	wishLife = time.Minute
 	// linkPatience is how long a lost link is nobody's business.
 	linkPatience = time.Minute
-	// limitLead is how long before a job's time limit a person is told, at most.
-	limitLead = 15 * time.Minute
 )
 
 // news is something a person may want to be told, and what they may want to do.
@@ -32,14 +32,25 @@ type news struct {
 	kind        string
 	title, body string
 	urgent      bool
-	verb, name  string // the action; the verb may be ""
+	limit       time.Time // the job's time limit that this is about
+	verb, name  string    // the action, and the session or host this is about; the verb may be ""
+}
+
+// tag names what the news is about: later news of the same replaces it.
+func (n news) tag() string {
+	if n.kind == "" {
+		return ""
+	}
+	return n.kind + ":" + n.name
 }
 
 // herald finds the news in a series of statuses. It keeps what it has told, so that
 // nothing is told twice.
 type herald struct {
 	sessions map[string]*story
-	asked    map[string]bool // hosts whose need of a login was told
+	asked    map[string]bool      // hosts whose need of a login was told
+	attended map[string]time.Time // hosts a person was just busy with elsewhere, and when
+	standing map[string]news      // what was told and still holds, by tag
 }
 
 // story is what is known of one session.
@@ -48,11 +59,13 @@ type story struct {
 	left     time.Time // when it last left a settled state
 	lost     time.Time // when its link was lost
 	lostTold bool
-	limit    time.Time // the time limit that was told
 }
 
 func newHerald() *herald {
-	return &herald{sessions: map[string]*story{}, asked: map[string]bool{}}
+	return &herald{
+		sessions: map[string]*story{}, asked: map[string]bool{},
+		attended: map[string]time.Time{}, standing: map[string]news{},
+	}
 }
 
 // hear returns what is new in st. The first hearing of a session is no news, but
@@ -70,7 +83,52 @@ func (h *herald) hear(st api.Status, wishes map[string]time.Time, now time.Time)
 		here[s.Name] = old
 	}
 	h.sessions = here
-	return append(all, h.logins(st)...)
+	return append(all, h.logins(st, now)...)
+}
+
+// attend notes that a person answers, or would not answer, a host's questions: what
+// comes of it they see for themselves.
+func (h *herald) attend(host string, now time.Time) { h.attended[host] = now }
+
+// told remembers news that was shown, for outdated.
+func (h *herald) told(n news) {
+	if tag := n.tag(); tag != "" {
+		h.standing[tag] = n
+	}
+}
+
+// outdated returns the tags of what was told and holds no longer, once.
+func (h *herald) outdated(st api.Status) []string {
+	var tags []string
+	for tag, n := range h.standing {
+		if !n.holds(st) {
+			tags = append(tags, tag)
+			delete(h.standing, tag)
+		}
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// holds reports whether the news is still as it was told.
+func (n news) holds(st api.Status) bool {
+	if n.kind == kindNeedsLogin {
+		return slices.ContainsFunc(st.Sessions, func(s api.Session) bool {
+			return s.Host == n.name && s.State == api.SessionNeedsLogin
+		})
+	}
+	s, found := st.Session(n.name)
+	switch n.kind {
+	case kindReady:
+		return found && s.State == api.SessionReady
+	case kindEnded:
+		return found && (s.State == api.SessionEnded || s.State == api.SessionFailed)
+	case kindTimeLimit:
+		return found && s.Job != nil && !s.Job.State.Ended() && s.Job.End.Sub(n.limit) < time.Minute
+	case kindLink:
+		return found && !s.State.Settled()
+	}
+	return true
 }
 
 // changes tells what is new about a session, and brings its story up to date.
@@ -85,7 +143,7 @@ func (h *herald) changes(s api.Session, y *story, wished, now time.Time) []news 
 	}
 	var all []news
 	if y.lostTold && s.State == api.SessionReady {
-		all = append(all, news{kind: kindLink, title: s.Name + " is back", body: "The connection to " + s.Host + " is up again."})
+		all = append(all, news{kind: kindLink, title: s.Name + " is back", body: "The connection to " + s.Host + " is up again.", name: s.Name})
 	}
 	wasLost := !y.lost.IsZero()
 	y.lost, y.lostTold = time.Time{}, false
@@ -102,14 +160,6 @@ func (h *herald) changes(s api.Session, y *story, wished, now time.Time) []news 
 			}
 		}
 	}
-	if due(s, y, now) {
-		y.limit = s.Job.End
-		all = append(all, news{
-			kind: kindTimeLimit, title: s.Name + " ends in " + duration(s.Job.End.Sub(now)),
-			body: "The job reaches its time limit at " + clock(s.Job.End, now) + ". Save your work.", urgent: true,
-			verb: verbOpen, name: s.Name,
-		})
-	}
 	return all
 }
 
@@ -124,7 +174,7 @@ func (y *story) linkLost(s api.Session, before api.SessionState, now time.Time) 
 	y.lostTold = true
 	return []news{{
 		kind: kindLink, title: "No connection to " + s.Host,
-		body: s.Name + " is out of reach for now. The job is not affected; tunctl keeps trying.",
+		body: s.Name + " is out of reach for now. The job is not affected; tunctl keeps trying.", name: s.Name,
 	}}
 }
 
@@ -144,22 +194,24 @@ func endedNews(s api.Session, now time.Time) news {
 	return n
 }
 
-// due reports whether the time limit is near and was not told of. A short job is
-// told of later: at a quarter of its time.
-func due(s api.Session, y *story, now time.Time) bool {
-	if s.State != api.SessionReady || s.Job == nil || !s.Job.End.After(now) || s.Job.End.Equal(y.limit) {
-		return false
+// noticeNews is what the agent wants a person to know.
+func noticeNews(n api.Notice, st api.Status) news {
+	title, body, _ := strings.Cut(n.Text, ": ")
+	told := news{kind: string(n.Kind), title: title, body: sentenceCase(body), name: n.Session}
+	s, found := st.Session(n.Session)
+	if n.Kind != api.NoticeTimeLimit || !found || s.Job == nil {
+		return told
 	}
-	lead := limitLead
-	if !s.Job.Start.IsZero() {
-		lead = min(lead, s.Job.End.Sub(s.Job.Start)/4)
+	told.urgent, told.limit = true, s.Job.End
+	if s.Next == nil && s.Job.State == api.JobRunning {
+		told.verb = verbExtend
 	}
-	return s.Job.End.Sub(now) <= lead
+	return told
 }
 
 // logins tells of hosts that need a person, once for each however many sessions
 // wait for it.
-func (h *herald) logins(st api.Status) []news {
+func (h *herald) logins(st api.Status, now time.Time) []news {
 	var all []news
 	asked := map[string]bool{}
 	for _, s := range st.Sessions {
@@ -167,7 +219,7 @@ func (h *herald) logins(st api.Status) []news {
 			continue
 		}
 		asked[s.Host] = true
-		if !h.asked[s.Host] {
+		if !h.asked[s.Host] && now.Sub(h.attended[s.Host]) >= watched {
 			all = append(all, news{
 				kind: kindNeedsLogin, title: s.Host + " needs you to log in", body: brief(s.Cause), urgent: true,
 				verb: verbLogin, name: s.Host,

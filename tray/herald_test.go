@@ -65,12 +65,6 @@ func TestWhatIsNews(t *testing.T) {
 			{11 * time.Minute, api.SessionReady, []string{"jupyter is back"}},
 			{12 * time.Minute, api.SessionReady, nil},
 		}},
-		{name: "the time limit", end: 2 * time.Hour, steps: []step{
-			{0, api.SessionReady, nil},
-			{104 * time.Minute, api.SessionReady, nil},
-			{106 * time.Minute, api.SessionReady, []string{"jupyter ends in 14 min"}},
-			{107 * time.Minute, api.SessionReady, nil},
-		}},
 		{name: "a login is needed", end: time.Hour, steps: []step{
 			{0, api.SessionNeedsLogin, []string{"narval needs you to log in"}},
 			{time.Minute, api.SessionNeedsLogin, nil},
@@ -104,14 +98,38 @@ func TestWhatIsNews(t *testing.T) {
 	}
 }
 
-func TestAnExtendedJobIsToldOfAgain(t *testing.T) {
-	h := newHerald()
-	told := 0
-	for _, end := range []time.Duration{10 * time.Minute, 10 * time.Minute, 13 * time.Minute} {
-		s := session("jupyter", api.SessionReady, runsFor(end))
-		told += len(h.hear(api.Status{Sessions: []api.Session{s}}, nil, noon))
+func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
+	tests := []struct {
+		kind   string
+		name   string
+		before api.SessionState
+		after  api.SessionState
+		gone   bool
+	}{
+		{kindReady, "jupyter", api.SessionReady, api.SessionReconnecting, true},
+		{kindReady, "jupyter", api.SessionReady, api.SessionReady, false},
+		{kindEnded, "jupyter", api.SessionEnded, api.SessionConnecting, true},
+		{kindEnded, "jupyter", api.SessionEnded, api.SessionEnded, false},
+		{kindNeedsLogin, "narval", api.SessionNeedsLogin, api.SessionConnecting, true},
+		{kindNeedsLogin, "narval", api.SessionNeedsLogin, api.SessionNeedsLogin, false},
+		{kindLink, "jupyter", api.SessionReconnecting, api.SessionDown, true},
+		{kindLink, "jupyter", api.SessionReconnecting, api.SessionReady, false}, // "is back" takes its place
+		{kindTimeLimit, "jupyter", api.SessionReady, api.SessionReady, false},
 	}
-	if told != 2 {
-		t.Errorf("told %d times, want once for each time limit", told)
+	for _, tt := range tests {
+		h := newHerald()
+		h.told(news{kind: tt.kind, name: tt.name, limit: noon.Add(time.Hour)})
+		status := func(state api.SessionState) api.Status {
+			return api.Status{Sessions: []api.Session{session("jupyter", state, runsFor(time.Hour))}}
+		}
+		if tags := h.outdated(status(tt.before)); len(tags) != 0 {
+			t.Errorf("%s while %s: withdrawn", tt.kind, tt.before)
+		}
+		if tags := h.outdated(status(tt.after)); (len(tags) == 1) != tt.gone {
+			t.Errorf("%s, %s then %s: withdrawn %q", tt.kind, tt.before, tt.after, tags)
+		}
+		if tags := h.outdated(status(tt.after)); len(tags) != 0 {
+			t.Errorf("%s: withdrawn twice", tt.kind)
+		}
 	}
 }

@@ -49,6 +49,7 @@ const (
 	verbUp         = "up"
 	verbDown       = "down"
 	verbCancel     = "cancel"
+	verbExtend     = "extend" // from a notification
 	verbLogin      = "login"
 	verbLogout     = "logout"
 	verbStartAgent = "start-agent"

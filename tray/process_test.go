@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -52,6 +53,14 @@ func (p *piped) Down(_ context.Context, name string, cancel bool) error {
 
 func (p *piped) PageURL(_ context.Context, name string) (string, error) {
 	return "http://localhost:8888/" + name + "?token=s3cr3t", nil
+}
+
+func (p *piped) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
+	return time.Now().Add(by), p.say("extend", name, by.String())
+}
+
+func (p *piped) Answer(_ context.Context, id string, a api.Answer) error {
+	return p.say("answer", id, a.Text, fmt.Sprint(a.Cancelled))
 }
 
 // playTray runs the companion as a process of its own, and exits 0 when it ended

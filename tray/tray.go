@@ -1,5 +1,6 @@
 // Package tray is tunctl's companion on the desktop: an icon that tells how things
-// stand, a menu in which everything is a click away, and notifications.
+// stand, a menu in which everything is a click away, notifications, and the agent's
+// questions as dialogs.
 //
 // It is a client of the agent and runs in a process of its own: killing it touches
 // no tunnel. The menu is a pure function of what the agent tells (MenuFor), and so
@@ -11,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
@@ -25,6 +27,10 @@ type Agent interface {
 	Down(ctx context.Context, session string, cancel bool) error
 	// PageURL is the whole address of a session's page, token included.
 	PageURL(ctx context.Context, session string) (string, error)
+	// Extend asks for more time for a session's job, and returns its new end.
+	Extend(ctx context.Context, session string, by time.Duration) (time.Time, error)
+	// Answer answers a prompt.
+	Answer(ctx context.Context, id string, a api.Answer) error
 }
 
 // Autostart switches start at login.
@@ -39,7 +45,7 @@ type Autostart interface {
 type Options struct {
 	Agent      Agent
 	Autostart  Autostart
-	StartAgent func(ctx context.Context) error
+	StartAgent func(ctx context.Context) error // also called once at the start
 	Login      func(ctx context.Context, host string) error
 	Logout     func(ctx context.Context, host string) error
 
@@ -48,11 +54,13 @@ type Options struct {
 	Terminal func(ctx context.Context, args ...string) error // runs tunctl in a window; default: desktop.Terminal
 	Edit     func(ctx context.Context, path string) error    // default: desktop.OpenFile
 	Show     func(ctx context.Context, path string) error    // shows an HTML file; default: desktop.OpenHTML
+	// Ask puts a question to the person; default: desktop.Ask.
+	Ask func(ctx context.Context, q desktop.Question) (string, error)
 
 	ConfigPath string                 // what Settings opens
 	Command    string                 // tunctl's name in messages; default: tunctl
 	Instance   string                 // tells companions of different homes apart; one of each runs
-	Notify     func(kind string) bool // which kinds of notifications are wanted; default: all
+	Notify     func(kind string) bool // which kinds of notifications are wanted, "" for those of none; default: all
 	Tell       func(message string)   // says something to whoever started us; default: Log
 	Log        *slog.Logger           // default: none
 }
@@ -84,6 +92,9 @@ func (o *Options) fill() {
 		o.Show = func(ctx context.Context, path string) error {
 			return desktop.OpenHTML(ctx, path, desktop.OpenOptions{})
 		}
+	}
+	if o.Ask == nil {
+		o.Ask = func(ctx context.Context, q desktop.Question) (string, error) { return desktop.Ask(ctx, q, nil) }
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) bool { return true }
@@ -129,7 +140,10 @@ func Run(ctx context.Context, o Options) error {
 	p := newPanel(o.Log)
 	c := newCompanion(o, p, quit)
 	if notifier != nil {
-		c.notify = notifier.Notify
+		c.notifier = notifier
+	}
+	if o.StartAgent != nil {
+		c.acts <- verbStartAgent // without one there is nothing to be a companion of
 	}
 	done := make(chan struct{})
 	go func() {

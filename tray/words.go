@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"tunctl/internal/api"
 )
@@ -135,4 +137,13 @@ func clock(t, now time.Time) string {
 		return t.Format("Mon 15:04")
 	}
 	return t.Format("2 Jan 15:04")
+}
+
+// sentenceCase makes words of ours, which begin small, a sentence.
+func sentenceCase(text string) string {
+	r, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(r)) + text[size:]
 }

@@ -71,6 +71,7 @@ func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
 		out = file
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
+	followProgram(c.Context, p, log)
 	o := agent.Options{Paths: p, Version: version(), Limits: agent.DefaultLimits(), Log: log}
 	if practising(p, log) {
 		o.Practice, o.Limits = true, agent.PracticeLimits()

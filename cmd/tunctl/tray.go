@@ -2,12 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
+	"gopkg.in/natefinch/lumberjack.v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/autostart"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
+	"tunctl/internal/home"
 	"tunctl/tray"
 )
 
@@ -15,34 +26,124 @@ func trayCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "tray",
 		Usage: "show the icon with \"Open my notebook\"",
-		Description: "The desktop companion: an icon, its menu, notifications. It is a client of the agent; ending it\n" +
-			"drops nothing. `tunctl autostart on` starts it at login.",
+		Description: "The desktop companion: an icon, its menu, notifications, and a window when a host asks for a\n" +
+			"password or a code. It is a client of the agent; ending it drops nothing.\n\n" +
+			"`tunctl autostart on` starts it at login. One runs at a time; a second says so and ends.",
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usagef("tray takes no arguments: %q is one too many", c.Args().First())
+			}
 			ctx, stop := interruptible(c.Context)
 			defer stop()
 			p, err := paths(c)
 			if err != nil {
 				return err
 			}
-			cl, _, err := t.connect(ctx, p)
-			if err != nil {
-				return err
-			}
-			return tray.Run(ctx, tray.Options{
-				Agent:      trayAgent{client: cl},
-				Open:       func(ctx context.Context, url string) error { return desktop.OpenPage(ctx, url, desktop.OpenOptions{}) },
-				ConfigPath: p.Config,
-			})
+			return runTray(ctx, t, p)
 		},
 	}
 }
 
-// trayAgent is the agent as the tray sees it.
-type trayAgent struct{ client *client.Client }
+// runTray shows the companion until it is quit.
+func runTray(ctx context.Context, t *terminal, p home.Paths) error {
+	if err := home.MakePrivate(p.State); err != nil {
+		return err
+	}
+	file := &lumberjack.Logger{Filename: filepath.Join(p.State, "tray.log"), MaxSize: 1, MaxBackups: 1}
+	defer func() { _ = file.Close() }()
+	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
+	followProgram(ctx, p, log)
 
-// Watch implements tray.Agent.
+	a := trayAgent{paths: p, client: client.New(p)}
+	o := tray.Options{
+		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout,
+		ConfigPath: p.Config, Notify: notifyFilter(p, log),
+		Tell: func(message string) { t.say("tunctl: %s", message) },
+		Log:  log,
+	}
+	if p.Moved {
+		o.Instance = p.State
+	}
+	if auto, err := autostart.New(autostart.Options{}); err == nil {
+		o.Autostart = auto
+	}
+	return tray.Run(ctx, o)
+}
+
+// followProgram renews start at login after tunctl was moved. A home of its own has
+// no say in what starts at login.
+func followProgram(ctx context.Context, p home.Paths, log *slog.Logger) {
+	if p.Moved {
+		return
+	}
+	auto, err := autostart.New(autostart.Options{})
+	if err == nil {
+		err = auto.Follow(ctx)
+	}
+	if err != nil {
+		log.Warn("start at login could not be looked after", "err", err)
+	}
+}
+
+// notifyFilter says which notifications the config wants. It reads the file anew, so
+// that a change takes effect; a file with a mistake changes nothing.
+func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
+	var mu sync.Mutex
+	var last configs.Notify
+	return func(kind string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		cfg, err := configs.Load(p.Config)
+		switch {
+		case err == nil:
+			last = cfg.Notify
+		case !errors.Is(err, os.ErrNotExist):
+			log.Warn("the config cannot be read", "err", err)
+		}
+		if kind == "" { // of no kind that could be chosen
+			return !last.Off
+		}
+		return last.Allows(kind)
+	}
+}
+
+// trayAgent is the agent as the tray sees it.
+type trayAgent struct {
+	paths  home.Paths
+	client *client.Client
+}
+
+// start starts the agent where none is running.
+func (a trayAgent) start(ctx context.Context) error {
+	_, err := a.client.Ensure(ctx, launcher(a.paths))
+	return err
+}
+
+// login asks the agent to log in, whose questions come back as dialogs. Where no
+// dialog can be shown, a terminal asks.
+func (a trayAgent) login(ctx context.Context, host string) error {
+	if desktop.CanAsk(nil) {
+		return a.client.Login(ctx, host)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	argv := []string{self, "login", host}
+	if runtime.GOOS != "windows" { // the window would close over an error
+		argv = append([]string{"/bin/sh", "-c", `"$@" || { echo; echo "Press Enter to close this window."; read -r _; }`, "sh"}, argv...)
+	}
+	return desktop.Terminal(ctx, argv, nil)
+}
+
+// Watch implements tray.Agent. Prompts come only where a dialog can show them: else
+// the agent says what to do instead.
 func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
-	return a.client.Watch(ctx, api.AnswersNone, each)
+	answers := api.AnswersNone
+	if desktop.CanAsk(nil) {
+		answers = api.AnswersDesktop
+	}
+	return a.client.Watch(ctx, answers, each)
 }
 
 // Up implements tray.Agent.
@@ -60,4 +161,15 @@ func (a trayAgent) Down(ctx context.Context, session string, cancel bool) error 
 // PageURL implements tray.Agent.
 func (a trayAgent) PageURL(ctx context.Context, session string) (string, error) {
 	return a.client.PageURL(ctx, session)
+}
+
+// Extend implements tray.Agent.
+func (a trayAgent) Extend(ctx context.Context, session string, by time.Duration) (time.Time, error) {
+	job, err := a.client.Extend(ctx, session, by)
+	return job.End, err
+}
+
+// Answer implements tray.Agent.
+func (a trayAgent) Answer(ctx context.Context, id string, answer api.Answer) error {
+	return a.client.Answer(ctx, id, answer)
 }

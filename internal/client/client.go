@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"syscall"
 	"time"
 
 	"tunctl/internal/api"
@@ -185,7 +184,7 @@ var ErrNotRunning = errors.New("the agent is not running")
 // unreachable tells "no agent" from "an agent that does not answer".
 func unreachable(err error) error {
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, refused):
 		return &api.Error{
 			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: errors.Join(ErrNotRunning, err),
 			Hint: "`tunctl agent start` starts it; `tunctl up` does so by itself",

@@ -1,5 +1,5 @@
 // Package desktop does what needs a person's desktop: it opens pages, files and
-// terminals, copies to the clipboard, and shows notifications.
+// terminals, copies to the clipboard, shows notifications, and asks questions.
 //
 // It owns how a page with a secret in its address reaches the browser: by a link
 // that works once, so that the secret is on no command line. It keeps nothing
@@ -52,6 +52,13 @@ func (e environ) list() []string {
 		l = append(l, name+"="+e[name])
 	}
 	return l
+}
+
+// with is this environment and more.
+func (e environ) with(more map[string]string) environ {
+	all := maps.Clone(e)
+	maps.Copy(all, more)
+	return all
 }
 
 // find is exec.LookPath along this environment's PATH.

@@ -2,6 +2,9 @@ package desktop
 
 // Note is a notification.
 type Note struct {
+	// Tag names what the note is about. A note replaces the one of its tag that is
+	// still shown, and Withdraw takes it away; without a tag it stands for itself.
+	Tag     string
 	Title   string
 	Body    string
 	Urgent  bool     // stays until it is seen to

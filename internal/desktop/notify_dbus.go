@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"html"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type Notifier struct {
 	serial int
 	shown  map[string][]Action // by our serial, known before the note is shown
 	ids    map[uint32]string   // the desktop's ids of the same notes
+	tags   map[string]uint32   // the desktop's ids of notes with a tag
 }
 
 // NewNotifier connects to the session bus. The notifier ends with ctx, with
@@ -41,7 +43,10 @@ func NewNotifier(ctx context.Context) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Notifier{conn: conn, done: make(chan struct{}), shown: map[string][]Action{}, ids: map[uint32]string{}}
+	n := &Notifier{
+		conn: conn, done: make(chan struct{}),
+		shown: map[string][]Action{}, ids: map[uint32]string{}, tags: map[string]uint32{},
+	}
 	signals := make(chan *dbus.Signal, 32)
 	conn.Signal(signals)
 	if err := conn.AddMatchSignal(dbus.WithMatchInterface(notifyName), dbus.WithMatchObjectPath(notifyPath)); err != nil {
@@ -87,7 +92,7 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(urgency)}
 	var id uint32
 	err := server.CallWithContext(ctx, notifyName+".Notify", 0,
-		"tunctl", uint32(0), "", note.Title, body, buttons, hints, int32(-1)).Store(&id)
+		"tunctl", n.tagged(note.Tag), "", note.Title, body, buttons, hints, int32(-1)).Store(&id)
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,6 +102,30 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	}
 	if serial != "" {
 		n.ids[id] = serial
+	}
+	if note.Tag != "" {
+		n.tags[note.Tag] = id
+	}
+	return nil
+}
+
+// tagged is the desktop's id of the note of a tag, 0 for none.
+func (n *Notifier) tagged(tag string) uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.tags[tag]
+}
+
+// Withdraw takes the note of a tag away, if it is still shown.
+func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
+	id := n.tagged(tag)
+	if id == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
+	defer cancel()
+	if err := n.conn.Object(notifyName, notifyPath).CallWithContext(ctx, notifyName+".CloseNotification", 0, id).Err; err != nil {
+		return fmt.Errorf("withdraw a notification: %w", err)
 	}
 	return nil
 }
@@ -146,6 +175,7 @@ func (n *Notifier) take(id uint32, key string) (Action, bool) {
 	actions := n.shown[serial]
 	delete(n.shown, serial)
 	delete(n.ids, id)
+	maps.DeleteFunc(n.tags, func(_ string, shown uint32) bool { return shown == id })
 	i, err := strconv.Atoi(number)
 	if err != nil || i < 0 || i >= len(actions) {
 		return Action{}, false

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -20,21 +21,28 @@ type shownNote struct {
 	title, body string
 	actions     []string
 	urgency     byte
+	replaces    uint32
 }
 
 // notificationService stands in for the desktop's.
 type notificationService struct {
-	able  []string
-	shown chan shownNote
+	able   []string
+	shown  chan shownNote
+	closed chan uint32
 }
 
 func (s *notificationService) GetCapabilities() ([]string, *dbus.Error) { return s.able, nil }
 
-func (s *notificationService) Notify(_ string, _ uint32, _, title, body string, actions []string,
+func (s *notificationService) Notify(_ string, replaces uint32, _, title, body string, actions []string,
 	hints map[string]dbus.Variant, _ int32,
 ) (uint32, *dbus.Error) {
-	s.shown <- shownNote{title, body, actions, hints["urgency"].Value().(byte)}
+	s.shown <- shownNote{title, body, actions, hints["urgency"].Value().(byte), replaces}
 	return 7, nil
+}
+
+func (s *notificationService) CloseNotification(id uint32) *dbus.Error {
+	s.closed <- id
+	return nil
 }
 
 func startService(t *testing.T, able ...string) (*notificationService, *dbus.Conn) {
@@ -42,7 +50,7 @@ func startService(t *testing.T, able ...string) (*notificationService, *dbus.Con
 	bus := bustest.Start(t)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
 	conn := bus.Connect(t)
-	s := &notificationService{able: able, shown: make(chan shownNote, 1)}
+	s := &notificationService{able: able, shown: make(chan shownNote, 1), closed: make(chan uint32, 1)}
 	if err := conn.Export(s, notifyPath, notifyName); err != nil {
 		t.Fatal(err)
 	}
@@ -133,5 +141,47 @@ func TestAMuteSessionBusIsLeft(t *testing.T) {
 	defer cancel()
 	if _, err := SessionBus(ctx); err == nil {
 		t.Error("a bus that never answers was joined")
+	}
+}
+
+func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
+	service, conn := startService(t, "body")
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	show := func(tag string) shownNote {
+		if err := n.Notify(t.Context(), Note{Tag: tag, Title: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		return <-service.shown
+	}
+	if got := show("link:jupyter").replaces; got != 0 {
+		t.Errorf("the first replaces %d", got)
+	}
+	if got := show("link:jupyter").replaces; got != 7 {
+		t.Errorf("the second replaces %d, want the first", got)
+	}
+	if got := show("").replaces; got != 0 {
+		t.Errorf("one without a tag replaces %d", got)
+	}
+	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-service.closed; got != 7 {
+		t.Errorf("%d was closed", got)
+	}
+	if err := conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(10 * time.Second); n.tagged("link:jupyter") != 0; {
+		if time.Now().After(limit) {
+			t.Fatal("a closed note is still remembered")
+		}
+		runtime.Gosched()
+	}
+	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil || len(service.closed) != 0 {
+		t.Errorf("withdrawn twice: %v", err)
 	}
 }

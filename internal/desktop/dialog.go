@@ -1,0 +1,136 @@
+package desktop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+	"unicode"
+
+	"tunctl/internal/api"
+)
+
+// ErrCancelled says that the person closed a dialog without an answer, or said no.
+var ErrCancelled = errors.New("cancelled")
+
+// Question is put to the person in a window.
+type Question struct {
+	Title string
+	Text  string
+	Kind  QuestionKind
+	// Yes and No label the buttons of a choice, where the system lets us.
+	Yes, No string
+}
+
+// QuestionKind says what the window has for the answer.
+type QuestionKind int
+
+// The kinds of questions.
+const (
+	AskSecret QuestionKind = iota // a line that is not shown while it is typed
+	AskLine                       // a line
+	AskChoice                     // yes or no; no is what Enter means
+)
+
+// dialog is a program's way to put a question. What it is given is on its command
+// line or in its environment, so no answer ever is: answers come by its output.
+type dialog struct {
+	argv      []string
+	env       map[string]string
+	cancelled func(code int, said string) bool // nil: exit code 1
+	read      func(output string) (string, error)
+}
+
+// CanAsk reports whether this desktop has a program that asks.
+func CanAsk(env api.Env) bool {
+	e := environOf(env)
+	for _, d := range dialogs(runtime.GOOS, e, Question{}) {
+		if _, err := e.find(d.argv[0]); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Ask shows a question until it is answered or ctx ends, and returns the line, or
+// "yes" for a choice. It returns ErrCancelled when the person would not answer, and an
+// error that wraps ErrUnavailable where nothing here can ask.
+func Ask(ctx context.Context, q Question, env api.Env) (string, error) {
+	e := environOf(env)
+	q.Title, q.Text = printable(q.Title), printable(q.Text)
+	failures := []error{ErrUnavailable}
+	for _, d := range dialogs(runtime.GOOS, e, q) {
+		answer, err := d.show(ctx, e)
+		switch {
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case err == nil && q.Kind == AskChoice:
+			return "yes", nil
+		case err == nil, errors.Is(err, ErrCancelled):
+			return answer, err
+		}
+		failures = append(failures, err)
+	}
+	return "", errors.Join(failures...)
+}
+
+// dialogs lists the ways to put a question on a system, the best first.
+func dialogs(goos string, env environ, q Question) []dialog {
+	switch {
+	case goos == "windows":
+		return []dialog{powershellDialog(q)}
+	case goos == "darwin":
+		return []dialog{osascriptDialog(q)}
+	case !env.graphical():
+		return nil
+	case strings.Contains(env["XDG_CURRENT_DESKTOP"], "KDE"):
+		return []dialog{kdialog(q), zenity(q)}
+	}
+	return []dialog{zenity(q), kdialog(q)}
+}
+
+// show runs the program to its end.
+func (d dialog) show(ctx context.Context, env environ) (string, error) {
+	path, err := env.find(d.argv[0])
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, d.argv[1:]...)
+	cmd.Env = env.with(d.env).list()
+	cmd.SysProcAttr = detached()
+	cmd.WaitDelay = time.Second
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		exit, ended := errors.AsType[*exec.ExitError](err)
+		if ended && d.isCancelled(exit.ExitCode(), said.String()) {
+			return "", ErrCancelled
+		}
+		return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(said.String()))
+	}
+	if d.read != nil {
+		return d.read(out.String())
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+func (d dialog) isCancelled(code int, said string) bool {
+	if d.cancelled != nil {
+		return d.cancelled(code, said)
+	}
+	return code == 1
+}
+
+// printable leaves out what could change how a window shows a server's words.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text)
+}

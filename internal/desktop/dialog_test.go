@@ -1,0 +1,153 @@
+package desktop
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// dialogEnv is an environment whose PATH has only the given programs, as shell scripts.
+func dialogEnv(t *testing.T, programs map[string]string) api.Env {
+	t.Helper()
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("dialogs here are the system's own")
+	}
+	dir := t.TempDir()
+	for name, script := range programs {
+		//nolint:gosec // a program must be executable
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return api.Env{"DISPLAY": ":0", "PATH": dir}
+}
+
+func TestADialogsAnswerIsReturned(t *testing.T) {
+	const noDisplay = "echo 'cannot open display: :0' >&2; exit 1"
+	tests := []struct {
+		name     string
+		programs map[string]string
+		kind     QuestionKind
+		want     string
+		err      error
+	}{
+		{"a secret with blanks", map[string]string{"zenity": "echo ' s3 cret '"}, AskSecret, " s3 cret ", nil},
+		{"cancelled", map[string]string{"zenity": "exit 1", "kdialog": "echo never"}, AskSecret, "", ErrCancelled},
+		{"yes", map[string]string{"zenity": "exit 0"}, AskChoice, "yes", nil},
+		{"no", map[string]string{"zenity": "exit 1"}, AskChoice, "", ErrCancelled},
+		{"only the other program", map[string]string{"kdialog": "echo code"}, AskLine, "code", nil},
+		{"the first one has no display", map[string]string{"zenity": noDisplay, "kdialog": "echo code"}, AskLine, "code", nil},
+		{"none works", map[string]string{"zenity": noDisplay}, AskLine, "", ErrUnavailable},
+		{"none there", nil, AskLine, "", ErrUnavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env := dialogEnv(t, tt.programs)
+			if got := CanAsk(env); got != (len(tt.programs) > 0) {
+				t.Errorf("CanAsk = %v", got)
+			}
+			got, err := Ask(t.Context(), Question{Title: "narval", Text: "Password:", Kind: tt.kind}, env)
+			if got != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("got %q, %v, want %q, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestADialogEndsWithItsContext(t *testing.T) {
+	env := dialogEnv(t, map[string]string{"zenity": "exec /bin/sleep 60"})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Ask(ctx, Question{Text: "Password:"}, env); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNobodyIsAskedWithoutADisplay(t *testing.T) {
+	env := dialogEnv(t, map[string]string{"zenity": "echo never"})
+	delete(env, "DISPLAY")
+	if CanAsk(env) {
+		t.Error("a window without a display")
+	}
+}
+
+func TestEveryToolShowsTheWordsWhole(t *testing.T) {
+	const text = "Its key is\n\nSHA256:4lTf+aV9_x/Bq\\0\n\nTrust it?"
+	for _, kind := range []QuestionKind{AskSecret, AskLine, AskChoice} {
+		q := Question{Title: "Is this narval?", Text: text, Kind: kind, Yes: "Yes, trust it", No: "No, stop"}
+		for _, system := range []struct {
+			goos   string
+			escape *strings.Replacer
+		}{
+			{"linux", strings.NewReplacer(`\`, `\\`, "_", map[bool]string{true: "_", false: "__"}[kind == AskChoice])},
+			{"darwin", strings.NewReplacer()},
+			{"windows", strings.NewReplacer("\n", "\r\n")},
+		} {
+			d := dialogs(system.goos, environ{"DISPLAY": ":0"}, q)[0]
+			words := slices.Clone(d.argv)
+			for _, v := range d.env {
+				words = append(words, v)
+			}
+			want := system.escape.Replace(text)
+			if !slices.ContainsFunc(words, func(w string) bool { return strings.TrimPrefix(w, "--text=") == want }) {
+				t.Errorf("%s: no %q in %q", system.goos, want, words)
+			}
+		}
+	}
+}
+
+func TestKDEIsAskedByItsOwnProgram(t *testing.T) {
+	list := dialogs("linux", environ{"DISPLAY": ":0", "XDG_CURRENT_DESKTOP": "KDE"}, Question{Text: "<b>"})
+	if list[0].argv[0] != "kdialog" || slices.Contains(list[0].argv, "<b>") {
+		t.Errorf("first comes %q", list[0].argv)
+	}
+}
+
+func TestWindowsAndMacAnswersAreRead(t *testing.T) {
+	d := powershellDialog(Question{})
+	if got, err := d.read(base64.StdEncoding.EncodeToString([]byte("pässword")) + "\r\n"); got != "pässword" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if !d.isCancelled(3, "") || d.isCancelled(1, "") {
+		t.Error("PowerShell's own failure is taken for a cancelled dialog, or the other way round")
+	}
+	if m := osascriptDialog(Question{}); !m.isCancelled(1, "execution error: User canceled. (-128)") || m.isCancelled(1, "(-1713)") {
+		t.Error("a failing script is taken for a cancelled dialog, or the other way round")
+	}
+}
+
+func TestAServersWordsCannotSteerTheWindow(t *testing.T) {
+	if got, want := printable("Pass\x1b[2Jword\u202e:\n\x00"), "Pass[2Jword:\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
+	note := Note{Tag: "ready:" + strings.Repeat("x", 100), Title: `it's "ready"`, Body: "$(calc)"}
+	mac := noteProgram("darwin", note)
+	if !slices.Equal(mac.argv[len(mac.argv)-2:], []string{note.Title, note.Body}) {
+		t.Errorf("macOS: %q", mac.argv)
+	}
+	win := noteProgram("windows", note)
+	if win.env["TUNCTL_NOTE_TITLE"] != note.Title || len(win.env["TUNCTL_NOTE_TAG"]) != 64 {
+		t.Errorf("Windows: %q", win.env)
+	}
+	if slices.Contains(win.argv, note.Title) || len(strings.Join(win.argv, " ")) > 8000 {
+		t.Errorf("Windows: %q", win.argv)
+	}
+	if away := withdrawProgram("windows", note.Tag); away.env["TUNCTL_NOTE_TAG"] != win.env["TUNCTL_NOTE_TAG"] {
+		t.Errorf("another tag is withdrawn: %q", away.env)
+	}
+	if away := withdrawProgram("darwin", note.Tag); len(away.argv) != 0 {
+		t.Errorf("macOS takes nothing away: %q", away.argv)
+	}
+}

@@ -1,0 +1,113 @@
+package desktop
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// dialogWidth holds the longest fingerprint in one line.
+const dialogWidth = "460"
+
+// zenity is GNOME's, and most other desktops' on Linux.
+func zenity(q Question) dialog {
+	argv := []string{"zenity", "--title=" + q.Title, "--width=" + dialogWidth}
+	text := strings.ReplaceAll(q.Text, `\`, `\\`) // it reads C's escapes
+	switch q.Kind {
+	case AskChoice:
+		argv = append(argv, "--question", "--no-markup", "--default-cancel", "--ok-label="+q.Yes, "--cancel-label="+q.No)
+	case AskSecret:
+		argv = append(argv, "--entry", "--hide-text")
+	case AskLine:
+		argv = append(argv, "--entry")
+	}
+	if q.Kind != AskChoice {
+		text = strings.ReplaceAll(text, "_", "__") // one marks a shortcut
+	}
+	return dialog{
+		argv: append(argv, "--text="+text),
+		// Without a display it ends with 1 too, but complains.
+		cancelled: func(code int, said string) bool { return code == 1 && !strings.Contains(said, "display") },
+	}
+}
+
+// kdialog is KDE's.
+func kdialog(q Question) dialog {
+	text := strings.ReplaceAll(q.Text, "<", "‹") // what looks like HTML is taken for it
+	argv := []string{"kdialog", "--title", q.Title}
+	switch q.Kind {
+	case AskChoice:
+		argv = append(argv, "--yes-label", q.Yes, "--no-label", q.No, "--warningyesno", text)
+	case AskSecret:
+		argv = append(argv, "--password", text)
+	case AskLine:
+		argv = append(argv, "--inputbox", text)
+	}
+	return dialog{argv: argv}
+}
+
+// osascriptDialog is what macOS has. The words are arguments of the script and no
+// part of it.
+func osascriptDialog(q Question) dialog {
+	show := `display dialog (item 2 of argv) with title (item 1 of argv) `
+	switch q.Kind {
+	case AskChoice:
+		show += `buttons {item 4 of argv, item 3 of argv} default button 1 cancel button 1 with icon caution`
+	case AskSecret:
+		show = `text returned of (` + show + `default answer "" with hidden answer)`
+	case AskLine:
+		show = `text returned of (` + show + `default answer "")`
+	}
+	return dialog{
+		argv: []string{
+			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run",
+			q.Title, q.Text, q.Yes, q.No,
+		},
+		cancelled: func(_ int, said string) bool { return strings.Contains(said, "(-128)") }, // userCanceledErr
+	}
+}
+
+// windowScript asks in a window of Windows' own. PowerShell's own failures exit with
+// 1, so being cancelled is 3. The answer travels in base64: a console's code page
+// would mangle it.
+const windowScript = `$ErrorActionPreference = 'Stop'
+Add-Type -AssemblyName System.Windows.Forms, System.Drawing
+if ($env:TUNCTL_ASK_KIND -eq 'choice') {
+  $a = [Windows.Forms.MessageBox]::Show($env:TUNCTL_ASK_TEXT, $env:TUNCTL_ASK_TITLE, 'YesNo', 'Warning', 'Button2')
+  if ($a -ne 'Yes') { exit 3 }
+  exit 0
+}
+$f = New-Object Windows.Forms.Form -Property @{ Text = $env:TUNCTL_ASK_TITLE; AutoSize = $true; AutoSizeMode = 'GrowAndShrink'
+  StartPosition = 'CenterScreen'; FormBorderStyle = 'FixedDialog'; MaximizeBox = $false; MinimizeBox = $false; TopMost = $true }
+$p = New-Object Windows.Forms.FlowLayoutPanel -Property @{ FlowDirection = 'TopDown'; AutoSize = $true; Padding = 12 }
+$l = New-Object Windows.Forms.Label -Property @{ Text = $env:TUNCTL_ASK_TEXT; AutoSize = $true; UseMnemonic = $false
+  MaximumSize = New-Object Drawing.Size 460, 0 }
+$t = New-Object Windows.Forms.TextBox -Property @{ Width = 460; UseSystemPasswordChar = ($env:TUNCTL_ASK_KIND -eq 'secret') }
+$b = New-Object Windows.Forms.FlowLayoutPanel -Property @{ AutoSize = $true }
+$ok = New-Object Windows.Forms.Button -Property @{ Text = 'OK'; DialogResult = 'OK' }
+$no = New-Object Windows.Forms.Button -Property @{ Text = 'Cancel'; DialogResult = 'Cancel' }
+$b.Controls.AddRange(@($ok, $no)); $p.Controls.AddRange(@($l, $t, $b)); $f.Controls.Add($p)
+$f.AcceptButton = $ok; $f.CancelButton = $no; $f.ActiveControl = $t
+if ($f.ShowDialog() -ne 'OK') { exit 3 }
+[Console]::Out.Write([Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($t.Text)))
+`
+
+// powershellDialog is what Windows has. The words travel in the environment, where no
+// quoting can mangle them.
+func powershellDialog(q Question) dialog {
+	return dialog{
+		argv: powershell(windowScript),
+		env: map[string]string{
+			"TUNCTL_ASK_TITLE": q.Title, "TUNCTL_ASK_TEXT": strings.ReplaceAll(q.Text, "\n", "\r\n"),
+			"TUNCTL_ASK_KIND": map[QuestionKind]string{AskSecret: "secret", AskLine: "line", AskChoice: "choice"}[q.Kind],
+		},
+		cancelled: func(code int, _ string) bool { return code == 3 },
+		read: func(output string) (string, error) {
+			text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(output))
+			if err != nil {
+				return "", fmt.Errorf("read the dialog's answer: %w", err)
+			}
+			return string(text), nil
+		},
+	}
+}

@@ -1,0 +1,167 @@
+package tray
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/desktop"
+)
+
+func prompt(id string, kind api.PromptKind, text string) api.Prompt {
+	return api.Prompt{ID: id, Host: "narval", Kind: kind, Text: text}
+}
+
+// prompts plays that the agent asks, or no longer asks.
+func (s *stage) prompts(event api.EventType, p api.Prompt) {
+	s.events <- api.Event{Type: event, Prompt: &p}
+	synctest.Wait()
+}
+
+func (s *stage) answer(text string) {
+	s.answers <- text
+	synctest.Wait()
+}
+
+func TestPromptsAreAskedOneAtATimeAndAnswered(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "alice's password: "))
+		s.prompts(api.EventPrompt, prompt("2", api.PromptQuestion, "Code: "))
+		if len(s.dialogs.asked) != 1 {
+			t.Fatalf("%d dialogs are open at once", len(s.dialogs.asked))
+		}
+		s.answer("hunter2")
+		s.answer("") // cancelled
+		want := []string{"answer 1 hunter2", "answer 2 cancelled"}
+		if got := s.heard(); !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+	})
+}
+
+func TestADialogGoesWhenItsPromptDoes(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
+		s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
+		s.prompts(api.EventPrompt, prompt("2", api.PromptPassword, "password"))
+		if len(s.dialogs.asked) != 2 {
+			t.Fatal("the first dialog is still in the way")
+		}
+		s.events <- api.Event{} // the agent goes, and its question with it
+		synctest.Wait()
+		if got := s.heard(); len(got) != 0 {
+			t.Errorf("did %q for prompts that were closed", got)
+		}
+	})
+}
+
+func TestWhoeverWouldNotAnswerIsNotToldThatALoginIsNeeded(t *testing.T) {
+	needed := statuses["needs-login"]
+	for _, tt := range []struct {
+		name string
+		play func(s *stage)
+		told bool
+	}{
+		{name: "asked at a terminal", play: func(s *stage) {
+			s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
+		}},
+		{name: "a dialog was closed", play: func(s *stage) {
+			s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
+			s.answer("")
+			s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
+		}},
+		{name: "the password was wrong", told: true, play: func(s *stage) {
+			s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
+			s.answer("wrong")
+			s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				s.status(statuses["down"])
+				tt.play(s)
+				s.status(needed)
+				if told := len(s.notes) > 0; told != tt.told {
+					t.Errorf("told: %v, want %v", told, tt.told)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutADialogANotificationNamesTheCommand(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.failing = errors.New("no display")
+		s.status(statuses["down"])
+		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
+		if n := s.told(t); !strings.Contains(n.Body, "tunctl login narval") {
+			t.Errorf("it says %q", n.Body)
+		}
+		if got := s.heard(); !slices.Equal(got, []string{"answer 1 cancelled"}) {
+			t.Errorf("did %q", got)
+		}
+	})
+}
+
+func TestADialogSaysWhatItIsAbout(t *testing.T) {
+	key := prompt("1", api.PromptHostKey, "The authenticity of narval can't be established. Its ED25519 key fingerprint is SHA256:abc. Trust it?")
+	key.Fingerprint, key.Echo = "SHA256:abc", true
+	code := prompt("2", api.PromptQuestion, "Passcode: ")
+	code.Instruction = "Duo two-factor login for alice\n"
+	visible := code
+	visible.Echo = true
+	for _, tt := range []struct {
+		name   string
+		prompt api.Prompt
+		kind   desktop.QuestionKind
+		text   string
+	}{
+		{"host key", key, desktop.AskChoice, "The authenticity of narval can't be established. Its ED25519 key fingerprint is\n\nSHA256:abc\n\n" +
+			"Compare it with what your computing centre publishes. If it differs, somebody may be in between: stop."},
+		{"code", code, desktop.AskSecret, "Duo two-factor login for alice\n\nPasscode:"},
+		{"visible code", visible, desktop.AskLine, "Duo two-factor login for alice\n\nPasscode:"},
+		{"password", prompt("3", api.PromptPassword, "alice@narval's password: "), desktop.AskSecret, "alice@narval's password:"},
+		{"confirm", prompt("4", api.PromptConfirm, "Try anyway?"), desktop.AskChoice, "Try anyway?"},
+	} {
+		q := questionFor(tt.prompt)
+		if q.Kind != tt.kind || q.Text != tt.text || !strings.Contains(q.Title, "narval") {
+			t.Errorf("%s: %+v", tt.name, q)
+		}
+	}
+}
+
+func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		end := time.Now().Add(10 * time.Minute)
+		running := func(end time.Time) View {
+			return reached(nil, session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.State, j.End = api.JobRunning, end })))
+		}
+		s.status(running(end))
+		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
+			Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 10 minutes, at 12:10: save your work",
+		}}
+		synctest.Wait()
+		n := s.told(t)
+		if n.Title != "jupyter ends in 10 minutes, at 12:10" || n.Body != "Save your work" || !n.Urgent || len(n.Actions) != 1 {
+			t.Fatalf("told %+v", n)
+		}
+		n.Actions[0].Do()
+		synctest.Wait()
+		if got := s.heard(); !slices.Equal(got, []string{"extend jupyter 1h0m0s"}) {
+			t.Errorf("its button did %q", got)
+		}
+		if n := s.told(t); !strings.HasPrefix(n.Title, "jupyter may run on until ") {
+			t.Errorf("after it, %+v", n)
+		}
+		s.status(running(end.Add(time.Hour)))
+		if n := s.told(t); n.Tag != "time-limit:jupyter" || n.Title != "" {
+			t.Errorf("the warning was not withdrawn, but %+v came", n)
+		}
+	})
+}
