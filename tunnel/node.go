@@ -122,12 +122,14 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 	for i := range n.ways {
 		w := &n.ways[i]
 		c, err := w.dial(ctx, network, address)
-		if err == nil || errors.Is(err, ErrRefused) {
+		_, bad := errors.AsType[*noWayError](err) // which may wrap a refusal of the node's sshd
+		switch {
+		case bad:
+		case err == nil || errors.Is(err, ErrRefused):
 			n.log.Info("got onto the node", "way", w.name)
 			n.settle(w)
 			return c, err
-		}
-		if _, bad := errors.AsType[*noWayError](err); !bad || ctx.Err() != nil {
+		default:
 			return nil, err
 		}
 		n.log.Debug("no way onto the node", "way", w.name, "err", err)
