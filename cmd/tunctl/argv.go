@@ -10,7 +10,7 @@ import (
 // reorder moves flags before arguments, since urfave/cli v2 stops at the first
 // argument and a person writes `tunctl up jupyter --no-open` as often as not. It
 // reads which flags take a value from the commands' own definitions; what follows
-// "--" stays as it is.
+// "--", or the host of `tunctl ssh`, stays as it is.
 func reorder(app *cli.App, argv []string) ([]string, error) {
 	if len(argv) == 0 {
 		return argv, nil
@@ -18,8 +18,9 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 	out := []string{argv[0]}
 	rest := argv[1:]
 	flags, commands := app.Flags, app.Commands
+	passes := false
 	for {
-		options, args, err := split(flags, rest, len(commands) > 0)
+		options, args, err := split(flags, rest, passes || len(commands) > 0)
 		if err != nil {
 			return nil, err
 		}
@@ -36,6 +37,7 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 			return append(out, args[1:]...), nil
 		}
 		flags, commands, rest = command.Flags, command.Subcommands, args[1:]
+		passes = command.HasName(sshName)
 	}
 }
 

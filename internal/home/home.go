@@ -35,6 +35,9 @@ func (p Paths) Log() string { return filepath.Join(p.State, "agent.log") }
 // History is what ran, one job a line.
 func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl") }
 
+// Gateway is the folder of the gateway's own host key and what ssh needs to know of it.
+func (p Paths) Gateway() string { return filepath.Join(p.State, "gateway") }
+
 // Lock is the file that serialises the start of agents.
 func (p Paths) Lock() string { return filepath.Join(p.State, "agent.lock") }
 

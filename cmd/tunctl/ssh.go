@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/gateway"
+	"tunctl/internal/home"
+)
+
+const sshName = "ssh"
+
+// exitOwn is the exit status of `tunctl ssh` when the failure is not the command's.
+const exitOwn = 255
+
+func sshCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      sshName,
+		Usage:     "a shell or a command on a host, over the login there is",
+		ArgsUsage: "HOST|SESSION [COMMAND...]",
+		Description: "No second login, no second one-time code: it goes over the connection that the agent keeps.\n" +
+			"SESSION is the compute node that its job runs on, where the site lets you in.\n" +
+			"The exit status is the command's, or 255 when something went wrong on the way. There is no\n" +
+			"X11 and no agent forwarding. `tunctl ssh-config install` does the same for ssh, scp, rsync,\n" +
+			"git and VS Code.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "t", Usage: "give the command a terminal too"},
+			&cli.BoolFlag{Name: "T", Usage: "give not even the shell a terminal"},
+		},
+		BashComplete: completeHosts,
+		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 {
+				return usagef("ssh takes a host or a session, and a command if you like")
+			}
+			err := shell(c, t)
+			if _, said := errors.AsType[silentError](err); err == nil || said {
+				return err
+			}
+			explain(t.err, err)
+			return silentError(exitOwn)
+		},
+	}
+}
+
+func shell(c *cli.Context, t *terminal) error {
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	name, words := c.Args().First(), c.Args().Tail()
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	cl, st, err := t.connect(ctx, p)
+	if err != nil {
+		return err
+	}
+	req, err := destination(p, st, name)
+	if err != nil {
+		return err
+	}
+	conn, err := sshOver(ctx, t, cl, p, req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	r := &remote{t: t, command: strings.Join(words, " ")}
+	r.tty = isTerminal(t.in) && isTerminal(t.out) && !c.Bool("T") && (len(words) == 0 || c.Bool("t"))
+	return exitOf(name, r.run(ctx, conn))
+}
+
+// sshOver is an SSH client of the gateway. The key it must show is the one in our own
+// state folder.
+func sshOver(ctx context.Context, t *terminal, cl *client.Client, p home.Paths, req api.StreamRequest) (*ssh.Client, error) {
+	key, err := gateway.HostKey(p.Gateway())
+	if err != nil {
+		return nil, fmt.Errorf("the gateway's key: %w", err)
+	}
+	req.Kind = api.StreamGateway
+	stream, err := t.stream(ctx, cl, req)
+	if err != nil {
+		return nil, err
+	}
+	// The stream ends on Ctrl-C while the two sides get to know each other.
+	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
+	defer stop()
+	conn, channels, requests, err := ssh.NewClientConn(stream, gateway.Alias, &ssh.ClientConfig{
+		HostKeyCallback: ssh.FixedHostKey(key.PublicKey()),
+		Config:          ssh.Config{Ciphers: []string{ssh.CipherAES128GCM}},
+	})
+	if err != nil {
+		_ = stream.Close()
+		return nil, fmt.Errorf("the agent's gateway: %w", err)
+	}
+	return ssh.NewClient(conn, channels, requests), nil
+}
+
+// exitOf turns the end of a remote command into that of this program.
+func exitOf(name string, err error) error {
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
+		if exit.Signal() != "" {
+			return fmt.Errorf("%s: the command was ended by signal %s", name, exit.Signal())
+		}
+		return silentError(exit.ExitStatus())
+	}
+	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
+		return &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost", name), Err: err}
+	}
+	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
+		return fmt.Errorf("%s: %s", name, refused.Message)
+	}
+	return err
+}

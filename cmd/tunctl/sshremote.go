@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/term"
+)
+
+// remote is a shell or command on a host, joined to this terminal.
+type remote struct {
+	t       *terminal
+	command string // none: a shell
+	tty     bool
+}
+
+// run returns how the command ended. Ctrl-C reaches it as a key with a terminal, else
+// as a signal, after which we leave.
+func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
+	s, err := conn.NewSession()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	stdin, err := s.StdinPipe()
+	if err != nil {
+		return err
+	}
+	s.Stdout, s.Stderr = r.t.out, r.t.err
+	sendLocale(s)
+	if r.tty {
+		restore, err := r.takeTerminal(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	if r.command == "" {
+		err = s.Shell()
+	} else {
+		err = s.Start(r.command)
+	}
+	if err != nil {
+		return err
+	}
+	go func() { // a read of standard input cannot be cancelled: it ends with the program
+		_, _ = io.Copy(stdin, r.t.in)
+		_ = stdin.Close()
+	}()
+	defer context.AfterFunc(ctx, func() {
+		_ = s.Signal(ssh.SIGINT)
+		_ = s.Close()
+	})()
+	err = s.Wait()
+	if ctx.Err() != nil {
+		return silentError(exitInterrupted)
+	}
+	return err
+}
+
+// sendLocale sends what sshd takes nearly everywhere. No answers are asked for: each
+// would cost a round trip.
+func sendLocale(s *ssh.Session) {
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "LANG" || strings.HasPrefix(name, "LC_") {
+			_, _ = s.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{name, value}))
+		}
+	}
+}
+
+// takeTerminal asks for a terminal like ours, keeps it of our size, and puts ours into
+// raw mode; restore undoes that.
+func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
+	in, out := fd(r.t.in), fd(r.t.out)
+	width, height, err := term.GetSize(out)
+	if err != nil {
+		width, height = 80, 24
+	}
+	kind := os.Getenv("TERM")
+	if kind == "" {
+		kind = "xterm"
+	}
+	if err := s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}); err != nil {
+		return nil, err
+	}
+	before, err := term.MakeRaw(in)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	go eachResize(ctx, func() {
+		if w, h, err := term.GetSize(out); err == nil && (w != width || h != height) {
+			width, height = w, h
+			_ = s.WindowChange(h, w)
+		}
+	})
+	return func() {
+		stop()
+		_ = term.Restore(in, before)
+	}, nil
+}
+
+// fd is the descriptor of a stream that is known to be a terminal.
+func fd(stream any) int {
+	f, _ := stream.(*os.File)
+	return int(f.Fd())
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+)
+
+// stream opens a private stream, and puts what the host asks meanwhile to the person.
+func (t *terminal) stream(ctx context.Context, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
+	if !t.asks {
+		return cl.Stream(ctx, req)
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	ready, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		first := true
+		_ = cl.Watch(watching, api.AnswersTerminal, func(e api.Event) { // ends by our stop; the stream tells what is wrong
+			switch {
+			case first:
+				first = false
+				close(ready)
+			case e.Type == api.EventPrompt && e.Prompt != nil:
+				askPerson(watching, t, cl, *e.Prompt)
+			}
+		})
+	}()
+	select {
+	case <-ready:
+	case <-over:
+	}
+	s, err := cl.Stream(ctx, req)
+	stop()
+	<-over
+	return s, err
+}
+
+// suffix marks the names that `tunctl ssh-config install` gives to ssh.
+const suffix = ".tun"
+
+// destination reads HOST, SESSION, NODE.HOST, or one of these with .tun. A session is
+// its job's compute node, or its host where it has no job.
+func destination(p home.Paths, st api.Status, name string) (api.StreamRequest, error) {
+	name = strings.TrimSuffix(name, suffix)
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		cfg = &configs.Config{} // any alias of ~/.ssh/config will do
+	}
+	hosts := hostNames(cfg)
+	if slices.Contains(hosts, name) {
+		return api.StreamRequest{Host: name}, nil
+	}
+	if s, ok := cfg.Session(name); ok {
+		return sessionNode(st, s)
+	}
+	if node, host, ok := strings.Cut(name, "."); ok && slices.Contains(hosts, host) {
+		return api.StreamRequest{Host: host, Node: node}, nil
+	}
+	return api.StreamRequest{Host: name}, nil
+}
+
+func sessionNode(st api.Status, cfg configs.Session) (api.StreamRequest, error) {
+	req := api.StreamRequest{Host: cfg.Host}
+	s, _ := st.Session(cfg.Name)
+	switch {
+	case s.Job != nil && s.Job.Node != "":
+		req.Node = s.Job.Node
+	case cfg.Submit != "" || cfg.Job != "":
+		return req, &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("%s has no running job, so no compute node to go to", cfg.Name),
+			Hint: fmt.Sprintf("`tunctl up %s` brings it up; `tunctl ssh %s` goes to the login node", cfg.Name, cfg.Host),
+		}
+	}
+	return req, nil
+}
