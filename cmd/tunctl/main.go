@@ -38,7 +38,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Usage: "a notebook on a supercomputer, one command away",
 		Description: "Log in, submit or find the job, wait for it, forward its port, open its page, and keep\n" +
 			"all of that up when the laptop sleeps or the network changes.\n\n" +
-			"Start with `tunctl demo`: it needs no account. Then `tunctl config edit`, and `tunctl up`.",
+			"Start with `tunctl demo`: it needs no account. Then `tunctl init`, and `tunctl up`.",
 		Version:                version(),
 		HideVersion:            true, // there is a command
 		Suggest:                true,
@@ -49,13 +49,18 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		ErrWriter:              stderr,
 		ExitErrHandler:         func(*cli.Context, error) {}, // run prints the error, once
 		OnUsageError:           usageError,
+		Before:                 freeMainThread,
 		Action:                 noCommand,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 		},
 		Commands: withUsageErrors([]*cli.Command{
-			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t),
+			initCommand(t), upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t),
+			attachCommand(t), sitesCommand(t), scriptCommand(t), quotaCommand(t),
+			extendCommand(t), historyCommand(t),
+			jobsCommand(t), submitCommand(t), cancelCommand(t),
 			loginCommand(t), logoutCommand(t), hostsCommand(t), detectCommand(t),
+			sshCommand(t), connectCommand(t), sshConfigCommand(t),
 			configCommand(t), agentCommand(t), trayCommand(t), autostartCommand(t),
 			demoCommand(t), practicePageCommand(t), completionCommand(t), versionCommand(t),
 		}),

@@ -77,14 +77,17 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// errNoConfig is wrapped when there is no config file.
+var errNoConfig = errors.New("no config file")
+
 // loadConfig reads the config for a command that cannot do without.
 func loadConfig(p home.Paths) (*configs.Config, error) {
 	cfg, err := configs.Load(p.Config)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("no config file at %s", p.Config), Err: err,
-			Hint: "`tunctl config edit` makes one from an example; `tunctl demo` needs none",
+			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
+			Hint: "`tunctl init` asks a few questions and makes one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
 		}
 	case err != nil:
 		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
@@ -102,6 +105,11 @@ func sessionName(c *cli.Context, p home.Paths) (string, error) {
 	default:
 		return "", usagef("one session at a time, please: %q is one too many", c.Args().Get(1))
 	}
+	return onlySession(p)
+}
+
+// onlySession is the name of the one session in the config.
+func onlySession(p home.Paths) (string, error) {
 	cfg, err := loadConfig(p)
 	if err != nil {
 		return "", err
@@ -110,7 +118,7 @@ func sessionName(c *cli.Context, p home.Paths) (string, error) {
 		return cfg.Sessions[0].Name, nil
 	}
 	if len(cfg.Sessions) == 0 {
-		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl config edit` opens it; `tunctl demo` needs none"}
+		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
 	}
 	return "", &api.Error{Code: api.CodeUsage, Message: "which session?", Hint: "there is: " + joinNames(cfg)}
 }

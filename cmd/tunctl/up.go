@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -70,6 +71,8 @@ type up struct {
 	name   string
 	wait   time.Duration
 	client *client.Client
+	begin  func(context.Context) (api.UpResponse, error) // asks the agent; nil: to bring name up
+	done   func(api.Session)                             // is told of the session that is ready; may be nil
 }
 
 // upLine is a line of `tunctl up --json`.
@@ -91,6 +94,9 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 		return err
 	}
 	u.announce(session)
+	if u.done != nil {
+		u.done(session)
+	}
 	if !open || session.URL == "" {
 		return nil
 	}
@@ -142,11 +148,12 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	if _, ok := <-events; !ok {
 		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent went away"}
 	}
-	answer, err := u.client.Up(ctx, u.name)
+	answer, err := u.ask(ctx)
 	if err != nil {
 		return api.Session{}, err
 	}
 	session := answer.Session
+	u.name = session.Name
 	draw := u.drawing()
 	defer draw.stop()
 	for {
@@ -161,6 +168,13 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			return session, err
 		}
 	}
+}
+
+func (u *up) ask(ctx context.Context) (api.UpResponse, error) {
+	if u.begin != nil {
+		return u.begin(ctx)
+	}
+	return u.client.Up(ctx, u.name)
 }
 
 // watch streams events into a channel until ctx ends or the agent goes.
@@ -243,7 +257,11 @@ func (u *up) failure(s api.Session) error {
 
 // announce tells where the page is.
 func (u *up) announce(s api.Session) {
-	u.term.say("%s %s is ready%s", u.term.paint(green, "✓"), u.term.paint(bold, s.Name), untilText(s.Job, time.Now()))
+	on := ""
+	if s.Job != nil && s.Job.Node != "" {
+		on = ", on " + s.Job.Node
+	}
+	u.term.say("%s %s is ready%s%s", u.term.paint(green, "✓"), u.term.paint(bold, s.Name), untilText(s.Job, time.Now()), on)
 	if s.URL != "" {
 		fmt.Fprintln(u.term.out, s.URL)
 		return
@@ -280,10 +298,23 @@ func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) 
 	if err != nil {
 		return err
 	}
-	err = desktop.OpenPage(ctx, url, desktop.OpenOptions{})
+	if isWeb(url) {
+		err = desktop.OpenPage(ctx, url, desktop.OpenOptions{})
+	} else {
+		err = desktop.OpenLink(ctx, url, desktop.OpenOptions{})
+	}
+	if errors.Is(err, desktop.ErrUnavailable) {
+		t.say("no viewer for %s here; point yours at that address", url)
+		return nil
+	}
 	if errors.Is(err, desktop.ErrNoBrowser) {
 		t.say("no browser here; `tunctl open %s --print` shows the whole address, token included", name)
 		return nil
 	}
 	return err
+}
+
+// isWeb reports whether a browser can show the address.
+func isWeb(url string) bool {
+	return strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")
 }

@@ -170,6 +170,11 @@ func (a *Agent) session(name string) (*session, error) {
 		s = newSession(a, cfg)
 		a.sessions[name] = s
 		return s, nil
+	}
+	if s, ok := a.rememberedLocked(name); ok {
+		return s, nil
+	}
+	switch {
 	case a.problem != nil:
 		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "mend the file; `tunctl config check` looks at it again"}
 	case len(a.config.Sessions) == 0:
@@ -219,6 +224,9 @@ func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, e
 		after, err := s.stop(ctx, req.Cancel)
 		if err != nil {
 			return done, err
+		}
+		if s.attached {
+			a.forget(s)
 		}
 		done = append(done, after)
 	}

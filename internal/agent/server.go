@@ -56,12 +56,20 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
 	mux.HandleFunc("POST /v1/refresh", unhurried(handle(a.handleRefresh)))
+	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
+	mux.HandleFunc("POST /v1/attach", unhurried(handle(a.handleAttach)))
+	mux.HandleFunc("POST /v1/quota", unhurried(handle(a.handleQuota)))
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
+	mux.HandleFunc("POST /v1/stream", unhurried(a.handleStream))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
+	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", unhurried(a.handleJob))
+	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", unhurried(a.handleCancelJob))
 	return mux
 }
 

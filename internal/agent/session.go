@@ -27,6 +27,9 @@ type session struct {
 	agent  *Agent
 	name   string
 	acting sync.Mutex // one start or stop at a time
+	// attached says that its job was started by hand: it is recognised by its id
+	// alone, and none is ever submitted in its place.
+	attached bool
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -35,6 +38,7 @@ type session struct {
 	forward *forwards   // from the first start to down
 	run     *run        // the try under way
 	watch   *jobwatch.Watch
+	told    chan api.Job // what was learnt of the job beside the watch
 }
 
 // run is one try to bring a session up and keep it so.
@@ -46,7 +50,7 @@ type run struct {
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg}
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, told: make(chan api.Job, 1)}
 	s.current = down(cfg)
 	return s
 }
@@ -103,7 +107,7 @@ func (s *session) start(who asker) api.Session {
 
 // launchLocked begins a try.
 func (s *session) launchLocked(host *tunnel.Host, who asker) {
-	if cfg, ok := s.agent.configured(s.name); ok {
+	if cfg, ok := s.agent.configured(s.name); ok && !s.attached {
 		s.cfg = cfg
 	}
 	ctx, cancel := context.WithCancel(s.agent.ctx)
@@ -111,7 +115,7 @@ func (s *session) launchLocked(host *tunnel.Host, who asker) {
 	s.run = r
 	needsJob := s.hasJobLocked()
 	// Forwards to fixed addresses are there as soon as the host is.
-	s.facts = facts{wanted: true, needsJob: needsJob, answers: !needsJob, host: host.Status()}
+	s.facts = facts{wanted: true, needsJob: needsJob, answers: !needsJob, host: host.Status(), remind: s.agent.limits.Remind}
 	s.enterLocked()
 	s.agent.work.Go(func() {
 		defer close(r.done)
@@ -130,7 +134,7 @@ func (s *session) asked() asker {
 	return s.run.who
 }
 
-func (s *session) hasJobLocked() bool { return s.cfg.Job != "" || s.cfg.Submit != "" }
+func (s *session) hasJobLocked() bool { return s.attached || s.cfg.Job != "" || s.cfg.Submit != "" }
 
 // finish records why a try is over. The listener stays, and says so.
 func (s *session) finish(r *run, host *tunnel.Host, err error) {

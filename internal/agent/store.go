@@ -41,6 +41,9 @@ type record struct {
 	// Tag names the submission under way, or the one that made the job. It is
 	// written before the scheduler is asked, and is an idempotency key there.
 	Tag string `json:"tag,omitempty"`
+	// Doubted says that nobody could find out whether Tag became a job: a person has
+	// looked when they bring the session up again, and that takes a new tag.
+	Doubted bool `json:"doubted,omitempty"`
 	// Job is the job as last known; no ID while a submission's fate is open.
 	Job *api.Job `json:"job,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
@@ -49,6 +52,8 @@ type record struct {
 	NextTag string      `json:"nextTag,omitempty"`
 	KeptFor string      `json:"keptFor,omitempty"`
 	Kept    []time.Time `json:"kept,omitempty"`
+	// Attached is the host of a session that is in no config: Job was started by hand.
+	Attached string `json:"attached,omitempty"`
 	// Reach is the way to the endpoint that worked last.
 	Reach api.Reach `json:"reach,omitempty"`
 }
@@ -109,6 +114,14 @@ func (s *store) update(name string, change func(*record)) error {
 	r := s.data.Sessions[name]
 	change(&r)
 	s.data.Sessions[name] = r
+	return s.writeLocked()
+}
+
+// drop forgets a session.
+func (s *store) drop(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.data.Sessions, name)
 	return s.writeLocked()
 }
 

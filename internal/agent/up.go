@@ -27,7 +27,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		return ctx.Err()
 	}
 	jobs := s.agent.watcher(s.host())
-	job, err := s.findJob(ctx, jobs)
+	job, err := s.obtainJob(ctx, host, jobs)
 	if err != nil {
 		return err
 	}
@@ -86,6 +86,20 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
+// obtainJob finds or submits the session's job, through lost links and a scheduler's
+// silence: what was begun before is found again by its tag.
+func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher) (job api.Job, err error) {
+	err = s.agent.persist(ctx, host, func() error {
+		job, err = s.findJob(ctx, jobs)
+		return err
+	}, func(why error) {
+		if isSilence(why) {
+			s.change(func(f *facts) { f.doing = "the scheduler does not answer; it is asked again" })
+		}
+	})
+	return job, err
+}
+
 // findJob adopts the session's job where there is one, and else submits it if a
 // person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, error) {
@@ -100,7 +114,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 			return job, s.adopt(job, rec.Tag)
 		}
 	}
-	if s.asked() == byItself {
+	if s.asked() == byItself || s.attached {
 		return api.Job{}, s.gone(rec)
 	}
 	return s.submit(ctx, jobs, rec)
@@ -123,7 +137,7 @@ func (s *session) queries(rec record) []jobwatch.Query {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cfg.Job != "" {
+	if s.cfg.Job != "" && !s.attached {
 		qs = append(qs, jobwatch.Query{Name: s.cfg.Job})
 	}
 	return qs
@@ -149,6 +163,9 @@ func (s *session) gone(rec record) error {
 		Code: api.CodeJobEnded, Message: "its job is no longer there", Err: errNotPermitted,
 		Hint: "`tunctl up " + s.name + "` starts a new one",
 	}
+	if s.attached {
+		e.Err, e.Hint = nil, "it was started by hand, so nothing starts it again"
+	}
 	if rec.Job != nil {
 		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
 		s.chronicle(lost(*rec.Job))
@@ -171,10 +188,10 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 		}
 	}
 	tag := rec.Tag
-	if tag == "" || rec.Job != nil {
+	if tag == "" || rec.Job != nil || rec.Doubted {
 		tag = s.newTag()
 	}
-	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job = tag, nil }); err != nil {
+	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job, r.Doubted = tag, nil, false }); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted, since it could not be noted down first: %w", err)
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
@@ -187,9 +204,18 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 			s.remember(func(r *record) { r.Tag = "" }) // refused for certain: the tag is used up
 		}
+		if isDoubt(err) {
+			s.remember(func(r *record) { r.Doubted = true })
+		}
 		return api.Job{}, err
 	}
 	return job, s.adopt(job, tag)
+}
+
+// isDoubt reports whether only a person can find out whether a job was submitted.
+func isDoubt(err error) bool {
+	_, doubt := errors.AsType[*jobwatch.DoubtError](err)
+	return doubt
 }
 
 // newTag names a submission.

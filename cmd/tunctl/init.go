@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+)
+
+func initCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "init",
+		Usage:     "set up a cluster: a few questions, then `tunctl up` works",
+		ArgsUsage: "[SITE|HOST]",
+		Description: "Asks which cluster, who you are there and what the job needs, adds a commented part to the\n" +
+			"config file, and tries to log in. What you wrote in the file stays as it is. Every answer can\n" +
+			"be given as a flag too; without a terminal nothing is asked:\n\n" +
+			"  tunctl init narval --user alice --with account=def-alice --with hours=3 --no-login\n\n" +
+			"HOST is a host of your ssh config that is none of the sites (`tunctl sites`).",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "user", Usage: "your user `NAME` there"},
+			&cli.StringFlag{Name: "entrance", Usage: "which of the site's entrances"},
+			&cli.StringFlag{Name: "host", Usage: "the login node's `ADDRESS`, or a host of your ssh config"},
+			&cli.StringFlag{Name: "scheduler", Usage: "slurm, pbs or none, for a host that is none of the sites"},
+			&cli.StringFlag{Name: "session", Usage: "what to call the session", Value: "jupyter"},
+			&cli.StringSliceFlag{Name: "with", Usage: "answer a question of the job: `NAME=VALUE`; again for more"},
+			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
+			&cli.BoolFlag{Name: "print", Usage: "print the part and change nothing"},
+		},
+		BashComplete: func(c *cli.Context) { completeSites(c); completeHosts(c) },
+		Action: func(c *cli.Context) error {
+			ctx, stop := interruptible(c.Context)
+			defer stop()
+			err := setUp(ctx, c, t)
+			if c.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
+				t.say("stopped; what was not added yet is not added")
+				return silentError(exitInterrupted)
+			}
+			return err
+		},
+	}
+}
+
+// setUp asks, writes, and tries.
+func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := existingConfig(p)
+	if err != nil {
+		return err
+	}
+	i, err := newInterview(c, t, cfg, t.loadSites(p))
+	if err != nil {
+		return err
+	}
+	plan, err := i.hold(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := plan.text()
+	if err != nil {
+		return err
+	}
+	if c.Bool("print") {
+		_, err := io.WriteString(t.out, text)
+		return err
+	}
+	if err := appendConfig(p, text); err != nil {
+		return err
+	}
+	t.say("%s added to %s:\n\n%s", t.paint(green, "✓"), p.Config, text)
+	if !c.Bool("no-login") {
+		if err := tryLogin(ctx, c, t, p, plan.host); err != nil {
+			return err
+		}
+	}
+	t.say("Now: tunctl up %s", plan.session)
+	return nil
+}
+
+// existingConfig is the config as it is; none is an empty one.
+func existingConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := loadConfig(p)
+	if err != nil && errors.Is(err, errNoConfig) {
+		return &configs.Config{Path: p.Config}, nil
+	}
+	return cfg, err
+}
+
+// tryLogin logs in as `tunctl up` would. That it fails is worth a word, but the
+// config is right all the same.
+func tryLogin(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, host string) error {
+	cl, _, err := t.connect(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := cl.Reload(ctx); err != nil {
+		return err
+	}
+	err = login(ctx, c, t, host)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		e.Hint = joinHints(e.Hint, "the config is written; `tunctl login "+host+"` tries again")
+	}
+	return err
+}
+
+func joinHints(hints ...string) string {
+	out := ""
+	for _, h := range hints {
+		if out != "" && h != "" {
+			out += "; "
+		}
+		out += h
+	}
+	return out
+}

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// probeTimeout is how long a site's address may take to answer.
+const probeTimeout = 3 * time.Second
+
+// interview finds out what `tunctl init` needs to know: from the flags, else from
+// the person.
+type interview struct {
+	term    *terminal
+	cfg     *configs.Config
+	sites   configs.Sites
+	what    string // the argument: a site or a host
+	user    string
+	entry   string
+	host    string
+	sched   string
+	session string
+	probes  bool
+	answers map[string]string
+	named   bool // the session's name was given
+}
+
+func newInterview(c *cli.Context, t *terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
+	if c.NArg() > 1 {
+		return nil, usagef("one site at a time, please: %q is one too many", c.Args().Get(1))
+	}
+	with, err := answersOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return &interview{
+		term: t, cfg: cfg, sites: sites, what: c.Args().First(), user: c.String("user"), entry: c.String("entrance"), host: c.String("host"),
+		sched: c.String("scheduler"), session: c.String("session"), named: c.IsSet("session"), answers: with,
+		probes: !c.Bool("no-login") && !c.Bool("print"),
+	}, nil
+}
+
+// hold holds the interview.
+func (i *interview) hold(ctx context.Context) (plan, error) {
+	var p plan
+	var err error
+	if p.site, err = i.askSite(ctx); err != nil {
+		return p, err
+	}
+	if p.ssh, err = i.askHost(ctx, p.site); err != nil {
+		return p, err
+	}
+	p.host = hostName(p.site, p.ssh)
+	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
+		i.term.say("[host.%s] is in the config already (%s) and stays as it is", p.host, known.SSH)
+		p.hostThere = true
+	}
+	if p.session, err = i.askSession(ctx, p.site); err != nil {
+		return p, err
+	}
+	p.answers, err = i.askJob(ctx, p.site)
+	return p, err
+}
+
+// askSite finds the site: by its name, its number in the list, or, for a host that
+// is none of them, by its scheduler.
+func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
+	what := i.what
+	if what == "" && i.host != "" {
+		return i.askGeneric(ctx, i.host)
+	}
+	aliases := i.aliases()
+	if what == "" {
+		if err := i.needPerson("the site's name", "tunctl init SITE"); err != nil {
+			return configs.Site{}, err
+		}
+		i.list(aliases)
+	}
+	for {
+		if what == "" {
+			text, err := i.ask(ctx, "Which one? Its number or name, or any host as for ssh: ")
+			if err != nil {
+				return configs.Site{}, err
+			}
+			what = i.numbered(text, aliases)
+			continue
+		}
+		site, err := i.sites.Find(what)
+		switch {
+		case err == nil:
+			return site, nil
+		case slices.Contains(aliases, what) || strings.ContainsAny(what, ".@"):
+			i.host = what
+			return i.askGeneric(ctx, what)
+		case i.what != "" || !i.term.asks:
+			return site, err
+		}
+		i.term.say("%v", err)
+		what = ""
+	}
+}
+
+// askGeneric finds the site of a host that none is known for.
+func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, error) {
+	sched := i.sched
+	if sched == "" {
+		q := configs.Question{
+			Name: "scheduler", Ask: "Which scheduler has " + host + ": slurm, pbs or none?",
+			Kind: configs.AskChoice, Choices: []string{"slurm", "pbs", "none"}, Default: "slurm", Required: true,
+		}
+		var err error
+		if sched, err = i.answer(ctx, q, "--scheduler"); err != nil {
+			return configs.Site{}, err
+		}
+	}
+	return i.sites.ForHost(configs.Host{}, sched)
+}
+
+func (i *interview) list(aliases []string) {
+	i.term.say("These clusters are known:\n")
+	n := 0
+	for _, s := range i.sites {
+		n++
+		i.term.say("%3d) %-12s %s", n, s.Name, s.Title)
+	}
+	if len(aliases) > 0 {
+		i.term.say("\nand these hosts are in your ssh config:\n")
+	}
+	for _, a := range aliases {
+		n++
+		i.term.say("%3d) %s", n, a)
+	}
+	i.term.say("")
+}
+
+// numbered is what stands at that number of the list, or the text itself.
+func (i *interview) numbered(text string, aliases []string) string {
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < 1 || n > len(i.sites)+len(aliases):
+		return text
+	case n <= len(i.sites):
+		return i.sites[n-1].Name
+	}
+	return aliases[n-1-len(i.sites)]
+}
+
+// aliases are the hosts that a person has set up for ssh.
+func (i *interview) aliases() []string {
+	names, err := tunnel.Aliases(sshConfigFile(i.cfg))
+	if err != nil {
+		i.term.say("tunctl: %v", err)
+	}
+	names = append(names, puttyHosts()...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// askHost finds the login node, and who the person is there.
+func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error) {
+	host, err := i.askEntrance(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	if s.Before != "" {
+		i.term.say("%s", s.Before)
+	}
+	i.probe(ctx, s)
+	if s.Login != "" {
+		i.term.say("It asks for %s.", s.Login)
+	}
+	if strings.Contains(host, "@") || slices.Contains(i.aliases(), host) {
+		return host, nil // who one is there is known
+	}
+	q := configs.Question{Name: "user", Ask: "Your user name there?", Kind: configs.AskWord, Required: true, Default: i.user}
+	if i.user != "" {
+		name, err := q.Check(i.user)
+		return name + "@" + host, asUsage(err)
+	}
+	if u, err := user.Current(); err == nil && i.term.asks {
+		if _, err := q.Check(u.Username); err == nil {
+			q.Default = u.Username
+		}
+	}
+	name, err := i.answer(ctx, q, "--user")
+	return name + "@" + host, err
+}
+
+func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, error) {
+	switch {
+	case i.host != "":
+		return i.host, nil
+	case len(s.Entrances) == 1:
+		return s.Entrances[0].Host, nil
+	case len(s.Entrances) == 0:
+		if s.Portal != "" {
+			i.term.say("No SSH entrance of %s is published; its portal is %s", s.Title, s.Portal)
+		}
+		return i.answer(ctx, configs.Question{Name: "host", Ask: "The login node's address, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
+	}
+	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which entrance?"}
+	for _, e := range s.Entrances {
+		q.Choices = append(q.Choices, e.Name)
+		if i.entry == "" && i.term.asks {
+			i.term.say("  %-10s %-28s %s", e.Name, e.Host, e.About)
+		}
+	}
+	name := i.entry
+	if name == "" {
+		var err error
+		if name, err = i.answer(ctx, q, "--entrance"); err != nil {
+			return "", err
+		}
+	}
+	if _, err := q.Check(name); err != nil {
+		return "", asUsage(err)
+	}
+	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
+}
+
+// probe tells whether what must be true before SSH is: a VPN that is off shows in
+// an address that does not answer.
+func (i *interview) probe(ctx context.Context, s configs.Site) {
+	if s.Probe == "" || !i.probes || !i.term.asks {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Probe)
+	if err != nil {
+		i.term.say("%s %s does not answer from here", i.term.paint(yellow, "!"), s.Probe)
+		return
+	}
+	_ = conn.Close()
+	i.term.say("%s %s answers", i.term.paint(green, "✓"), s.Probe)
+}
+
+// askSession finds a name that is free.
+func (i *interview) askSession(ctx context.Context, s configs.Site) (string, error) {
+	name := i.session
+	for n := 1; ; n++ {
+		if _, taken := i.cfg.Session(name); !taken {
+			return name, nil
+		}
+		switch {
+		case i.named && !i.term.asks:
+			return "", usagef("there is a session %q in %s already", name, i.cfg.Path)
+		case i.named:
+			text, err := i.ask(ctx, fmt.Sprintf("There is a session %q already. Another name: ", name))
+			if err != nil {
+				return "", err
+			}
+			name = text
+		case n == 1:
+			name = i.session + "-" + s.Name
+		default:
+			name = fmt.Sprintf("%s-%s%d", i.session, s.Name, n)
+		}
+	}
+}
+
+// askJob asks the site's questions. Answers that are the defaults of quiet ones are
+// left out of the config.
+func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]string, error) {
+	job := configs.Job{App: "jupyter", Name: "jupyter", Site: s, Answers: i.answers}
+	for _, q := range s.Questions {
+		if _, given := i.answers[q.Name]; given || q.Quiet {
+			continue
+		}
+		text, err := i.answer(ctx, q, "--with "+q.Name+"=…")
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			job.Answers[q.Name] = text
+		}
+	}
+	_, err := job.Script() // all together: what was given by flags is checked here
+	return job.Answers, err
+}
+
+// answer puts a question until the answer will do. Without a person its default
+// does, if it has one.
+func (i *interview) answer(ctx context.Context, q configs.Question, flag string) (string, error) {
+	if !i.term.asks {
+		if q.Default == "" && q.Required {
+			return "", i.needPerson(fmt.Sprintf("an answer to %q", q.Ask), "give it with "+flag)
+		}
+		return q.Default, nil
+	}
+	prompt := q.Ask + " "
+	if q.Default != "" {
+		prompt = fmt.Sprintf("%s [%s] ", q.Ask, q.Default)
+	}
+	for {
+		text, err := i.ask(ctx, prompt)
+		if err != nil {
+			return "", err
+		}
+		if text == "" {
+			text = q.Default
+		}
+		if text, err = q.Check(text); err == nil {
+			return text, nil
+		}
+		i.term.say("%v", err)
+	}
+}
+
+func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
+	text, err := i.term.readLine(ctx, prompt, true)
+	return strings.TrimSpace(text), err
+}
+
+// needPerson is the error of a question with nobody there to answer.
+func (i *interview) needPerson(what, hint string) error {
+	if i.term.asks {
+		return nil
+	}
+	return &api.Error{Code: api.CodeNeedsPerson, Message: what + " is needed, and there is no terminal to ask at", Hint: hint}
+}
+
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &api.Error{Code: api.CodeUsage, Message: err.Error(), Err: err}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"tunctl/configs"
+)
+
+// plan is what `tunctl init` adds to the config.
+type plan struct {
+	site      configs.Site
+	host      string // the [host.NAME]
+	hostThere bool   // the config has it already
+	ssh       string
+	session   string
+	answers   map[string]string
+}
+
+var (
+	notInName   = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+)
+
+// hostName is what to call the host: as its site, or as its address where that is
+// a kind of machine only.
+func hostName(s configs.Site, ssh string) string {
+	if !s.Generic() {
+		return s.Name
+	}
+	address := ssh[strings.LastIndexByte(ssh, '@')+1:]
+	name, _, _ := strings.Cut(address, ".")
+	return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
+}
+
+// text is the part of the config, with a word on every line.
+func (p plan) text() (string, error) {
+	var b strings.Builder
+	if !p.hostThere {
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` tells what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
+		fmt.Fprintf(&b, "[host.%s]\n", p.host)
+		if p.ssh != p.host {
+			fmt.Fprintf(&b, "ssh  = %s\n", tomlText(p.ssh))
+		}
+		fmt.Fprintf(&b, "site = %s\n\n", tomlText(p.site.Name))
+	}
+	fmt.Fprintf(&b, "# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
+	fmt.Fprintf(&b, "[session.%s]\n", p.session)
+	fmt.Fprintf(&b, "host   = %s\n", tomlText(p.host))
+	b.WriteString("app    = \"jupyter\"\n")
+	fmt.Fprintf(&b, "job    = %s%s# a job of this name is used where one runs already …\n", tomlText(p.session), gap(p.session))
+	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … else this is submitted; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
+	if answers := p.with(); answers != "" {
+		fmt.Fprintf(&b, "with   = { %s }\n", answers)
+	}
+	_, err := configs.Parse("the new part", []byte(b.String()))
+	return b.String(), err
+}
+
+// gap lines comments up.
+func gap(value string) string { return strings.Repeat(" ", max(2, 20-len(value))) }
+
+// with writes the answers in the order of the questions.
+func (p plan) with() string {
+	job := configs.Job{App: "jupyter", Site: p.site}
+	var list []string
+	for _, q := range job.Questions() {
+		text, given := p.answers[q.Name]
+		switch {
+		case !given || q.Quiet && text == q.Default:
+		case plainNumber.MatchString(text):
+			list = append(list, q.Name+" = "+text)
+		default:
+			list = append(list, q.Name+" = "+tomlText(text))
+		}
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/home"
+)
+
+func sitesCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "sites",
+		Usage:     "list the clusters that tunctl knows",
+		ArgsUsage: "[SITE]",
+		Description: "With a name: all that is known about it, what is not certain, and the questions of its job.\n" +
+			"Sites of your own lie in the folder `sites` beside the config file, one file each.",
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		BashComplete: completeSites,
+		Action: func(c *cli.Context) error {
+			p, err := paths(c)
+			if err != nil {
+				return err
+			}
+			sites := t.loadSites(p)
+			if c.NArg() > 1 {
+				return usagef("one site at a time, please: %q is one too many", c.Args().Get(1))
+			}
+			if c.NArg() == 1 {
+				return showSite(c, t, sites)
+			}
+			if c.Bool("json") {
+				return t.indented(sites)
+			}
+			return listSites(t.out, sites)
+		},
+	}
+}
+
+// loadSites returns the sites there are, and complains about those that cannot be
+// read.
+func (t *terminal) loadSites(p home.Paths) configs.Sites {
+	sites, err := configs.LoadSites(configs.SitesFolder(p.Config))
+	if err != nil {
+		t.say("%v", err)
+	}
+	return sites
+}
+
+func listSites(out io.Writer, sites configs.Sites) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SITE\tSCHEDULER\tWHAT IT IS")
+	for _, s := range sites {
+		title := s.Title
+		if s.Path != "" {
+			title += " (your own)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Scheduler, title)
+	}
+	return w.Flush()
+}
+
+func showSite(c *cli.Context, t *terminal, sites configs.Sites) error {
+	s, err := sites.Find(c.Args().First())
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return t.indented(s)
+	}
+	describeSite(t.out, s)
+	return nil
+}
+
+// describeSite tells a person all that is known about a site.
+func describeSite(w io.Writer, s configs.Site) {
+	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Title)
+	fact := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %-10s %s\n", what, text)
+		}
+	}
+	fact("scheduler", s.Scheduler)
+	for _, e := range s.Entrances {
+		fact("entrance", strings.TrimSpace(e.Host+"  "+e.About))
+	}
+	fact("portal", s.Portal)
+	fact("before", s.Before)
+	fact("login", s.Login)
+	reach := make([]string, len(s.Reach))
+	for i, r := range s.Reach {
+		reach[i] = string(r)
+	}
+	fact("reach", strings.Join(reach, ", then "))
+	fact("balance", strings.Join(s.Balance, "; "))
+	for _, n := range s.Notes {
+		fact("note", n)
+	}
+	for _, u := range s.Unsure {
+		fact("unsure", u)
+	}
+	for _, h := range s.Help {
+		fact("help", h)
+	}
+	fact("file", s.Path)
+	if len(s.Questions) > 0 {
+		fmt.Fprintln(w, "  its job asks for, in a session's with = { … }:")
+	}
+	for _, q := range s.Questions {
+		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
+	}
+}
+
+func defaultOf(q configs.Question) string {
+	switch {
+	case q.Default != "":
+		return " [" + q.Default + "]"
+	case q.Required:
+		return " (needed)"
+	}
+	return ""
+}
+
+// completeSites offers the sites' names to the shell.
+func completeSites(c *cli.Context) {
+	p, err := paths(c)
+	if err != nil || c.NArg() > 0 {
+		return
+	}
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // those that can be read are offered
+	for _, s := range sites {
+		fmt.Fprintln(c.App.Writer, s.Name)
+	}
+}

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+const (
+	// maxCandidates is how many running jobs are looked into for what they serve.
+	maxCandidates = 10
+	// candidateLines is how much of a job's log is read for that.
+	candidateLines = 400
+)
+
+// handleAttach brings up a session for a job that somebody started by hand, or says
+// which jobs there are to choose from.
+func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
+	a.useEnv(req.Env)
+	if err := a.connected(ctx, req.Host); err != nil {
+		return api.AttachResponse{}, err
+	}
+	jobs := a.watcher(req.Host)
+	job, choice, err := a.chooseJob(ctx, jobs, req)
+	if err != nil || choice != nil {
+		return api.AttachResponse{Candidates: choice}, err
+	}
+	at := time.Now()
+	s, err := a.attach(req, job)
+	if err != nil {
+		return api.AttachResponse{}, err
+	}
+	now := s.start(byPerson)
+	return api.AttachResponse{Session: &now, At: at}, nil
+}
+
+// connected refuses a host that nobody is logged in to.
+func (a *Agent) connected(ctx context.Context, host string) error {
+	if err := a.allowed(ctx, host); err != nil {
+		return err
+	}
+	if a.pool.Host(host).Status().State != api.HostUp {
+		return &api.Error{
+			Code: api.CodeUnreachable, Message: "not connected to " + host,
+			Hint: fmt.Sprintf("`tunctl login %s` connects", host),
+		}
+	}
+	return nil
+}
+
+// chooseJob finds the job that is meant: the named one, the only one that runs, or
+// the only one that serves something. Else it returns those to choose from.
+func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest) (api.Job, []api.Candidate, error) {
+	if req.Job != "" {
+		job, err := namedJob(ctx, jobs, req)
+		return job, nil, err
+	}
+	all, err := jobs.Jobs(ctx)
+	if err != nil {
+		return api.Job{}, nil, err
+	}
+	running := slices.DeleteFunc(all, func(j api.Job) bool { return j.State != api.JobRunning })
+	switch len(running) {
+	case 0:
+		return api.Job{}, nil, &api.Error{
+			Code: api.CodeFailed, Message: "no job of yours is running on " + req.Host,
+			Hint: fmt.Sprintf("`tunctl attach %s JOB` waits for one that is queued", req.Host),
+		}
+	case 1:
+		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].ID})
+		return job, nil, err
+	}
+	candidates := a.lookInto(ctx, jobs, req.Host, running)
+	serving := slices.DeleteFunc(slices.Clone(candidates), func(c api.Candidate) bool { return c.App == "" })
+	if len(serving) == 1 {
+		return serving[0].Job, nil, nil
+	}
+	return api.Job{}, candidates, nil
+}
+
+// namedJob finds a job by its id.
+func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest) (api.Job, error) {
+	job, found, err := jobs.Find(ctx, jobwatch.Query{ID: req.Job})
+	switch {
+	case err != nil:
+		return job, err
+	case !found:
+		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s knows no job %s of yours", req.Host, req.Job)}
+	case job.State.Ended():
+		return job, endedError(&job, true, "")
+	}
+	return job, nil
+}
+
+// lookInto reads the newest jobs' logs for what they serve.
+func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host string, running []api.Job) []api.Candidate {
+	slices.SortStableFunc(running, func(x, y api.Job) int { return y.Submitted.Compare(x.Submitted) })
+	var list []api.Candidate
+	for i, job := range running {
+		c := api.Candidate{Job: job}
+		if i < maxCandidates {
+			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.ID}); err == nil && found {
+				c.Job = full
+			}
+			c.App, c.Serve = a.serves(ctx, host, c.Job)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// serves is what a job's log says it serves, as far as one look tells.
+func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, where string) {
+	if job.Log == "" {
+		return "", ""
+	}
+	text, err := jobwatch.TailLog(ctx, runner{a.pool.Host(host)}, job.Log, candidateLines)
+	if err != nil {
+		a.log.Debug("a job's log cannot be read", "job", job.ID, "err", err)
+		return "", ""
+	}
+	d := jobwatch.NewDetector("", a.customApps()...)
+	_, _ = d.Write(text)
+	d.Flush()
+	f := d.Finding()
+	switch {
+	case !f.Found || f.Ended:
+		return "", ""
+	case f.Link != "":
+		return f.App, f.Link
+	}
+	return f.App, f.Address()
+}
+
+// attach makes the session of a job that is none of the config's.
+func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
+	name := cmp.Or(req.Name, attachedName(req.Host, job.ID))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, configured := a.config.Session(name)
+	rec := a.store.session(name)
+	known := rec.Attached != "" && rec.Job != nil && rec.Job.ID == job.ID
+	s, live := a.sessions[name]
+	switch {
+	case live && known:
+		return s, nil
+	case live || configured:
+		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("there is a session %q already", name), Hint: "give another name with --save"}
+	}
+	err := a.store.update(name, func(r *record) { *r = record{Attached: req.Host, Job: &job, Port: r.Port} })
+	if err != nil {
+		return nil, err
+	}
+	s = newSession(a, attachedConfig(name, req.Host))
+	s.attached = true
+	a.sessions[name] = s
+	return s, nil
+}
+
+// attachedConfig is what the config would say of such a session.
+func attachedConfig(name, host string) configs.Session {
+	return configs.Session{Name: name, Host: host, Reach: api.ReachAuto, Open: true}
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// attachedName calls a session after its host and its job, as in narval-48213.
+func attachedName(host, id string) string {
+	number, _, _ := strings.Cut(id, ".") // PBS adds its server's name
+	return strings.Trim(notInNames.ReplaceAllString(host+"-"+number, "-"), "-")
+}
+
+// rememberedLocked returns the session of an attached job from before the agent's start.
+func (a *Agent) rememberedLocked(name string) (*session, bool) {
+	rec := a.store.session(name)
+	if rec.Attached == "" {
+		return nil, false
+	}
+	s := newSession(a, attachedConfig(name, rec.Attached))
+	s.attached = true
+	a.sessions[name] = s
+	return s, true
+}
+
+// forget drops an attached session that was taken down: nothing names it any more.
+func (a *Agent) forget(s *session) {
+	a.mu.Lock()
+	_, configured := a.config.Session(s.name)
+	delete(a.sessions, s.name)
+	a.mu.Unlock()
+	if err := a.store.drop(s.name); err != nil {
+		a.log.Error("cannot forget the session", "session", s.name, "err", err)
+	}
+	if configured {
+		return // saved meanwhile: it is down, and not gone
+	}
+	gone := s.status()
+	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+}
