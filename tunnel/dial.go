@@ -98,7 +98,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 		e.Message = fmt.Sprintf("the name %q cannot be looked up: %v", t.settings.Hostname, dns.Err)
 	case isConnRefused(err):
 		e.Message = fmt.Sprintf("%s refuses connections", address)
-		e.Hint = ""
+		e.Hint = "the machine is there but no ssh server is: is it the right host and port, or is it down for maintenance?"
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		e.Message = fmt.Sprintf("%s does not answer within %v", address, limit)
 	default:

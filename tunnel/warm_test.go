@@ -293,14 +293,20 @@ func TestWordsInPiecesTravelWhole(t *testing.T) {
 }
 
 func TestAClientThatBreaksOffIsNotWaitedFor(t *testing.T) {
-	address := far(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }) // never answers
+	asked := make(chan struct{}, 3)
+	address := far(t, func(c *net.TCPConn) { // never answers
+		if _, err := io.ReadFull(c, make([]byte, len(aGet))); err == nil {
+			asked <- struct{}{}
+		}
+		_, _ = io.Copy(io.Discard, c)
+	})
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
 	pool := f.standing().warm
-	for i := range 3 { // the later ones over warm channels
+	for range 3 { // the later ones over warm channels
 		c := dialForward(t, f)
 		say(c, aGet)
-		eventually(t, func() bool { return f.Status().Total == int64(i+1) })
+		<-asked
 		_ = c.SetLinger(0)
 		closing(c)
 		eventually(t, func() bool { return f.Status().Conns == 0 })
