@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,7 +19,8 @@ func downCommand(t *terminal) *cli.Command {
 		ArgsUsage: "[SESSION]",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "take every session down"},
-			&cli.BoolFlag{Name: "cancel", Usage: "end the job as well, so that it is charged no longer"},
+			&cli.BoolFlag{Name: "cancel", Usage: "end the job as well, so that it is charged no longer; asks first"},
+			yesFlag(),
 		},
 		BashComplete: completeSessions,
 		Action:       func(c *cli.Context) error { return down(c, t) },
@@ -39,15 +41,47 @@ func down(c *cli.Context, t *terminal) error {
 			return err
 		}
 	}
-	res, err := client.New(p).Down(c.Context, req)
+	cl := client.New(p)
+	if req.Cancel {
+		if err := confirmCancel(c, t, cl, req); err != nil {
+			return err
+		}
+	}
+	res, err := cl.Down(c.Context, req)
 	if errors.Is(err, client.ErrNotRunning) {
 		t.say("nothing is up: the agent is not running")
 		return nil
 	}
 	for _, s := range res.Sessions {
 		t.say("%s is down%s", s.Name, runsOn(s.Job, time.Now()))
+		if s.Next != nil {
+			t.say("job %s, which was to follow it, stays in the queue: `tunctl down --cancel` removes it", s.Next.ID)
+		}
 	}
 	return err
+}
+
+// confirmCancel asks whether the jobs that --cancel would end may end.
+func confirmCancel(c *cli.Context, t *terminal, cl *client.Client, req api.DownRequest) error {
+	if c.Bool("yes") || !t.asks {
+		return nil
+	}
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	st, err := cl.Status(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // down itself says what is wrong
+	}
+	var jobs []string
+	for _, s := range st.Sessions {
+		if (req.All || s.Name == req.Session) && s.Job != nil && !s.Job.State.Ended() {
+			jobs = append(jobs, describeJob(*s.Job, time.Now()))
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	return t.confirm(ctx, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
 // runsOn says that a job outlives its session, and what that means.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,18 +18,24 @@ func statusCommand(t *terminal) *cli.Command {
 		Name:      "status",
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
+		Description: "It shows what the agent knows and asks nobody; the scheduler is asked about once a minute anyway.\n" +
+			"--refresh asks it now.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.BoolFlag{Name: "watch", Usage: "go on showing every change, until Ctrl-C"},
+			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 		},
 		BashComplete: completeSessions,
 		Action: func(c *cli.Context) error {
-			if c.Bool("watch") {
-				return watchStatus(c, t)
+			if c.NArg() > 1 {
+				return usagef("one session at a time, please: %q is one too many", c.Args().Get(1))
 			}
-			st, err := currentStatus(c)
-			if err != nil {
+			st, err := currentStatus(c, t)
+			switch {
+			case err != nil:
 				return err
+			case c.Bool("watch"):
+				return watchStatus(c, t)
 			}
 			return showStatus(c, t, st)
 		},
@@ -39,12 +44,20 @@ func statusCommand(t *terminal) *cli.Command {
 
 // currentStatus asks the agent, and reads the config alone where none is
 // running: status never starts an agent.
-func currentStatus(c *cli.Context) (api.Status, error) {
+func currentStatus(c *cli.Context, t *terminal) (api.Status, error) {
 	p, err := paths(c)
 	if err != nil {
 		return api.Status{}, err
 	}
-	st, err := client.New(p).Status(c.Context)
+	cl := client.New(p)
+	var st api.Status
+	if c.Bool("refresh") {
+		t.draw("asking the scheduler…")
+		st, err = cl.Refresh(c.Context, c.Args().First())
+		t.draw("")
+	} else {
+		st, err = cl.Status(c.Context)
+	}
 	if !errors.Is(err, client.ErrNotRunning) {
 		return st, err
 	}
@@ -64,15 +77,37 @@ func showStatus(c *cli.Context, t *terminal, st api.Status) error {
 		}
 		return printStatus(t, st)
 	}
+	st, err := onlyAsked(c, st)
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("json"):
+		return t.indented(st.Sessions[0])
+	}
+	return printStatus(t, st)
+}
+
+// onlyAsked leaves in the status what the argument, if any, asks for.
+func onlyAsked(c *cli.Context, st api.Status) (api.Status, error) {
+	if c.NArg() == 0 {
+		return st, nil
+	}
 	s, ok := st.Session(c.Args().First())
 	if !ok {
-		return &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", c.Args().First()), Hint: "there is: " + sessionNames(st)}
-	}
-	if c.Bool("json") {
-		return t.indented(s)
+		return st, &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", c.Args().First()), Hint: "there is: " + sessionNames(st)}
 	}
 	st.Sessions = []api.Session{s}
-	return printStatus(t, st)
+	st.Hosts = hostsOf(st.Hosts, s.Host)
+	return st, nil
+}
+
+func hostsOf(hosts []api.Host, name string) []api.Host {
+	for _, h := range hosts {
+		if h.Alias == name {
+			return []api.Host{h}
+		}
+	}
+	return nil
 }
 
 func sessionNames(st api.Status) string {
@@ -96,61 +131,20 @@ func printStatus(t *terminal, st api.Status) error {
 		t.say("no sessions: `tunctl config edit` makes some, `tunctl demo` needs none")
 		return nil
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tHOST\tSTATE\tJOB\tLEFT\tADDRESS")
-	for _, s := range st.Sessions {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Host, s.State, jobText(s.Job), leftText(s.Job, time.Now()), addressText(s))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, s := range st.Sessions {
-		if s.Cause != "" {
-			fmt.Fprintf(t.out, "%s: %s\n", s.Name, s.Cause)
-		}
-		if s.Hint != "" {
-			fmt.Fprintf(t.out, "%s: %s\n", strings.Repeat(" ", len(s.Name)), s.Hint)
-		}
-	}
-	return nil
-}
-
-func jobText(j *api.Job) string {
-	switch {
-	case j == nil:
-		return "-"
-	case j.Node != "" && !j.State.Ended():
-		return j.ID + " on " + j.Node
-	}
-	return j.ID
-}
-
-func leftText(j *api.Job, now time.Time) string {
-	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
-		return "-"
-	}
-	return hoursText(j.End.Sub(now))
-}
-
-func addressText(s api.Session) string {
-	switch {
-	case s.URL != "":
-		return s.URL
-	case s.Local != "":
-		return s.Local
-	case len(s.Forwards) > 0:
-		return s.Forwards[0].Listen
-	}
-	return "-"
+	_, err := fmt.Fprint(t.out, newPaper(t.out).status(st, time.Now()))
+	return err
 }
 
 // hoursText writes how long is left as a person would say it.
 func hoursText(d time.Duration) string {
 	d = d.Round(time.Minute)
-	if d < time.Hour {
+	switch {
+	case d < time.Hour:
 		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 100*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 	}
-	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
 // untilText says until when a running job may run.
@@ -159,38 +153,4 @@ func untilText(j *api.Job, now time.Time) string {
 		return ""
 	}
 	return " until " + j.End.Local().Format("Mon 15:04")
-}
-
-// watchStatus prints the status anew at every change.
-func watchStatus(c *cli.Context, t *terminal) error {
-	ctx, stop := interruptible(c.Context)
-	defer stop()
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	cl := client.New(p)
-	var shown error
-	err = cl.Watch(ctx, api.AnswersNone, func(e api.Event) {
-		if e.Type != api.EventStatus && e.Type != api.EventSession && e.Type != api.EventSessionGone {
-			return
-		}
-		st, err := cl.Status(ctx)
-		if err != nil {
-			return // the stream's own end tells
-		}
-		if t.live && !c.Bool("json") {
-			fmt.Fprint(t.out, "\x1b[H\x1b[2J")
-		}
-		if shown = showStatus(c, t, st); shown != nil {
-			stop()
-		}
-	})
-	switch {
-	case shown != nil:
-		return shown
-	case ctx.Err() != nil:
-		return silentError(exitInterrupted)
-	}
-	return err
 }

@@ -43,8 +43,31 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 			Hint: "the site may allow it only within a limit of its own",
 		}
 	}
-	jobs.Nudge()
+	s.learn(ctx, after)
 	return after, nil
+}
+
+// learn lets the session take in a job that was asked about for another reason than
+// the watch on it, and waits until it has.
+func (s *session) learn(ctx context.Context, job api.Job) {
+	news := s.agent.hub.watch(api.AnswersNone)
+	defer s.agent.hub.leave(news)
+	s.acting.Lock() // one offers at a time
+	s.mu.Lock()
+	running := s.run != nil
+	s.mu.Unlock()
+	if running {
+		offer(s.told, job)
+	}
+	s.acting.Unlock()
+	if !running {
+		s.take(job)
+		return
+	}
+	s.agent.await(ctx, news, func() bool {
+		now, _ := s.jobAndEndpoint()
+		return now == nil || now.End.Equal(job.End)
+	})
 }
 
 // extendable is the session's job, if it runs and there is someone to ask.

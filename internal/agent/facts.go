@@ -19,8 +19,8 @@ type facts struct {
 	needsJob   bool
 	submitting bool
 	job        *api.Job
-	next       *api.Job // follows job, by keep = true
-	limitNear  bool     // the job's time limit is near
+	next       *api.Job        // follows job, by keep = true
+	remind     []time.Duration // how long before its end a person is to know
 	endpoint   *api.Endpoint
 	dialer     tunnel.Dialer // who gets to the endpoint; nil: the host
 	link       string        // opened as it is: there is nothing to forward
@@ -64,7 +64,7 @@ func (f *facts) ready(now time.Time) verdict {
 	case f.job == nil:
 	case f.job.State == api.JobUnknown:
 		v.cause = f.job.Hint
-	case f.limitNear:
+	case f.limitNear(now):
 		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
 		v.hint = "`tunctl extend` asks for more time, where the site allows that"
 		if f.next != nil {
@@ -74,13 +74,19 @@ func (f *facts) ready(now time.Time) verdict {
 	return v
 }
 
+// limitNear reports whether the job's time limit is so near that a person should know.
+func (f *facts) limitNear(now time.Time) bool {
+	mark, _ := passedMark(f.remind, *f.job, now)
+	return mark > 0
+}
+
 // failed tells an end that is in the order of things from one that is not.
 func (f *facts) failed() verdict {
 	v := verdict{state: api.SessionFailed, cause: f.failure.Message, hint: f.failure.Hint, code: f.failure.Code}
-	switch f.failure.Code {
-	case api.CodeJobEnded:
+	switch {
+	case f.failure.Code == api.CodeJobEnded:
 		v.state = api.SessionEnded
-	case api.CodeNeedsPerson:
+	case f.failure.Code == api.CodeNeedsPerson && !isDoubt(f.failure): // a login settles no doubt
 		v.state = api.SessionNeedsLogin
 	}
 	return v

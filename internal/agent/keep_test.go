@@ -16,7 +16,7 @@ const keepConfig = `
 [session.jupyter]
 host   = "practice"
 submit = "~/jupyter.sh"
-args   = ["--time=0:08"]
+args   = ["--time=0:05"]
 keep   = true
 `
 
@@ -77,8 +77,7 @@ func TestKeepStopsAtItsLimitForADay(t *testing.T) {
 
 func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
 	w := newWorld(t)
-	w.restart(strings.Replace(keepConfig, "0:08", "0:30", 1), nil)
-	w.restart(strings.Replace(keepConfig, "0:08", "0:30", 1), func(l *agent.Limits) { l.KeepLead = time.Hour })
+	w.restart(strings.Replace(keepConfig, "0:05", "0:10", 1), nil)
 	w.up()
 	before := w.until("followed by another", func(s api.Session) bool { return s.Next != nil })
 	w.stop()

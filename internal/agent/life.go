@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"tunctl/internal/api"
@@ -24,6 +23,8 @@ type life struct {
 	work     sync.WaitGroup
 	findings chan jobwatch.Finding
 	follower *jobwatch.Follower // nil until the log's path is known
+	scouted  chan jobwatch.Finding
+	scouting bool // for Jupyter's own files, since there is no log
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
@@ -33,7 +34,7 @@ type life struct {
 func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, from []jobwatch.Position) *life {
 	return &life{
 		session: s, host: host, jobs: jobs, from: from,
-		findings: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
+		findings: make(chan jobwatch.Finding, 1), scouted: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
 		remind: newReminder(s), keep: newKeeper(s, host, jobs),
 	}
 }
@@ -52,6 +53,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	if l.session.keeps() {
 		l.work.Go(func() { l.keep.serve(ctx) })
 	}
+	link := newLinkWatch(l.host)
 	for {
 		l.session.take(job)
 		offer(l.remind.news, job)
@@ -59,19 +61,30 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 		if job.State.Ended() {
 			return job, l.session.ended(ctx, job)
 		}
-		l.followLog(ctx, job)
+		l.followLog(ctx, watch, job)
 		select {
 		case next := <-watch.C():
 			if moved(job, next) {
 				return next, errMoved
 			}
+			if job.State.Waiting() && next.State == api.JobRunning {
+				l.nudgeFollower()
+			}
 			job = next
 			l.session.heard(job)
+		case job = <-l.session.told:
 		case f := <-l.findings:
 			l.hurry(job)
 			l.consider(f, job)
+		case f := <-l.scouted:
+			l.consider(f, job)
 		case <-l.probe.answered:
-			l.follower.Settled()
+			l.settled()
+		case <-link.changed:
+			if link.back() {
+				l.jobs.Nudge()
+				l.nudgeFollower()
+			}
 		case <-ctx.Done():
 			return job, ctx.Err()
 		}
@@ -92,16 +105,22 @@ func moved(was, now api.Job) bool {
 	return now.State.Waiting() && was.State == api.JobRunning
 }
 
-// followLog begins to read the job's log once its path is known; that it appears
-// while the job is queued is the first sign of the start.
-func (l *life) followLog(ctx context.Context, job api.Job) {
-	path := l.session.logPath(job)
-	if l.follower != nil || path == "" {
+// followLog begins to read the job's logs once their paths are known; that one appears
+// while the job is queued is the first sign of the start. A job that runs without any,
+// as under srun, is looked for in Jupyter's own files.
+func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
+	if l.follower != nil {
+		l.follower.Expect(job.ExpectedStart)
+		return
+	}
+	paths := l.session.logPaths(job)
+	if len(paths) == 0 {
+		l.scout(ctx, job)
 		return
 	}
 	detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)
 	l.follower = jobwatch.NewFollower(runner{l.host}, jobwatch.FollowOptions{
-		Paths:     []string{path},
+		Paths:     paths,
 		From:      l.from,
 		NewerThan: job.Submitted,
 		Enough:    func() bool { return detector.Finding().Found },
@@ -109,6 +128,7 @@ func (l *life) followLog(ctx context.Context, job api.Job) {
 		Log:       l.session.agent.log.With("session", l.session.name),
 	})
 	l.follower.Expect(job.ExpectedStart)
+	watch.LogFollowed()
 	feed := &feed{detector: detector}
 	l.work.Go(func() {
 		l.session.agent.report("log follower", l.follower.Serve(ctx, func(c jobwatch.Chunk) {
@@ -118,24 +138,18 @@ func (l *life) followLog(ctx context.Context, job api.Job) {
 	})
 }
 
-// feed hands the stretches of a log to a detector. What does not continue the
-// stretch before is a stream of its own, so that no two half lines become one.
-type feed struct {
-	detector *jobwatch.Detector
-	stream   *jobwatch.Stream
-	next     int64
+// nudgeFollower has the log read often for a while: something has just changed.
+func (l *life) nudgeFollower() {
+	if l.follower != nil {
+		l.follower.Nudge()
+	}
 }
 
-func (f *feed) take(c jobwatch.Chunk) {
-	switch {
-	case c.Reset:
-		f.detector.Reset()
-		f.stream = f.detector.Stream(c.Path)
-	case f.stream == nil || c.Offset != f.next:
-		f.stream = f.detector.Stream(fmt.Sprintf("%s from byte %d", c.Path, c.Offset))
+// settled has the log read seldom: the job serves.
+func (l *life) settled() {
+	if l.follower != nil {
+		l.follower.Settled()
 	}
-	_, _ = f.stream.Write(c.Data)
-	f.next = c.Offset + int64(len(c.Data))
 }
 
 // hurry asks the scheduler at once, and once, when a queued job's log appears.

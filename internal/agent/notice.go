@@ -46,9 +46,8 @@ func (r *reminder) serve(ctx context.Context) {
 // remind tells what is due, once, and returns when to look again.
 func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	mark, next := passedMark(r.session.agent.limits.Remind, job, now)
-	near := mark > 0
-	r.session.change(func(f *facts) { f.limitNear = near }) // at the limit itself, too: words depend on it
-	if near && !r.told(job.End, mark) {
+	r.session.change(func(*facts) {}) // the words depend on the time
+	if mark > 0 && !r.told(job.End, mark) {
 		r.end, r.mark = job.End, mark
 		r.session.notify(fmt.Sprintf("%s ends in %s, at %s: save your work", r.session.name, spoken(job.End.Sub(now)), clock(job.End, now)))
 	}

@@ -28,7 +28,7 @@ func quietSession(t *testing.T) *session {
 		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
 	}
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
-	s.facts = facts{wanted: true, needsJob: true, host: api.Host{State: api.HostUp}, answers: true}
+	s.facts = facts{wanted: true, needsJob: true, host: api.Host{State: api.HostUp}, answers: true, remind: a.limits.Remind}
 	return s
 }
 

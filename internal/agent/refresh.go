@@ -45,18 +45,23 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 
 // awaitSessions waits until every session has heard of its job what there is to hear.
 func (a *Agent) awaitSessions(ctx context.Context, news *watcher) {
+	for _, s := range a.live() {
+		a.await(ctx, news, s.caughtUp)
+	}
+}
+
+// await waits, at every event, until done; not for long.
+func (a *Agent) await(ctx context.Context, news *watcher, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
-	for _, s := range a.live() {
-		for !s.caughtUp() {
-			select {
-			case _, ok := <-news.events:
-				if !ok {
-					return
-				}
-			case <-ctx.Done():
+	for !done() {
+		select {
+		case _, ok := <-news.events:
+			if !ok {
 				return
 			}
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/agent"
+	"tunctl/internal/api"
+)
+
+// historyShown is how many jobs are listed without --all.
+const historyShown = 20
+
+func historyCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "history",
+		Usage:     "show which jobs ran, how long they waited, and why they ended",
+		ArgsUsage: "[SESSION]",
+		Description: "The newest is last. What the agent saw end is written down on this machine; the oldest are\n" +
+			"forgotten in time.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all that is known, not only the last %d", historyShown)},
+		},
+		BashComplete: completeSessions,
+		Action:       func(c *cli.Context) error { return showHistory(c, t) },
+	}
+}
+
+func showHistory(c *cli.Context, t *terminal) error {
+	if c.NArg() > 1 {
+		return usagef("history takes one session at most: %q is one too many", c.Args().Get(1))
+	}
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	all, err := agent.History(p.History())
+	if err != nil {
+		return err
+	}
+	runs := []api.Run{}
+	for _, r := range all {
+		if c.NArg() == 0 || r.Session == c.Args().First() {
+			runs = append(runs, r)
+		}
+	}
+	if !c.Bool("all") {
+		runs = runs[max(0, len(runs)-historyShown):]
+	}
+	switch {
+	case c.Bool("json"):
+		return t.indented(runs)
+	case len(runs) == 0:
+		t.say("no job has ended yet that tunctl knows of")
+		return nil
+	}
+	_, err = fmt.Fprint(t.out, historyTable(runs).draw(newPaper(t.out)))
+	return err
+}
+
+func historyTable(runs []api.Run) *table {
+	h := &table{head: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}}
+	for _, r := range runs {
+		end := cell{text: string(r.Job.State)}
+		var notes []string
+		switch r.Job.State {
+		case api.JobFinished, api.JobTimeout, api.JobCancelled:
+		default:
+			end.colour = red
+			notes = append(notes, r.Why)
+		}
+		h.add(notes, cell{text: r.Session, colour: bold}, cell{text: r.Job.ID}, cell{text: dayText(r.Job.Start)},
+			cell{text: spanText(r.Waited())}, cell{text: spanText(r.Ran())}, cell{text: orDash(r.Job.Node)}, end)
+	}
+	return h
+}
+
+func dayText(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Local().Format("Mon 2 Jan 15:04")
+}
+
+func spanText(d time.Duration, known bool) string {
+	switch {
+	case !known:
+		return "-"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return hoursText(d)
+}
+
+func orDash(text string) string { return cmp.Or(text, "-") }

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"tunctl/internal/api"
+)
+
+// paper is what a table is drawn on.
+type paper struct {
+	width   int // 0: as wide as it gets
+	colours bool
+}
+
+// newPaper is as wide as the terminal behind w. Into a file or a pipe nothing is cut.
+func newPaper(w io.Writer) paper {
+	p := paper{}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			p.width = width
+		}
+	} else if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		p.width = width
+	}
+	if p.width < 40 {
+		p.width = 0 // nothing fits there anyway
+	}
+	return p
+}
+
+// status draws sessions, each with what there is to say about it, and hosts.
+func (p paper) status(st api.Status, now time.Time) string {
+	sessions := table{head: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
+	said := map[string]bool{}
+	for _, s := range st.Sessions {
+		sessions.add(sessionNotes(s, now),
+			cell{text: s.Name, colour: bold}, cell{text: s.Host}, cell{string(s.State), stateColour(s.State)},
+			cell{text: jobText(s.Job)}, leftCell(s.Job, now), cell{text: trafficText(s.Forwards), colour: grey})
+		said[s.Cause] = true
+	}
+	text := sessions.draw(p)
+	if len(st.Hosts) == 0 {
+		return text
+	}
+	hosts := table{head: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
+	for _, h := range st.Hosts {
+		var notes []string
+		if h.Cause != "" && !said[h.Cause] {
+			notes = append(notes, h.Cause)
+		}
+		hosts.add(notes, cell{text: h.Alias, colour: bold}, cell{string(h.State), hostColour(h.State)},
+			cell{text: sinceText(h.Since, now)}, cell{text: loginText(h)}, cell{text: rttText(h.RTTMs)})
+	}
+	return text + "\n" + hosts.draw(p)
+}
+
+// sessionNotes are the lines under a session.
+func sessionNotes(s api.Session, now time.Time) []string {
+	var notes []string
+	switch {
+	case s.URL != "":
+		notes = append(notes, s.URL)
+	case s.Local != "" && s.State != api.SessionDown:
+		notes = append(notes, s.Local)
+	}
+	if s.Local == "" {
+		for _, f := range s.Forwards {
+			notes = append(notes, strings.TrimSuffix(f.Listen+" → "+f.Target, " → "))
+		}
+	}
+	if s.Cause != "" {
+		notes = append(notes, s.Cause)
+	}
+	if s.Hint != "" {
+		notes = append(notes, "→ "+s.Hint)
+	}
+	if s.Next != nil {
+		notes = append(notes, "next: job "+s.Next.ID+" is "+string(s.Next.State)+expectedText(s.Next, now))
+	}
+	return notes
+}
+
+func expectedText(j *api.Job, now time.Time) string {
+	switch {
+	case j.ExpectedStart.After(now):
+		return ", expected start " + j.ExpectedStart.Local().Format("Mon 15:04")
+	case j.Reason != "" && j.State.Waiting():
+		return ": " + j.Reason
+	}
+	return ""
+}
+
+func jobText(j *api.Job) string {
+	switch {
+	case j == nil:
+		return "-"
+	case j.Node != "" && !j.State.Ended():
+		return j.ID + " on " + j.Node
+	}
+	return j.ID
+}
+
+// leftCell is how long the job may still run; the last minutes stand out.
+func leftCell(j *api.Job, now time.Time) cell {
+	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
+		return cell{text: "-"}
+	}
+	left := j.End.Sub(now)
+	c := cell{text: hoursText(left)}
+	switch {
+	case left <= 10*time.Minute:
+		c.colour = red
+	case left <= 30*time.Minute:
+		c.colour = yellow
+	}
+	return c
+}
+
+// trafficText is what has come and gone through the session's forwards.
+func trafficText(forwards []api.Forward) string {
+	var in, out int64
+	for _, f := range forwards {
+		in, out = in+f.BytesIn, out+f.BytesOut
+	}
+	if in+out == 0 {
+		return "-"
+	}
+	return "↓" + bytesText(in) + " ↑" + bytesText(out)
+}
+
+func bytesText(n int64) string {
+	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
+	i := 0
+	for value >= 999.5 && i < len(units)-1 {
+		value, i = value/1000, i+1
+	}
+	if value < 10 && i > 0 {
+		return fmt.Sprintf("%.1f %s", value, units[i])
+	}
+	return fmt.Sprintf("%.0f %s", value, units[i])
+}
+
+func sinceText(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case now.Sub(t) < 20*time.Hour:
+		return t.Local().Format("15:04")
+	}
+	return t.Local().Format("Mon 15:04")
+}
+
+func loginText(h api.Host) string {
+	text := strings.TrimSpace(h.User + "@" + h.Hostname)
+	if h.LoginNode != "" {
+		text = h.User + "@" + h.LoginNode
+	}
+	if h.Auth != "" && h.State == api.HostUp {
+		text += " by " + h.Auth
+	}
+	return strings.Trim(text, "@")
+}
+
+func rttText(ms float64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}
+
+func stateColour(s api.SessionState) string {
+	switch s {
+	case api.SessionReady:
+		return green
+	case api.SessionFailed:
+		return red
+	case api.SessionNeedsLogin, api.SessionEnded, api.SessionReconnecting:
+		return yellow
+	case api.SessionDown:
+		return grey
+	}
+	return ""
+}
+
+func hostColour(s api.HostState) string {
+	switch s {
+	case api.HostUp:
+		return green
+	case api.HostBlocked:
+		return red
+	case api.HostNeedsLogin, api.HostWaiting:
+		return yellow
+	case api.HostDown:
+		return grey
+	}
+	return ""
+}
+
+// table is rows under a head, with notes under each row.
+type table struct {
+	head []string
+	rows []row
+}
+
+type row struct {
+	cells []cell
+	notes []string
+}
+
+type cell struct{ text, colour string }
+
+func (t *table) add(notes []string, cells ...cell) {
+	t.rows = append(t.rows, row{cells, notes})
+}
+
+const (
+	columnGap  = 2
+	noteIndent = 2
+	leastWidth = 6 // of a column that is cut
+)
+
+// draw lays the table out so that no line is wider than the paper.
+func (t *table) draw(p paper) string {
+	widths := t.widths(p.width)
+	var out strings.Builder
+	head := make([]cell, len(t.head))
+	for i, h := range t.head {
+		head[i] = cell{text: h, colour: grey}
+	}
+	p.line(&out, head, widths)
+	for _, r := range t.rows {
+		p.line(&out, r.cells, widths)
+		for _, note := range r.notes {
+			for line := range strings.SplitSeq(note, "\n") {
+				p.note(&out, line)
+			}
+		}
+	}
+	return out.String()
+}
+
+// widths cuts the widest columns until the table fits.
+func (t *table) widths(most int) []int {
+	widths := make([]int, len(t.head))
+	total := (len(t.head) - 1) * columnGap
+	for i, h := range t.head {
+		widths[i] = runes(h)
+		for _, r := range t.rows {
+			widths[i] = max(widths[i], runes(r.cells[i].text))
+		}
+		total += widths[i]
+	}
+	for most > 0 && total > most {
+		widest := slices.Index(widths, slices.Max(widths))
+		if widths[widest] <= leastWidth {
+			break
+		}
+		widths[widest]--
+		total--
+	}
+	return widths
+}
+
+func (p paper) line(out *strings.Builder, cells []cell, widths []int) {
+	for i, c := range cells {
+		text := shorten(c.text, widths[i])
+		out.WriteString(p.paint(c.colour, text))
+		if i < len(cells)-1 {
+			out.WriteString(strings.Repeat(" ", widths[i]-runes(text)+columnGap))
+		}
+	}
+	out.WriteByte('\n')
+}
+
+// note writes a line under a row, broken between words.
+func (p paper) note(out *strings.Builder, text string) {
+	indent := strings.Repeat(" ", noteIndent)
+	at := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			out.WriteString(indent)
+			at = noteIndent
+		case p.width > 0 && at+1+runes(word) > p.width:
+			out.WriteString("\n" + indent + "  ")
+			at = noteIndent + 2
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at += runes(word)
+	}
+	out.WriteByte('\n')
+}
+
+func (p paper) paint(colour, text string) string {
+	if !p.colours || colour == "" {
+		return text
+	}
+	return colour + text + "\x1b[0m"
+}
+
+func runes(text string) int { return len([]rune(text)) }
+
+// shorten cuts text to a width, and says so.
+func shorten(text string, width int) string {
+	r := []rune(text)
+	if len(r) <= width {
+		return text
+	}
+	return string(r[:width-1]) + "…"
+}
