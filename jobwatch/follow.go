@@ -30,6 +30,7 @@ type FollowOptions struct {
 // Chunk is a stretch of a log.
 type Chunk struct {
 	Path   string
+	Source int // which of FollowOptions.Paths
 	Offset int64
 	// Data is empty when the file has just appeared and holds nothing yet. A chunk
 	// that does not continue the one before begins a line.

@@ -22,7 +22,11 @@ func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 		return err
 	}
 	for i, g := range got {
-		if err := f.take(ctx, sink, f.sources[i], g); err != nil {
+		named := func(c Chunk) {
+			c.Source = i
+			sink(c)
+		}
+		if err := f.take(ctx, named, f.sources[i], g); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,14 @@ func (x *Watch) lookedFor() (api.Job, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
-	return x.job, known && x.job.State.Waiting() && x.sightedIn < x.job.Restarts+1
+	return x.job, !x.followed && known && x.job.State.Waiting() && x.sightedIn < x.job.Restarts+1
+}
+
+// LogFollowed says that a Follower looks for the job's log, so that nobody else needs to.
+func (x *Watch) LogFollowed() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.followed = true
 }
 
 // sighted notes that the log was seen, so that one appearance earns one query.

@@ -73,19 +73,14 @@ func (p pbs) record(ctx context.Context, sh *shell, id string) (api.Job, pbsReco
 }
 
 func (p pbs) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	res, err := sh.login(ctx, quiet+`ids=$(limit qselect -x -u "$(id -un)" 2>/dev/null || limit qselect -u "$(id -un)") || exit
-ids=$(printf '%s\n' "$ids" | tail -n 50)
-test -z "$ids" || limit qstat -x -f $ids`)
+	jobs, err := p.recorded(ctx, sh)
 	if err != nil {
 		return api.Job{}, err
 	}
-	for _, job := range parseQstat(string(res.Stdout)) {
+	for _, job := range jobs {
 		if hasTag(job, tag) {
 			return job, nil
 		}
-	}
-	if err := pbsProblem("qstat", res); err != nil {
-		return api.Job{}, err
 	}
 	return api.Job{}, errNoJob
 }

@@ -124,7 +124,8 @@ func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
 		"# old: x > $PBS_JOBID.log\necho hi > /dev/null 2>&1\necho $PBS_JOBID > $TMP/x": "",
 		"x > $(hostname).$PBS_JOBID.log":                                                "",
 	} {
-		if got := r.redirect(script); got != want {
+		own, _ := ownLogs(parseRedirections(script, r.value), "PBS_JOB")
+		if got := r.absolute(own); got != want {
 			t.Errorf("%q: got %q, want %q", script, got, want)
 		}
 	}

@@ -3,7 +3,6 @@ package jobwatch
 import (
 	"context"
 	"path"
-	"regexp"
 	"strings"
 
 	"tunctl/internal/api"
@@ -12,32 +11,41 @@ import (
 // spooled is said of a job whose output nobody can read before it ends.
 const spooled = "PBS keeps this job's output on the node until it ends: submit with -k oed, or redirect it in the script"
 
-// setLog finds where the job writes: what the script itself redirects to, else the
-// job's standard output.
+// setLog finds where the job writes: what the script itself redirects to under the
+// job's name or id, else the job's standard output.
 func (pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
-	lines := ""
-	if script := r.script(); script != "" {
-		res, err := sh.plain(ctx, "grep -E '>' "+quotePath(r.absolute(script))+" 2>/dev/null | head -c 16384")
-		if err == nil {
-			lines = string(res.Stdout)
+	own, others := ownLogs(redirections(ctx, sh, r.absolute(r.script()), r.value), "PBS_JOB")
+	for i := range others {
+		others[i] = r.absolute(others[i])
+	}
+	output, readable := r.output(*job)
+	if own == "" {
+		job.Log, job.OtherLogs = output, others
+		if !readable && job.State == api.JobRunning && job.Hint == "" {
+			job.Hint = spooled
 		}
-	}
-	if log := r.redirect(lines); log != "" {
-		job.Log = log
 		return
 	}
-	_, job.Log, _ = strings.Cut(r["Output_Path"], ":")
-	job.Log = strings.ReplaceAll(job.Log, "^array_index^", r["array_index"])
-	if keep := r["Keep_Files"]; strings.Contains(keep, "d") || job.State.Ended() {
-		return
-	} else if strings.Contains(keep, "o") {
+	job.Log = r.absolute(own)
+	if readable && output != "" {
+		others = append([]string{output}, others...)
+	}
+	job.OtherLogs = others
+}
+
+// output is where the job's standard output goes, and whether it is there before
+// the job ends.
+func (r pbsRecord) output(job api.Job) (file string, readable bool) {
+	_, file, _ = strings.Cut(r["Output_Path"], ":")
+	file = strings.ReplaceAll(file, "^array_index^", r["array_index"])
+	switch keep := r["Keep_Files"]; {
+	case strings.Contains(keep, "d") || job.State.Ended():
+		return file, true
+	case strings.Contains(keep, "o"):
 		// Kept on the node, in the home folder, under PBS's own name.
-		job.Log = path.Join(r.variable("PBS_O_HOME"), path.Base(job.Log))
-		return
+		return path.Join(r.variable("PBS_O_HOME"), path.Base(file)), true
 	}
-	if job.State == api.JobRunning && job.Hint == "" {
-		job.Hint = spooled
-	}
+	return file, false
 }
 
 // script is the path of the job's script: the last of the words of qsub.
@@ -59,10 +67,10 @@ func (r pbsRecord) script() string {
 
 // absolute completes a path with the folder the job was submitted from.
 func (r pbsRecord) absolute(p string) string {
-	if path.IsAbs(p) || strings.HasPrefix(p, "~/") {
-		return p
+	if p == "" {
+		return ""
 	}
-	return path.Join(r.variable("PBS_O_WORKDIR"), p)
+	return inFolder(r.variable("PBS_O_WORKDIR"), p)
 }
 
 // variable is one of PBS's own variables; they stand first in Variable_List.
@@ -75,56 +83,19 @@ func (r pbsRecord) variable(name string) string {
 	return ""
 }
 
-var (
-	redirection = regexp.MustCompile(`(?:&|1)?>>?\s*("[^"]+"|'[^']+'|[^\s;|&<>()]+)`)
-	shellName   = regexp.MustCompile(`\$\{?(\w+)((?:%%?\.\*|%%\.\*)?)\}?`)
-)
-
-// redirect is the file that a line of the script sends output to, if its name has
-// the job's id or name in it, as in ">> ${PBS_JOBNAME}.${PBS_JOBID}.log".
-func (r pbsRecord) redirect(lines string) string {
-	for line := range strings.Lines(lines) {
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		for _, m := range redirection.FindAllStringSubmatch(line, -1) {
-			target := strings.Trim(m[1], `"'`)
-			if !strings.Contains(target, "PBS_JOB") {
-				continue
-			}
-			if file, ok := r.expand(target); ok {
-				return r.absolute(file)
-			}
-		}
+// value is a variable of the job's script, as far as PBS sets it.
+func (r pbsRecord) value(name string) string {
+	switch name {
+	case "PBS_JOBID":
+		return r["Job Id"]
+	case "PBS_JOBNAME":
+		return r["Job_Name"]
+	case "HOME", "PBS_O_HOME":
+		return r.variable("PBS_O_HOME")
+	case "PBS_O_WORKDIR":
+		return r.variable("PBS_O_WORKDIR")
+	case "USER", "LOGNAME", "PBS_O_LOGNAME":
+		return r.variable("PBS_O_LOGNAME")
 	}
 	return ""
-}
-
-// expand puts in the variables that PBS sets; any other makes the name unknown.
-func (r pbsRecord) expand(word string) (string, bool) {
-	known := true
-	text := shellName.ReplaceAllStringFunc(word, func(v string) string {
-		m := shellName.FindStringSubmatch(v)
-		value := ""
-		switch m[1] {
-		case "PBS_JOBID":
-			value = r["Job Id"]
-		case "PBS_JOBNAME":
-			value = r["Job_Name"]
-		case "HOME", "PBS_O_HOME":
-			value = r.variable("PBS_O_HOME")
-		case "PBS_O_WORKDIR":
-			value = r.variable("PBS_O_WORKDIR")
-		case "USER", "LOGNAME", "PBS_O_LOGNAME":
-			value = r.variable("PBS_O_LOGNAME")
-		}
-		if value == "" {
-			known = false
-		}
-		if m[2] != "" {
-			value, _, _ = strings.Cut(value, ".")
-		}
-		return value
-	})
-	return text, known && !strings.ContainsAny(text, "$`")
 }

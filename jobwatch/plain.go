@@ -41,7 +41,7 @@ const plainJobs = plainStamp + `tunctl_show() {
 `
 
 func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	jobs, err := p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+	jobs, err := p.recorded(ctx, sh)
 	if err != nil {
 		return nil, err
 	}

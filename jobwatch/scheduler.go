@@ -21,6 +21,9 @@ type scheduler interface {
 	list(ctx context.Context, sh *shell) ([]api.Job, error)
 	// detail returns all there is to know about one job, also an ended one.
 	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
+	// recorded returns the person's jobs of the last day or more that the host
+	// remembers; those that wait or run may be among them.
+	recorded(ctx context.Context, sh *shell) ([]api.Job, error)
 	// tagged looks, also among ended jobs, for one submitted from the folder of tag.
 	tagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
 	cancel(ctx context.Context, sh *shell, id string) error

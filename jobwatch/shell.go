@@ -31,6 +31,9 @@ const (
 // state, not gone.
 var ErrNoAnswer = errors.New("the scheduler does not answer")
 
+// ErrLost means that the link was lost over a command, whose fate is unknown.
+var ErrLost = errors.New("the host's answer did not come")
+
 // shell runs scripts on a host.
 type shell struct {
 	run   Runner
@@ -56,7 +59,7 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 		if ctx.Err() == nil && limited.Err() != nil {
 			return Result{}, fmt.Errorf("%w: no answer within %s", ErrNoAnswer, s.limit)
 		}
-		return Result{}, fmt.Errorf("running a command on the host: %w", err)
+		return Result{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return unframe(mark, res)
 }
@@ -84,7 +87,7 @@ func unframe(mark string, res Result) (Result, error) {
 	}
 	exit, err := strconv.Atoi(strings.TrimSpace(firstLine(rest)))
 	if err != nil {
-		return Result{}, errors.New("the host's answer was cut short")
+		return Result{}, fmt.Errorf("%w: it was cut short", ErrLost)
 	}
 	// Without its marks, standard error is still worth showing.
 	errout, _, ok := between(res.Stderr, mark)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"tunctl/internal/api"
@@ -49,7 +50,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 	}
 	err = slurmProblem("scontrol", res)
 	if err == nil {
-		if job, ok := pick(s, parseScontrol(string(res.Stdout)), id); ok {
+		if job, ok := s.described(ctx, sh, splitScontrol(string(res.Stdout)), id); ok {
 			return job, nil
 		}
 		err = errNoJob
@@ -58,6 +59,30 @@ func (s slurm) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 		return api.Job{}, err
 	}
 	return s.account(ctx, sh, "-j "+quote(id), func(job api.Job) bool { return s.is(job, id) })
+}
+
+// described is the job of that id among scontrol's records, with the files that its
+// script sends output to while that is of use.
+func (s slurm) described(ctx context.Context, sh *shell, records []slurmRecord, id string) (api.Job, bool) {
+	jobs := make([]api.Job, len(records))
+	for i, r := range records {
+		jobs[i] = r.job()
+	}
+	job, ok := pick(s, jobs, id)
+	if !ok || job.State.Ended() {
+		return job, ok
+	}
+	r := records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
+	own, others := ownLogs(redirections(ctx, sh, job.Script, r.value), "SLURM_JOB")
+	if own != "" {
+		others = append([]string{own}, others...)
+	}
+	for _, file := range others {
+		if file = inFolder(r["WorkDir"], file); file != job.Log && !slices.Contains(job.OtherLogs, file) {
+			job.OtherLogs = append(job.OtherLogs, file)
+		}
+	}
+	return job, true
 }
 
 // account asks the accounting for an ended job. Whatever keeps it from answering,

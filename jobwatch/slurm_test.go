@@ -75,7 +75,8 @@ func TestScontrolIsReadWhateverAJobIsCalled(t *testing.T) {
 	}
 	want := api.Job{
 		ID: "42", Name: "JobState=FAILED NodeList=evil UserId=x(1) y", State: api.JobRunning, Node: "cn01", Queue: "gpu", Restarts: 1,
-		Submitted: at(1794702600), Start: at(1794702650), End: at(1794706250), Log: "/home/u/a b.42.log", Script: "/home/u/.tunctl/t 1/job.sh",
+		Submitted: at(1794702600), Start: at(1794702650), End: at(1794706250), Log: "/home/u/a b.42.log",
+		OtherLogs: []string{"/home/u/a b.err"}, Script: "/home/u/.tunctl/t 1/job.sh",
 	}
 	if !reflect.DeepEqual(jobs[0], want) {
 		t.Errorf("got  %+v\nwant %+v", jobs[0], want)
@@ -128,8 +129,11 @@ func FuzzParsers(f *testing.F) {
 			}
 		}
 		for _, r := range splitQstat(s) {
-			r.redirect(s)
+			ownLogs(parseRedirections(s, r.value), "PBS_JOB")
 			r.script()
+		}
+		for _, r := range splitScontrol(s) {
+			ownLogs(parseRedirections(s, r.value), "SLURM_JOB")
 		}
 		firstNode(s)
 		pbsDuration(s)

@@ -12,13 +12,24 @@ import (
 // parseScontrol reads the answer of scontrol show job, one line a job.
 func parseScontrol(out string) []api.Job {
 	var jobs []api.Job
-	for line := range strings.SplitSeq(strings.TrimSpace(out), "\nJobId=") {
-		f := scontrolFields(" JobId=" + strings.TrimPrefix(line, "JobId="))
-		if f["JobId"] != "" && f["JobState"] != "" {
-			jobs = append(jobs, scontrolJob(f))
-		}
+	for _, r := range splitScontrol(out) {
+		jobs = append(jobs, r.job())
 	}
 	return jobs
+}
+
+// slurmRecord is what scontrol tells of one job, by field.
+type slurmRecord map[string]string
+
+func splitScontrol(out string) []slurmRecord {
+	var records []slurmRecord
+	for line := range strings.SplitSeq(strings.TrimSpace(out), "\nJobId=") {
+		r := scontrolFields(" JobId=" + strings.TrimPrefix(line, "JobId="))
+		if r["JobId"] != "" && r["JobState"] != "" {
+			records = append(records, r)
+		}
+	}
+	return records
 }
 
 // A job's name stands first and may look like anything, even like other fields; what
@@ -31,8 +42,8 @@ var (
 )
 
 // scontrolFields splits one job's Key=Value words. The first of each key wins.
-func scontrolFields(line string) map[string]string {
-	f := make(map[string]string)
+func scontrolFields(line string) slurmRecord {
+	f := make(slurmRecord)
 	head, rest := line, ""
 	if at := afterName.FindAllStringIndex(line, -1); at != nil {
 		last := at[len(at)-1]
@@ -56,7 +67,7 @@ func scontrolFields(line string) map[string]string {
 }
 
 // addFields adds the values between the matches of key.
-func addFields(f map[string]string, text string, key *regexp.Regexp) {
+func addFields(f slurmRecord, text string, key *regexp.Regexp) {
 	at := key.FindAllStringSubmatchIndex(text, -1)
 	for i, m := range at {
 		end := len(text)
@@ -69,21 +80,46 @@ func addFields(f map[string]string, text string, key *regexp.Regexp) {
 	}
 }
 
-func scontrolJob(f map[string]string) api.Job {
+func (r slurmRecord) job() api.Job {
 	job := api.Job{
-		ID:     taskID(f["JobId"], f["ArrayJobId"], f["ArrayTaskId"]),
-		Name:   f["JobName"],
-		Queue:  f["Partition"],
-		Node:   firstNode(f["NodeList"]),
-		Reason: strings.ReplaceAll(slurmWord(f["Reason"]), "_", " "),
-		Script: slurmWord(f["Command"]),
-		Log:    logFile(f["StdOut"]),
+		ID:     taskID(r["JobId"], r["ArrayJobId"], r["ArrayTaskId"]),
+		Name:   r["JobName"],
+		Queue:  r["Partition"],
+		Node:   firstNode(r["NodeList"]),
+		Reason: strings.ReplaceAll(slurmWord(r["Reason"]), "_", " "),
+		Script: slurmWord(r["Command"]),
+		Log:    logFile(r["StdOut"]),
 	}
-	job.Restarts, _ = strconv.Atoi(f["Restarts"])
-	setSlurmState(&job, f["JobState"])
-	setSlurmTimes(&job, f["SubmitTime"], f["StartTime"], f["EndTime"])
-	setSlurmExit(&job, f["ExitCode"])
+	if file := logFile(r["StdErr"]); file != "" && file != job.Log {
+		job.OtherLogs = []string{file}
+	}
+	job.Restarts, _ = strconv.Atoi(r["Restarts"])
+	setSlurmState(&job, r["JobState"])
+	setSlurmTimes(&job, r["SubmitTime"], r["StartTime"], r["EndTime"])
+	setSlurmExit(&job, r["ExitCode"])
 	return job
+}
+
+// value is a variable of the job's script, as far as Slurm sets it.
+func (r slurmRecord) value(name string) string {
+	switch name {
+	case "SLURM_JOB_ID", "SLURM_JOBID":
+		return r["JobId"]
+	case "SLURM_ARRAY_JOB_ID":
+		return r["ArrayJobId"]
+	case "SLURM_ARRAY_TASK_ID":
+		return r["ArrayTaskId"]
+	case "SLURM_JOB_NAME":
+		return r["JobName"]
+	case "SLURM_SUBMIT_DIR":
+		return r["WorkDir"]
+	case "HOME":
+		return "~"
+	case "USER", "LOGNAME":
+		user, _, _ := strings.Cut(r["UserId"], "(")
+		return user
+	}
+	return ""
 }
 
 // logFile is a path if it is one that can be followed.

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ func submitScript(command string, s Submission, mark string, wait time.Duration)
 		"@BASE@", quote(s.base()),
 		"@WORKDIR@", quotePath(orHome(s.Workdir)),
 		"@SESSION@", quote(s.Session),
+		"@CHECK@", checkScript(s),
 		"@WRITE@", writeScript(s),
 		"@NOTE@", noteScript(s),
 		"@ARGS@", quoteAll(s.Args),
@@ -49,6 +51,7 @@ tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
 (umask 077; mkdir -p "$tunctl_dir") || tunctl_fail 'the folder ~/.tunctl cannot be written'
 if test ! -d "$tunctl_dir/tunctl.lock"; then
 	cd @WORKDIR@ || tunctl_fail 'the folder to submit from cannot be entered'
+	@CHECK@
 	tunctl_new=$tunctl_dir/tunctl.new.$$
 	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail 'the job script cannot be copied to ~/.tunctl'; }
 	@NOTE@
@@ -79,6 +82,15 @@ done
 exit 0`
 
 const crlfNote = "its Windows line ends were changed to Unix ones"
+
+// checkScript sees that the job script is there.
+func checkScript(s Submission) string {
+	if s.Script == "" {
+		return ":"
+	}
+	return "test -f " + quotePath(s.Script) + " && test -r " + quotePath(s.Script) +
+		" || tunctl_fail " + quote(fmt.Sprintf("there is no script %q on the host that can be read", s.Script))
+}
 
 // writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse
 // Windows line ends.

@@ -21,7 +21,8 @@ type Watch struct {
 	detailed bool // detail was asked for this run of the job
 	closed   bool
 
-	sightedIn int // the life, from 1 on, in which its log was seen while it waited
+	followed  bool // somebody else looks for its log
+	sightedIn int  // the life, from 1 on, in which its log was seen while it waited
 }
 
 // Watch begins to watch the job that the scheduler calls id. For an array it is
@@ -86,7 +87,7 @@ func (x *Watch) tell(job api.Job) {
 	defer x.mu.Unlock()
 	job.ID = calledAs(job.ID, x.id)
 	if job.Log == "" && job.Restarts == x.job.Restarts {
-		job.Log = x.job.Log
+		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
 	x.known = true
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting

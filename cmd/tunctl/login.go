@@ -67,6 +67,15 @@ func login(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 	if err != nil {
 		return err
 	}
+	if err := logInTo(ctx, t, cl, host); err != nil {
+		return err
+	}
+	t.say("%s connected to %s", t.paint(green, "✓"), host)
+	return nil
+}
+
+// logInTo has the agent connect to a host, and puts what the host asks to the person.
+func logInTo(ctx context.Context, t *terminal, cl *client.Client, host string) error {
 	answers := api.AnswersNone
 	if t.asks {
 		answers = api.AnswersTerminal
@@ -74,7 +83,7 @@ func login(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
-	err = cl.Watch(ctx, answers, func(e api.Event) {
+	err := cl.Watch(ctx, answers, func(e api.Event) {
 		switch {
 		case !asked: // the status: from now on nothing is missed
 			asked = true
@@ -90,7 +99,6 @@ func login(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 		}
 	})
 	if cause := context.Cause(ctx); errors.Is(cause, errLoggedIn) {
-		t.say("%s connected to %s", t.paint(green, "✓"), host)
 		return nil
 	} else if cause != nil {
 		return cause

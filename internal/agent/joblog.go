@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/user"
+	"strings"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -22,6 +23,25 @@ func (s *session) logPath(job api.Job) string {
 		return job.Log
 	}
 	return jobwatch.ExpandLog(pattern, job, s.remoteUser())
+}
+
+// logPaths are all files that tell where the job serves: the log, and what the job
+// writes besides. What the config says is the whole truth. A job that waits may have
+// a log whose name still lacks its node, as in "%N.out".
+func (s *session) logPaths(job api.Job) []string {
+	log := s.logPath(job)
+	s.mu.Lock()
+	configured := s.cfg.Log != ""
+	s.mu.Unlock()
+	switch {
+	case configured:
+		return []string{log}
+	case log == "":
+		return job.OtherLogs
+	case job.State.Waiting() && strings.Contains(log, "%"):
+		return nil
+	}
+	return append([]string{log}, job.OtherLogs...)
 }
 
 // remoteUser is who the person is on the host.

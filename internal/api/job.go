@@ -51,7 +51,10 @@ type Job struct {
 	End           time.Time `json:"end,omitzero"` // when it ended; of a running job, its time limit
 	ExpectedStart time.Time `json:"expectedStart,omitzero"`
 	Log           string    `json:"log,omitempty"`
-	Exit          *int      `json:"exit,omitempty"`
-	Restarts      int       `json:"restarts,omitempty"` // how often it was requeued
-	Script        string    `json:"script,omitempty"`   // the path it was submitted from; carries our tag
+	// OtherLogs are files it writes to besides Log: its standard error where that is
+	// apart, and what its script sends elsewhere.
+	OtherLogs []string `json:"otherLogs,omitempty"`
+	Exit      *int     `json:"exit,omitempty"`
+	Restarts  int      `json:"restarts,omitempty"` // how often it was requeued
+	Script    string   `json:"script,omitempty"`   // the path it was submitted from; carries our tag
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+)
+
+func cancelCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:         "cancel",
+		Usage:        "end a job on a host, or take it out of the queue",
+		ArgsUsage:    "HOST JOB",
+		Description:  "JOB is its id, as `tunctl jobs HOST` lists it. On a terminal it asks first.",
+		Flags:        []cli.Flag{yesFlag()},
+		BashComplete: completeHosts,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 2 {
+				return usagef("cancel takes a host and a job: `tunctl cancel HOST JOB`")
+			}
+			return attended(c, t, func(ctx context.Context, d desk) error {
+				return cancelJob(ctx, d, c.Args().Get(0), c.Args().Get(1), c.Bool("yes"))
+			})
+		},
+	}
+}
+
+func yesFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask first"}
+}
+
+func cancelJob(ctx context.Context, d desk, host, id string, sure bool) error {
+	if err := d.up(ctx, host); err != nil {
+		return err
+	}
+	job, err := d.client.Job(ctx, host, id)
+	if err != nil {
+		return err
+	}
+	if job.State.Ended() {
+		d.say("job %s is over already: %s", job.ID, job.State)
+		return nil
+	}
+	if err := d.confirm(ctx, sure, "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
+		return err
+	}
+	if _, err := d.client.Cancel(ctx, host, job.ID); err != nil {
+		return err
+	}
+	d.say("job %s was cancelled", job.ID)
+	return nil
+}
+
+// describeJob names a job so that a person knows which it is and what it would lose.
+func describeJob(j api.Job, now time.Time) string {
+	text := "job " + j.ID
+	if j.Name != "" {
+		text += fmt.Sprintf(" %q", j.Name)
+	}
+	text += ", " + string(j.State)
+	switch {
+	case j.State.Waiting() && !j.Submitted.IsZero():
+		text += " since " + shortTime(j.Submitted, now)
+	case j.Node != "" && !j.Start.IsZero():
+		text += fmt.Sprintf(" on %s since %s", j.Node, shortTime(j.Start, now))
+	}
+	return text
+}
+
+// confirm asks the person at the terminal, if there is one, unless they are sure. A
+// no, or a Ctrl-C, is an error that ends the program.
+func (t *terminal) confirm(ctx context.Context, sure bool, question string) error {
+	if sure || !t.asks {
+		return nil
+	}
+	text, err := t.readLine(ctx, question+" [y/N] ", true)
+	if ctx.Err() != nil {
+		return silentError(exitInterrupted)
+	}
+	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
+		return nil
+	}
+	t.say("nothing was cancelled")
+	return silentError(exitFailed)
+}

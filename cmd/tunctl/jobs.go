@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+)
+
+func jobsCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "jobs",
+		Usage:     "list your jobs on a host, with why they wait and until when they run",
+		ArgsUsage: "[HOST]",
+		Description: "HOST may be any alias of ~/.ssh/config; it is connected to if need be, and stays so until\n" +
+			"`tunctl logout`. Without HOST: the config's only host, or every host that is connected.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also those that ended within the last day"},
+			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+		},
+		BashComplete: completeHosts,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return usagef("jobs takes one host, as in your ssh config: %q is one too many", c.Args().Get(1))
+			}
+			return attended(c, t, func(ctx context.Context, d desk) error { return jobs(ctx, c, d) })
+		},
+	}
+}
+
+// desk is a command's way to hosts: the agent, what it knew at the start, and the
+// person at the terminal.
+type desk struct {
+	*terminal
+	client *client.Client
+	status api.Status
+}
+
+// attended runs a command that a person waits for at a running agent. A Ctrl-C
+// ends it.
+func attended(c *cli.Context, t *terminal, run func(context.Context, desk) error) error {
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	cl, st, err := t.connect(ctx, p)
+	if err == nil {
+		err = run(ctx, desk{terminal: t, client: cl, status: st})
+	}
+	if c.Err() == nil && ctx.Err() != nil {
+		return silentError(exitInterrupted)
+	}
+	return err
+}
+
+// up sees to it that a host is connected, where nobody has yet.
+func (d desk) up(ctx context.Context, host string) error {
+	for _, h := range d.status.Hosts {
+		if h.Alias == host && h.State == api.HostUp {
+			return nil
+		}
+	}
+	return logInTo(ctx, d.terminal, d.client, host)
+}
+
+// hostJob is a job of `tunctl jobs --json`.
+type hostJob struct {
+	Host string `json:"host"`
+	api.Job
+}
+
+func jobs(ctx context.Context, c *cli.Context, d desk) error {
+	hosts, err := jobHosts(c, d.status)
+	if err != nil {
+		return err
+	}
+	list := []hostJob{}
+	for _, host := range hosts {
+		if err := d.up(ctx, host); err != nil {
+			return err
+		}
+		found, err := d.client.Jobs(ctx, host, c.Bool("all"))
+		if err != nil {
+			return err
+		}
+		for _, j := range found {
+			list = append(list, hostJob{Host: host, Job: j})
+		}
+	}
+	if c.Bool("json") {
+		return d.indented(list)
+	}
+	if len(list) == 0 {
+		d.say("no jobs of yours on %s", strings.Join(hosts, ", "))
+		return nil
+	}
+	fmt.Fprint(d.out, jobsTable(list, len(hosts) > 1, time.Now()).draw(newPaper(d.out)))
+	return nil
+}
+
+// jobHosts are the hosts that a person means: the one named, the config's only one,
+// or those that are connected already.
+func jobHosts(c *cli.Context, st api.Status) ([]string, error) {
+	if c.NArg() == 1 {
+		return c.Args().Slice(), nil
+	}
+	var hosts []string
+	for _, h := range st.Hosts {
+		if h.State == api.HostUp {
+			hosts = append(hosts, h.Alias)
+		}
+	}
+	p, err := paths(c)
+	if err != nil || len(hosts) > 0 {
+		return hosts, err
+	}
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		cfg = &configs.Config{}
+	}
+	if hosts = hostNames(cfg); len(hosts) == 1 {
+		return hosts, nil
+	}
+	e := &api.Error{Code: api.CodeUsage, Message: "which host?", Hint: "name one of your ssh config: `tunctl jobs HOST`"}
+	if len(hosts) > 0 {
+		e.Hint = "there is: " + strings.Join(hosts, ", ")
+	}
+	return nil, e
+}
+
+// jobsTable has a row a job, with why it waits or how it ended below.
+func jobsTable(list []hostJob, severalHosts bool, now time.Time) *table {
+	t := &table{head: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"}}
+	if severalHosts {
+		t.head = append(t.head, "HOST")
+	}
+	for _, j := range list {
+		cells := []cell{
+			{text: j.ID, colour: bold},
+			{text: shorten(j.Name, nameWidth)},
+			{string(j.State), jobColour(j.State)},
+			{text: orDash(j.Node)},
+			{text: whenText(j.Job, now)},
+		}
+		if severalHosts {
+			cells = append(cells, cell{text: j.Host})
+		}
+		var notes []string
+		if why := whyText(j.Job); why != "" {
+			notes = []string{why}
+		}
+		t.add(notes, cells...)
+	}
+	return t
+}
+
+// nameWidth is how much of a job's name is shown, so that the columns people look for
+// stay whole on 80 columns.
+const nameWidth = 20
+
+func jobColour(s api.JobState) string {
+	switch s {
+	case api.JobRunning, api.JobFinished:
+		return green
+	case api.JobFailed, api.JobOOM, api.JobNodeFail, api.JobNeverRan:
+		return red
+	case api.JobHeld, api.JobTimeout, api.JobPreempted, api.JobUnknown:
+		return yellow
+	case api.JobCancelled:
+		return grey
+	}
+	return ""
+}
+
+// whenText is the time that matters about a job: when it ended, ends or begins.
+func whenText(j api.Job, now time.Time) string {
+	switch {
+	case j.State.Ended() && !j.End.IsZero():
+		return "ended " + shortTime(j.End, now)
+	case j.State.Waiting() && j.ExpectedStart.After(now):
+		return "from " + shortTime(j.ExpectedStart, now)
+	case j.State.Waiting() && !j.Submitted.IsZero():
+		return "since " + shortTime(j.Submitted, now)
+	case j.State == api.JobRunning && j.End.After(now):
+		return "until " + shortTime(j.End, now)
+	}
+	return "-"
+}
+
+// shortTime is a time of day, with the weekday or the date when it is not today's.
+func shortTime(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format("15:04")
+	case t.Sub(now).Abs() < 6*24*time.Hour:
+		return t.Format("Mon 15:04")
+	}
+	return t.Format("2 Jan")
+}
+
+// whyText says why a job waits or how it ended: in words, with the scheduler's own.
+func whyText(j api.Job) string {
+	switch {
+	case j.Hint != "" && j.Reason != "" && j.Reason != j.Hint:
+		return fmt.Sprintf("%s (%s)", j.Hint, j.Reason)
+	case j.Hint != "":
+		return j.Hint
+	case j.State == api.JobRunning:
+		return ""
+	}
+	return j.Reason
+}

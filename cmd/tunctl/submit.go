@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+)
+
+// localPrefix marks a script on this machine, as in a session's submit.
+const localPrefix = "local:"
+
+func submitCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "submit",
+		Usage:     "submit a job script on a host, exactly once",
+		ArgsUsage: "HOST SCRIPT [-- WORDS...]",
+		Description: "SCRIPT is a path on the host, such as ~/train.sh; local:./train.sh is one on this machine,\n" +
+			"which is sent first. What follows -- goes to sbatch or qsub as it is:\n\n" +
+			"   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1\n\n" +
+			"A link that is lost meanwhile is waited for, and never makes a second job. Prints the job's id.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: the home folder)"},
+			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
+		},
+		BashComplete: completeHosts,
+		Action: func(c *cli.Context) error {
+			req, err := submitRequest(c)
+			if err != nil {
+				return err
+			}
+			return attended(c, t, func(ctx context.Context, d desk) error { return submit(ctx, c, d, req) })
+		},
+	}
+}
+
+func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
+	words := c.Args().Slice()
+	if len(words) < 2 || words[1] == "--" {
+		return api.SubmitRequest{}, usagef("submit takes a host and a script: `tunctl submit HOST SCRIPT`")
+	}
+	req := api.SubmitRequest{Script: words[1], Workdir: c.String("workdir")}
+	if len(words) > 2 {
+		if words[2] != "--" {
+			return req, usagef("words for the scheduler follow a --: `tunctl submit %s %s -- %s`", words[0], words[1], strings.Join(words[2:], " "))
+		}
+		req.Args = words[3:]
+	}
+	if file, ok := strings.CutPrefix(req.Script, localPrefix); ok {
+		whole, err := filepath.Abs(file) // the agent lives in another folder
+		if err != nil {
+			return req, err
+		}
+		if _, err := os.Stat(whole); err != nil {
+			return req, &api.Error{Code: api.CodeUsage, Message: err.Error(), Err: err}
+		}
+		req.Script = localPrefix + whole
+	}
+	return req, nil
+}
+
+func submit(ctx context.Context, c *cli.Context, d desk, req api.SubmitRequest) error {
+	host := c.Args().First()
+	if err := d.up(ctx, host); err != nil {
+		return err
+	}
+	job, err := d.client.Submit(ctx, host, req)
+	if err != nil {
+		return withLocalHint(err, req.Script)
+	}
+	if c.Bool("json") {
+		return d.indented(hostJob{Host: host, Job: job})
+	}
+	d.say("%s submitted %s", d.paint(green, "✓"), describeJob(job, time.Now()))
+	if why := whyText(job); why != "" {
+		d.say("  %s", why)
+	}
+	if job.Log != "" {
+		d.say("  its log: %s", job.Log)
+	}
+	fmt.Fprintln(d.out, job.ID)
+	return nil
+}
+
+// withLocalHint tells a script that lies here from one on the host.
+func withLocalHint(err error, script string) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeSubmit || e.Hint != "" {
+		return err
+	}
+	if _, here := os.Stat(script); here == nil {
+		e.Hint = fmt.Sprintf("one of that name lies on this machine: %s%s sends it first", localPrefix, script)
+	}
+	return e
+}

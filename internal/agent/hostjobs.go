@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// submitPatience is how long a submission may wait for a lost link or a silent
+// scheduler before the person is told that its fate is open.
+const submitPatience = 10 * time.Minute
+
+// handleJobs lists the person's jobs on a connected host.
+func (a *Agent) handleJobs(w http.ResponseWriter, r *http.Request) {
+	jobs, err := a.hostJobs(r.Context(), r.PathValue("host"), r.URL.Query().Get("ended") != "")
+	answer(w, api.JobsResponse{Jobs: jobs}, err)
+}
+
+func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
+	jobs, err := a.jobsOn(host)
+	if err != nil {
+		return nil, err
+	}
+	list, err := jobs.Jobs(ctx)
+	if err != nil {
+		return nil, aboutScheduler(host, err)
+	}
+	if !ended {
+		return append([]api.Job{}, list...), nil
+	}
+	over, err := jobs.Recent(ctx)
+	return append(over, list...), aboutScheduler(host, err)
+}
+
+// handleJob tells all there is to know of one job.
+func (a *Agent) handleJob(w http.ResponseWriter, r *http.Request) {
+	job, err := a.hostJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
+	answer(w, api.JobResponse{Job: job}, err)
+}
+
+func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
+	jobs, err := a.jobsOn(host)
+	if err != nil {
+		return api.Job{}, err
+	}
+	job, found, err := jobs.Find(ctx, jobwatch.Query{ID: id})
+	switch {
+	case err != nil:
+		return api.Job{}, aboutScheduler(host, err)
+	case !found:
+		return api.Job{}, &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("%s knows no job %q", host, id),
+			Hint: fmt.Sprintf("`tunctl jobs %s --all` lists yours", host),
+		}
+	}
+	return job, nil
+}
+
+// handleSubmitJob submits a job that belongs to no session.
+func (a *Agent) handleSubmitJob(w http.ResponseWriter, r *http.Request) {
+	var req api.SubmitRequest
+	err := decode(r, &req)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	job, err := a.submitJob(r.Context(), r.PathValue("host"), req)
+	answer(w, api.JobResponse{Job: job}, err)
+}
+
+func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {
+	jobs, err := a.jobsOn(host)
+	if err != nil {
+		return api.Job{}, err
+	}
+	cfg := configs.Session{Host: host, Submit: req.Script, Args: req.Args, Workdir: req.Workdir}
+	sub, err := a.submission(ctx, cfg, jobs, "submit-"+strings.ToLower(rand.Text()[:10]))
+	if err != nil {
+		return api.Job{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, submitPatience)
+	defer cancel()
+	var job api.Job
+	err = a.persist(limited, a.pool.Host(host), func() error {
+		job, err = jobs.Submit(limited, sub)
+		return err
+	}, func(error) {})
+	if err != nil && limited.Err() != nil {
+		return api.Job{}, &api.Error{
+			Code: api.CodeNeedsPerson, Message: fmt.Sprintf("it is not certain whether the job was submitted: %v", err), Err: err,
+			Hint: fmt.Sprintf("`tunctl jobs %s --all` shows whether it is there, before you submit it again", host),
+		}
+	}
+	return job, err
+}
+
+// handleCancelJob ends a job.
+func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
+	host, id := r.PathValue("host"), r.PathValue("id")
+	job, err := a.hostJob(r.Context(), host, id)
+	if err == nil && !job.State.Ended() {
+		err = aboutScheduler(host, a.watcher(host).Cancel(r.Context(), job.ID))
+	}
+	answer(w, api.JobResponse{Job: job}, err)
+}
+
+// jobsOn is a connected host's job watcher. It never connects: that is a person's act.
+func (a *Agent) jobsOn(host string) (*jobwatch.Watcher, error) {
+	if st := a.pool.Host(host).Status(); st.State != api.HostUp {
+		return nil, &api.Error{
+			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s", host),
+			Hint: fmt.Sprintf("`tunctl login %s` connects", host),
+		}
+	}
+	return a.watcher(host), nil
+}
+
+// aboutScheduler says whose silence it is.
+func aboutScheduler(host string, err error) error {
+	if err == nil || !isSilence(err) {
+		return err
+	}
+	return &api.Error{
+		Code: api.CodeUnreachable, Message: fmt.Sprintf("%s: %v", host, err), Err: err,
+		Hint: "jobs run on meanwhile; try again in a few minutes",
+	}
+}
+
+// answer sends what was asked for, or why there is none.
+func answer(w http.ResponseWriter, out any, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, out)
+}

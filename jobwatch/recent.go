@@ -1,0 +1,68 @@
+package jobwatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// recently is how far back ended jobs are listed.
+const recently = 24 * time.Hour
+
+// Recent returns the person's jobs that ended within the last day, oldest first, as
+// far as the host remembers them: Slurm without accounting knows the last minutes.
+func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	jobs, err := s.recorded(ctx, w.sh)
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool {
+		return !j.State.Ended() || !j.End.IsZero() && time.Since(j.End) > recently
+	})
+	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	return jobs, nil
+}
+
+// recorded asks the accounting, and where there is none the controller, which
+// remembers ended jobs for a few minutes.
+func (s slurm) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	res, err := sh.login(ctx, quiet+"out=$(limit sacct -X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+		`printf '%s\n' "$out" | tail -n `+maxListed)
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit != 0 {
+		return s.squeue(ctx, sh, "--me -t all")
+	}
+	return parseSacct(string(res.Stdout)), nil
+}
+
+// recorded asks for the newest jobs, ended ones too where the server keeps them.
+func (pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	res, err := sh.login(ctx, quiet+`ids=$(limit qselect -x -u "$(id -un)" 2>/dev/null || limit qselect -u "$(id -un)") || exit
+ids=$(printf '%s\n' "$ids" | tail -n 50)
+test -z "$ids" || limit qstat -x -f $ids`)
+	if err != nil {
+		return nil, err
+	}
+	jobs := parseQstat(string(res.Stdout))
+	if len(jobs) > 0 {
+		return jobs, nil // that one of them is gone meanwhile is no trouble
+	}
+	return nil, pbsProblem("qstat", res)
+}
+
+func (p plain) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+}

@@ -1,0 +1,55 @@
+package jobwatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	now := time.Now().Unix()
+	record := func(id int, state string, ended int64) string {
+		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal|a|b\\n", id, state, ended-60, ended-50, ended)
+	}
+	m.program(t, "sacct", "printf '"+record(9, "COMPLETED", now-90000)+record(11, "CANCELLED by 7", now-30)+record(10, "FAILED", now-40)+record(12, "RUNNING", now)+"'")
+	jobs, err := slurmWatcher(m).Recent(t.Context())
+	if err != nil || len(jobs) != 2 {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+	if jobs[0].ID != "10" || jobs[0].State != api.JobFailed || jobs[1].State != api.JobCancelled || jobs[1].Name != "a|b" {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
+printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037done\036\n' "$(date +%s)"`)
+	jobs, err := slurmWatcher(m).Recent(t.Context())
+	if err != nil || len(jobs) != 1 || jobs[0].State != api.JobFinished || jobs[0].Name != "done" {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+}
+
+func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
+	m := newMachine(t)
+	w := NewWatcher(m, Options{Scheduler: None, Limits: quickLimits()})
+	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		jobs, err := w.Recent(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(jobs) == 1 && jobs[0].ID == job.ID && jobs[0].Exit != nil && *jobs[0].Exit == 4 {
+			return
+		}
+	}
+}
