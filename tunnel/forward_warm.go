@@ -41,6 +41,9 @@ func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
 func (v *visit) ask(ctx context.Context, conn *warmConn) (sent int, err error) {
 	for {
 		said, more := v.flight.peek()
+		if v.flight.gone() {
+			return sent, errGone
+		}
 		if len(said) > sent {
 			// A channel that ended meanwhile says so when it is read.
 			_, _ = conn.Write(said[sent:])
@@ -50,9 +53,6 @@ func (v *visit) ask(ctx context.Context, conn *warmConn) (sent int, err error) {
 		case <-conn.ready:
 			return sent, conn.unanswered()
 		case <-more:
-			if v.flight.gone() {
-				return sent, errGone
-			}
 		case <-ctx.Done():
 			return sent, ctx.Err()
 		}
