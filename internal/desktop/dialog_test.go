@@ -23,7 +23,6 @@ func dialogEnv(t *testing.T, programs map[string]string) api.Env {
 	}
 	dir := t.TempDir()
 	for name, script := range programs {
-		//nolint:gosec // a program must be executable
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -149,5 +148,14 @@ func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
 	}
 	if away := withdrawProgram("darwin", note.Tag); len(away.argv) != 0 {
 		t.Errorf("macOS takes nothing away: %q", away.argv)
+	}
+}
+
+func TestLongLinesAreFoldedBetweenWords(t *testing.T) {
+	fingerprint := "SHA256:" + strings.Repeat("x", 70)
+	got := fold("Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 20) + "end")
+	want := "Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 13) + "\n" + strings.Repeat("word ", 7) + "end"
+	if got != want {
+		t.Errorf("got %q", got)
 	}
 }

@@ -12,7 +12,7 @@ const dialogWidth = "460"
 // zenity is GNOME's, and most other desktops' on Linux.
 func zenity(q Question) dialog {
 	argv := []string{"zenity", "--title=" + q.Title, "--width=" + dialogWidth}
-	text := strings.ReplaceAll(q.Text, `\`, `\\`) // it reads C's escapes
+	text := strings.ReplaceAll(fold(q.Text), `\`, `\\`) // it reads C's escapes
 	switch q.Kind {
 	case AskChoice:
 		argv = append(argv, "--question", "--no-markup", "--default-cancel", "--ok-label="+q.Yes, "--cancel-label="+q.No)
@@ -29,6 +29,27 @@ func zenity(q Question) dialog {
 		// Without a display it ends with 1 too, but complains.
 		cancelled: func(code int, said string) bool { return code == 1 && !strings.Contains(said, "display") },
 	}
+}
+
+// fold breaks long lines between words: zenity's windows grow with them. A word is
+// never broken, since a fingerprint is one.
+func fold(text string) string {
+	const columns = 66
+	var b strings.Builder
+	width := 0
+	for word := range strings.SplitAfterSeq(text, " ") {
+		first, rest, more := strings.Cut(word, "\n")
+		if width > 0 && width+len([]rune(first)) > columns {
+			b.WriteString("\n")
+			width = 0
+		}
+		b.WriteString(word)
+		width += len([]rune(first))
+		if more {
+			width = len([]rune(rest[strings.LastIndex(rest, "\n")+1:]))
+		}
+	}
+	return b.String()
 }
 
 // kdialog is KDE's.

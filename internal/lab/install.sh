@@ -18,7 +18,7 @@ packages() {
 		slurm-wlm-mysql-plugin libpam-slurm mariadb-server ;;
 	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
 	browser) echo chromium fonts-dejavu-core ;;
-	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick \
+	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
 	*) die "unknown group \"$1\"; one of: $groups" ;;
 	esac

@@ -30,7 +30,7 @@ var parts = map[string][]string{
 	},
 	"jupyter": {"jupyter", "jupyter-notebook", "jupyter-server"},
 	"browser": {"chromium"},
-	"desktop": {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "gnome-keyring-daemon", "desktop-file-validate"},
+	"desktop": {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "zenity", "gnome-keyring-daemon", "desktop-file-validate"},
 }
 
 // machine is what Check asks about.

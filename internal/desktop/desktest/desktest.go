@@ -1,0 +1,263 @@
+//go:build unix
+
+// Package desktest gives a test a desktop of its own, as real as it gets: an X server,
+// a message bus, a panel and a notification service, and eyes and a hand to use them.
+package desktest
+
+import (
+	"bufio"
+	"bytes"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/desktop/bustest"
+)
+
+const (
+	patience = 30 * time.Second
+	// glance is the time between two looks at the screen.
+	glance = 100 * time.Millisecond
+	screen = "1024x768x24"
+)
+
+const panelConfig = `<?xml version="1.0" encoding="UTF-8"?>
+<channel name="xfce4-panel" version="1.0">
+  <property name="configver" type="int" value="2"/>
+  <property name="panels" type="array"><value type="int" value="1"/>
+    <property name="panel-1" type="empty">
+      <property name="position" type="string" value="p=6;x=0;y=0"/>
+      <property name="length" type="uint" value="100"/>
+      <property name="size" type="uint" value="32"/>
+      <property name="plugin-ids" type="array"><value type="int" value="1"/></property>
+    </property>
+  </property>
+  <property name="plugins" type="empty"><property name="plugin-1" type="string" value="systray"/></property>
+</channel>
+`
+
+// Desk is a desktop.
+type Desk struct {
+	Env  []string // for programs that live on it
+	Bus  *bustest.Bus
+	Home string
+
+	t testing.TB
+}
+
+// New sets a desk up in a home of its own, until the test ends. Nothing but the X
+// server and the bus run yet.
+func New(t testing.TB) *Desk {
+	t.Helper()
+	home := t.TempDir()
+	config := filepath.Join(home, ".config", "xfce4", "xfconf", "xfce-perchannel-xml")
+	if err := os.MkdirAll(config, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(config, "xfce4-panel.xml"), []byte(panelConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &Desk{t: t, Home: home, Env: []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + filepath.Join(home, ".config"),
+		"XDG_CACHE_HOME=" + filepath.Join(home, ".cache"), "XDG_RUNTIME_DIR=" + home,
+	}}
+	d.Env = append(d.Env, "DISPLAY=:"+d.server())
+	d.Bus = bustest.StartSession(t, d.Env)
+	d.Env = append(d.Env, "DBUS_SESSION_BUS_ADDRESS="+d.Bus.Address)
+	return d
+}
+
+// server starts an X server and returns its number.
+func (d *Desk) server() string {
+	d.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(d.t.Context(), "Xvfb", "-displayfd", "3", "-screen", "0", screen, "-nolisten", "tcp")
+	cmd.ExtraFiles = []*os.File{w}
+	d.start(cmd)
+	_ = w.Close()
+	number, err := bufio.NewReader(r).ReadString('\n')
+	_ = r.Close()
+	if err != nil {
+		d.t.Fatalf("the X server told no number: %v", err)
+	}
+	return strings.TrimSpace(number)
+}
+
+// Start runs a program until the test ends.
+func (d *Desk) Start(name string, args ...string) {
+	d.t.Helper()
+	d.start(exec.CommandContext(d.t.Context(), name, args...))
+}
+
+// StartPanel starts the panel, with nothing on it but tray icons.
+func (d *Desk) StartPanel() { d.Start("xfce4-panel", "--disable-wm-check") }
+
+// StartNotifications starts the notification service.
+func (d *Desk) StartNotifications() { d.Start("dunst") }
+
+func (d *Desk) start(cmd *exec.Cmd) {
+	d.t.Helper()
+	cmd.Env = d.Env
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
+// Do runs a program to its end and returns what it printed.
+func (d *Desk) Do(name string, args ...string) []byte {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), name, args...)
+	cmd.Env = d.Env
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		d.t.Fatalf("%s: %v: %s", name, err, said.String())
+	}
+	return out
+}
+
+// Look takes a picture of the screen, and keeps it where TUNCTL_ARTIFACTS says.
+func (d *Desk) Look(name string) *image.RGBA {
+	d.t.Helper()
+	text := d.Do("import", "-silent", "-window", "root", "png:-")
+	if dir := os.Getenv("TUNCTL_ARTIFACTS"); dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			d.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), text, 0o600); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	img, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	seen := image.NewRGBA(img.Bounds()) // whose pixels are quick to compare
+	draw.Draw(seen, seen.Bounds(), img, image.Point{}, draw.Src)
+	return seen
+}
+
+// Await looks until what is seen is as wanted.
+func (d *Desk) Await(name string, wanted func(*image.RGBA) bool) {
+	d.t.Helper()
+	for limit := time.Now().Add(patience); !wanted(d.Look(name)); {
+		if time.Now().After(limit) {
+			d.t.Fatalf("the screen never showed %s", name)
+		}
+		d.pause()
+	}
+}
+
+// pause is between two looks: a screen tells nobody that it changed.
+func (d *Desk) pause() {
+	select {
+	case <-time.After(glance):
+	case <-d.t.Context().Done():
+	}
+}
+
+// Find looks until a colour is on the screen, and returns the middle of its pixels.
+func (d *Desk) Find(name string, want color.NRGBA) image.Point {
+	d.t.Helper()
+	var middle image.Point
+	d.Await(name, func(img *image.RGBA) bool {
+		var sum image.Point
+		count := 0
+		for y := range img.Bounds().Dy() {
+			for x := range img.Bounds().Dx() {
+				if c := img.RGBAAt(x, y); c.R == want.R && c.G == want.G && c.B == want.B {
+					sum = sum.Add(image.Pt(x, y))
+					count++
+				}
+			}
+		}
+		if count > 20 {
+			middle = sum.Div(count)
+		}
+		return count > 20
+	})
+	return middle
+}
+
+// Point moves the pointer.
+func (d *Desk) Point(at image.Point) {
+	d.t.Helper()
+	d.Do("xdotool", "mousemove", "--sync", strconv.Itoa(at.X), strconv.Itoa(at.Y))
+}
+
+// Click presses and releases the pointer's left button at a place.
+func (d *Desk) Click(at image.Point) {
+	d.t.Helper()
+	d.Point(at)
+	d.Do("xdotool", "click", "1")
+}
+
+// OpenMenu clicks an icon and returns where its menu came up.
+func (d *Desk) OpenMenu(name string, icon image.Point) image.Rectangle {
+	d.t.Helper()
+	d.Point(icon)
+	d.pause() // the panel lights the icon up, which is no menu
+	before := d.Look(name)
+	d.Do("xdotool", "click", "1")
+	var menu image.Rectangle
+	d.Await(name, func(now *image.RGBA) bool {
+		changed := difference(before, now)
+		settled := changed == menu
+		menu = changed
+		return settled && changed.Dy() > 100
+	})
+	return menu
+}
+
+// ClickFirst moves the pointer down a menu until an entry lights up, the first that is
+// not greyed, and clicks it.
+func (d *Desk) ClickFirst(name string, menu image.Rectangle) {
+	d.t.Helper()
+	const step = 6 // a quarter of an entry's height
+	x := menu.Min.X + menu.Dx()/3
+	d.Point(image.Pt(x, menu.Min.Y+1))
+	d.pause()
+	before := d.Look(name)
+	for y := menu.Min.Y + step; y < menu.Max.Y; y += step {
+		d.Point(image.Pt(x, y))
+		d.pause()
+		if lit := difference(before, d.Look(name)).Intersect(menu); lit.Dx() > menu.Dx()/2 {
+			d.Click(image.Pt(x, y+step))
+			return
+		}
+	}
+	d.t.Fatal("no entry of the menu lit up")
+}
+
+// difference is the smallest rectangle that holds every pixel that differs.
+func difference(a, b *image.RGBA) image.Rectangle {
+	var all image.Rectangle
+	for y := range a.Bounds().Dy() {
+		row := y * a.Stride
+		if bytes.Equal(a.Pix[row:row+a.Stride], b.Pix[row:row+a.Stride]) {
+			continue
+		}
+		for x := range a.Bounds().Dx() {
+			if a.RGBAAt(x, y) != b.RGBAAt(x, y) {
+				all = all.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	return all
+}
