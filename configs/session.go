@@ -102,7 +102,9 @@ func (in *input) with(s *Session) {
 	s.With = map[string]string{}
 	for _, e := range t.entries {
 		answer := &input{src: in.src, table: t, entry: e, example: "1"}
-		if text, ok := answer.scalar(e.value); ok {
+		if e.value.kind == unstable.String && e.value.text == "" {
+			s.With[e.key] = "" // in place of the question's default
+		} else if text, ok := answer.scalar(e.value); ok {
 			s.With[e.key] = text
 		}
 	}

@@ -41,6 +41,9 @@ func configCheck(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
+	if err := checkJobs(t.loadSites(p), cfg); err != nil {
+		return err
+	}
 	t.say("%s is right: %d sessions on %d hosts", p.Config, len(cfg.Sessions), len(hostNames(cfg)))
 	return nil
 }

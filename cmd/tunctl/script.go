@@ -2,6 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -69,8 +72,7 @@ func scriptJob(c *cli.Context, t *terminal, name string) (*configs.Job, error) {
 }
 
 func sessionJob(t *terminal, sites configs.Sites, cfg *configs.Config, s configs.Session, with map[string]string) (*configs.Job, error) {
-	app := s.Builtin()
-	if app == "" {
+	if s.Builtin() == "" {
 		return nil, &api.Error{
 			Code: api.CodeUsage, Message: "session " + s.Name + " submits a script of your own: " + cmp.Or(s.Submit, "none"),
 			Hint: "only jobs that come with tunctl, submit = \"builtin:jupyter\", are written by it",
@@ -86,14 +88,12 @@ func sessionJob(t *terminal, sites configs.Sites, cfg *configs.Config, s configs
 	if err != nil {
 		return nil, err
 	}
-	answers := map[string]string{}
-	for name, text := range s.With {
-		answers[name] = text
+	job := newJob(site, scheduler, s)
+	if job.Answers == nil {
+		job.Answers = map[string]string{}
 	}
-	for name, text := range with {
-		answers[name] = text
-	}
-	return &configs.Job{App: app, Name: cmp.Or(s.Job, s.Name), Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: answers}, nil
+	maps.Copy(job.Answers, with)
+	return job, nil
 }
 
 // answersOf reads --with NAME=VALUE.
@@ -121,4 +121,33 @@ func fillIn(job *configs.Job) []string {
 		missing = append(missing, q.Name)
 	}
 	return missing
+}
+
+// checkJobs reports a session whose answers do not fit its site. Where the site is
+// only known once the host is connected, there is nothing to check by yet.
+func checkJobs(sites configs.Sites, cfg *configs.Config) error {
+	for _, s := range cfg.Sessions {
+		host := cfg.Host(s.Host)
+		if s.Builtin() == "" || host.Site == "" && host.Scheduler == "" {
+			continue
+		}
+		site, err := sites.ForHost(host, host.Scheduler)
+		if err == nil {
+			_, err = newJob(site, host.Scheduler, s).Script()
+		}
+		if e, ok := errors.AsType[*api.Error](err); ok {
+			return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("[session.%s]: %s", s.Name, e.Message), Hint: e.Hint, Err: err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newJob is the job that comes with tunctl and that a session submits.
+func newJob(site configs.Site, scheduler string, s configs.Session) *configs.Job {
+	return &configs.Job{
+		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
+	}
 }

@@ -49,6 +49,8 @@ func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
 		return errLocked
 	case locked:
 		return fmt.Errorf("it refuses the token from the log (%s)", res.Status)
+	case res.StatusCode == http.StatusNotFound && ep.App == "jupyter":
+		return errElsewhere
 	case res.StatusCode >= http.StatusInternalServerError:
 		return fmt.Errorf("it answers %s", res.Status)
 	}
@@ -58,6 +60,10 @@ func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
 // errLocked says that a server is there and wants a token that is not known, or
 // not yet: a log names the address before the token.
 var errLocked = errors.New("it wants a token, which the log has not told yet")
+
+// errElsewhere says that a Jupyter server is there, but not below the path that is
+// known so far: a job's own words come before the server's, and know no base URL.
+var errElsewhere = errors.New("it answers below another path, which the log has not told yet")
 
 // probeRequest is Jupyter's own question after its health where it has one, else
 // the page that a person would open.

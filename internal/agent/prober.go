@@ -16,6 +16,7 @@ type aim struct {
 	finding jobwatch.Finding
 	job     string
 	node    string
+	start   time.Time // of the job
 }
 
 // prober proves that an announced endpoint answers through the connection before
@@ -25,18 +26,25 @@ type prober struct {
 	host    *tunnel.Host
 	aims    chan *aim
 	last    *aim // what aim was last told; its caller's own
-	// answered is told whenever the endpoint has been proven.
+	// answered is told whenever the endpoint has been proven, lapsed when it no longer
+	// is although the link is there.
 	answered chan struct{}
+	lapsed   chan struct{}
+	refused  chan struct{} // told when a person's connection found nobody there
 
 	// Of serve alone:
 	node     *tunnel.Node // the way onto nodeName, once it was needed
 	nodeName string
 	named    string // the node whose other names are more
 	more     []string
+	checked  corrected
 }
 
 func newProber(s *session, host *tunnel.Host) *prober {
-	return &prober{session: s, host: host, aims: make(chan *aim, 1), answered: make(chan struct{}, 1)}
+	return &prober{
+		session: s, host: host, aims: make(chan *aim, 1),
+		answered: make(chan struct{}, 1), lapsed: make(chan struct{}, 1), refused: make(chan struct{}, 1),
+	}
 }
 
 // aim points the prober at what the log announced; nil at nothing. The same
@@ -54,7 +62,7 @@ func (p *prober) serve(ctx context.Context) {
 	defer p.leaveNode()
 	var target *aim
 	var since time.Time
-	proven := false
+	proven, suspected := false, false
 	for {
 		changed := p.host.Changed()
 		up := p.host.Status().State == api.HostUp
@@ -67,11 +75,17 @@ func (p *prober) serve(ctx context.Context) {
 			if proven = p.try(ctx, target, since); !proven {
 				retry = time.After(p.pause(since))
 			}
+			if !proven && suspected {
+				offer(p.lapsed, struct{}{})
+			}
+			suspected = false
 		}
 		select {
 		case target = <-p.aims:
 			since, proven = time.Now(), false
-			p.session.change(func(f *facts) { f.answers = false })
+			if target == nil {
+				p.session.change(func(f *facts) { f.answers = false })
+			} // else what answered goes on until the new one was asked, which is at once
 		case <-changed:
 		case <-retry:
 		case <-ctx.Done():
@@ -118,8 +132,8 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 	return false
 }
 
-// ask asks the endpoint by one way. A server whose token the log keeps to itself is
-// ready after a while all the same: it has a login page.
+// ask asks the endpoint by one way. A server whose token or path the log keeps to
+// itself is ready after a while all the same: it has a login page.
 func (p *prober) ask(ctx context.Context, r route, since time.Time) error {
 	limits := &p.session.agent.limits
 	limit := limits.Probe
@@ -129,7 +143,7 @@ func (p *prober) ask(ctx context.Context, r route, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := probe(ctx, r.dialer, r.endpoint)
-	if errors.Is(err, errLocked) && time.Since(since) > limits.TokenGrace {
+	if (errors.Is(err, errLocked) || errors.Is(err, errElsewhere)) && time.Since(since) > limits.TokenGrace {
 		return nil
 	}
 	return err
@@ -139,7 +153,10 @@ func (p *prober) ask(ctx context.Context, r route, since time.Time) error {
 func (p *prober) proven(r route) {
 	p.session.remember(func(rec *record) { rec.Reach = r.endpoint.Reach })
 	offer(p.answered, struct{}{})
-	p.session.change(func(f *facts) { f.endpoint, f.dialer, f.answers, f.doing = &r.endpoint, r.dialer, true, "" })
+	p.session.change(func(f *facts) {
+		f.endpoint, f.dialer, f.answers, f.doing = &r.endpoint, r.dialer, true, ""
+		f.refused = p.refused
+	})
 }
 
 // failed notes that the endpoint does not answer.
@@ -160,10 +177,8 @@ func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.session.agent.limits.Probe)
 	defer cancel()
 	f := a.finding
-	if f.Doubt && f.RuntimeFile != "" {
-		if ep, err := p.runtimeFile(ctx, f.RuntimeFile); err == nil {
-			f = f.WithRuntime(ep)
-		}
+	if f.Doubt {
+		f = p.correct(ctx, a)
 	}
 	ep := f.Endpoint
 	ep.Guess = f.Low
@@ -171,12 +186,4 @@ func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
 		return ep, errors.New("its port is not known yet")
 	}
 	return ep, nil
-}
-
-func (p *prober) runtimeFile(ctx context.Context, path string) (api.Endpoint, error) {
-	data, err := jobwatch.ReadFile(ctx, runner{p.host}, path)
-	if err != nil {
-		return api.Endpoint{}, err
-	}
-	return jobwatch.ParseRuntimeFile(data)
 }

@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"tunctl/configs"
+	"tunctl/internal/lab/real"
+)
+
+// labWords turn a site's job into one that the lab has room for: what stands on
+// sbatch's command line wins over the script.
+var labWords = []string{"--partition=normal", "--account=proj1", "--qos=normal", "--mem=200M", "--cpus-per-task=1", "--time=20:00"}
+
+// labAnswers answer what a site wants to know, in words that exist in the lab.
+var labAnswers = map[string]string{
+	"account": "proj1", "partition": "normal", "folder": "/home/hpcuser", "image": "/none.sqsh", "modules": "", "gpus": "0",
+}
+
+func TestRealSlurmTakesEverySitesJob(t *testing.T) {
+	real.Need(t, "ssh", "slurm")
+	lab := real.Start(t)
+	sites, err := configs.LoadSites("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, site := range sites {
+		if site.Scheduler != "slurm" {
+			continue
+		}
+		for _, app := range configs.BuiltinJobs() {
+			job := configs.Job{App: app, Name: "nb", Site: site, Answers: map[string]string{}}
+			for _, q := range site.Questions {
+				if answer, ok := labAnswers[q.Name]; ok {
+					job.Answers[q.Name] = answer
+				}
+			}
+			script, err := job.Script()
+			if err != nil {
+				t.Errorf("%s: %v", site.Name, err)
+				continue
+			}
+			// Its own directives, but for what the lab is too small for.
+			if _, err := lab.As("hpcuser", "sh", "-c", `printf '%s' "$1" | sbatch --test-only --mem=200M --cpus-per-task=1`, "sh", string(script)); err != nil {
+				t.Errorf("%s, %s: %v", site.Name, app, err)
+			}
+		}
+	}
+}
+
+// siteConfig is a session with the job of a site, on the lab's own host.
+func siteConfig(site string, answers ...string) string {
+	var words []string
+	for _, w := range labWords {
+		words = append(words, `"`+w+`"`)
+	}
+	return "[host.lab-login]\nsite = \"" + site + "\"\n\n[session.jupyter]\nhost = \"lab-login\"\nlocal = 18889\nsubmit = \"builtin:jupyter\"\n" +
+		"args = [" + strings.Join(words, ", ") + "]\nwith = { " + strings.Join(answers, ", ") + " }\n"
+}
+
+func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	for _, x := range []struct{ site, config string }{
+		{"narval", siteConfig("narval", `account = "proj1"`, `modules = ""`)},
+		{"sdumont", siteConfig("sdumont", `folder = "/home/hpcuser"`, `partition = "normal"`)},
+		{"m3", siteConfig("m3", `account = "proj1"`)},
+		{"slurm", siteConfig("slurm", `hours = 1`)},
+	} {
+		t.Run(x.site, func(t *testing.T) {
+			l := newLaptop(t, x.config)
+			out, talk := l.run("up", "--no-open")
+			t.Logf("what a person sees:\n%s%s", talk, out)
+			if got := strings.TrimSpace(out); !strings.HasPrefix(got, "http://localhost:18889/jupyter/") {
+				t.Errorf("up printed %q: not the session's own base", got)
+			}
+			s := l.status()
+			base, token := l.page()
+			base = base.JoinPath("jupyter")
+			answersWithToken(t, base, token)
+			kernelRuns(t, base, token)
+			tokenIsPrivate(t, l, s.Job.ID, token)
+			l.run("down", "--cancel")
+			l.lab.WaitJob(s.Job.ID, "CANCELLED", "COMPLETED", "")
+		})
+	}
+}
+
+// tokenIsPrivate looks for the token where others could see it.
+func tokenIsPrivate(t *testing.T, l *laptop, id, token string) {
+	t.Helper()
+	for what, argv := range map[string][]string{
+		"a command line": {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"},
+		"the log":        {"sh", "-c", "cat /home/hpcuser/*." + id + ".log"},
+		"the job":        {"scontrol", "show", "job", id},
+	} {
+		for _, node := range []string{"cn01", "cn02"} {
+			text, err := l.lab.Exec(node, argv...)
+			if err != nil && text == "" {
+				t.Errorf("%s: %v", what, err)
+			}
+			if strings.Contains(text, token) {
+				t.Errorf("the token stands in %s on %s", what, node)
+			}
+		}
+	}
+}
