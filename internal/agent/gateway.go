@@ -40,11 +40,18 @@ func (g guestHouse) serve(ctx context.Context, near nearSide) {
 func (guestHouse) Close() error { return nil }
 
 // sftpWait is how long a copy waits for one of the host's sessions.
-const sftpWait = time.Minute
+const (
+	sftpWait  = time.Minute
+	spareWait = 2 * time.Second // for one that it can do without
+)
 
 // sftpStream is the host's file server, in a session of its own.
-func sftpStream(ctx context.Context, h *tunnel.Host) (farSide, error) {
-	ctx, cancel := context.WithTimeout(ctx, sftpWait)
+func sftpStream(ctx context.Context, h *tunnel.Host, spare bool) (farSide, error) {
+	wait := sftpWait
+	if spare {
+		wait = spareWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	ch, requests, err := h.OpenChannel(ctx, "session", nil)
 	switch {

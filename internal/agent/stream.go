@@ -81,7 +81,7 @@ func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (farSide,
 	case api.StreamGateway:
 		return a.gatewayStream(h)
 	case api.StreamSFTP:
-		return sftpStream(ctx, h)
+		return sftpStream(ctx, h, req.Spare)
 	}
 	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no kind of stream %q", req.Kind)}
 }
@@ -93,16 +93,21 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel.
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamPatience)
 	defer cancel()
-	h, err := connected(ctx, a.pool.Host(req.Host))
+	h, err := connected(ctx, a.pool.Host(req.Host), req.Again)
 	if err != nil || req.Node == "" {
 		return h, err
 	}
-	return connected(ctx, a.pool.Beyond(req.Host, req.Node))
+	return connected(ctx, a.pool.Beyond(req.Host, req.Node), req.Again)
 }
 
-// connected brings a host up for a person who waits for it.
-func connected(ctx context.Context, h *tunnel.Host) (*tunnel.Host, error) {
-	if h.Status().State != api.HostUp {
+// connected brings a host up: at once for a person who has just asked for it, else as
+// gently as it is kept.
+func connected(ctx context.Context, h *tunnel.Host, again bool) (*tunnel.Host, error) {
+	switch {
+	case h.Status().State == api.HostUp:
+	case again:
+		h.Want()
+	default:
 		h.Up()
 	}
 	return h, h.Await(ctx)

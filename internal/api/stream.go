@@ -25,5 +25,10 @@ type StreamRequest struct {
 	// Node is a compute node beyond the host, to which gateway and sftp lead instead.
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"` // of a dial: host:port, or a socket's path
-	Env     Env    `json:"env,omitempty"`
+	// Again says that the stream replaces one that was lost: the host is waited for,
+	// and nobody may be there to be asked.
+	Again bool `json:"again,omitempty"`
+	// Spare says that the stream is wanted only if the host has a session free now.
+	Spare bool `json:"spare,omitempty"`
+	Env   Env  `json:"env,omitempty"`
 }

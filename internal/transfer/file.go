@@ -1,0 +1,149 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/pkg/sftp"
+)
+
+// partOf is what a file is called until it is whole. The name says of which version of
+// which file it is a part, so that a changed source never goes on with an old part.
+func (c *copier) partOf(j job) string {
+	dir, base := c.To.split(j.to)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", base, j.info.Size(), j.info.ModTime().Unix()))
+	return c.To.join(dir, partPrefix+hex.EncodeToString(sum[:8])+partSuffix)
+}
+
+// copySmall copies a file in one go.
+func (c *copier) copySmall(ctx context.Context, j job) error {
+	part := c.partOf(j)
+	return c.with(ctx, c.nextLane(), func(from, to files) error {
+		if c.Resume && c.finished(from, to, j) {
+			c.Progress.skipped.Add(j.info.Size())
+			return nil
+		}
+		data, err := readAll(from, j)
+		if err == nil {
+			err = writeAll(to, part, data)
+		}
+		if err == nil {
+			err = c.settle(from, to, j, part)
+		}
+		if err != nil {
+			_ = to.Remove(part)
+			return inWords(err, to, part)
+		}
+		c.Progress.copied.Add(int64(len(data)))
+		return nil
+	})
+}
+
+func readAll(from files, j job) ([]byte, error) {
+	f, err := from.Open(j.from)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data := make([]byte, j.info.Size())
+	n, err := f.ReadAt(data, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil // it may have become shorter: settle says so
+	}
+	return data[:n], err
+}
+
+func writeAll(to files, part string, data []byte) error {
+	f, err := to.Create(part)
+	if err != nil {
+		return err
+	}
+	if len(data) > 0 {
+		_, err = f.WriteAt(data, 0)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// settle gives a whole part its mode, its times and its name. The source is looked at
+// once more: a file that was written to meanwhile may be torn.
+func (c *copier) settle(from, to files, j job, part string) error {
+	if err := to.SetMode(part, j.info.Mode()); err != nil {
+		return err
+	}
+	if err := to.SetTimes(part, j.info.ModTime()); err != nil {
+		return err
+	}
+	if err := to.Replace(part, j.to); err != nil {
+		return err
+	}
+	now, err := from.Stat(j.from)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.Warn("%q was removed while it was copied", j.from)
+	case err != nil:
+		return err
+	case now.Size() != j.info.Size() || now.ModTime().Unix() != j.info.ModTime().Unix():
+		c.Warn("%q changed while it was copied: the copy may mix old and new", j.from)
+	}
+	return nil
+}
+
+// tailSize is how much of the end of what is there is compared before it is trusted.
+const tailSize = 1 << 20
+
+// finished reports whether an earlier copy is in place: the same size, time and tail.
+func (c *copier) finished(from, to files, j job) bool {
+	there, err := to.Stat(j.to)
+	return err == nil && there.Mode().IsRegular() && there.Size() == j.info.Size() &&
+		there.ModTime().Unix() == j.info.ModTime().Unix() && sameTail(from, to, j.from, j.to, j.info.Size())
+}
+
+// sameTail compares two files just before an offset.
+func sameTail(from, to files, a, b string, end int64) bool {
+	x, err := tailHash(from, a, end)
+	if err != nil {
+		return false
+	}
+	y, err := tailHash(to, b, end)
+	return err == nil && x == y
+}
+
+func tailHash(in files, name string, end int64) ([sha256.Size]byte, error) {
+	f, err := in.Open(name)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	defer func() { _ = f.Close() }()
+	tail := make([]byte, min(end, tailSize))
+	if n, err := f.ReadAt(tail, end-int64(len(tail))); n < len(tail) {
+		return [sha256.Size]byte{}, errors.Join(io.ErrUnexpectedEOF, err)
+	}
+	return sha256.Sum256(tail), nil
+}
+
+// errFull is a disk or quota with no room left.
+var errFull = errors.New("no room left (disk or quota is full)")
+
+// inWords finds out what a failed write means.
+func inWords(err error, to files, part string) error {
+	if full(err) {
+		return fmt.Errorf("%w: %w", errFull, err)
+	}
+	status, ok := errors.AsType[*sftp.StatusError](err)
+	const failure = 4 // SSH_FX_FAILURE
+	if !ok || status.Code != failure {
+		return err
+	}
+	if to.Full(part) {
+		return fmt.Errorf("%w: %w", errFull, err)
+	}
+	return fmt.Errorf("the host says no more than this, as it does when a quota is used up: %w", err)
+}

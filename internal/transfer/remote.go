@@ -1,0 +1,275 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/pkg/sftp"
+)
+
+// Dial opens a stream to a host's file server. Again says that one was lost before:
+// it then waits until the host is connected again. Spare says that the stream is
+// wanted only if the host allows it besides those there are.
+type Dial func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error)
+
+// Host is a host as one end of a copy. Close ends its channels.
+type Host struct {
+	dial  Dial
+	lanes [lanes]lane
+}
+
+// NewHost returns a host; nothing is dialled yet.
+func NewHost(dial Dial) *Host { return &Host{dial: dial} }
+
+// lane is one channel, made at its first use and again when it was lost.
+type lane struct {
+	mu     sync.Mutex
+	files  *remoteFiles
+	lost   bool      // there was one
+	absent time.Time // until then a spare one is not asked for again
+}
+
+// spareAgain is how long a host that allowed no further channel is not asked again.
+const spareAgain = 30 * time.Second
+
+// barren is how many channels in a row may turn out to be of no use.
+const barren = 5
+
+func (h *Host) use(ctx context.Context, i int, f func(files) error) error {
+	for tries := 0; ; {
+		l, r, err := h.channel(ctx, i)
+		if errors.Is(err, errNoServer) && tries < barren && ctx.Err() == nil {
+			tries++ // lost again before a word was said
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		tries = 0
+		err = f(r)
+		if lost, ok := errors.AsType[*lostError](err); !ok || lost.files != r || ctx.Err() != nil {
+			return err
+		}
+		l.drop(r)
+	}
+}
+
+// channel is the lane's channel; the first one's where the host allows no more.
+func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) {
+	l := &h.lanes[i]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files != nil {
+		return l, l.files, nil
+	}
+	if i > 0 && time.Now().Before(l.absent) {
+		return h.channel(ctx, 0)
+	}
+	stream, err := h.dial(ctx, l.lost, i > 0)
+	if err != nil && i > 0 && ctx.Err() == nil {
+		l.absent = time.Now().Add(spareAgain)
+		return h.channel(ctx, 0)
+	}
+	if err != nil {
+		return nil, nil, &connectError{err}
+	}
+	l.files, err = newRemoteFiles(ctx, stream)
+	l.lost = true
+	return l, l.files, err
+}
+
+func (l *lane) drop(r *remoteFiles) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files == r {
+		_ = r.Close()
+		l.files = nil
+	}
+}
+
+// Close ends the host's channels.
+func (h *Host) Close() error {
+	for i := range h.lanes {
+		l := &h.lanes[i]
+		l.mu.Lock()
+		if l.files != nil {
+			_ = l.files.Close()
+			l.files = nil
+		}
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+func (*Host) join(dir, name string) string         { return path.Join(dir, name) }
+func (*Host) split(name string) (dir, base string) { return path.Dir(name), path.Base(name) }
+
+// connectError says that there is no way to the file server.
+type connectError struct{ err error }
+
+// Error implements error.
+func (e *connectError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *connectError) Unwrap() error { return e.err }
+
+// lostError says that the channel was lost, not that the file server refused.
+type lostError struct {
+	files *remoteFiles
+	err   error
+}
+
+// Error implements error.
+func (e *lostError) Error() string { return "the connection was lost: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *lostError) Unwrap() error { return e.err }
+
+// remoteFiles are a host's files over one SFTP channel.
+type remoteFiles struct {
+	c    *sftp.Client
+	stop func() bool
+}
+
+// errNoServer says that a channel was there but no file server spoke on it.
+var errNoServer = errors.New("no answer from the file server")
+
+// packet is what OpenSSH's own sftp sends at once, and every server must take.
+const packet = 32 << 10
+
+func newRemoteFiles(ctx context.Context, stream io.ReadWriteCloser) (*remoteFiles, error) {
+	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
+	c, err := sftp.NewClientPipe(stream, stream, sftp.MaxPacket(packet), sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(64))
+	if err != nil {
+		stop()
+		_ = stream.Close()
+		return nil, fmt.Errorf("%w: %w", errNoServer, err)
+	}
+	return &remoteFiles{c: c, stop: stop}, nil
+}
+
+// Close ends the channel.
+func (r *remoteFiles) Close() error {
+	r.stop()
+	return r.c.Close()
+}
+
+// judge tells a lost channel from a file server's answer.
+func (r *remoteFiles) judge(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if _, answer := errors.AsType[*sftp.StatusError](err); answer {
+		return err
+	}
+	if _, already := errors.AsType[*lostError](err); already {
+		return err
+	}
+	return &lostError{r, err}
+}
+
+func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
+	info, err := r.c.Stat(name)
+	return info, r.judge(err)
+}
+
+func (r *remoteFiles) ReadDir(name string) ([]fs.FileInfo, error) {
+	infos, err := r.c.ReadDir(name)
+	return infos, r.judge(err)
+}
+
+func (r *remoteFiles) Glob(pattern string) ([]string, error) {
+	names, err := r.c.Glob(pattern)
+	if errors.Is(err, path.ErrBadPattern) {
+		return nil, err
+	}
+	return names, r.judge(err)
+}
+
+func (r *remoteFiles) ReadLink(name string) (string, error) {
+	target, err := r.c.ReadLink(name)
+	return target, r.judge(err)
+}
+
+func (r *remoteFiles) Symlink(target, name string) error { return r.judge(r.c.Symlink(target, name)) }
+func (r *remoteFiles) Remove(name string) error          { return r.judge(r.c.Remove(name)) }
+
+func (r *remoteFiles) SetMode(name string, mode fs.FileMode) error {
+	return r.judge(r.c.Chmod(name, mode.Perm()))
+}
+
+func (r *remoteFiles) SetTimes(name string, t time.Time) error {
+	return r.judge(r.c.Chtimes(name, t, t))
+}
+
+func (r *remoteFiles) Mkdir(name string) error {
+	err := r.judge(r.c.Mkdir(name))
+	if _, lost := errors.AsType[*lostError](err); err == nil || lost {
+		return err
+	}
+	// Servers only say "failure" of a folder that is there.
+	if info, e := r.c.Stat(name); e == nil && info.IsDir() {
+		return nil
+	}
+	return err
+}
+
+// Replace renames as POSIX does where the server can, else it must remove first.
+func (r *remoteFiles) Replace(name, other string) error {
+	if _, can := r.c.HasExtension("posix-rename@openssh.com"); can {
+		return r.judge(r.c.PosixRename(name, other))
+	}
+	if err := r.c.Remove(other); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r.judge(err)
+	}
+	return r.judge(r.c.Rename(name, other))
+}
+
+// Full asks the server for the room left, since of a write it only says "failure".
+func (r *remoteFiles) Full(name string) bool {
+	st, err := r.c.StatVFS(path.Dir(name))
+	return err == nil && st.Bavail*st.Frsize < chunkSize
+}
+
+func (r *remoteFiles) Open(name string) (source, error) { return r.open(name, os.O_RDONLY) }
+
+func (r *remoteFiles) Create(name string) (sink, error) { return r.open(name, os.O_RDWR|os.O_CREATE) }
+
+func (r *remoteFiles) open(name string, flags int) (*remoteFile, error) {
+	f, err := r.c.OpenFile(name, flags)
+	if err != nil {
+		return nil, r.judge(err)
+	}
+	return &remoteFile{f, r}, nil
+}
+
+// remoteFile is an open file of a host.
+type remoteFile struct {
+	f *sftp.File
+	r *remoteFiles
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *remoteFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.f.ReadAt(p, off)
+	return n, f.r.judge(err)
+}
+
+// WriteAt implements io.WriterAt.
+func (f *remoteFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.f.WriteAt(p, off)
+	return n, f.r.judge(err)
+}
+
+// Truncate cuts the file.
+func (f *remoteFile) Truncate(size int64) error { return f.r.judge(f.f.Truncate(size)) }
+
+// Close implements io.Closer.
+func (f *remoteFile) Close() error { return f.r.judge(f.f.Close()) }

@@ -1,0 +1,86 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// resolve finds what the sources name and what each is to be called.
+func (c *copier) resolve(ctx context.Context) ([]job, error) {
+	found, err := c.expand(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var target fs.FileInfo
+	err = c.To.use(ctx, 0, func(to files) (err error) {
+		target, err = to.Stat(c.Target)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%q: %w", c.Target, err)
+	}
+	folder := err == nil && target.IsDir()
+	switch into := len(found) > 1 || strings.HasSuffix(c.Target, "/"); {
+	case folder:
+	case err == nil && into:
+		return nil, fmt.Errorf("%q is no folder", c.Target)
+	case into:
+		return nil, fmt.Errorf("there is no folder %q", c.Target)
+	case err == nil && found[0].info.IsDir():
+		return nil, fmt.Errorf("%q is no folder", c.Target)
+	}
+	for i := range found {
+		found[i].to = c.Target
+		if folder {
+			_, base := c.From.split(found[i].from)
+			found[i].to = c.To.join(c.Target, base)
+		}
+	}
+	return found, nil
+}
+
+// expand finds the sources: a name first as it is, then as a pattern.
+func (c *copier) expand(ctx context.Context) ([]job, error) {
+	var found []job
+	for _, name := range c.Sources {
+		matches := []string{name}
+		err := c.From.use(ctx, 0, func(from files) error {
+			jobs, err := stats(from, matches)
+			if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "*?[") {
+				matches, err = from.Glob(name)
+				if err == nil && len(matches) == 0 {
+					return fs.ErrNotExist
+				}
+				if err == nil {
+					jobs, err = stats(from, matches)
+				}
+			}
+			if err == nil {
+				found = append(found, jobs...)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("nothing to copy")
+	}
+	return found, nil
+}
+
+func stats(from files, names []string) ([]job, error) {
+	jobs := make([]job, 0, len(names))
+	for _, name := range names {
+		info, err := from.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, job{from: name, info: info})
+	}
+	return jobs, nil
+}

@@ -1,0 +1,124 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+)
+
+// folder is one that was made; its mode and times come last, since what is put into it
+// needs the one and changes the other.
+type folder struct {
+	path string
+	info fs.FileInfo
+}
+
+// copyAny copies a file, a folder or a link, soon: it returns once it is under way.
+func (c *copier) copyAny(ctx context.Context, j job) {
+	switch mode := j.info.Mode(); {
+	case ctx.Err() != nil:
+		c.fail(j.from, ctx.Err())
+	case mode.IsDir():
+		c.copyFolder(ctx, j)
+	case mode.IsRegular() && j.info.Size() <= smallFile:
+		c.start(ctx, c.small, j, c.copySmall)
+	case mode.IsRegular():
+		c.start(ctx, c.large, j, c.copyLarge)
+	case mode&fs.ModeSymlink != 0:
+		c.start(ctx, c.small, j, c.copyLink)
+	default:
+		c.Warn("%q is no file, folder or link: left out", j.from)
+	}
+}
+
+// start copies one file beside us, when it is its turn.
+func (c *copier) start(ctx context.Context, turns chan struct{}, j job, copyOne func(context.Context, job) error) {
+	c.Progress.total.Add(j.info.Size())
+	c.Progress.filesTotal.Add(1)
+	select {
+	case turns <- struct{}{}:
+	case <-ctx.Done():
+		c.fail(j.from, ctx.Err())
+		return
+	}
+	c.work.Go(func() {
+		defer func() { <-turns }()
+		err := copyOne(ctx, j)
+		if err == nil {
+			c.Progress.files.Add(1)
+		}
+		c.fail(j.from, err)
+	})
+}
+
+// copyFolder copies a folder's entries, beside us while few others are being listed.
+func (c *copier) copyFolder(ctx context.Context, j job) {
+	c.Progress.listing.Add(1)
+	select {
+	case c.lists <- struct{}{}:
+		c.work.Go(func() {
+			defer func() { <-c.lists }()
+			c.copyEntries(ctx, j)
+		})
+	default:
+		c.copyEntries(ctx, j)
+	}
+}
+
+func (c *copier) copyEntries(ctx context.Context, j job) {
+	defer c.Progress.listing.Add(-1)
+	var entries []fs.FileInfo
+	err := c.with(ctx, c.nextLane(), func(from, to files) (err error) {
+		if err := to.Mkdir(j.to); err != nil {
+			return err
+		}
+		entries, err = from.ReadDir(j.from)
+		return err
+	})
+	c.fail(j.from, err)
+	c.mu.Lock()
+	c.folders = append(c.folders, folder{j.to, j.info})
+	c.mu.Unlock()
+	for _, e := range entries {
+		if !isPart(e.Name()) {
+			c.copyAny(ctx, job{from: c.From.join(j.from, e.Name()), to: c.To.join(j.to, e.Name()), info: e})
+		}
+	}
+}
+
+// finishFolders gives folders their modes and times, the innermost first.
+func (c *copier) finishFolders(ctx context.Context) {
+	for i := len(c.folders) - 1; i >= 0; i-- {
+		f := c.folders[i]
+		err := c.To.use(ctx, 0, func(to files) error {
+			return errors.Join(to.SetTimes(f.path, f.info.ModTime()), to.SetMode(f.path, f.info.Mode()))
+		})
+		if err != nil {
+			c.Warn("%q: mode and times not kept: %v", f.path, err)
+		}
+	}
+}
+
+// copyLink copies a link as one: what it leads to is copied where it is itself.
+func (c *copier) copyLink(ctx context.Context, j job) error {
+	return c.with(ctx, c.nextLane(), func(from, to files) error {
+		target, err := from.ReadLink(j.from)
+		if err != nil {
+			return err
+		}
+		if err := to.Remove(j.to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return to.Symlink(target, j.to)
+	})
+}
+
+const (
+	partPrefix = ".tunctl-"
+	partSuffix = ".part"
+)
+
+func isPart(name string) bool {
+	return strings.HasPrefix(name, partPrefix) && strings.HasSuffix(name, partSuffix)
+}
