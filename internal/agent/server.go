@@ -55,6 +55,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/up", handle(a.handleUp))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
+	mux.HandleFunc("POST /v1/check", unhurried(handle(a.handleCheck)))
 	mux.HandleFunc("POST /v1/refresh", unhurried(handle(a.handleRefresh)))
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
 	mux.HandleFunc("POST /v1/attach", unhurried(handle(a.handleAttach)))

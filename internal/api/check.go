@@ -12,6 +12,7 @@ const (
 
 // Check is one thing that `tunctl doctor` looked at.
 type Check struct {
+	About  string      `json:"about,omitempty"` // the host or the session; empty: this machine
 	Name   string      `json:"name"`
 	Result CheckResult `json:"result"`
 	Text   string      `json:"text"`

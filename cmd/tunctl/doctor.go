@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/doctor"
+	"tunctl/internal/home"
+	"tunctl/tunnel"
+)
+
+func doctorCommand(t *terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "find out what is in the way, and how to mend it",
+		ArgsUsage: "[HOST|SESSION]",
+		Description: "Each line is a check: ✓ is well, ✗ is wrong, ? could not be seen; → says what to do about it.\n" +
+			"Without a name it looks at everything in the config.\n\n" +
+			"It never logs in, so that it can never fail a login. Where you are connected, it looks further: the\n" +
+			"scheduler, your disk space there, the job, its log and its page.\n\n" +
+			"--bundle writes a zip file for a bug report, without tokens, passwords and user names, and lists\n" +
+			"what is in it. Exit code 1 says that something is wrong.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
+		},
+		BashComplete: func(c *cli.Context) {
+			completeSessions(c)
+			completeHosts(c)
+		},
+		Action: func(c *cli.Context) error {
+			ctx, stop := interruptible(c.Context)
+			defer stop()
+			err := examine(ctx, c, t)
+			if ctx.Err() != nil {
+				return silentError(exitInterrupted)
+			}
+			return err
+		},
+	}
+}
+
+func examine(ctx context.Context, c *cli.Context, t *terminal) error {
+	if c.NArg() > 1 {
+		return usagef("doctor looks at one host or session, or at all of them: %q is one too many", c.Args().Get(1))
+	}
+	p, err := paths(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		cfg = &configs.Config{Path: p.Config} // the check of the config says why
+	}
+	checks := []api.Check{}
+	show := newCheckList(t, c.Bool("json"))
+	doctor.Examine(ctx, newWorld(p, cfg), subjects(cfg, c.Args().First()), func(x api.Check) {
+		checks = append(checks, x)
+		show.check(x)
+	})
+	t.draw("")
+	if c.Bool("json") {
+		if err := t.indented(checks); err != nil {
+			return err
+		}
+	}
+	if file := c.String("bundle"); file != "" {
+		if err := bundle(ctx, t, p, cfg, checks, file); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(checks, func(x api.Check) bool { return x.Result == api.CheckBad }) {
+		return silentError(exitFailed)
+	}
+	return nil
+}
+
+// subjects are what name is about: a session and its host, or a host; all without it.
+func subjects(cfg *configs.Config, name string) []doctor.Subject {
+	if s, ok := cfg.Session(name); ok {
+		return []doctor.Subject{{Host: s.Host, Session: s.Name}}
+	}
+	if name != "" {
+		return []doctor.Subject{{Host: name}}
+	}
+	var list []doctor.Subject
+	for _, s := range cfg.Sessions {
+		list = append(list, doctor.Subject{Host: s.Host, Session: s.Name})
+	}
+	for _, h := range cfg.Hosts {
+		list = append(list, doctor.Subject{Host: h.Name})
+	}
+	return list
+}
+
+// newWorld is the world as it is.
+func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
+	self, _ := os.Executable()
+	cl := client.New(p)
+	resolve := func(ctx context.Context, host string) (tunnel.Settings, error) {
+		return tunnel.Resolve(ctx, cfg.Host(host).SSH, tunnel.ResolveOptions{SSHConfig: sshConfigFile(cfg)})
+	}
+	return doctor.World{
+		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
+		Config: func() (string, error) { return configSummary(p) },
+		State:  p.State,
+		Status: func(ctx context.Context) (api.Status, error) {
+			st, err := cl.Status(ctx)
+			if errors.Is(err, client.ErrNotRunning) {
+				return api.Status{}, nil
+			}
+			return st, err
+		},
+		Resolve: func(ctx context.Context, host string) (api.Host, error) {
+			s, err := resolve(ctx, host)
+			return s.Host(), err
+		},
+		Look: func(ctx context.Context, host string) (doctor.Sight, error) {
+			s, err := resolve(ctx, host)
+			if err != nil {
+				return doctor.Sight{}, err
+			}
+			seen, err := tunnel.Look(ctx, s)
+			return doctor.Sight(seen), err
+		},
+		Lookup:      net.DefaultResolver.LookupHost,
+		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
+		Advice:      func(host string) string { return siteAdvice(p, cfg, host) },
+		Remote:      cl.Check,
+	}
+}
+
+func configSummary(p home.Paths) (string, error) {
+	cfg, err := loadConfig(p)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
+}
+
+// siteAdvice is what the host's site says must be true before SSH.
+func siteAdvice(p home.Paths, cfg *configs.Config, host string) string {
+	name := cfg.Host(host).Site
+	if name == "" {
+		return ""
+	}
+	sites, err := configs.LoadSites(configs.SitesFolder(p.Config))
+	if err != nil {
+		return ""
+	}
+	site, err := sites.Find(name)
+	if err != nil {
+		return ""
+	}
+	return site.Before
+}
+
+// checkList prints checks as they come, under what they are about.
+type checkList struct {
+	term  *terminal
+	quiet bool
+	paper paper
+	about string
+	begun bool
+}
+
+func newCheckList(t *terminal, quiet bool) *checkList {
+	return &checkList{term: t, quiet: quiet, paper: newPaper(t.out)}
+}
+
+// checkName is the width of a check's name.
+const checkName = 11
+
+func (l *checkList) check(x api.Check) {
+	if l.quiet {
+		return
+	}
+	l.term.draw("")
+	if !l.begun || x.About != l.about {
+		l.heading(x.About)
+	}
+	mark := map[api.CheckResult]string{
+		api.CheckOK: l.paper.paint(green, "✓"), api.CheckBad: l.paper.paint(red, "✗"), api.CheckUnknown: l.paper.paint(yellow, "?"),
+	}[x.Result]
+	fmt.Fprintf(l.term.out, "%s %s %s\n", mark, pad(x.Name, checkName), x.Text)
+	if x.Mend != "" && x.Result != api.CheckOK {
+		fmt.Fprintf(l.term.out, "  %s → %s\n", pad("", checkName), x.Mend)
+	}
+	l.term.draw("looking…")
+}
+
+func (l *checkList) heading(about string) {
+	if l.begun {
+		fmt.Fprintln(l.term.out)
+	}
+	title := about
+	if title == "" {
+		title = "this machine"
+	}
+	fmt.Fprintln(l.term.out, l.paper.paint(bold, title))
+	l.begun, l.about = true, about
+}

@@ -1,0 +1,266 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// clockSkew is how far a host's clock may be off before times confuse a person.
+const clockSkew = 2 * time.Minute
+
+// checkup examines a host, or a session on it, over the connection there is.
+type checkup struct {
+	agent   *Agent
+	host    *tunnel.Host
+	name    string
+	session *session // nil: the host alone
+	checks  []api.Check
+}
+
+// handleCheck is the agent's part of `tunctl doctor`. It never connects.
+func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
+	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
+	if c.host.Status().State != api.HostUp {
+		return api.CheckResponse{}, &api.Error{
+			Code: api.CodeUnreachable, Message: "not connected to " + req.Host,
+			Hint: fmt.Sprintf("`tunctl login %s` connects", req.Host),
+		}
+	}
+	if req.Session == "" {
+		c.examineHost(ctx)
+		return api.CheckResponse{Checks: c.checks}, nil
+	}
+	s, err := a.session(req.Session)
+	if err != nil {
+		return api.CheckResponse{}, err
+	}
+	c.session = s
+	c.examineSession(ctx)
+	return api.CheckResponse{Checks: c.checks}, nil
+}
+
+func (c *checkup) add(name string, result api.CheckResult, text, mend string) {
+	c.checks = append(c.checks, api.Check{Name: name, Result: result, Text: api.Redact(text), Mend: mend})
+}
+
+func (c *checkup) ok(name, format string, args ...any) {
+	c.add(name, api.CheckOK, fmt.Sprintf(format, args...), "")
+}
+
+// failed reports an error with its own hint, or else ours.
+func (c *checkup) failed(name string, err error, mend string) {
+	if e, ok := asAPI(err); ok && e.Hint != "" {
+		mend = e.Hint
+	}
+	c.add(name, api.CheckBad, err.Error(), mend)
+}
+
+func (c *checkup) examineHost(ctx context.Context) {
+	h := c.host.Status()
+	c.ok("login", "logged in by %s%s, %.0f ms away", h.Auth, onNode(h.LoginNode), h.RTTMs)
+	c.scheduler(ctx)
+	c.home(ctx)
+	c.forwarding(ctx)
+}
+
+func onNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " on " + node
+}
+
+func (c *checkup) scheduler(ctx context.Context) {
+	jobs := c.agent.watcher(c.name)
+	kind, err := jobs.Scheduler(ctx)
+	if err != nil {
+		c.failed("scheduler", err, "set scheduler = \"slurm\", \"pbs\" or \"none\" for this host")
+		return
+	}
+	if kind == jobwatch.None {
+		c.add("scheduler", api.CheckUnknown, "there is no scheduler: jobs are plain processes", "where there is one, it must be on the PATH of a login shell")
+		return
+	}
+	list, err := jobs.Jobs(ctx)
+	if errors.Is(err, jobwatch.ErrNoAnswer) {
+		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs run on meanwhile; the site's status page may know more")
+		return
+	}
+	if err != nil {
+		c.failed("scheduler", err, "see that squeue or qstat works in `tunctl ssh "+c.name+"`")
+		return
+	}
+	c.ok("scheduler", "%s answers; you have %d jobs there", kind, len(list))
+}
+
+// homeScript writes a little into the home, as a submission does, and tells the
+// host's time.
+const homeScript = `date +%s
+mkdir -p "$HOME/.tunctl" && head -c 65536 /dev/zero >"$HOME/.tunctl/.doctor.$$"; s=$?
+rm -f "$HOME/.tunctl/.doctor.$$"
+exit $s`
+
+// home proves that the person's home takes files: with a full quota jobs fail in
+// strange ways.
+func (c *checkup) home(ctx context.Context) {
+	before := time.Now()
+	res, err := jobwatch.RunLogin(ctx, runner{c.host}, homeScript)
+	if err != nil {
+		c.failed("disk", err, "look at the start-up files of your shell on the host")
+		return
+	}
+	if res.Exit != 0 {
+		c.add("disk", api.CheckBad, "your home on the host takes no files: "+lastLine(string(res.Stderr)),
+			"`tunctl quota "+c.name+"` shows what is used; remove something there, caches first (~/.cache, pip, conda)")
+	} else {
+		c.ok("disk", "your home on the host can be written")
+	}
+	c.clock(string(res.Stdout), before)
+}
+
+func (c *checkup) clock(text string, before time.Time) {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	seconds, err := strconv.ParseInt(strings.TrimSpace(first), 10, 64)
+	if err != nil {
+		return
+	}
+	off := time.Unix(seconds, 0).Sub(before)
+	if off.Abs() > clockSkew {
+		c.add("clock", api.CheckBad, fmt.Sprintf("this machine's clock and the host's are %s apart", spoken(off.Abs())),
+			"set this machine's clock; one-time codes and the times of jobs go wrong otherwise")
+	}
+}
+
+// forwarding tries a port on the login node where nothing listens: "refused" proves
+// that the host would connect, and disturbs nobody.
+func (c *checkup) forwarding(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	defer cancel()
+	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		c.ok("forwarding", "the host forwards connections")
+	case errors.Is(err, tunnel.ErrRefused):
+		c.ok("forwarding", "the host forwards connections")
+	case errors.Is(err, tunnel.ErrProhibited):
+		c.add("forwarding", api.CheckBad, "the host does not allow forwarding", "ask the site which login node allows it, or use its web portal")
+	default:
+		c.failed("forwarding", err, "try again")
+	}
+}
+
+func (c *checkup) examineSession(ctx context.Context) {
+	c.session.mu.Lock()
+	cfg, f := c.session.cfg, c.session.facts
+	c.session.mu.Unlock()
+	c.script(ctx, cfg)
+	if !f.needsJob {
+		return
+	}
+	switch {
+	case f.job == nil:
+		c.add("job", api.CheckUnknown, "it has no job now", "`tunctl up "+c.session.name+"` finds it or submits it")
+		return
+	case f.job.State.Ended():
+		c.add("job", api.CheckBad, endedWords(f.job), "`tunctl up "+c.session.name+"` starts a new one")
+	case f.job.State == api.JobUnknown:
+		c.add("job", api.CheckUnknown, f.job.Hint, "")
+	default:
+		c.ok("job", "job %s is %s%s", f.job.ID, f.job.State, onNode(f.job.Node))
+	}
+	c.log(ctx, *f.job)
+	c.page(ctx, f)
+}
+
+// script looks whether what would be submitted is there.
+func (c *checkup) script(ctx context.Context, cfg configs.Session) {
+	path := cfg.Submit
+	switch {
+	case path == "" || strings.HasPrefix(path, "builtin:"):
+		return
+	case strings.HasPrefix(path, localPrefix):
+		if _, err := c.agent.submission(ctx, cfg, c.agent.watcher(cfg.Host), "doctor"); err != nil {
+			c.failed("script", err, "")
+			return
+		}
+		c.ok("script", "%s can be read", path)
+		return
+	}
+	if _, err := jobwatch.ReadFile(ctx, runner{c.host}, path); err != nil {
+		c.add("script", api.CheckBad, fmt.Sprintf("the job script %s cannot be read on the host: %v", path, err),
+			fmt.Sprintf("put it there, or change submit in [session.%s]", cfg.Name))
+		return
+	}
+	c.ok("script", "%s can be read", path)
+}
+
+// log reads the job's log as the session does, and says what the detector sees.
+func (c *checkup) log(ctx context.Context, job api.Job) {
+	path := c.session.logPath(job)
+	if path == "" {
+		c.add("log", api.CheckUnknown, "the scheduler does not tell where the job's log is",
+			fmt.Sprintf("log = \"~/{name}.{id}.log\" in [session.%s] names the file", c.session.name))
+		return
+	}
+	detector := jobwatch.NewDetector(c.session.app(), c.agent.customApps()...)
+	size := 0
+	err := jobwatch.ReadLog(ctx, runner{c.host}, path, func(chunk jobwatch.Chunk) {
+		size += len(chunk.Data)
+		_, _ = detector.Write(chunk.Data)
+	})
+	switch {
+	case err != nil && job.State.Waiting():
+		c.add("log", api.CheckUnknown, fmt.Sprintf("%s is not there yet: the job waits", path), "")
+		return
+	case err != nil:
+		c.add("log", api.CheckBad, fmt.Sprintf("the job's log %s cannot be read: %v", path, err),
+			fmt.Sprintf("is it the right file? log = \"…\" in [session.%s] names another; PBS keeps it on the node unless the script redirects its output", c.session.name))
+		return
+	}
+	c.ok("log", "%s has %d bytes", path, size)
+	detector.Flush()
+	switch f := detector.Finding(); {
+	case !f.Found:
+		c.add("detector", api.CheckUnknown, "the log announces no server yet", "`tunctl logs` shows it; an app of your own needs [app.NAME] patterns")
+	case f.Ended:
+		c.add("detector", api.CheckBad, "the server that the log announced has stopped", "`tunctl logs` shows why")
+	default:
+		c.ok("detector", "%s at %s: %s", f.App, f.Address(), f.Why)
+	}
+}
+
+// page says whether the endpoint answers, and how it is reached.
+func (c *checkup) page(ctx context.Context, f facts) {
+	if f.endpoint == nil {
+		if f.doing != "" && !f.job.State.Ended() && !f.job.State.Waiting() {
+			c.add("page", api.CheckUnknown, f.doing, "")
+		}
+		return
+	}
+	if f.endpoint.Reach == api.ReachNode {
+		c.ok("page", "it is reached inside its node %s", f.job.Node) // by the prober, which holds the way there
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	defer cancel()
+	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errLocked) {
+		c.add("page", api.CheckBad, fmt.Sprintf("%s does not answer: %v", f.endpoint.Address(), err), "`tunctl logs` shows whether the server still runs")
+		return
+	}
+	c.ok("page", "%s answers, reached from the login node", f.endpoint.Address())
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

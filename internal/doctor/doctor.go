@@ -1,0 +1,145 @@
+// Package doctor holds the checks behind `tunctl doctor`: it looks at what can be in
+// the way between this machine and a notebook, one thing after the other, says what
+// it finds in a line, and how to mend it. What is packed for a bug report is cleaned
+// of secrets and names here too.
+//
+// It only judges. What it looks at comes in through a World, so that it knows neither
+// SSH nor schedulers; what needs a connection is examined by the agent over the one
+// it has. Doctor never logs in, and never asks a person anything.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// checkTime bounds one look at the world.
+const checkTime = 20 * time.Second
+
+// Sight is what can be seen of a host's port without logging in; see tunnel.Look.
+type Sight struct {
+	Address, Greeting, HostKey string
+}
+
+// World is how doctor looks at what is around it.
+type World struct {
+	// Program is this program's file, Search the folders of the PATH.
+	Program string
+	Search  []string
+	Version string
+	// Config reads the config and sums it up, with its path.
+	Config func() (summary string, err error)
+	// State is the folder that the agent writes to.
+	State  string
+	Status func(ctx context.Context) (api.Status, error)
+	// Resolve reads the ssh settings of a host, Look sees how its port answers, and
+	// Lookup asks for the addresses of a name.
+	Resolve func(ctx context.Context, host string) (api.Host, error)
+	Look    func(ctx context.Context, host string) (Sight, error)
+	Lookup  func(ctx context.Context, name string) ([]string, error)
+	// AgentSocket is where an ssh agent should answer; empty for none.
+	AgentSocket string
+	// Advice is what the host's site says must be true before SSH, if anything.
+	Advice func(host string) string
+	// Remote examines a host, and a session if it is named, over its connection.
+	Remote func(ctx context.Context, req api.CheckRequest) ([]api.Check, error)
+}
+
+// Subject is a host to examine, with a session on it or without.
+type Subject struct {
+	Host, Session string
+}
+
+// Examine looks at this machine and then at each subject, and reports what it finds
+// as it goes.
+func Examine(ctx context.Context, w World, subjects []Subject, report func(api.Check)) {
+	e := &examination{World: w, report: report}
+	e.machine(ctx)
+	looked := map[string]bool{}
+	for _, s := range subjects {
+		if ctx.Err() != nil {
+			return
+		}
+		if !looked[s.Host] {
+			looked[s.Host] = true
+			e.about = s.Host
+			e.host(ctx, s.Host)
+		}
+		if s.Session != "" {
+			e.about = s.Session
+			e.session(ctx, s)
+		}
+	}
+}
+
+// examination is one run of the checks.
+type examination struct {
+	World
+	about  string
+	report func(api.Check)
+	status api.Status // the agent's; empty where there is none
+}
+
+func (e *examination) ok(name, format string, args ...any) {
+	e.report(api.Check{About: e.about, Name: name, Result: api.CheckOK, Text: fmt.Sprintf(format, args...)})
+}
+
+func (e *examination) bad(name, text, mend string) {
+	e.report(api.Check{About: e.about, Name: name, Result: api.CheckBad, Text: text, Mend: mend})
+}
+
+func (e *examination) unknown(name, text, mend string) {
+	e.report(api.Check{About: e.about, Name: name, Result: api.CheckUnknown, Text: text, Mend: mend})
+}
+
+// failed reports an error with its own hint, or else ours.
+func (e *examination) failed(name string, err error, mend string) {
+	if x, ok := errors.AsType[*api.Error](err); ok && x.Hint != "" {
+		mend = x.Hint
+	}
+	e.bad(name, err.Error(), mend)
+}
+
+// session examines what the agent knows of a session and what it finds on the host.
+func (e *examination) session(ctx context.Context, s Subject) {
+	now, known := e.status.Session(s.Session)
+	switch {
+	case !known || now.State == api.SessionDown:
+		e.unknown("session", "it is down", fmt.Sprintf("`tunctl up %s` brings it up", s.Session))
+	case now.State == api.SessionReady:
+		e.ok("session", "it is ready at %s", now.Local)
+	case now.State == api.SessionFailed || now.State == api.SessionEnded || now.State == api.SessionNeedsLogin:
+		e.bad("session", fmt.Sprintf("it is %s: %s", now.State, now.Cause), now.Hint)
+	default:
+		e.unknown("session", fmt.Sprintf("it is %s: %s", now.State, now.Cause), now.Hint)
+	}
+	if e.isUp(s.Host) {
+		e.remote(ctx, api.CheckRequest{Host: s.Host, Session: s.Session})
+	}
+}
+
+// remote passes on what the agent finds over the host's connection.
+func (e *examination) remote(ctx context.Context, req api.CheckRequest) {
+	checks, err := e.Remote(ctx, req)
+	if err != nil {
+		e.failed("connection", err, "`tunctl agent log` shows more")
+		return
+	}
+	for _, c := range checks {
+		c.About = e.about
+		e.report(c)
+	}
+}
+
+func (e *examination) isUp(host string) bool {
+	for _, h := range e.status.Hosts {
+		if h.Alias == host {
+			return h.State == api.HostUp
+		}
+	}
+	return false
+}

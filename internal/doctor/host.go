@@ -1,0 +1,179 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// host looks at the way to a host: first how it is read, then how it answers. Where
+// a connection is up, that is proof enough and nothing more is dialled.
+func (e *examination) host(ctx context.Context, name string) {
+	settings, err := e.resolve(ctx, name)
+	if err != nil {
+		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows how it is read")
+		return
+	}
+	e.keys(settings)
+	live := e.live(name)
+	switch live.State {
+	case api.HostUp:
+		e.remote(ctx, api.CheckRequest{Host: name})
+		return
+	case api.HostBlocked: // another connection could prolong a ban
+		e.bad("connection", live.Cause, live.Hint)
+		return
+	case api.HostNeedsLogin, api.HostWaiting:
+		e.unknown("connection", live.Cause, live.Hint)
+	}
+	if settings.ProxyJump != "" || settings.ProxyCommand != "" {
+		e.beyond(ctx, name, settings)
+		return
+	}
+	e.way(ctx, name, settings)
+	e.unknown("login", "not connected: how a login goes is known after one", "`tunctl login "+name+"` logs in; doctor never does, so that it can never fail one")
+}
+
+func (e *examination) resolve(ctx context.Context, name string) (api.Host, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	h, err := e.Resolve(ctx, name)
+	if err != nil {
+		return h, err
+	}
+	e.ok("ssh config", "%s@%s, read by %s", h.User, net.JoinHostPort(h.Hostname, fmt.Sprint(h.Port)), h.Source)
+	for _, w := range h.Warnings {
+		e.unknown("ssh config", w, "`tunctl hosts "+name+"` shows how it is read")
+	}
+	return h, nil
+}
+
+// live is the host as the agent has it.
+func (e *examination) live(name string) api.Host {
+	for _, h := range e.status.Hosts {
+		if h.Alias == name {
+			return h
+		}
+	}
+	return api.Host{State: api.HostDown}
+}
+
+// keys looks at what there is to log in with.
+func (e *examination) keys(h api.Host) {
+	found := []string{}
+	for _, path := range h.IdentityFiles {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+		case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+			e.bad("key", fmt.Sprintf("%s can be read by others, so ssh will not use it", path), fmt.Sprintf("chmod 600 %q", path))
+			return
+		default:
+			found = append(found, path)
+		}
+	}
+	switch reached, err := dialSocket(e.AgentSocket); {
+	case err != nil:
+		e.bad("key", fmt.Sprintf("the ssh agent does not answer: %v", err), "start it anew, or log in to the desktop again; then `ssh-add -l` must answer")
+		return
+	case reached:
+		found = append(found, "those in the ssh agent")
+	}
+	if len(found) == 0 {
+		e.unknown("key", "there is no key file and no ssh agent: only a password or a code can log in", "`ssh-keygen` makes a key, where the site takes one")
+		return
+	}
+	e.ok("key", "%s", strings.Join(found, ", "))
+}
+
+// dialSocket reports whether something answers at path; none is no error.
+func dialSocket(path string) (bool, error) {
+	if path == "" || runtime.GOOS == "windows" { // a pipe of the system's there
+		return false, nil
+	}
+	c, err := net.DialTimeout("unix", path, checkTime)
+	if err != nil {
+		return false, err
+	}
+	return true, c.Close()
+}
+
+// way looks at each step to the host's port: its name, the port, the greeting and
+// the host key.
+func (e *examination) way(ctx context.Context, name string, h api.Host) {
+	ctx, cancel := context.WithTimeout(ctx, 2*checkTime)
+	defer cancel()
+	if net.ParseIP(h.Hostname) == nil {
+		addresses, err := e.Lookup(ctx, h.Hostname)
+		if err != nil {
+			e.bad("name", fmt.Sprintf("the name %q cannot be looked up: %v", h.Hostname, plainDNS(err)), e.network(name))
+			return
+		}
+		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
+	}
+	sight, err := e.Look(ctx, name)
+	if sight.Address == "" {
+		e.failed("port", err, e.network(name))
+		return
+	}
+	e.ok("port", "%s answers", sight.Address)
+	if sight.Greeting == "" {
+		e.failed("greeting", err, e.network(name))
+		return
+	}
+	e.ok("greeting", "%s", sight.Greeting)
+	e.hostKey(sight, err)
+}
+
+func (e *examination) hostKey(sight Sight, err error) {
+	x, known := errors.AsType[*api.Error](err)
+	switch {
+	case err == nil:
+		e.ok("host key", "%s is known", sight.HostKey)
+	case known && x.Code == api.CodeNeedsPerson:
+		e.unknown("host key", x.Message, x.Hint)
+	default:
+		e.failed("host key", err, "ask the site's support")
+	}
+}
+
+// network is what helps when a host is out of reach.
+func (e *examination) network(name string) string {
+	if advice := e.Advice(name); advice != "" {
+		return advice
+	}
+	return "is the network up, and the VPN where one is needed? Open a web page to see whether a portal is in the way"
+}
+
+// beyond looks at the first hop only: what lies behind it is seen by a login.
+func (e *examination) beyond(ctx context.Context, name string, h api.Host) {
+	first, _, _ := strings.Cut(h.ProxyJump, ",")
+	if first == "" || strings.EqualFold(first, "none") {
+		e.unknown("port", "it is reached through a command of the ssh config: "+h.ProxyCommand, "`tunctl login "+name+"` tries it")
+		return
+	}
+	hop, err := e.Resolve(ctx, first)
+	if err != nil {
+		e.failed("jump host", err, "`tunctl hosts "+first+"` shows how it is read")
+		return
+	}
+	e.ok("jump host", "it is reached through %s", h.ProxyJump)
+	if hop.ProxyJump == "" && hop.ProxyCommand == "" {
+		e.way(ctx, first, hop)
+	}
+	e.unknown("port", "what lies behind the jump host is seen by a login only", "`tunctl login "+name+"` tries it")
+}
+
+// plainDNS leaves out which server was asked.
+func plainDNS(err error) error {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New(dns.Err)
+	}
+	return err
+}

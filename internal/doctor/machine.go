@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"tunctl/internal/api"
+)
+
+// machine looks at what is on this machine.
+func (e *examination) machine(ctx context.Context) {
+	e.program()
+	e.config()
+	e.folder()
+	e.agent(ctx)
+}
+
+// program finds another tunctl that a shell would start in place of this one: there
+// is an older program of that name, which makes TUN/TAP devices.
+func (e *examination) program() {
+	own, err := os.Stat(e.Program)
+	if err != nil {
+		e.bad("program", fmt.Sprintf("tunctl's own file cannot be read: %v", err), "install it again")
+		return
+	}
+	name := "tunctl"
+	if runtime.GOOS == "windows" {
+		name = "tunctl.exe"
+	}
+	for _, dir := range e.Search {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		switch {
+		case err != nil || info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
+		case os.SameFile(info, own):
+			e.ok("program", "tunctl %s, %s", e.Version, path)
+			return
+		default:
+			e.bad("program", fmt.Sprintf("another program called tunctl comes first on the PATH: %s", path),
+				fmt.Sprintf("put %s before %s in the PATH, or call %s", filepath.Dir(e.Program), dir, e.Program))
+			return
+		}
+	}
+	e.unknown("program", fmt.Sprintf("tunctl %s is not on the PATH", e.Version), "add "+filepath.Dir(e.Program)+" to the PATH")
+}
+
+func (e *examination) config() {
+	summary, err := e.Config()
+	if err != nil {
+		e.failed("config", err, "`tunctl config edit` opens the file, `tunctl config check` looks at it again")
+		return
+	}
+	e.ok("config", "%s", summary)
+}
+
+// folder proves that the agent can write down what it must not forget.
+func (e *examination) folder() {
+	mend := "make room on the disk, or make the folder yours; TUNCTL_HOME moves all of tunctl's files"
+	if err := os.MkdirAll(e.State, 0o700); err != nil {
+		e.bad("state", fmt.Sprintf("the folder for tunctl's state cannot be made: %v", err), mend)
+		return
+	}
+	f, err := os.CreateTemp(e.State, ".doctor-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, 64<<10)) // a full disk still takes an empty file
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		_ = os.Remove(f.Name())
+	}
+	if err != nil {
+		e.bad("state", fmt.Sprintf("tunctl cannot write to its state folder: %v", err), mend)
+		return
+	}
+	e.ok("state", "%s can be written", e.State)
+}
+
+func (e *examination) agent(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	st, err := e.Status(ctx)
+	switch {
+	case err != nil:
+		e.failed("agent", err, "`tunctl agent log` shows what it last did; `tunctl agent restart` starts it anew")
+	case st.Agent == nil:
+		e.unknown("agent", "the agent is not running: nothing is up", "`tunctl up` starts it by itself")
+	case st.Agent.Version != e.Version:
+		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` brings them together")
+	case st.Config != nil:
+		e.bad("agent", "the agent uses an older config, since the file has errors now: "+st.Config.Message, "`tunctl config edit` opens the file")
+	default:
+		e.ok("agent", "it runs since %s (pid %d)", st.Agent.Since.Local().Format("Mon 15:04"), st.Agent.PID)
+	}
+	if err == nil {
+		e.status = st
+		return
+	}
+	e.status = api.Status{}
+}
