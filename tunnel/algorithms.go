@@ -1,8 +1,10 @@
 package tunnel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/cpu"
@@ -11,7 +13,9 @@ import (
 )
 
 // supportedAlgorithms are those of the library, the fastest cipher first: Go's
-// AES-GCM is three times faster than its ChaCha20 where the CPU has AES.
+// AES-GCM is three times faster than its ChaCha20 where the CPU has AES. Host keys
+// are in OpenSSH's order, so that a new host shows the key, and the fingerprint,
+// that ssh would show.
 func supportedAlgorithms() ssh.Algorithms {
 	all := ssh.SupportedAlgorithms()
 	gcm := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM}
@@ -19,8 +23,25 @@ func supportedAlgorithms() ssh.Algorithms {
 		rest := slices.DeleteFunc(all.Ciphers, func(c string) bool { return slices.Contains(gcm, c) })
 		all.Ciphers = slices.Concat(gcm, rest)
 	}
+	slices.SortStableFunc(all.HostKeys, func(a, b string) int { return cmp.Compare(hostKeyRank(a), hostKeyRank(b)) })
 	return all
 }
+
+// hostKeyRank is smaller for what OpenSSH prefers: certificates, then by kind.
+func hostKeyRank(algorithm string) int {
+	rank := 3 * len(hostKeyKinds)
+	for i, kind := range hostKeyKinds {
+		if strings.Contains(algorithm, kind) {
+			rank = i
+		}
+	}
+	if !strings.Contains(algorithm, "-cert-") {
+		rank += len(hostKeyKinds)
+	}
+	return rank
+}
+
+var hostKeyKinds = []string{"ed25519", "ecdsa", "rsa-sha2-512", "rsa-sha2-256"}
 
 // algorithms are those to offer: the person's own as far as the library has them,
 // else ours. A list of which nothing is left is an error, never a quiet default:

@@ -1,0 +1,172 @@
+//go:build linux
+
+package realtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// The settings of these tests: three silent seconds are no sign of death, six are.
+const (
+	keepalive = 2 * time.Second
+	misses    = 2
+	// dead is when a silent connection must have been given up: the silences, the
+	// one before the first question, and the machine's own slowness.
+	dead = keepalive*(misses+1) + 2*time.Second
+)
+
+func quick(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, misses }
+
+// await waits for a host to be as wanted and returns how long that took.
+func await(t *testing.T, h *tunnel.Host, limit time.Duration, what string, wanted func(api.Host) bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	late := time.After(limit)
+	for {
+		changed := h.Changed()
+		s := h.Status()
+		if wanted(s) {
+			return time.Since(began)
+		}
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatalf("the host is not %s after %v, but %s: %s", what, limit, s.State, s.Cause)
+		}
+	}
+}
+
+func isUp(h api.Host) bool { return h.State == api.HostUp }
+
+// lostSince is for a host whose connection of that time is gone, whatever has come
+// in its place.
+func lostSince(up time.Time) func(api.Host) bool {
+	return func(h api.Host) bool { return !isUp(h) || !h.Since.Equal(up) }
+}
+
+func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
+	l := newLaptop(t, options{limits: quick})
+	lab := l.lab
+	for _, x := range []struct {
+		name       string
+		fail, mend func()
+		host       string
+		found      time.Duration // until it is known to be lost
+		usable     time.Duration // from then, or from the mending, until a command runs
+	}{
+		{
+			name: "connection killed", host: "lab-login", found: 2 * time.Second, usable: 5 * time.Second,
+			fail: func() { lab.KillConns("lab-login") },
+		},
+		{
+			name: "server frozen by SIGSTOP", host: "lab-login", found: dead, usable: 5 * time.Second,
+			fail: func() { lab.FreezeConns("lab-login") },
+		},
+		{
+			name: "sshd restarted and its connections ended", host: "lab-login", found: 2 * time.Second, usable: 5 * time.Second,
+			fail: func() { lab.KillConns("lab-login"); lab.StopSSHD("lab-login") },
+			mend: func() { lab.StartSSHD("lab-login") },
+		},
+		{
+			name: "packets vanish, no FIN", host: "lab-login", found: dead, usable: 10 * time.Second,
+			fail: func() { lab.Cut("silent") }, mend: func() { lab.Restore("silent") },
+		},
+		{
+			name: "link of the laptop down", host: "lab-login", found: dead, usable: 10 * time.Second,
+			fail: func() { lab.Cut("wifi") }, mend: func() { lab.Restore("wifi") },
+		},
+		{
+			name: "another address", host: "lab-login", found: 5 * time.Second, usable: 5 * time.Second,
+			fail: func() { lab.Roam() },
+		},
+		{
+			name: "jump host frozen", host: "lab-inner", found: dead, usable: 10 * time.Second,
+			fail: func() { lab.FreezeConns("lab-jump") },
+		},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			h := l.Host(x.host)
+			h.Up()
+			await(t, h, patience, "up", isUp)
+			up := h.Status().Since
+			x.fail()
+			released := make(chan error, 1)
+			go func() { // a caller in the middle of it must not hang either
+				_, err := runHostname(context.WithoutCancel(t.Context()), h)
+				released <- err
+			}()
+			found := await(t, h, x.found, "found lost", lostSince(up))
+			select {
+			case <-released:
+			case <-time.After(5 * time.Second):
+				t.Error("a command under way hangs")
+			}
+			if x.mend != nil {
+				x.mend()
+			}
+			usable := await(t, h, x.usable, "up again", isUp)
+			if out, err := runHostname(t.Context(), h); err != nil || out != "login1" {
+				t.Errorf("afterwards hostname says %q, %v", out, err)
+			}
+			t.Logf("found after %v (bound %v), usable after another %v (bound %v)",
+				found.Round(time.Millisecond), x.found, usable.Round(time.Millisecond), x.usable)
+			if s := h.Status(); s.Auth != "publickey" {
+				t.Errorf("logged in by %q", s.Auth)
+			}
+		})
+	}
+}
+
+func TestStallsOfThreeSecondsDropNothing(t *testing.T) {
+	l := newLaptop(t, options{limits: quick})
+	h := l.mustLogin("lab-login")
+	since := h.Status().Since
+	for _, x := range []struct {
+		name       string
+		fail, mend func()
+	}{
+		{"frozen server", func() { l.lab.FreezeConns("lab-login") }, func() { l.lab.ContConns("lab-login") }},
+		{"packets vanish", func() { l.lab.Cut("silent") }, func() { l.lab.Restore("silent") }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			x.fail()
+			said := make(chan error, 1)
+			go func() {
+				_, err := runHostname(t.Context(), h)
+				said <- err
+			}()
+			stall := time.NewTimer(3 * time.Second)
+			defer stall.Stop()
+			for stalled := true; stalled; {
+				select {
+				case <-stall.C:
+					stalled = false
+				case err := <-said:
+					t.Fatalf("during the stall a command ends with %v", err)
+				}
+			}
+			x.mend()
+			if err := <-said; err != nil {
+				t.Errorf("what was asked during the stall fails: %v", err)
+			}
+			if s := h.Status(); s.State != api.HostUp || !s.Since.Equal(since) {
+				t.Errorf("the host is %s since %v, was up since %v", s.State, s.Since, since)
+			}
+		})
+	}
+}
+
+func TestARestartOfSSHDAloneDropsNothing(t *testing.T) {
+	l := newLaptop(t, options{limits: quick})
+	h := l.mustLogin("lab-login")
+	since := h.Status().Since
+	l.lab.RestartSSHD("lab-login")
+	if _, err := runHostname(t.Context(), h); err != nil || !h.Status().Since.Equal(since) {
+		t.Errorf("after the restart: %v, up since %v, was since %v", err, h.Status().Since, since)
+	}
+}
