@@ -176,8 +176,9 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	var err error
 	if cancel {
 		if err = s.agent.watcher(s.host()).Cancel(ctx, job.ID); err == nil {
-			job.State = api.JobCancelled
-			s.chronicle(*job)
+			cancelled := *job
+			cancelled.State, job = api.JobCancelled, &cancelled
+			s.chronicle(cancelled)
 			s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
 			err, next = s.cancelNext(ctx), nil
 		}

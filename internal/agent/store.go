@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
 
@@ -22,8 +23,9 @@ const storeVersion = 1
 type store struct {
 	path string
 
-	mu   sync.Mutex
-	data stored
+	mu        sync.Mutex
+	data      stored
+	unwritten bool // the last write failed
 }
 
 type stored struct {
@@ -107,13 +109,18 @@ func (s *store) wanted() []string {
 	return names
 }
 
-// update changes a session's record and writes the file before it returns.
+// update changes a session's record and writes the file before it returns. What a
+// record points to must not be changed in place.
 func (s *store) update(name string, change func(*record)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.data.Sessions[name]
-	change(&r)
-	s.data.Sessions[name] = r
+	before := s.data.Sessions[name]
+	after := before
+	change(&after)
+	if reflect.DeepEqual(after, before) && !s.unwritten {
+		return nil
+	}
+	s.data.Sessions[name] = after
 	return s.writeLocked()
 }
 
@@ -127,7 +134,8 @@ func (s *store) drop(name string) error {
 
 // writeLocked replaces the file. The write is small and on a local disk, and the
 // order of records on disk must be that of the changes; so it happens under the lock.
-func (s *store) writeLocked() error {
+func (s *store) writeLocked() (err error) {
+	defer func() { s.unwritten = err != nil }()
 	raw, err := json.MarshalIndent(s.data, "", "  ")
 	if err != nil {
 		return err
