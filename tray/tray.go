@@ -49,7 +49,7 @@ type Options struct {
 	Login      func(ctx context.Context, host string) error
 	Logout     func(ctx context.Context, host string) error
 
-	Open     func(ctx context.Context, url string) error     // default: desktop.OpenPage
+	Open     func(ctx context.Context, url string) error     // default: desktop.Open
 	Copy     func(ctx context.Context, text string) error    // default: desktop.Copy
 	Terminal func(ctx context.Context, args ...string) error // runs tunctl in a window; default: desktop.Terminal
 	Edit     func(ctx context.Context, path string) error    // default: desktop.OpenFile
@@ -74,7 +74,7 @@ func (o *Options) fill() {
 	}
 	if o.Open == nil {
 		o.Open = func(ctx context.Context, url string) error {
-			return desktop.OpenPage(ctx, url, desktop.OpenOptions{})
+			return desktop.Open(ctx, url, desktop.OpenOptions{})
 		}
 	}
 	if o.Copy == nil {

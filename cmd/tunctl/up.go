@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -298,11 +297,7 @@ func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) 
 	if err != nil {
 		return err
 	}
-	if isWeb(url) {
-		err = desktop.OpenPage(ctx, url, desktop.OpenOptions{})
-	} else {
-		err = desktop.OpenLink(ctx, url, desktop.OpenOptions{})
-	}
+	err = desktop.Open(ctx, url, desktop.OpenOptions{})
 	if errors.Is(err, desktop.ErrUnavailable) {
 		t.say("no viewer for %s here; point yours at that address", url)
 		return nil
@@ -312,9 +307,4 @@ func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) 
 		return nil
 	}
 	return err
-}
-
-// isWeb reports whether a browser can show the address.
-func isWeb(url string) bool {
-	return strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")
 }

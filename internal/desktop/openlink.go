@@ -5,7 +5,17 @@ import (
 	"errors"
 	"net/url"
 	"runtime"
+	"strings"
 )
+
+// Open shows target by what the desktop has for it: a web page by OpenPage, anything
+// else by OpenLink.
+func Open(ctx context.Context, target string, o OpenOptions) error {
+	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
+		return OpenPage(ctx, target, o)
+	}
+	return OpenLink(ctx, target, o)
+}
 
 // OpenLink hands an address that is no web page, such as vnc://localhost:5901, to
 // the program that the desktop has for it. The address stands on a command line, so
