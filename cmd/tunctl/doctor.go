@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -145,6 +146,9 @@ func configSummary(p home.Paths) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(cfg.Sessions) == 1 {
+		return p.Config + ": one session", nil
+	}
 	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
 }
 
@@ -192,7 +196,8 @@ func (l *checkList) check(x api.Check) {
 	mark := map[api.CheckResult]string{
 		api.CheckOK: l.paper.paint(green, "✓"), api.CheckBad: l.paper.paint(red, "✗"), api.CheckUnknown: l.paper.paint(yellow, "?"),
 	}[x.Result]
-	fmt.Fprintf(l.term.out, "%s %s %s\n", mark, pad(x.Name, checkName), x.Text)
+	text := strings.ReplaceAll(strings.TrimSpace(x.Text), "\n", "\n"+strings.Repeat(" ", checkName+3))
+	fmt.Fprintf(l.term.out, "%s %s %s\n", mark, pad(x.Name, checkName), text)
 	if x.Mend != "" && x.Result != api.CheckOK {
 		fmt.Fprintf(l.term.out, "  %s → %s\n", pad("", checkName), x.Mend)
 	}

@@ -79,6 +79,9 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"get":     get,
 			"until":   until,
+			"leaks":   leaks,
+
+			"one-login": oneLogin,
 		},
 	})
 }
@@ -97,6 +100,7 @@ func setup(env *testscript.Env) error {
 		"SSH_AUTH_SOCK":     "",
 		"DISPLAY":           "",
 		"BROWSER":           "",
+		"PROGRAM":           program,
 		"NO_COLOR":          "1",
 		"PATH":              filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
 	} {

@@ -36,7 +36,9 @@ func (e *examination) host(ctx context.Context, name string) {
 		e.beyond(ctx, name, settings)
 		return
 	}
-	e.way(ctx, name, settings)
+	if !e.way(ctx, name, settings) {
+		return
+	}
 	e.unknown("login", "not connected: how a login goes is known after one", "`tunctl login "+name+"` logs in; doctor never does, so that it can never fail one")
 }
 
@@ -105,33 +107,33 @@ func dialSocket(path string) (bool, error) {
 }
 
 // way looks at each step to the host's port: its name, the port, the greeting and
-// the host key.
-func (e *examination) way(ctx context.Context, name string, h api.Host) {
+// the host key. It reports whether a login could be tried.
+func (e *examination) way(ctx context.Context, name string, h api.Host) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*checkTime)
 	defer cancel()
 	if net.ParseIP(h.Hostname) == nil {
 		addresses, err := e.Lookup(ctx, h.Hostname)
 		if err != nil {
 			e.bad("name", fmt.Sprintf("the name %q cannot be looked up: %v", h.Hostname, plainDNS(err)), e.network(name))
-			return
+			return false
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
 	}
 	sight, err := e.Look(ctx, name)
 	if sight.Address == "" {
 		e.failed("port", err, e.network(name))
-		return
+		return false
 	}
 	e.ok("port", "%s answers", sight.Address)
 	if sight.Greeting == "" {
 		e.failed("greeting", err, e.network(name))
-		return
+		return false
 	}
 	e.ok("greeting", "%s", sight.Greeting)
-	e.hostKey(sight, err)
+	return e.hostKey(sight, err)
 }
 
-func (e *examination) hostKey(sight Sight, err error) {
+func (e *examination) hostKey(sight Sight, err error) bool {
 	x, known := errors.AsType[*api.Error](err)
 	switch {
 	case err == nil:
@@ -140,7 +142,9 @@ func (e *examination) hostKey(sight Sight, err error) {
 		e.unknown("host key", x.Message, x.Hint)
 	default:
 		e.failed("host key", err, "ask the site's support")
+		return false
 	}
+	return true
 }
 
 // network is what helps when a host is out of reach.
@@ -164,8 +168,8 @@ func (e *examination) beyond(ctx context.Context, name string, h api.Host) {
 		return
 	}
 	e.ok("jump host", "it is reached through %s", h.ProxyJump)
-	if hop.ProxyJump == "" && hop.ProxyCommand == "" {
-		e.way(ctx, first, hop)
+	if hop.ProxyJump == "" && hop.ProxyCommand == "" && !e.way(ctx, first, hop) {
+		return
 	}
 	e.unknown("port", "what lies behind the jump host is seen by a login only", "`tunctl login "+name+"` tries it")
 }

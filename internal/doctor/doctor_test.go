@@ -1,0 +1,310 @@
+package doctor
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// healthy is a world in which all is well, with a host that is not connected.
+func healthy(t *testing.T) World {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bin", "tunctl")
+	write(t, program, "#!/bin/sh\n", 0o755)
+	key := filepath.Join(dir, "id_ed25519")
+	write(t, key, "key", 0o600)
+	return World{
+		Program: program, Search: []string{filepath.Dir(program)}, Version: "1.0",
+		Config: func() (string, error) { return "config.toml: one session", nil },
+		State:  filepath.Join(dir, "state"),
+		Status: func(context.Context) (api.Status, error) {
+			return api.Status{Agent: &api.Agent{Version: "1.0", Since: time.Now()}}, nil
+		},
+		Resolve: func(_ context.Context, host string) (api.Host, error) {
+			return api.Host{Alias: host, Hostname: host + ".example.org", Port: 22, User: "alice", Source: "ssh -G", IdentityFiles: []string{key}}, nil
+		},
+		Look: func(context.Context, string) (Sight, error) {
+			return Sight{"192.0.2.7:22", "SSH-2.0-OpenSSH_9.2", "SHA256:abc"}, nil
+		},
+		Lookup: func(context.Context, string) ([]string, error) { return []string{"192.0.2.7"}, nil },
+		Advice: func(string) string { return "" },
+		Remote: func(context.Context, api.CheckRequest) ([]api.Check, error) { return nil, nil },
+	}
+}
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// examine runs the checks and returns those that are not well.
+func examine(t *testing.T, w World) (amiss []api.Check, all string) {
+	t.Helper()
+	Examine(t.Context(), w, []Subject{{Host: "narval", Session: "jupyter"}}, func(c api.Check) {
+		all += string(c.Result) + " " + c.Name + ": " + c.Text + "\n"
+		if c.Result != api.CheckOK {
+			amiss = append(amiss, c)
+		}
+	})
+	return amiss, all
+}
+
+func TestAHealthyWorldHasNothingWrong(t *testing.T) {
+	amiss, all := examine(t, healthy(t))
+	for _, c := range amiss {
+		if c.Result == api.CheckBad {
+			t.Errorf("%s: %s", c.Name, c.Text)
+		}
+	}
+	for _, name := range []string{"program", "config", "state", "agent", "ssh config", "key", "name", "port", "greeting", "host key"} {
+		if !strings.Contains(all, "ok "+name+": ") {
+			t.Errorf("no ✓ for %s in:\n%s", name, all)
+		}
+	}
+}
+
+// TestEverythingWrongIsFoundAndNamed has each thing that doctor knows wrong once.
+func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
+	unreachable := func(message string) error { return &api.Error{Code: api.CodeUnreachable, Message: message} }
+	tests := map[string]struct {
+		damage func(t *testing.T, w *World)
+		check  string
+		result api.CheckResult
+		text   string
+		mend   string
+	}{
+		"another tunctl is first": {func(t *testing.T, w *World) {
+			other := filepath.Join(t.TempDir(), "tunctl")
+			write(t, other, "#!/bin/sh\n", 0o755)
+			w.Search = append([]string{filepath.Dir(other)}, w.Search...)
+		}, "program", api.CheckBad, "another program called tunctl comes first", "before"},
+		"not on the PATH": {
+			func(t *testing.T, w *World) { w.Search = []string{t.TempDir()} },
+			"program", api.CheckUnknown, "is not on the PATH", "add ",
+		},
+		"the program is gone": {
+			func(_ *testing.T, w *World) { w.Program += "x" },
+			"program", api.CheckBad, "cannot be read", "install",
+		},
+		"the config has errors": {
+			func(_ *testing.T, w *World) {
+				w.Config = func() (string, error) { return "", errors.New("config.toml:3:1: no key \"locall\"") }
+			},
+			"config", api.CheckBad, "config.toml:3:1", "tunctl config edit",
+		},
+		"the state folder is a file": {func(t *testing.T, w *World) {
+			write(t, w.State, "", 0o600)
+		}, "state", api.CheckBad, "cannot be made", "TUNCTL_HOME"},
+		"the agent does not run": {
+			func(_ *testing.T, w *World) {
+				w.Status = func(context.Context) (api.Status, error) { return api.Status{}, nil }
+			},
+			"agent", api.CheckUnknown, "not running", "tunctl up",
+		},
+		"the agent is stuck": {
+			func(_ *testing.T, w *World) {
+				w.Status = func(context.Context) (api.Status, error) { return api.Status{}, errors.New("the agent does not answer") }
+			},
+			"agent", api.CheckBad, "does not answer", "tunctl agent restart",
+		},
+		"the agent is older": {func(_ *testing.T, w *World) {
+			w.Version = "2.0"
+		}, "agent", api.CheckBad, "version 1.0, this program is 2.0", "tunctl agent restart"},
+		"the agent has an older config": {
+			status(func(st *api.Status) { st.Config = &api.Problem{Message: "no key"} }),
+			"agent", api.CheckBad, "older config", "tunctl config edit",
+		},
+		"the ssh config cannot be read": {
+			func(_ *testing.T, w *World) {
+				w.Resolve = func(context.Context, string) (api.Host, error) {
+					return api.Host{}, &api.Error{Code: api.CodeConfig, Message: "cannot read the ssh settings", Hint: "try `ssh -G narval`"}
+				}
+			},
+			"ssh config", api.CheckBad, "cannot read", "ssh -G narval",
+		},
+		"the ssh config asks for what we cannot": {host(func(h *api.Host) { h.Warnings = []string{"PKCS#11 needs openssh"} }), "ssh config", api.CheckUnknown, "PKCS#11", "tunctl hosts narval"},
+		"no key anywhere":                        {host(func(h *api.Host) { h.IdentityFiles = nil }), "key", api.CheckUnknown, "no key file", "ssh-keygen"},
+		"a key that others can read": {func(t *testing.T, w *World) {
+			path := filepath.Join(t.TempDir(), "key")
+			write(t, path, "x", 0o644)
+			host(func(h *api.Host) { h.IdentityFiles = []string{path} })(t, w)
+		}, "key", api.CheckBad, "read by others", "chmod 600"},
+		"the ssh agent is gone": {func(t *testing.T, w *World) {
+			w.AgentSocket = filepath.Join(t.TempDir(), "gone")
+		}, "key", api.CheckBad, "ssh agent does not answer", "ssh-add -l"},
+		"no such name": {func(_ *testing.T, w *World) {
+			w.Lookup = func(context.Context, string) ([]string, error) {
+				return nil, &net.DNSError{Err: "no such host", Name: "narval", Server: "10.0.0.1", IsNotFound: true}
+			}
+		}, "name", api.CheckBad, "cannot be looked up: no such host", "VPN"},
+		"the site wants a VPN": {func(_ *testing.T, w *World) {
+			w.Advice = func(string) string { return "Connect to the campus VPN first." }
+			w.Look = look(Sight{}, unreachable("192.0.2.7:22 does not answer within 10s"))
+		}, "port", api.CheckBad, "does not answer", "campus VPN"},
+		"the port is closed": {func(_ *testing.T, w *World) {
+			w.Look = look(Sight{}, unreachable("192.0.2.7:22 refuses connections"))
+		}, "port", api.CheckBad, "refuses connections", "network"},
+		"a captive portal": {func(_ *testing.T, w *World) {
+			w.Look = look(Sight{Address: "192.0.2.7:22"}, unreachable("answers, but not as an SSH server"))
+		}, "greeting", api.CheckBad, "not as an SSH server", "portal"},
+		"the host key has changed": {func(_ *testing.T, w *World) {
+			w.Look = look(Sight{"a", "b", "c"}, &api.Error{Code: api.CodeHostKey, Message: "the host key has changed", Hint: "ssh-keygen -R"})
+		}, "host key", api.CheckBad, "has changed", "ssh-keygen -R"},
+		"the host key is not known": {func(_ *testing.T, w *World) {
+			w.Look = look(Sight{"a", "b", "c"}, &api.Error{Code: api.CodeNeedsPerson, Message: "the host key is unknown", Hint: "run `tunctl login narval`"})
+		}, "host key", api.CheckUnknown, "unknown", "tunctl login narval"},
+		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a command", "tunctl login narval"},
+		"through another host": {host(func(h *api.Host) { h.ProxyJump = jumpFor(h, "gate") }), "port", api.CheckUnknown, "behind the jump host", "tunctl login narval"},
+		"a ban is suspected": {
+			status(func(st *api.Status) {
+				st.Hosts = []api.Host{{Alias: "narval", State: api.HostBlocked, Cause: "may have banned this address", Hint: "wait"}}
+			}),
+			"connection", api.CheckBad, "banned", "wait",
+		},
+		"a login is needed": {
+			status(func(st *api.Status) {
+				st.Hosts = []api.Host{{Alias: "narval", State: api.HostNeedsLogin, Cause: "narval needs you", Hint: "run `tunctl login narval`"}}
+			}),
+			"connection", api.CheckUnknown, "needs you", "tunctl login narval",
+		},
+		"the session failed": {
+			status(func(st *api.Status) {
+				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionFailed, Cause: "the job was refused", Hint: "change --time"}}
+			}),
+			"session", api.CheckBad, "the job was refused", "change --time",
+		},
+		"the agent finds something": {func(t *testing.T, w *World) {
+			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)
+			w.Look = func(context.Context, string) (Sight, error) {
+				t.Error("a connected host is dialled again")
+				return Sight{}, nil
+			}
+			w.Remote = func(_ context.Context, req api.CheckRequest) ([]api.Check, error) {
+				if req.Session != "" {
+					return nil, nil
+				}
+				return []api.Check{{Name: "disk", Result: api.CheckBad, Text: "Disk quota exceeded", Mend: "tunctl quota narval"}}, nil
+			}
+		}, "disk", api.CheckBad, "quota exceeded", "tunctl quota"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && strings.Contains(name, "others can read") {
+				t.Skip("no such modes on Windows")
+			}
+			w := healthy(t)
+			tt.damage(t, &w)
+			amiss, all := examine(t, w)
+			for _, c := range amiss {
+				if c.Name == tt.check && c.Result == tt.result && strings.Contains(c.Text, tt.text) && strings.Contains(c.Mend, tt.mend) {
+					return
+				}
+			}
+			t.Errorf("no %s %s with %q and %q in:\n%s%+v", tt.result, tt.check, tt.text, tt.mend, all, amiss)
+		})
+	}
+}
+
+func status(change func(*api.Status)) func(*testing.T, *World) {
+	return func(_ *testing.T, w *World) {
+		st := api.Status{Agent: &api.Agent{Version: "1.0"}}
+		change(&st)
+		w.Status = func(context.Context) (api.Status, error) { return st, nil }
+	}
+}
+
+func host(change func(*api.Host)) func(*testing.T, *World) {
+	return func(_ *testing.T, w *World) {
+		resolve := w.Resolve
+		w.Resolve = func(ctx context.Context, name string) (api.Host, error) {
+			h, err := resolve(ctx, name)
+			change(&h)
+			return h, err
+		}
+	}
+}
+
+// jumpFor lets every host but the gate itself go through it.
+func jumpFor(h *api.Host, gate string) string {
+	if h.Alias == gate {
+		return ""
+	}
+	return gate
+}
+
+func look(s Sight, err error) func(context.Context, string) (Sight, error) {
+	return func(context.Context, string) (Sight, error) { return s, err }
+}
+
+func TestABundleHasNoSecretAndNoName(t *testing.T) {
+	s := NewScrubber(map[string]string{"alice": "user", "/home/alice": "~", "bob": "user", "": "x", "alices-laptop": "this-machine"})
+	secrets := []string{"alice", "Alice", "bob", "laptop", "def-prof", "hunter2", "0123456789abcdef0123456789abcdef", "s3cr3t", "AAAAC3NzaC1lZDI1NTE5", "b3BlbnNzaC1rZXk"}
+	text := `[host.narval]
+ssh = "Alice@narval.alliancecan.ca"
+before_login = "vault login s3cr3t"
+args = ["--account=def-prof", "-A", "def-prof2"]
+http://localhost:8888/lab?token=0123456789abcdef0123456789abcdef
+Authorization: hunter2
+password = "hunter2"
+/home/alice/.ssh/config on alices-laptop; job of bob
+plain 0123456789abcdef0123456789abcdef word
+ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0000000000000000000000000000 alice@x
+-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXkAAAA
+-----END OPENSSH PRIVATE KEY-----
+`
+	var out bytes.Buffer
+	items := []Item{{"config.toml", text}, {"agent.log", strings.Repeat("x", maxItem-20) + text}}
+	packed, err := WriteBundle(&out, items, s, time.Now())
+	if err != nil || len(packed) != 2 {
+		t.Fatalf("%d items, %v", len(packed), err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil || string(data) != packed[i].Text {
+			t.Errorf("%s is not what is listed (%v)", f.Name, err)
+		}
+		for _, secret := range secrets {
+			if strings.Contains(string(data), secret) {
+				t.Errorf("%s has %q:\n%s", f.Name, secret, strings.TrimLeft(string(data), "x"))
+			}
+		}
+	}
+	for _, kept := range []string{"user@narval.alliancecan.ca", "~/.ssh/config", "this-machine"} {
+		if !strings.Contains(packed[0].Text, kept) {
+			t.Errorf("%q is gone from:\n%s", kept, packed[0].Text)
+		}
+	}
+}
+
+func TestAShortNameIsTakenOutOnlyWhereItStandsAlone(t *testing.T) {
+	s := NewScrubber(map[string]string{"al": "user"})
+	if got := s.Scrub("al finally called al's alias"); got != "user finally called user's alias" {
+		t.Errorf("got %q", got)
+	}
+}
