@@ -57,12 +57,12 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Commands: withUsageErrors([]*cli.Command{
 			initCommand(t), upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t),
 			attachCommand(t), sitesCommand(t), scriptCommand(t), quotaCommand(t),
-			extendCommand(t), historyCommand(t),
+			extendCommand(t), historyCommand(t), doctorCommand(t),
 			jobsCommand(t), submitCommand(t), cancelCommand(t),
 			loginCommand(t), logoutCommand(t), hostsCommand(t), detectCommand(t),
-			sshCommand(t), connectCommand(t), sshConfigCommand(t),
+			sshCommand(t), cpCommand(t), connectCommand(t), sshConfigCommand(t),
 			configCommand(t), agentCommand(t), trayCommand(t), autostartCommand(t),
-			demoCommand(t), practicePageCommand(t), completionCommand(t), versionCommand(t),
+			demoCommand(t), practicePageCommand(t), completionCommand(t), versionCommand(t), manCommand(),
 		}),
 	}
 }

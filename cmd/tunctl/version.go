@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
-// stamped is set by the Makefile: -ldflags "-X main.stamped=v1.2.3".
-var stamped string
+// stamped and commit are set when a release is built:
+// -ldflags "-X main.stamped=v1.2.3 -X main.commit=0123abc".
+var stamped, commit string
 
 func version() string {
 	if stamped != "" {
@@ -21,12 +23,30 @@ func version() string {
 	return "devel"
 }
 
+// revision is the commit that the program was built from, shortened; empty where
+// nobody knows.
+func revision() string {
+	full := commit
+	if info, ok := debug.ReadBuildInfo(); ok && full == "" {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				full = s.Value
+			}
+		}
+	}
+	return full[:min(len(full), 12)]
+}
+
 func versionCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "show the version",
 		Action: func(*cli.Context) error {
-			_, err := fmt.Fprintf(t.out, "tunctl %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			facts := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			if r := revision(); r != "" {
+				facts = append([]string{"commit " + r}, facts...)
+			}
+			_, err := fmt.Fprintf(t.out, "tunctl %s (%s)\n", version(), strings.Join(facts, ", "))
 			return err
 		},
 	}

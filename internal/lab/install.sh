@@ -8,6 +8,7 @@
 #   jupyter   the notebook and the server
 #   browser   Chromium
 #   desktop   a bus, a display, a panel, notifications, a keyring
+#   package   what looks at our .deb: lintian, groff
 set -eu
 
 packages() {
@@ -20,6 +21,7 @@ packages() {
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
+	package) echo lintian groff-base man-db ;;
 	*) die "unknown group \"$1\"; one of: $groups" ;;
 	esac
 }
@@ -46,7 +48,7 @@ forbid_daemons() {
 	chmod 755 "$policy"
 }
 
-groups="build ssh slurm jupyter browser desktop"
+groups="build ssh slurm jupyter browser desktop package"
 [ $# -gt 0 ] || set -- $groups
 wanted=
 for group; do

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// manCommand writes the man pages. Packages are made with it; a person has
+// `tunctl COMMAND --help`, which says the same.
+func manCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "man",
+		Hidden:    true,
+		Usage:     "write the man pages into a folder",
+		ArgsUsage: "DIR",
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("man takes the folder to write to")
+			}
+			var err error
+			for name, text := range manPages(c.App) {
+				err = errors.Join(err, os.WriteFile(filepath.Join(c.Args().First(), name), []byte(text), 0o644)) //nolint:gosec // a page is for everybody
+			}
+			return err
+		},
+	}
+}
+
+// manPages are the pages by the names of their files: one of the program and one of
+// each command, all made from the definitions that also parse the command line.
+func manPages(app *cli.App) map[string]string {
+	pages := map[string]string{"tunctl.1": mainPage(app)}
+	for _, c := range app.Commands {
+		if !c.Hidden && c.Name != "help" {
+			pages["tunctl-"+c.Name+".1"] = commandPage(c)
+		}
+	}
+	return pages
+}
+
+// manFiles and manExits are what no definition of the command line tells.
+const (
+	manFiles = `.SH FILES
+.TP
+.I ~/.config/tunctl/config.toml
+what to bring up, and where it runs; see \fBtunctl config edit\fR
+.TP
+.I ~/.local/state/tunctl/
+what the agent remembers, its log, and the history
+.SH ENVIRONMENT
+.TP
+.B TUNCTL_CONFIG
+the config file, as \-\-config
+.TP
+.B TUNCTL_HOME
+a folder for config, state and socket in place of the usual ones
+.TP
+.B TUNCTL_SSH_CONFIG
+read in place of ~/.ssh/config
+.TP
+.B TUNCTL_DEBUG
+when set, the agent logs more
+`
+	manExits = `.SH EXIT STATUS
+0 done; 1 failed; 2 wrong usage or a bad config; 3 a person is needed; 4 timed out waiting; 5 the agent
+cannot be reached; 130 interrupted.
+`
+)
+
+func mainPage(app *cli.App) string {
+	p := newManPage("tunctl", app.Usage)
+	p.macro(".SH SYNOPSIS\n.B tunctl\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]")
+	p.description(app.Description)
+	p.macro(".SH COMMANDS")
+	var others []string
+	for _, c := range app.Commands {
+		if !c.Hidden && c.Name != "help" {
+			p.item("tunctl-"+c.Name+"(1)", c.Usage)
+			others = append(others, c.Name)
+		}
+	}
+	p.flags(app.Flags)
+	p.WriteString(manFiles + manExits)
+	p.seeAlso("ssh(1)", others...)
+	return p.String()
+}
+
+func commandPage(c *cli.Command) string {
+	p := newManPage("tunctl-"+c.Name, c.Usage)
+	p.macro(".SH SYNOPSIS")
+	for _, one := range append([]*cli.Command{c}, c.Subcommands...) {
+		if one == c && len(c.Subcommands) > 0 {
+			continue
+		}
+		words := "tunctl " + c.Name
+		if one != c {
+			words += " " + one.Name
+		}
+		p.macro(".B " + roff(words))
+		if len(visible(one.Flags)) > 0 {
+			p.text("[OPTIONS]")
+		}
+		if one.ArgsUsage != "" {
+			p.text(one.ArgsUsage)
+		}
+		p.macro(".br")
+	}
+	p.description(c.Description)
+	p.flags(c.Flags)
+	for _, sub := range c.Subcommands {
+		if sub.Hidden || sub.Name == "help" {
+			continue
+		}
+		p.macro(".SS " + roff(c.Name+" "+sub.Name))
+		p.text(sub.Usage)
+		p.prose(sub.Description)
+		p.options(sub.Flags)
+	}
+	p.WriteString(manExits)
+	p.seeAlso("tunctl(1)")
+	return p.String()
+}
+
+// manPage is a page while it is written; see man(7) and groff_man(7).
+type manPage struct{ strings.Builder }
+
+func newManPage(name, usage string) *manPage {
+	p := &manPage{}
+	p.macro(fmt.Sprintf(".TH %s 1 \"\" \"tunctl %s\" \"User Commands\"", strings.ToUpper(roff(name)), roff(version())))
+	p.macro(".SH NAME")
+	p.macro(roff(name) + ` \- ` + inline(usage))
+	return p
+}
+
+func (p *manPage) macro(line string) { p.WriteString(line + "\n") }
+
+// text writes a line of words, which must not be taken for a macro.
+func (p *manPage) text(line string) {
+	if line = inline(line); strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+		line = `\&` + line
+	}
+	p.macro(line)
+}
+
+func (p *manPage) description(text string) {
+	if text != "" {
+		p.macro(".SH DESCRIPTION")
+		p.prose(text)
+	}
+}
+
+// prose writes paragraphs. Indented lines, and lines in columns, stay as they are.
+func (p *manPage) prose(text string) {
+	for paragraph := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
+		if paragraph == "" {
+			continue
+		}
+		p.macro(".PP")
+		verbatim := columns.MatchString(paragraph)
+		if verbatim {
+			p.macro(".nf")
+		}
+		for line := range strings.SplitSeq(paragraph, "\n") {
+			p.text(line)
+		}
+		if verbatim {
+			p.macro(".fi")
+		}
+	}
+}
+
+// columns matches text that is laid out by spaces.
+var columns = regexp.MustCompile(`(?m)\S {2,}\S|^ {2}`)
+
+func (p *manPage) item(term, words string) {
+	p.macro(".TP\n.B " + roff(term))
+	p.text(words)
+}
+
+func (p *manPage) flags(flags []cli.Flag) {
+	if len(visible(flags)) > 0 {
+		p.macro(".SH OPTIONS")
+		p.options(flags)
+	}
+}
+
+func (p *manPage) options(flags []cli.Flag) {
+	for _, f := range visible(flags) {
+		placeholder, usage := unquoteUsage(f)
+		names := make([]string, 0, 2)
+		for _, name := range f.Names() {
+			dashes := "--"
+			if len(name) == 1 {
+				dashes = "-"
+			}
+			names = append(names, strings.TrimSpace(dashes+name+" "+placeholder))
+		}
+		if env := f.GetEnvVars(); len(env) > 0 {
+			usage += " (also: $" + strings.Join(env, ", $") + ")"
+		}
+		p.item(strings.Join(names, ", "), usage)
+	}
+}
+
+// visible are the flags that help shows, without the --help that every command has.
+func visible(flags []cli.Flag) []cli.DocGenerationFlag {
+	var list []cli.DocGenerationFlag
+	for _, f := range flags {
+		v, ok := f.(cli.VisibleFlag)
+		if d, documented := f.(cli.DocGenerationFlag); documented && ok && v.IsVisible() && f.Names()[0] != "help" {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// unquoteUsage takes the placeholder of a flag's value out of its usage, where it
+// stands in backquotes.
+func unquoteUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
+	usage = f.GetUsage()
+	if !f.TakesValue() {
+		return "", usage
+	}
+	before, rest, found := strings.Cut(usage, "`")
+	name, after, closed := strings.Cut(rest, "`")
+	if !found || !closed {
+		return "VALUE", usage
+	}
+	return cmp.Or(name, "VALUE"), before + name + after
+}
+
+func (p *manPage) seeAlso(first string, commands ...string) {
+	p.macro(".SH SEE ALSO")
+	list := []string{roff(first)}
+	for _, name := range commands {
+		list = append(list, roff("tunctl-"+name+"(1)"))
+	}
+	p.macro(strings.Join(list, ",\n"))
+}
+
+// inline writes words, with what stands in backquotes in bold.
+func inline(text string) string {
+	parts := strings.Split(roff(text), "`")
+	if len(parts)%2 == 0 {
+		return roff(text) // a backquote without its pair
+	}
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = `\fB` + parts[i] + `\fR`
+	}
+	return strings.Join(parts, "")
+}
+
+// roff writes text so that troff shows it as it is: a plain - would become a
+// hyphen, which cannot be copied into a shell.
+func roff(text string) string {
+	return strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+func TestEveryCommandHasAManPageWithEveryFlag(t *testing.T) {
+	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	pages := manPages(app)
+	for _, c := range app.Commands {
+		page, ok := pages["tunctl-"+c.Name+".1"]
+		if ok == c.Hidden {
+			t.Errorf("the page of %q: %v, though hidden is %v", c.Name, ok, c.Hidden)
+		}
+		if c.Hidden {
+			continue
+		}
+		if !strings.Contains(pages["tunctl.1"], roff("tunctl-"+c.Name+"(1)")) {
+			t.Errorf("tunctl(1) does not name %q", c.Name)
+		}
+		for _, one := range append([]*cli.Command{c}, c.Subcommands...) {
+			for _, f := range visible(one.Flags) {
+				for _, name := range f.Names() {
+					if !strings.Contains(page, roff("-"+name)) {
+						t.Errorf("tunctl-%s(1) does not name --%s of %q", c.Name, name, one.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTroffHasNothingToSayAboutAManPage(t *testing.T) {
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip("no groff here")
+	}
+	for name, text := range manPages(newApp(strings.NewReader(""), io.Discard, io.Discard)) {
+		cmd := exec.CommandContext(t.Context(), groff, "-ww", "-Kutf8", "-Tutf8", "-man")
+		cmd.Stdin = strings.NewReader(text)
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		out, err := cmd.Output()
+		if err != nil || complaints.Len() > 0 {
+			t.Errorf("%s: %v\n%s", name, err, complaints.String())
+		}
+		if !bytes.Contains(out, []byte("NAME")) {
+			t.Errorf("%s has no name:\n%s", name, out)
+		}
+	}
+}
+
+func TestWordsForTroffAreShownAsTheyAre(t *testing.T) {
+	for in, want := range map[string]string{
+		"give `--cancel` too": `give \fB\-\-cancel\fR too`,
+		`a\b`:                 `a\eb`,
+		"one ` alone":         "one ` alone",
+	} {
+		if got := inline(in); got != want {
+			t.Errorf("inline(%q) = %q, want %q", in, got, want)
+		}
+	}
+	p := &manPage{}
+	p.text(".so /etc/passwd")
+	if got := p.String(); got != `\&.so /etc/passwd`+"\n" {
+		t.Errorf("a macro slipped in: %q", got)
+	}
+}
