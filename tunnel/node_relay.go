@@ -156,8 +156,9 @@ os._exit(0)
 `
 
 	// A command in the background has no input of its own unless it is given one.
+	// bash cannot close half a connection; a step of a job is a process group.
 	relayBash = `exec 3<>"/dev/tcp/$2/$3" || exit 7; exec 4<&0; printf "%s\n" "$1"; ` +
-		`cat <&4 >&3 & up=$!; cat <&3; kill $up 2>/dev/null; exit 0`
+		`{ cat <&4 >&3; sleep 60; kill -9 0; } & cat <&3; trap "" TERM; kill 0; exit 0`
 )
 
 // sshConfirmed is what ssh says when the far end of its channel stands.

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+func TestTheWaysToAnEndpointAreTriedInOrder(t *testing.T) {
+	const login, node, here = api.ReachLogin, api.ReachNode, api.ReachHere
+	for _, tt := range []struct {
+		name string
+		in   reaches
+		want []api.Reach
+	}{
+		{"the login node first", reaches{log: login}, []api.Reach{login}},
+		{"then the node, when that has not worked for a while", reaches{log: login, stuck: true}, []api.Reach{login, node}},
+		{"the node at once, when it worked last time", reaches{log: login, last: node}, []api.Reach{login, node}},
+		{"the node first for a loopback", reaches{log: node}, []api.Reach{node, login}},
+		{"the login node first for a loopback that it reached", reaches{log: node, last: login}, []api.Reach{login, node}},
+		{"a reverse tunnel is where it is", reaches{log: here, last: node, stuck: true}, []api.Reach{here}},
+		{"the person's word is final", reaches{config: login, log: node, stuck: true}, []api.Reach{login}},
+		{"auto is no word", reaches{config: api.ReachAuto, log: login}, []api.Reach{login}},
+		{"the site's order", reaches{site: []api.Reach{node, login}, log: login}, []api.Reach{node, login}},
+		{"a site with one way", reaches{site: []api.Reach{login}, log: login, stuck: true}, []api.Reach{login}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.in.order(); !slices.Equal(got, tt.want) {
+				t.Errorf("order = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnAddressIsDialledWhereItMeansSomething(t *testing.T) {
+	for announced, want := range map[string][]string{
+		"localhost": {"127.0.0.1"}, "127.0.0.1": {"127.0.0.1"}, "::1": {"::1"}, "0.0.0.0": {"127.0.0.1"}, "": {"127.0.0.1"},
+		"hostname": {"127.0.0.1"}, "cn01": {"cn01", "127.0.0.1"}, "10.1.2.3": {"10.1.2.3", "127.0.0.1"},
+	} {
+		if got := within(announced); !slices.Equal(got, want) {
+			t.Errorf("within(%q) = %q, want %q", announced, got, want)
+		}
+	}
+}
