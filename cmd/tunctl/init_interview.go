@@ -14,7 +14,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/tunnel"
 )
 
 // probeTimeout is how long a site's address may take to answer.
@@ -35,6 +34,7 @@ type interview struct {
 	probes  bool
 	answers map[string]string
 	named   bool // the session's name was given
+	aliases []string
 }
 
 func newInterview(c *cli.Context, t *terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
@@ -45,11 +45,13 @@ func newInterview(c *cli.Context, t *terminal, cfg *configs.Config, sites config
 	if err != nil {
 		return nil, err
 	}
-	return &interview{
+	i := &interview{
 		term: t, cfg: cfg, sites: sites, what: c.Args().First(), user: c.String("user"), entry: c.String("entrance"), host: c.String("host"),
 		sched: c.String("scheduler"), session: c.String("session"), named: c.IsSet("session"), answers: with,
 		probes: !c.Bool("no-login") && !c.Bool("print"),
-	}, nil
+	}
+	i.findAliases()
+	return i, nil
 }
 
 // hold holds the interview.
@@ -81,12 +83,11 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	if what == "" && i.host != "" {
 		return i.askGeneric(ctx, i.host)
 	}
-	aliases := i.aliases()
 	if what == "" {
 		if err := i.needPerson("the site's name", "tunctl init SITE"); err != nil {
 			return configs.Site{}, err
 		}
-		i.list(aliases)
+		i.list()
 	}
 	for {
 		if what == "" {
@@ -94,14 +95,14 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			if err != nil {
 				return configs.Site{}, err
 			}
-			what = i.numbered(text, aliases)
+			what = i.numbered(text)
 			continue
 		}
 		site, err := i.sites.Find(what)
 		switch {
 		case err == nil:
 			return site, nil
-		case slices.Contains(aliases, what) || strings.ContainsAny(what, ".@"):
+		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@"):
 			i.host = what
 			return i.askGeneric(ctx, what)
 		case i.what != "" || !i.term.asks:
@@ -114,6 +115,10 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 
 // askGeneric finds the site of a host that none is known for.
 func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, error) {
+	if site, ok := i.siteAt(ctx, host); ok {
+		i.term.say("%s is an entrance of %s", host, site.Title)
+		return site, nil
+	}
 	sched := i.sched
 	if sched == "" {
 		q := configs.Question{
@@ -128,17 +133,17 @@ func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, 
 	return i.sites.ForHost(configs.Host{}, sched)
 }
 
-func (i *interview) list(aliases []string) {
+func (i *interview) list() {
 	i.term.say("These clusters are known:\n")
 	n := 0
 	for _, s := range i.sites {
 		n++
 		i.term.say("%3d) %-12s %s", n, s.Name, s.Title)
 	}
-	if len(aliases) > 0 {
+	if len(i.aliases) > 0 {
 		i.term.say("\nand these hosts are in your ssh config:\n")
 	}
-	for _, a := range aliases {
+	for _, a := range i.aliases {
 		n++
 		i.term.say("%3d) %s", n, a)
 	}
@@ -146,26 +151,15 @@ func (i *interview) list(aliases []string) {
 }
 
 // numbered is what stands at that number of the list, or the text itself.
-func (i *interview) numbered(text string, aliases []string) string {
+func (i *interview) numbered(text string) string {
 	n, err := strconv.Atoi(text)
 	switch {
-	case err != nil || n < 1 || n > len(i.sites)+len(aliases):
+	case err != nil || n < 1 || n > len(i.sites)+len(i.aliases):
 		return text
 	case n <= len(i.sites):
 		return i.sites[n-1].Name
 	}
-	return aliases[n-1-len(i.sites)]
-}
-
-// aliases are the hosts that a person has set up for ssh.
-func (i *interview) aliases() []string {
-	names, err := tunnel.Aliases(sshConfigFile(i.cfg))
-	if err != nil {
-		i.term.say("tunctl: %v", err)
-	}
-	names = append(names, puttyHosts()...)
-	slices.Sort(names)
-	return slices.Compact(names)
+	return i.aliases[n-1-len(i.sites)]
 }
 
 // askHost finds the login node, and who the person is there.
@@ -181,8 +175,12 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	if s.Login != "" {
 		i.term.say("It asks for %s.", s.Login)
 	}
-	if strings.Contains(host, "@") || slices.Contains(i.aliases(), host) {
+	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
+	}
+	if alias := i.aliasOf(ctx, host); alias != "" && i.user == "" {
+		i.term.say("%s is in your ssh config as %s", host, alias)
+		return alias, nil
 	}
 	q := configs.Question{Name: "user", Ask: "Your user name there?", Kind: configs.AskWord, Required: true, Default: i.user}
 	if i.user != "" {

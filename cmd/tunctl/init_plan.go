@@ -32,6 +32,9 @@ func hostName(s configs.Site, ssh string) string {
 	}
 	address := ssh[strings.LastIndexByte(ssh, '@')+1:]
 	name, _, _ := strings.Cut(address, ".")
+	if plainNumber.MatchString(name) {
+		name = "host-" + address // an address of numbers
+	}
 	return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
 }
 

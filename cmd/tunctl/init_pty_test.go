@@ -195,3 +195,38 @@ func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 		t.Error("there is a config")
 	}
 }
+
+func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, QueueFor: -1})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = c.Close() }()
+	env, config := personAt(t, c)
+	script := filepath.Join(c.Home(), "jupyter.sh")
+	if err := os.WriteFile(script, []byte(lab.JobScript(c.Dialect())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "[session.a]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n[session.b]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		cmd := exec.CommandContext(t.Context(), program, "up", name, "--no-open")
+		cmd.Env = env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	k := startTalk(t, env, "attach", "practice", "--no-open")
+	k.expect("1) 1002")
+	k.expect("2) 1001")
+	k.expect("Which one? [1-2]")
+	k.say("7\n")
+	k.expect("Which one? [1-2]")
+	k.say("2\n")
+	k.expect("practice-1001\x1b[0m is ready")
+	if code := k.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
