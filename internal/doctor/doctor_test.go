@@ -120,7 +120,9 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		},
 		"the agent is stuck": {
 			func(_ *testing.T, w *World) {
-				w.Status = func(context.Context) (api.Status, error) { return api.Status{}, errors.New("the agent does not answer") }
+				w.Status = func(context.Context) (api.Status, error) {
+					return api.Status{}, errors.New("the agent does not answer")
+				}
 			},
 			"agent", api.CheckBad, "does not answer", "tunctl agent restart",
 		},
