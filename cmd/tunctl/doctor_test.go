@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/url"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,7 +16,7 @@ import (
 func leaks(ts *testscript.TestScript, neg bool, args []string) {
 	address, err := url.Parse(strings.TrimSpace(ts.ReadFile("stdout")))
 	ts.Check(err)
-	words := append(args[1:], address.Query().Get("token"), "student")
+	words := slices.Concat(args[1:], []string{address.Query().Get("token"), "student"})
 	if u, err := user.Current(); err == nil {
 		words = append(words, u.HomeDir+"/")
 	}

@@ -83,7 +83,7 @@ func parseClock(text string) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		total += time.Duration(n) * units[i] //nolint:gosec // of 16 bits
+		total += time.Duration(n) * units[i]
 	}
 	return total, nil
 }

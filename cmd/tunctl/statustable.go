@@ -104,7 +104,8 @@ func jobText(j *api.Job) string {
 	case j == nil:
 		return "-"
 	case j.Node != "" && !j.State.Ended():
-		return j.ID + " on " + j.Node
+		node, _, _ := strings.Cut(j.Node, ".")
+		return j.ID + " on " + node
 	}
 	return j.ID
 }

@@ -177,7 +177,8 @@ func (s *session) permitNext() (string, error) {
 		return "", errKeptEnough
 	}
 	tag := s.newTag()
-	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, append(today, now) })
+	today = append(today, now)
+	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, today })
 	if err != nil {
 		return "", fmt.Errorf("no next job was submitted, since it could not be noted down first: %w", err)
 	}

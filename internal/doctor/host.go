@@ -20,7 +20,7 @@ func (e *examination) host(ctx context.Context, name string) {
 		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows how it is read")
 		return
 	}
-	e.keys(settings)
+	e.keys(ctx, settings)
 	live := e.live(name)
 	switch live.State {
 	case api.HostUp:
@@ -67,7 +67,7 @@ func (e *examination) live(name string) api.Host {
 }
 
 // keys looks at what there is to log in with.
-func (e *examination) keys(h api.Host) {
+func (e *examination) keys(ctx context.Context, h api.Host) {
 	found := []string{}
 	for _, path := range h.IdentityFiles {
 		info, err := os.Stat(path)
@@ -80,7 +80,7 @@ func (e *examination) keys(h api.Host) {
 			found = append(found, path)
 		}
 	}
-	switch reached, err := dialSocket(e.AgentSocket); {
+	switch reached, err := dialSocket(ctx, e.AgentSocket); {
 	case err != nil:
 		e.bad("key", fmt.Sprintf("the ssh agent does not answer: %v", err), "start it anew, or log in to the desktop again; then `ssh-add -l` must answer")
 		return
@@ -95,11 +95,11 @@ func (e *examination) keys(h api.Host) {
 }
 
 // dialSocket reports whether something answers at path; none is no error.
-func dialSocket(path string) (bool, error) {
+func dialSocket(ctx context.Context, path string) (bool, error) {
 	if path == "" || runtime.GOOS == "windows" { // a pipe of the system's there
 		return false, nil
 	}
-	c, err := net.DialTimeout("unix", path, checkTime)
+	c, err := (&net.Dialer{Timeout: checkTime}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return false, err
 	}

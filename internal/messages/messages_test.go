@@ -125,7 +125,7 @@ func TestTheListingIsMadeFromTheCode(t *testing.T) {
 		b.WriteString("- " + text + "\n")
 	}
 	if *update {
-		if err := os.WriteFile(listing, b.Bytes(), 0o644); err != nil { //nolint:gosec // a page for everybody
+		if err := os.WriteFile(listing, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

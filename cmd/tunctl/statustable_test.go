@@ -1,0 +1,91 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// busy is a status with everything in it.
+func busy(now time.Time) api.Status {
+	return api.Status{
+		Agent: &api.Agent{},
+		Hosts: []api.Host{
+			{Alias: "narval", State: api.HostUp, Since: now.Add(-3 * time.Hour), User: "alice", Hostname: "narval.alliancecan.ca", LoginNode: "narval3.narval.calcul.quebec", Auth: "publickey,keyboard-interactive", RTTMs: 91.4},
+			{Alias: "m3", State: api.HostNeedsLogin, Cause: "m3 needs you", User: "alice", Hostname: "m3.massive.org.au"},
+		},
+		Sessions: []api.Session{
+			{
+				Name: "jupyter", Host: "narval", State: api.SessionReady, URL: "http://localhost:8888/lab", Local: "127.0.0.1:8888",
+				Cause: "the job's time limit is at 16:05: save your work", Hint: "job 48300012 follows it, and the page moves there",
+				Job:      &api.Job{ID: "48213345", State: api.JobRunning, Node: "nc10214.narval.calcul.quebec", Start: now, End: now.Add(9 * time.Minute)},
+				Next:     &api.Job{ID: "48300012", State: api.JobQueued, ExpectedStart: now.Add(time.Hour)},
+				Forwards: []api.Forward{{BytesIn: 123_456_789, BytesOut: 9_876}},
+			},
+			{Name: "a-session-with-quite-a-long-name", Host: "m3", State: api.SessionNeedsLogin, Cause: strings.Repeat("m3 needs you: it asks for a code. ", 5), Hint: "run `tunctl login m3`"},
+			{Name: "db", Host: "narval", State: api.SessionReady, Forwards: []api.Forward{{Listen: "127.0.0.1:5432", Target: "db.int:5432", BytesIn: 12}}},
+		},
+	}
+}
+
+func TestTheStatusFitsEightyColumns(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
+	for _, width := range []int{60, 80, 132} {
+		text := paper{width: width}.status(busy(now), now)
+		for line := range strings.Lines(text) {
+			if n := runes(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("%d columns in %d: %s", n, width, line)
+			}
+		}
+	}
+	text := paper{width: 80}.status(busy(now), now)
+	for _, want := range []string{
+		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start Mon 16:56",
+		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432", "91.4 ms",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	if t.Failed() || testing.Verbose() {
+		t.Log("\n" + text)
+	}
+}
+
+func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
+	now := time.Now()
+	text := paper{}.status(busy(now), now)
+	if !strings.Contains(text, "a-session-with-quite-a-long-name") || !strings.Contains(text, "nc10214.narval.calcul.quebec") || strings.Contains(text, "\x1b") {
+		t.Error(text)
+	}
+	if coloured := (paper{colours: true}).status(busy(now), now); !strings.Contains(coloured, red+"9 min") || !strings.Contains(coloured, green+"ready") {
+		t.Errorf("%q", coloured)
+	}
+}
+
+func TestTimesAndBytesAsPeopleSayThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		40 * time.Second: "1 min", 59 * time.Minute: "59 min", 2 * time.Hour: "2 h 0 min", 26*time.Hour + 5*time.Minute: "26 h 5 min", 7 * 24 * time.Hour: "7 days",
+	} {
+		if got := hoursText(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12_345: "12 kB", 999_600: "1.0 MB", 5_000_000_000: "5.0 GB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+	for text, want := range map[string]time.Duration{"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "1:30:00": 90 * time.Minute, "2:15": 2*time.Hour + 15*time.Minute} {
+		if got, err := parseSpan(text); err != nil || got != want {
+			t.Errorf("parseSpan(%q) = %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "90", "-1h", "soon", "1:2:3:4", ":", "0m", "1:-5"} {
+		if got, err := parseSpan(text); err == nil {
+			t.Errorf("parseSpan(%q) = %v", text, got)
+		}
+	}
+}
