@@ -99,6 +99,9 @@ func (s *session) start(who asker) api.Session {
 	if s.run != nil {
 		s.run.who = min(s.run.who, who)
 		s.run.again = who == byPerson && s.facts.host.State != api.HostUp
+		// The answer tells of now: that the host is tried again is news on its way.
+		s.facts.host = host.Status()
+		s.enterLocked()
 		return s.current
 	}
 	s.launchLocked(host, who)
