@@ -221,7 +221,8 @@ func (h *herald) logins(st api.Status, now time.Time) []news {
 		asked[s.Host] = true
 		if !h.asked[s.Host] && now.Sub(h.attended[s.Host]) >= watched {
 			all = append(all, news{
-				kind: kindNeedsLogin, title: s.Host + " needs you to log in", body: brief(s.Cause), urgent: true,
+				kind: kindNeedsLogin, title: s.Host + " needs you to log in", urgent: true,
+				body: sentenceCase(brief(strings.TrimPrefix(s.Cause, s.Host+" needs you: "))),
 				verb: verbLogin, name: s.Host,
 			})
 		}

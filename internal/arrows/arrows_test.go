@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"jobwatch/realtest":         {},
 	"tunnel/realtest":           {},
 	"internal/e2e":              {},
+	"internal/bench/idle":       {},
 	"internal/lab/real":         {},
 	"internal/desktop/bustest":  {},
 	"internal/desktop/desktest": {"internal/desktop/bustest"},

@@ -5,8 +5,6 @@ package desktop_test
 import (
 	"context"
 	"errors"
-	"image"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,18 +32,21 @@ func TestAPersonAnswersInARealWindow(t *testing.T) {
 		err        error
 	}{
 		{
-			"dialog-password", desktop.Question{Title: "Log in to narval", Text: "alice_b@narval's password:"},
+			"dialog-password",
+			desktop.Question{Title: "Log in to narval", Text: "alice_b@narval's password:"},
 			"s3 cr_et", "Return", "s3 cr_et", nil,
 		},
 		{
-			"dialog-code", desktop.Question{
+			"dialog-code",
+			desktop.Question{
 				Title: "Log in to narval", Kind: desktop.AskLine,
 				Text: "Duo two-factor login for alice\n\n 1. Duo Push to <your> phone & tablet\n 2. Passcode\n\nPasscode or option (1-2):",
 			},
 			"", "Escape", "", desktop.ErrCancelled,
 		},
 		{
-			"dialog-hostkey", desktop.Question{
+			"dialog-hostkey",
+			desktop.Question{
 				Title: "Is this really narval?", Kind: desktop.AskChoice, Yes: "Yes, trust it", No: "No, stop",
 				Text: "The authenticity of narval can't be established. Its ED25519 key fingerprint is\n\n" + fingerprint +
 					"\n\nCompare it with what your computing centre publishes. If it differs, somebody may be in between: stop.",
@@ -65,16 +66,7 @@ func TestAPersonAnswersInARealWindow(t *testing.T) {
 				text, err := desktop.Ask(ctx, tt.Question, env)
 				done <- result{text, err}
 			}()
-			id := strings.Fields(string(d.Do("xdotool", "search", "--sync", "--onlyvisible", "--name", tt.Title)))[0]
-			var before *image.RGBA
-			d.Await(tt.name, func(now *image.RGBA) bool { // it is drawn to the end
-				still := before != nil && slices.Equal(before.Pix, now.Pix)
-				before = now
-				return still
-			})
-			d.Do("xdotool", "windowfocus", id) // there is no window manager to do so
-			d.Do("xdotool", "type", tt.typed)
-			d.Do("xdotool", "key", tt.key)
+			d.Window(tt.name, tt.Title).Answer(tt.typed, tt.key)
 			got := <-done
 			if got.text != tt.want || !errors.Is(got.err, tt.err) {
 				t.Errorf("got %q, %v", got.text, got.err)

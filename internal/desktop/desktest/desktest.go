@@ -7,6 +7,7 @@ package desktest
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"image"
 	"image/color"
 	"image/draw"
@@ -97,7 +98,7 @@ func (d *Desk) server() string {
 // Start runs a program until the test ends.
 func (d *Desk) Start(name string, args ...string) {
 	d.t.Helper()
-	d.start(exec.CommandContext(d.t.Context(), name, args...))
+	d.start(d.command(name, args...))
 }
 
 // StartPanel starts the panel, with nothing on it but tray icons.
@@ -121,8 +122,7 @@ func (d *Desk) start(cmd *exec.Cmd) {
 // Do runs a program to its end and returns what it printed.
 func (d *Desk) Do(name string, args ...string) []byte {
 	d.t.Helper()
-	cmd := exec.CommandContext(d.t.Context(), name, args...)
-	cmd.Env = d.Env
+	cmd := d.command(name, args...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -137,10 +137,7 @@ func (d *Desk) Look(name string) *image.RGBA {
 	d.t.Helper()
 	text := d.Do("import", "-silent", "-window", "root", "png:-")
 	if dir := os.Getenv("TUNCTL_ARTIFACTS"); dir != "" {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			d.t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+".png"), text, 0o600); err != nil {
+		if err := keep(dir, name+".png", text); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -151,6 +148,18 @@ func (d *Desk) Look(name string) *image.RGBA {
 	seen := image.NewRGBA(img.Bounds()) // whose pixels are quick to compare
 	draw.Draw(seen, seen.Bounds(), img, image.Point{}, draw.Src)
 	return seen
+}
+
+// keep writes a file into a folder.
+func keep(dir, name string, text []byte) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:gosec // the folder is the tester's choice
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.WriteFile(name, text, 0o600), root.Close())
 }
 
 // Await looks until what is seen is as wanted.
