@@ -15,6 +15,7 @@ type counters struct {
 	bytesOut atomic.Int64
 	refused  atomic.Int64
 	lastUsed atomic.Int64 // Unix nanoseconds; 0 is never
+	rtt      atomic.Int64 // nanoseconds; 0 is not known
 }
 
 // enter counts a connection; the returned function counts it out.
@@ -40,6 +41,15 @@ func (c *counters) sent(n int) {
 
 func (c *counters) touch() { c.lastUsed.Store(time.Now().UnixNano()) }
 
+// opened takes in how long a connection to the target took to open. One slow dial is
+// smoothed over; the value is for people.
+func (c *counters) opened(took time.Duration) {
+	if was := time.Duration(c.rtt.Load()); was > 0 {
+		took = (3*was + took) / 4
+	}
+	c.rtt.Store(int64(took))
+}
+
 // fill writes the counters into a forward's status.
 func (c *counters) fill(f *api.Forward) {
 	f.Conns = c.conns.Load()
@@ -50,4 +60,6 @@ func (c *counters) fill(f *api.Forward) {
 	if at := c.lastUsed.Load(); at != 0 {
 		f.LastUsed = time.Unix(0, at)
 	}
+	rtt := time.Duration(c.rtt.Load()).Round(100 * time.Microsecond)
+	f.RTTMs = float64(rtt) / float64(time.Millisecond)
 }

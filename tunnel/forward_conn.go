@@ -166,8 +166,10 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer now.onChange(cancel)()
+	begun := time.Now()
 	conn, err := now.target.Dialer.Dial(dialCtx, network, address)
 	if err == nil {
+		v.counters.opened(time.Since(begun))
 		return &end{Conn: conn}, nil
 	}
 	if errors.Is(dialCtx.Err(), context.DeadlineExceeded) {

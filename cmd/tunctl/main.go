@@ -60,7 +60,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			extendCommand(t), historyCommand(t), doctorCommand(t),
 			jobsCommand(t), submitCommand(t), cancelCommand(t),
 			loginCommand(t), logoutCommand(t), hostsCommand(t), detectCommand(t),
-			sshCommand(t), cpCommand(t), connectCommand(t), sshConfigCommand(t),
+			sshCommand(t), cpCommand(t), forwardCommand(t), connectCommand(t), sshConfigCommand(t),
 			configCommand(t), agentCommand(t), trayCommand(t), autostartCommand(t),
 			demoCommand(t), practicePageCommand(t), completionCommand(t), versionCommand(t), manCommand(),
 		}),

@@ -225,7 +225,7 @@ func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, e
 		if err != nil {
 			return done, err
 		}
-		if s.attached {
+		if s.attached || s.adhoc {
 			a.forget(s)
 		}
 		done = append(done, after)

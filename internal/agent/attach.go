@@ -181,8 +181,11 @@ func attachedName(host, id string) string {
 // rememberedLocked returns the session of an attached job from before the agent's start.
 func (a *Agent) rememberedLocked(name string) (*session, bool) {
 	rec := a.store.session(name)
-	if rec.Attached == "" {
+	switch {
+	case rec.Attached == "":
 		return nil, false
+	case len(rec.Forwards) > 0:
+		return a.recallLocked(name, rec)
 	}
 	s := newSession(a, attachedConfig(name, rec.Attached))
 	s.attached = true

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -49,13 +51,13 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 		return tunnel.NewRemote(tunnel.RemoteOptions{
 			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
 			Network: network(spec.Listen), Address: spec.Listen,
-			LocalNetwork: network(spec.Target), LocalAddress: spec.Target,
+			LocalNetwork: network(spec.Target), LocalAddress: localPath(spec.Target),
 			Log: s.agent.log,
 		}), nil
 	}
 	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Log: s.agent.log}
 	if network(spec.Listen) == "unix" {
-		o.UnixPath = spec.Listen
+		o.UnixPath = localPath(spec.Listen)
 		return tunnel.Listen(o)
 	}
 	bind, port, err := net.SplitHostPort(spec.Listen)
@@ -73,6 +75,15 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 		o.Bind = bind
 	}
 	return tunnel.Listen(o)
+}
+
+// localPath is an address here; a socket's may begin with the home folder.
+func localPath(address string) string {
+	rest, ok := strings.CutPrefix(address, "~/")
+	if home, err := os.UserHomeDir(); ok && err == nil {
+		return filepath.Join(home, rest)
+	}
+	return address
 }
 
 // release gives back what was opened for a session that cannot be had.

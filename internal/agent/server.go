@@ -54,6 +54,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/watch", a.handleWatch)
 	mux.HandleFunc("POST /v1/up", handle(a.handleUp))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
+	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
 	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
 	mux.HandleFunc("POST /v1/check", unhurried(handle(a.handleCheck)))
 	mux.HandleFunc("POST /v1/refresh", unhurried(handle(a.handleRefresh)))

@@ -30,6 +30,7 @@ type session struct {
 	// attached says that its job was started by hand: it is recognised by its id
 	// alone, and none is ever submitted in its place.
 	attached bool
+	adhoc    bool // its forwards are in no config: they are gone with its down
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -110,15 +111,14 @@ func (s *session) start(who asker) api.Session {
 
 // launchLocked begins a try.
 func (s *session) launchLocked(host *tunnel.Host, who asker) {
-	if cfg, ok := s.agent.configured(s.name); ok && !s.attached {
+	if cfg, ok := s.agent.configured(s.name); ok && !s.attached && !s.adhoc {
 		s.cfg = cfg
 	}
 	ctx, cancel := context.WithCancel(s.agent.ctx)
 	r := &run{who: who, cancel: cancel, done: make(chan struct{})}
 	s.run = r
 	needsJob := s.hasJobLocked()
-	// Forwards to fixed addresses are there as soon as the host is.
-	s.facts = facts{wanted: true, needsJob: needsJob, answers: !needsJob, host: host.Status(), remind: s.agent.limits.Remind}
+	s.facts = facts{wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
 	s.enterLocked()
 	s.agent.work.Go(func() {
 		defer close(r.done)

@@ -56,6 +56,8 @@ type record struct {
 	Kept    []time.Time `json:"kept,omitempty"`
 	// Attached is the host of a session that is in no config: Job was started by hand.
 	Attached string `json:"attached,omitempty"`
+	// Forwards are those of a session that is in no config and has no job.
+	Forwards []string `json:"forwards,omitempty"`
 	// Reach is the way to the endpoint that worked last.
 	Reach api.Reach `json:"reach,omitempty"`
 }

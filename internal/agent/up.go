@@ -19,6 +19,9 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		return err
 	}
 	s.keepPort()
+	if !s.needsJob() { // forwards to fixed addresses are there as soon as the host is
+		s.change(func(f *facts) { f.answers = true })
+	}
 	if err := s.connect(ctx, host); err != nil {
 		return err
 	}
@@ -46,14 +49,14 @@ func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.
 	watch := jobs.Watch(job.ID)
 	defer watch.Close()
 	s.watching(watch)
-	var read []jobwatch.Position // of the log, by the job's earlier lives
+	var before *life
 	for {
-		l := newLife(s, host, jobs, read)
+		l := newLife(s, host, jobs, before)
 		last, err := l.serve(ctx, watch, job)
 		if !errors.Is(err, errMoved) {
 			return last, err
 		}
-		job, read = last, l.read()
+		job, before = last, l
 	}
 }
 

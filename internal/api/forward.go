@@ -24,4 +24,5 @@ type Forward struct {
 	BytesOut int64       `json:"bytesOut"`
 	Refused  int64       `json:"refused"`
 	LastUsed time.Time   `json:"lastUsed,omitzero"`
+	RTTMs    float64     `json:"rttMs,omitempty"` // to open a connection to the target
 }

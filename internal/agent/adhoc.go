@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+)
+
+// handleForward brings up forwards that are in no config, as a session of their own.
+func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.UpResponse, error) {
+	a.useEnv(req.Env)
+	if err := a.allowed(ctx, req.Host); err != nil {
+		return api.UpResponse{}, err
+	}
+	specs, err := adhocSpecs(req)
+	if err != nil {
+		return api.UpResponse{}, err
+	}
+	s, err := a.adhoc(req.Host, specs)
+	if err != nil {
+		return api.UpResponse{}, err
+	}
+	at := time.Now()
+	return api.UpResponse{Session: s.start(byPerson), At: at}, nil
+}
+
+// adhocSpecs reads the forwards of a request. Bind is for those that name no address.
+func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
+	if len(req.Specs) == 0 {
+		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward is named", Hint: `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
+	}
+	specs := make([]configs.ForwardSpec, len(req.Specs))
+	for i, text := range req.Specs {
+		spec, err := configs.ParseForward(text)
+		if err != nil {
+			return nil, err
+		}
+		if host, port, err := net.SplitHostPort(spec.Listen); err == nil && req.Bind != "" && host == "127.0.0.1" && spec.Kind != api.ForwardRemote {
+			spec.Listen = net.JoinHostPort(strings.TrimPrefix(req.Bind, "*"), port)
+		}
+		specs[i] = spec
+	}
+	return specs, nil
+}
+
+// adhoc is the session of these forwards: the one that has them already, or a new one.
+func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	words := specWords(specs)
+	base := adhocName(host, specs[0])
+	name := base
+	for n := 2; ; n++ {
+		rec := a.store.session(name)
+		s, live := a.sessions[name]
+		if live && s.adhoc && rec.Attached == host && slices.Equal(rec.Forwards, words) {
+			return s, nil
+		}
+		if _, configured := a.config.Session(name); !live && !configured && !rec.Wanted {
+			break
+		}
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	if err := a.store.update(name, func(r *record) { *r = record{Attached: host, Forwards: words} }); err != nil {
+		return nil, err
+	}
+	return a.adhocLocked(name, host, specs), nil
+}
+
+func (a *Agent) adhocLocked(name, host string, specs []configs.ForwardSpec) *session {
+	s := newSession(a, configs.Session{Name: name, Host: host, Forward: specs})
+	s.adhoc = true
+	a.sessions[name] = s
+	return s
+}
+
+// recallLocked makes the session of remembered forwards again.
+func (a *Agent) recallLocked(name string, rec record) (*session, bool) {
+	specs := make([]configs.ForwardSpec, len(rec.Forwards))
+	for i, text := range rec.Forwards {
+		var err error
+		if specs[i], err = configs.ParseForward(text); err != nil {
+			a.log.Error("a remembered forward makes no sense", "session", name, "err", err)
+			return nil, false
+		}
+	}
+	return a.adhocLocked(name, rec.Attached, specs), true
+}
+
+func specWords(specs []configs.ForwardSpec) []string {
+	words := make([]string, len(specs))
+	for i, s := range specs {
+		words[i] = s.String()
+	}
+	return words
+}
+
+// adhocName calls a session after its host and where its first forward listens, as in
+// narval-5432.
+func adhocName(host string, first configs.ForwardSpec) string {
+	_, port, err := net.SplitHostPort(first.Listen)
+	if err != nil {
+		port = strings.TrimSuffix(path.Base(first.Listen), ".sock")
+	}
+	return attachedName(host, port)
+}
