@@ -14,27 +14,27 @@ import (
 // Site is a preset: what is known about one centre. It is read from a file of its
 // own; see docs/adding-a-site.md for what each key means.
 type Site struct {
-	Name      string        `json:"name"`
-	Title     string        `json:"title"`
-	Path      string        `json:"path,omitempty"` // of a person's own; none of those that come with tunctl
-	Scheduler string        `json:"scheduler,omitempty"`
-	Entrances []Entrance    `json:"entrances"`
-	Portal    string        `json:"portal,omitempty"` // where a person without an SSH entrance goes
-	Before    string        `json:"before,omitempty"` // what must be true before SSH
-	Probe     string        `json:"probe,omitempty"`  // an address that answers only when it is
-	Login     string        `json:"login,omitempty"`  // what a login asks for
-	Reach     []api.Reach   `json:"reach,omitempty"`  // in the order to try
-	Log       string        `json:"log,omitempty"`    // how the site's own tutorials name a job's log
-	Keepalive time.Duration `json:"-"`
-	IPQoS     string        `json:"ipqos,omitempty"`
-	Query     time.Duration `json:"-"` // the least time between two questions to the scheduler
-	Balance   []string      `json:"balance,omitempty"`
-	Notes     []string      `json:"notes,omitempty"`
-	Unsure    []string      `json:"unsure,omitempty"` // what is not known for certain
-	Help      []string      `json:"help,omitempty"`
-	Workdir   string        `json:"workdir,omitempty"` // where to submit from; a template of answers
-	Questions []Question    `json:"questions"`
-	Job       Recipe        `json:"-"`
+	Name      string      `json:"name"`
+	Title     string      `json:"title"`
+	Path      string      `json:"path,omitempty"` // of a person's own; none of those that come with tunctl
+	Scheduler string      `json:"scheduler,omitempty"`
+	Entrances []Entrance  `json:"entrances"`
+	Portal    string      `json:"portal,omitempty"` // where a person without an SSH entrance goes
+	Before    string      `json:"before,omitempty"` // what must be true before SSH
+	Probe     string      `json:"probe,omitempty"`  // an address that answers only when it is
+	Login     string      `json:"login,omitempty"`  // what a login asks for
+	Reach     []api.Reach `json:"reach,omitempty"`  // in the order to try
+	Log       string      `json:"log,omitempty"`    // how the site's own tutorials name a job's log
+	Keepalive Period      `json:"keepalive,omitempty"`
+	IPQoS     string      `json:"ipqos,omitempty"`
+	Query     Period      `json:"query,omitempty"` // the least time between two questions to the scheduler
+	Balance   []string    `json:"balance,omitempty"`
+	Notes     []string    `json:"notes,omitempty"`
+	Unsure    []string    `json:"unsure,omitempty"` // what is not known for certain
+	Help      []string    `json:"help,omitempty"`
+	Workdir   string      `json:"workdir,omitempty"` // where to submit from; a template of answers
+	Questions []Question  `json:"questions"`
+	Job       Recipe      `json:"-"`
 }
 
 // Entrance is one way in.
@@ -63,9 +63,9 @@ func siteFields() []field[Site] {
 		{"login", `"a password, then a code"`, setText(func(s *Site) *string { return &s.Login })},
 		{"reach", `["login", "node"]`, (*input).siteReach},
 		{"log", `"slurm-{id}.out"`, setText(func(s *Site) *string { return &s.Log })},
-		{"keepalive", `"30s"`, setDuration(func(s *Site) *time.Duration { return &s.Keepalive })},
+		{"keepalive", `"30s"`, setPeriod(func(s *Site) *Period { return &s.Keepalive })},
 		{"ipqos", `"throughput"`, setText(func(s *Site) *string { return &s.IPQoS })},
-		{"query", `"2m"`, setDuration(func(s *Site) *time.Duration { return &s.Query })},
+		{"query", `"2m"`, setPeriod(func(s *Site) *Period { return &s.Query })},
 		{"balance", `["sshare -U"]`, setTexts(func(s *Site) *[]string { return &s.Balance })},
 		{"notes", `["Jobs last at least an hour."]`, setTexts(func(s *Site) *[]string { return &s.Notes })},
 		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
@@ -170,8 +170,14 @@ func (in *input) checkQuestion(t *table, q *Question) {
 	}
 }
 
-// setDuration makes the reader of a field that is a time, such as "30s".
-func setDuration[T any](where func(*T) *time.Duration) func(*input, *T) {
+// Period is a stretch of time that reads as it is written: "30s".
+type Period time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Period) MarshalText() ([]byte, error) { return []byte(time.Duration(p).String()), nil }
+
+// setPeriod makes the reader of a field that is a time, such as "30s".
+func setPeriod[T any](where func(*T) *Period) func(*input, *T) {
 	return func(in *input, into *T) {
 		text, ok := in.text()
 		if !ok {
@@ -182,7 +188,7 @@ func setDuration[T any](where func(*T) *time.Duration) func(*input, *T) {
 			in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a time such as \"30s\" or \"2m\"", text)
 			return
 		}
-		*where(into) = d
+		*where(into) = Period(d)
 	}
 }
 

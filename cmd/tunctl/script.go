@@ -123,9 +123,17 @@ func fillIn(job *configs.Job) []string {
 	return missing
 }
 
-// checkJobs reports a session whose answers do not fit its site. Where the site is
+// checkJobs reports a host whose site there is not, and a session whose answers do not fit its site. Where the site is
 // only known once the host is connected, there is nothing to check by yet.
 func checkJobs(sites configs.Sites, cfg *configs.Config) error {
+	for _, h := range cfg.Hosts {
+		if h.Site == "" {
+			continue
+		}
+		if _, err := sites.Find(h.Site); err != nil {
+			return inTable("host", h.Name, err)
+		}
+	}
 	for _, s := range cfg.Sessions {
 		host := cfg.Host(s.Host)
 		if s.Builtin() == "" || host.Site == "" && host.Scheduler == "" {
@@ -135,14 +143,20 @@ func checkJobs(sites configs.Sites, cfg *configs.Config) error {
 		if err == nil {
 			_, err = newJob(site, host.Scheduler, s).Script()
 		}
-		if e, ok := errors.AsType[*api.Error](err); ok {
-			return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("[session.%s]: %s", s.Name, e.Message), Hint: e.Hint, Err: err}
-		}
 		if err != nil {
-			return err
+			return inTable("session", s.Name, err)
 		}
 	}
 	return nil
+}
+
+// inTable says which table of the config an error is about.
+func inTable(kind, name string, err error) error {
+	e := &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("[%s.%s]: %v", kind, name, err), Err: err}
+	if cause, ok := errors.AsType[*api.Error](err); ok {
+		e.Hint = cause.Hint
+	}
+	return e
 }
 
 // newJob is the job that comes with tunctl and that a session submits.

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/jobwatch"
@@ -55,7 +56,7 @@ func (a *Agent) preset(host string, s *tunnel.Settings) {
 		return
 	}
 	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
-		s.ServerAliveInterval = site.Keepalive
+		s.ServerAliveInterval = time.Duration(site.Keepalive)
 	}
 	s.IPQoS = cmp.Or(s.IPQoS, site.IPQoS)
 }
@@ -67,7 +68,7 @@ func (a *Agent) watchOptions(host string) jobwatch.Options {
 	if site, ok := a.named(host); ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
 		if !a.opt.Practice {
-			o.Limits.Query = max(o.Limits.Query, site.Query)
+			o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
 		}
 	}
 	return o
