@@ -156,7 +156,8 @@ func startCluster(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // sshConfig leads to the cluster, and to ways in which it cannot be had: keyless
-// offers no key, changed and stranger know another key or none of the host.
+// offers no key, changed and stranger know another key or none of the host. Each is
+// another user, since names of one account share one connection.
 func sshConfig(ts *testscript.TestScript, c *lab.Cluster) string {
 	_, port, err := net.SplitHostPort(c.Addr())
 	ts.Check(err)
@@ -169,10 +170,13 @@ func sshConfig(ts *testscript.TestScript, c *lab.Cluster) string {
 	path := ts.MkAbs("ssh_config")
 	text := fmt.Sprintf(`Include %s
 Host keyless
+  User keyless
   UserKnownHostsFile %s
 Host changed
+  User changed
   UserKnownHostsFile %s
 Host stranger
+  User stranger
   UserKnownHostsFile %s
 Host closed
   HostName 127.0.0.1

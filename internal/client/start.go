@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -24,12 +26,12 @@ type Launcher func(ctx context.Context) error
 // there is none. Commands that run at once start exactly one: the first takes a
 // lock, the others find its agent.
 func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error) {
-	st, err := c.Status(ctx)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	st, err := c.steadyStatus(ctx)
 	if !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	if err := home.MakePrivate(c.paths.State); err != nil {
 		return st, fmt.Errorf("state folder: %w", err)
 	}
@@ -38,13 +40,28 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
 		return st, &api.Error{Code: api.CodeAgent, Message: "another command is still starting the agent", Err: err}
 	}
-	if st, err := c.Status(ctx); !errors.Is(err, ErrNotRunning) {
+	if st, err := c.steadyStatus(ctx); !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
 	if err := launch(ctx); err != nil {
 		return st, &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("cannot start the agent: %v", err), Err: err}
 	}
 	return c.awaitStart(ctx)
+}
+
+// steadyStatus asks again where the agent ended while it was asked.
+func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
+	for {
+		st, err := c.Status(ctx)
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return st, err
+		}
+		select {
+		case <-time.After(startPoll):
+		case <-ctx.Done():
+			return st, err
+		}
+	}
 }
 
 // awaitStart asks until the agent answers.
