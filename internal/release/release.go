@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// release is one release while it is made.
+type release struct {
+	source    string // the folder of the source
+	out       string // the folder that is written
+	version   string // v1.2.3, or what git says of a commit without a tag
+	commit    string
+	date      time.Time // of the commit; every file is of that time
+	url       string
+	platforms []platform
+	packages  bool
+	cache     string // of the compiler; empty: the usual one
+	say       func(format string, args ...any)
+}
+
+// find fills in what git knows.
+func (r *release) find(ctx context.Context) error {
+	out, err := filepath.Abs(r.out)
+	if err != nil {
+		return err
+	}
+	r.out = out
+	if r.source, err = git(ctx, ".", "rev-parse", "--show-toplevel"); err != nil {
+		return err
+	}
+	if r.version == "" {
+		if r.version, err = git(ctx, r.source, "describe", "--tags", "--always", "--dirty"); err != nil {
+			return err
+		}
+	}
+	if r.commit, err = git(ctx, r.source, "rev-parse", "HEAD"); err != nil {
+		return err
+	}
+	stamp, err := git(ctx, r.source, "log", "-1", "--format=%ct")
+	if err != nil {
+		return err
+	}
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	r.date = time.Unix(seconds, 0).UTC()
+	return err
+}
+
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// make makes the release, from nothing to its checksums.
+func (r *release) make(ctx context.Context) error {
+	if err := r.emptyOut(); err != nil {
+		return err
+	}
+	stage, err := os.MkdirTemp("", "tunctl-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(stage) }()
+	if err := r.stageCommon(ctx, stage); err != nil {
+		return err
+	}
+	for _, p := range r.platforms {
+		if err := r.makeFor(ctx, p, stage); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	if r.url == "" {
+		r.say("no -url: no manifests for Homebrew, Scoop and winget")
+	} else if err := r.fillManifests(); err != nil {
+		return err
+	}
+	return r.writeChecksums()
+}
+
+// emptyOut makes the folder anew. One that is not a release's is left alone.
+func (r *release) emptyOut() error {
+	entries, err := os.ReadDir(r.out)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(r.out, checksums)); err != nil && len(entries) > 0 {
+		return fmt.Errorf("%q holds something else than a release: empty it yourself", r.out)
+	}
+	if err := os.RemoveAll(r.out); err != nil {
+		return err
+	}
+	return os.MkdirAll(r.out, 0o755) //nolint:gosec // a release is for everybody
+}
+
+// makeFor makes everything of one platform.
+func (r *release) makeFor(ctx context.Context, p platform, stage string) error {
+	program, err := r.program(ctx, p, stage)
+	if err != nil {
+		return err
+	}
+	name := r.baseName(p)
+	if err := r.writeBOM(program, filepath.Join(r.out, name+".cdx.json")); err != nil {
+		return err
+	}
+	files, err := r.archived(program, stage)
+	if err != nil {
+		return err
+	}
+	if err := writeArchive(filepath.Join(r.out, name+p.archive()), name, files, r.date); err != nil {
+		return err
+	}
+	if r.packages && p.system == "linux" {
+		if err := r.makePackages(ctx, p, stage); err != nil {
+			return err
+		}
+	}
+	note := ""
+	if p.system == "darwin" && !p.cgo() {
+		note = " (without the tray's icon, which needs cgo: build on a Mac for it)"
+	}
+	r.say("made %s%s", p, note)
+	return nil
+}
+
+// program builds the program for a platform, once.
+func (r *release) program(ctx context.Context, p platform, stage string) (string, error) {
+	path := filepath.Join(stage, p.String(), p.program())
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	return path, r.build(ctx, p, path)
+}
+
+func (r *release) baseName(p platform) string {
+	return fmt.Sprintf("tunctl_%s_%s_%s", r.version, p.system, p.arch)
+}
+
+// stageCommon makes what is the same for every platform: man pages and completions,
+// as the program itself prints them.
+func (r *release) stageCommon(ctx context.Context, stage string) error {
+	program, err := r.program(ctx, platform{runtime.GOOS, runtime.GOARCH}, stage)
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{"man", "completion"} {
+		if err := os.MkdirAll(filepath.Join(stage, dir), 0o700); err != nil {
+			return err
+		}
+	}
+	if _, err := r.output(ctx, program, "man", filepath.Join(stage, "man")); err != nil {
+		return err
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		text, err := r.output(ctx, program, "completion", shell)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(stage, "completion", shell), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output runs a program that we built.
+func (r *release) output(ctx context.Context, program string, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, program, args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("tunctl %s: %w", strings.Join(args, " "), err)
+	}
+	return out, nil
+}
+
+// archived are the files of an archive.
+func (r *release) archived(program, stage string) ([]archivedFile, error) {
+	files := []archivedFile{{path: program, name: filepath.Base(program), mode: 0o755}}
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		files = append(files, archivedFile{path: filepath.Join(r.source, name), name: name, mode: 0o644})
+	}
+	for _, dir := range []string{"man", "completion"} {
+		entries, err := os.ReadDir(filepath.Join(stage, dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			files = append(files, archivedFile{path: filepath.Join(stage, dir, e.Name()), name: dir + "/" + e.Name(), mode: 0o644})
+		}
+	}
+	return files, nil
+}
