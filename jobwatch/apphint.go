@@ -15,6 +15,9 @@ var hintRules = []rule{
 	{needle: "port", named: true, read: readPortOnHost},
 	{needle: "listen", named: true, read: readHostPort},
 	{needle: "running on", named: true, read: readHostPort},
+	{needle: "running at", named: true, read: readWorkHostPort},
+	{needle: "started", named: true, read: readWorkHostPort},
+	{needle: "available", named: true, read: readWorkHostPort},
 	{needle: "://", named: true, read: readAppURL},
 	{needle: "tunnel port", read: readTunnelProse},
 	{needle: "login", read: readReversePort},
@@ -118,7 +121,15 @@ func readPortOnHost(r *reading, l logLine) {
 }
 
 func readHostPort(r *reading, l logLine) {
-	r.readProse(hostPort, l, func(string) bool { return true })
+	r.readProse(hostPort, l, func(host string) bool { return strings.Trim(host, "0123456789") != "" }) // not a time of day
+}
+
+// readWorkHostPort takes the same in words that are also used of dashboards which run
+// somewhere else: only apps to work in count.
+func readWorkHostPort(r *reading, l logLine) {
+	if appRank(l.app) <= appRank(appVNC) {
+		readHostPort(r, l)
+	}
 }
 
 // readProse takes a sentence about an app's host and port.

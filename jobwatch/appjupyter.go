@@ -38,6 +38,7 @@ var jupyterRules = []rule{
 	{needle: "?token=", read: readJupyterLink},
 	{needle: "token:", read: readJupyterToken},
 	{needle: "token is", read: readJupyterToken},
+	{needle: "with token", read: readJupyterToken},
 	{needle: "token=", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
 	{
@@ -88,7 +89,7 @@ func readJupyterURLs(r *reading, l logLine) {
 // token in so many words.
 var (
 	bareLink  = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
-	toldToken = regexp.MustCompile(`(?i)\btoken(?: is|\s*[:=])\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
+	toldToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
 )
 
 func readJupyterLink(r *reading, l logLine) {

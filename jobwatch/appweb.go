@@ -56,7 +56,7 @@ var dashboardRules = []rule{
 	{app: appRay, act: announces, needle: "dashboard at", said: ownURL, re: regexp.MustCompile(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
 	{app: appSpark, act: announces, needle: "and started at", said: ownURL, re: regexp.MustCompile(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
 	{app: appSpark, act: announces, needle: "web ui available at", said: ownURL, re: regexp.MustCompile(`Spark context Web UI available at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "started service 'sparkui'", said: "the port of Spark's page", re: regexp.MustCompile(`started service 'SparkUI' on port (?P<port>\d+)`)},
+	{app: appSpark, act: announces, needle: "started service '", said: "the port of Spark's page", re: regexp.MustCompile(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
 }
 
 // webRules are web servers of any kind.
@@ -66,9 +66,11 @@ var webRules = []rule{
 	{app: appWeb, act: announces, needle: "listening at: ", said: ownURL, re: regexp.MustCompile(`\[INFO\] Listening at: ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "serving http on", said: ownURL, re: regexp.MustCompile(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
 	{app: appWeb, act: announces, needle: "development server at", said: ownURL, re: regexp.MustCompile(`Starting development server at ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening on", said: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now) )listening on:? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "listening on", said: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "msg=\"listening on ", said: ownURL, re: regexp.MustCompile(`msg="Listening on ` + wherePattern)},
 	{app: appWeb, act: announces, needle: "to see the gui go to:", said: ownURL, re: regexp.MustCompile(`To see the GUI go to: ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "open h2o flow", said: ownURL, re: regexp.MustCompile(`Open H2O Flow in your web browser: ` + urlPattern)},
+	{app: appWeb, act: marks, needle: "access matlab at", re: regexp.MustCompile(`(?i)\baccess matlab at:?\s*$`)},
 	{app: appWeb, act: marks, needle: "is running at:", re: regexp.MustCompile(`(?i)\bvoil\S+ is running at:\s*$`)},
 	{app: appWeb, act: announces, needle: "://", near: appWeb, said: ownURL, re: regexp.MustCompile(`^\s*` + urlPattern + `\s*$`)},
 	{app: appWeb, act: announces, needle: "is running", said: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},

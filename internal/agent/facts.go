@@ -23,6 +23,7 @@ type facts struct {
 	remind     []time.Duration // how long before its end a person is to know
 	endpoint   *api.Endpoint
 	dialer     tunnel.Dialer // who gets to the endpoint; nil: the host
+	refused    chan struct{} // told when the endpoint refuses a connection; may be nil
 	link       string        // opened as it is: there is nothing to forward
 	answers    bool          // the endpoint answered through the connection
 	doing      string        // what is going on within the state

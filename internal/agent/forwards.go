@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ type forwards struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	open   bool
+	target tunnel.Target // of the page, while it is open
 }
 
 // listen opens the session's local side, once.
@@ -103,10 +106,14 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 		dialer = facts.dialer
 	}
 	ready := v.state == api.SessionReady && facts.link == ""
+	var target tunnel.Target
+	if ready && f.page != nil {
+		target = pageTarget(facts.endpoint, dialer, facts.refused)
+	}
 	switch {
-	case ready && f.open:
+	case ready && f.open && f.target == target:
 	case ready && f.page != nil:
-		f.page.Open(pageTarget(facts.endpoint, dialer))
+		f.page.Open(target)
 	case ready:
 		for _, x := range f.fixed {
 			x.open(dialer)
@@ -118,11 +125,11 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 			x.withdraw(reason(v, since))
 		}
 	}
-	f.open = ready
+	f.open, f.target = ready, target
 }
 
-func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer) tunnel.Target {
-	t := tunnel.Target{Dialer: dialer, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), Private: ep.Token.IsZero()}
+func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer, refused chan<- struct{}) tunnel.Target {
+	t := tunnel.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), Private: ep.Token.IsZero()}
 	if ep.Socket != "" {
 		t.Network = "unix"
 	}
@@ -130,6 +137,24 @@ func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer) tunnel.Target {
 		t.Scarce = node.Scarce()
 	}
 	return t
+}
+
+// wary is a dialer that tells when nobody listens any more where somebody did.
+type wary struct {
+	tunnel.Dialer
+	refused chan<- struct{}
+}
+
+// Dial implements tunnel.Dialer.
+func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := w.Dialer.Dial(ctx, network, address)
+	if errors.Is(err, tunnel.ErrRefused) {
+		select {
+		case w.refused <- struct{}{}:
+		default:
+		}
+	}
+	return conn, err
 }
 
 // reason puts a state into words for the page that a browser sees meanwhile.

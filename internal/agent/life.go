@@ -19,21 +19,23 @@ type life struct {
 	session  *session
 	host     *tunnel.Host
 	jobs     *jobwatch.Watcher
+	before   *life // the one that ended when the job moved; nil for the first
 	from     []jobwatch.Position
 	work     sync.WaitGroup
 	findings chan jobwatch.Finding
 	follower *jobwatch.Follower // nil until the log's path is known
 	scouted  chan jobwatch.Finding
 	scouting bool // for Jupyter's own files, since there is no log
+	said     jobwatch.Finding
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
 	hurried  bool
 }
 
-func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, from []jobwatch.Position) *life {
+func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, before *life) *life {
 	return &life{
-		session: s, host: host, jobs: jobs, from: from,
+		session: s, host: host, jobs: jobs, before: before,
 		findings: make(chan jobwatch.Finding, 1), scouted: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
 		remind: newReminder(s), keep: newKeeper(s, host, jobs),
 	}
@@ -54,6 +56,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 		l.work.Go(func() { l.keep.serve(ctx) })
 	}
 	link := newLinkWatch(l.host)
+	l.inherit(job)
 	for {
 		l.session.take(job)
 		offer(l.remind.news, job)
@@ -72,6 +75,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			}
 			job = next
 			l.session.heard(job)
+			l.consider(l.said, job) // its node may be news
 		case job = <-l.session.told:
 		case f := <-l.findings:
 			l.hurry(job)
@@ -80,6 +84,8 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			l.consider(f, job)
 		case <-l.probe.answered:
 			l.settled()
+		case <-l.probe.lapsed:
+			l.nudgeFollower()
 		case <-link.changed:
 			if link.back() {
 				l.jobs.Nudge()
@@ -160,6 +166,19 @@ func (l *life) hurry(job api.Job) {
 	}
 }
 
+// inherit goes on where the life before stopped. The log tells of the new one before
+// the scheduler does: what names the job's new node is of this life.
+func (l *life) inherit(job api.Job) {
+	if l.before == nil {
+		return
+	}
+	l.from = l.before.read()
+	if f := l.before.said; f.Found && job.Node != "" && sameNode(f.Host, job.Node) {
+		l.consider(f, job)
+	}
+	l.before = nil
+}
+
 // read is how far the log was read in this life.
 func (l *life) read() []jobwatch.Position {
 	if l.follower == nil {
@@ -170,6 +189,7 @@ func (l *life) read() []jobwatch.Position {
 
 // consider takes in what the log says by now.
 func (l *life) consider(f jobwatch.Finding, job api.Job) {
+	l.said = f
 	switch {
 	case f.Found && f.Ended:
 		l.session.change(func(x *facts) {
@@ -180,7 +200,7 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	case f.Found && f.Link != "":
 		l.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
 	case f.Found:
-		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node})
+		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, start: job.Start})
 	}
 }
 

@@ -86,6 +86,10 @@ func (p *prober) serve(ctx context.Context) {
 			if target == nil {
 				p.session.change(func(f *facts) { f.answers = false })
 			} // else what answered goes on until the new one was asked, which is at once
+		case <-p.refused:
+			if proven {
+				since, proven, suspected = time.Now(), false, true
+			}
 		case <-changed:
 		case <-retry:
 		case <-ctx.Done():

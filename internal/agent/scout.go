@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -21,7 +20,7 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 	l.work.Go(func() {
 		began, pause := time.Now(), limits.LogFirst
 		for {
-			if f, ok := runtimeFinding(ctx, runner{l.host}, jobwatch.Finding{}, job); ok {
+			if f, ok := runtimeFinding(ctx, runner{l.host}, jobwatch.Finding{}, job.Node, job.Start); ok {
 				offer(l.scouted, f)
 				pause = limits.LogSettled
 			} else if time.Since(began) > limits.LogFirstFor {
@@ -32,32 +31,4 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 			}
 		}
 	})
-}
-
-// runtimeFinding corrects what a log says by the newest runtime file since the job's
-// start that can be its own. A server bound to a name is on that node; another may be
-// anywhere, and is believed once it answers there to the token in the file.
-func runtimeFinding(ctx context.Context, r jobwatch.Runner, f jobwatch.Finding, job api.Job) (jobwatch.Finding, bool) {
-	files, err := jobwatch.FindRuntimeFiles(ctx, r, job.Start)
-	if err != nil {
-		return f, false
-	}
-	for _, file := range files {
-		data, err := jobwatch.ReadFile(ctx, r, file)
-		if err != nil {
-			continue
-		}
-		ep, err := jobwatch.ParseRuntimeFile(data)
-		if err == nil && (ep.NeedsNode || sameNode(ep.Host, job.Node)) {
-			return f.WithRuntime(ep), true
-		}
-	}
-	return f, false
-}
-
-// sameNode reports whether two names are one node's, short or with its domain.
-func sameNode(a, b string) bool {
-	a, _, _ = strings.Cut(a, ".")
-	b, _, _ = strings.Cut(b, ".")
-	return strings.EqualFold(a, b)
 }

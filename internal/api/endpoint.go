@@ -50,6 +50,8 @@ func (e *Endpoint) TokenParam() string {
 		return "access_token"
 	case "pluto":
 		return "secret"
+	case "code-server":
+		return "tkn"
 	}
 	return "token"
 }

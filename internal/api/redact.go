@@ -6,7 +6,7 @@ import (
 )
 
 // secretParam matches the query parameters that carry a server's token.
-var secretParam = regexp.MustCompile(`(?i)\b((?:access_)?token|secret|password|_xsrf)=([^\s&"'<>\\]+)`)
+var secretParam = regexp.MustCompile(`(?i)\b((?:\w*_)?token|tkn|secret|password|_xsrf)=([^\s&"'<>\\]+)`)
 
 // Redact replaces every known secret, and every value that looks like a token in
 // a URL, by three dots. All causes, events and log excerpts pass through it.

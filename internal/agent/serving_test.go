@@ -1,0 +1,172 @@
+package agent_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// idle is a job that writes nothing: the test is its server, and writes its log.
+const idle = "#!/bin/sh\n#SBATCH --output=%DIRECTIVES%\nwhile :; do sleep 1; done\n"
+
+// notebook is a server in the job's place that wants a token, as Jupyter does.
+func notebook(t *testing.T, token string) (server *httptest.Server, port string) {
+	t.Helper()
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "token "+token && r.URL.Query().Get("token") != token {
+			http.Error(w, "who are you?", http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, u.Port()
+}
+
+// idleJob brings a session up whose job does nothing, and returns it when it runs.
+func (w *world) idleJob(directives string) api.Session {
+	w.t.Helper()
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), strings.Replace(idle, "%DIRECTIVES%", directives, 1))
+	if _, err := w.client.Up(w.t.Context(), "jupyter"); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting && s.Job.Node != "" })
+}
+
+// appendTo adds to a file of the cluster's home.
+func (w *world) appendTo(file, text string) {
+	w.t.Helper()
+	f, err := os.OpenFile(filepath.Join(w.cluster.Home(), file), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func announcement(node, port, token string) string {
+	return fmt.Sprintf("[I 2026-11-15 10:04:11.123 ServerApp] Jupyter Server 2.14.0 is running at:\n"+
+		"[I 2026-11-15 10:04:11.123 ServerApp] http://%s:%s/lab?token=%s\n", node, port, token)
+}
+
+func (w *world) token() string {
+	w.t.Helper()
+	page, err := w.client.PageURL(w.t.Context(), "jupyter")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u, err := url.Parse(page)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return u.Query().Get("token")
+}
+
+// knock comes to the page of a server that is gone, whatever it answers: a channel
+// that was opened ahead may end first.
+func (w *world) knock() {
+	w.t.Helper()
+	page, err := w.client.PageURL(w.t.Context(), "jupyter")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	browser := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 3 {
+		if res, err := browser.Get(page); err == nil {
+			_ = res.Body.Close()
+		}
+	}
+}
+
+func TestAServerThatStartsAgainWithANewTokenIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	s := w.idleJob("out.log")
+	first, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.appendTo("out.log", announcement(s.Job.Node, port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
+	before := w.until("ready", ready)
+	if w.token() != "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" {
+		t.Error("the first server's token is not in the page's address")
+	}
+
+	first.CloseClientConnections()
+	first.Close() // it crashes, and its log does not tell
+	w.knock()
+	w.until("without a server", func(s api.Session) bool {
+		return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "nothing listens there")
+	})
+
+	_, port = notebook(t, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
+	w.appendTo("out.log", announcement(s.Job.Node, port, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"))
+	after := w.until("ready", ready)
+	if after.Local != before.Local || w.token() != "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb" {
+		t.Errorf("the page moved from %s to %s", before.Local, after.Local)
+	}
+	if code := w.fetch(); code != http.StatusOK {
+		t.Errorf("the new server's page answers %d", code)
+	}
+}
+
+func TestATokenThatTheServerRefusesIsSaid(t *testing.T) {
+	w := newWorld(t)
+	s := w.idleJob("out.log")
+	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.appendTo("out.log", announcement(s.Job.Node, port, "cccccccccccccccccccccccccccccccc"))
+	w.until("starting, with the token refused", func(s api.Session) bool {
+		return s.State == api.SessionStarting && strings.Contains(s.Cause, "refuses the token")
+	})
+	w.appendTo("out.log", announcement(s.Job.Node, port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
+	w.until("ready", ready)
+}
+
+func TestAnAddressInTheErrorLogIsFound(t *testing.T) {
+	w := newWorld(t)
+	s := w.idleJob("out.%j.log\n#SBATCH --error=err.%j.log")
+	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.appendTo("out."+s.Job.ID+".log", "JupyterLab will listen on: "+s.Job.Node+":"+port+"\n")
+	w.appendTo("err."+s.Job.ID+".log", announcement("hostname", "8888", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
+	w.until("ready", ready)
+	if w.token() != "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" {
+		t.Error("the token in the error log was not found")
+	}
+}
+
+func TestAJobWithoutALogIsFoundByJupytersOwnFile(t *testing.T) {
+	w := newWorld(t)
+	s := w.idleJob("/dev/null")
+	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.write(filepath.Join(w.cluster.Home(), ".local/share/jupyter/runtime/jpserver-77.json"), fmt.Sprintf(
+		`{"base_url": "/", "hostname": %q, "password": false, "pid": 77, "port": %s, "secure": false, "sock": "", "token": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "url": "http://%s:%s/"}`,
+		s.Job.Node, port, s.Job.Node, port))
+	w.until("ready", ready)
+	if code := w.fetch(); code != http.StatusOK {
+		t.Errorf("the page answers %d", code)
+	}
+}
+
+func TestARedactedTokenComesFromTheRuntimeFile(t *testing.T) {
+	w := newWorld(t)
+	s := w.idleJob("out.log")
+	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.write(filepath.Join(w.cluster.Home(), ".local/share/jupyter/runtime/jpserver-78.json"), fmt.Sprintf(
+		`{"base_url": "/", "hostname": "0.0.0.0", "pid": 78, "port": %s, "sock": "", "token": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "url": "http://%s:%s/"}`,
+		port, s.Job.Node, port))
+	w.appendTo("out.log", announcement(s.Job.Node, port, "..."))
+	w.until("ready", ready)
+	if w.token() != "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" {
+		t.Error("the token in the runtime file was not found")
+	}
+}
