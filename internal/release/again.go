@@ -65,20 +65,24 @@ func copySource(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
 	for name := range strings.Lines(list) {
 		name = strings.TrimSpace(name)
 		data, err := os.ReadFile(filepath.Join(from, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // removed, but not yet committed
 		}
-		if err != nil {
+		if err := errors.Join(err, root.MkdirAll(filepath.Dir(name), 0o700)); err != nil {
 			return err
 		}
-		path := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
+		if err := root.WriteFile(name, data, 0o600); err != nil {
 			return err
 		}
 	}
