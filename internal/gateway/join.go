@@ -105,4 +105,3 @@ func carry(to io.Writer, from io.Reader) {
 		_, _ = io.Copy(io.Discard, from) // so that the other end's window does not fill
 	}
 }
-

@@ -44,10 +44,10 @@ func Copy(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	c := &copier{
 		Options: o, stop: cancel,
-		small:   make(chan struct{}, smallFiles),
-		large:   make(chan struct{}, largeFiles),
-		lists:   make(chan struct{}, listings),
-		chunks:  make(chan chunk),
+		small:  make(chan struct{}, smallFiles),
+		large:  make(chan struct{}, largeFiles),
+		lists:  make(chan struct{}, listings),
+		chunks: make(chan chunk),
 	}
 	jobs, err := c.resolve(ctx)
 	if err != nil {

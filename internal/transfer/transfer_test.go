@@ -90,7 +90,7 @@ func (c *cutting) Read(p []byte) (int, error) {
 	case c.cut != nil:
 		c.cut()
 	default:
-		_ = c.Conn.Close()
+		_ = c.Close()
 	}
 	return n, err
 }

@@ -1,0 +1,356 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/ssh"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// far is the host behind the gateway: an SSH server whose channels a test serves.
+type far struct {
+	client *ssh.Client
+	gate   chan struct{} // sessions wait for it; nil: they do not
+}
+
+func (f *far) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	if f.gate != nil {
+		select {
+		case <-f.gate:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	return f.client.OpenChannel(kind, payload)
+}
+
+func key(t testing.TB) ssh.Signer {
+	t.Helper()
+	k, err := HostKey(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// pair is a connection's two ends. A net.Pipe would not do: both sides of SSH speak
+// first.
+func pair(t testing.TB) (near, there net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	near, err = net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err = l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return near, there
+}
+
+// newFar is a host that serves each channel with serve, and reports global requests.
+func newFar(t *testing.T, serve func(ssh.NewChannel), global func(*ssh.Request)) *far {
+	t.Helper()
+	near, there := pair(t)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		conn, channels, requests, err := ssh.NewServerConn(there, config(key(t)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		wg.Go(func() {
+			for r := range requests {
+				if global != nil {
+					global(r)
+				}
+				if r.WantReply {
+					_ = r.Reply(false, nil)
+				}
+			}
+		})
+		for ch := range channels {
+			wg.Go(func() { serve(ch) })
+		}
+		_ = conn.Close()
+	})
+	conn, channels, requests, err := ssh.NewClientConn(near, "far", &ssh.ClientConfig{HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &far{client: ssh.NewClient(conn, channels, requests)}
+	t.Cleanup(func() {
+		_ = f.client.Close()
+		wg.Wait()
+	})
+	return f
+}
+
+// newGuest is a client of a gateway to a host.
+func newGuest(t *testing.T, host Host) *ssh.Client {
+	t.Helper()
+	near, there := pair(t)
+	served := make(chan error, 1)
+	own := key(t)
+	go func() {
+		served <- Serve(t.Context(), there, Options{
+			Name: "far", Host: host, Key: own, Log: slog.New(slog.DiscardHandler), PatienceBeforeNotice: 10 * time.Millisecond,
+		})
+	}()
+	conn, channels, requests, err := ssh.NewClientConn(near, Alias, &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(own.PublicKey())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := ssh.NewClient(conn, channels, requests)
+	t.Cleanup(func() {
+		_ = c.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// command serves a session whose one command copies its input to its output, says
+// something on the side, and exits with 7. It fails the test for data that comes
+// before the command, which sshd would drop.
+func command(t *testing.T) func(ssh.NewChannel) {
+	return func(nc ssh.NewChannel) {
+		ch, requests, err := nc.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = ch.Close() }()
+		for r := range requests {
+			_ = r.Reply(r.Type == "exec", nil)
+			if r.Type == "exec" {
+				break
+			}
+		}
+		go ssh.DiscardRequests(requests)
+		fmt.Fprint(ch.Stderr(), "aside")
+		_, _ = io.Copy(ch, ch)
+		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{7}))
+	}
+}
+
+func TestACommandsInputOutputAndStatusPass(t *testing.T) {
+	c := newGuest(t, newFar(t, command(t), nil))
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := bytes.Repeat([]byte("0123456789"), 500_000) // more than two windows
+	var out, aside bytes.Buffer
+	s.Stdin, s.Stdout, s.Stderr = bytes.NewReader(input), &out, &aside
+	err = s.Run("cat")
+	if exit, ok := errors.AsType[*ssh.ExitError](err); !ok || exit.ExitStatus() != 7 {
+		t.Errorf("status: %v", err)
+	}
+	if !bytes.Equal(out.Bytes(), input) || aside.String() != "aside" {
+		t.Errorf("%d of %d bytes, aside %q", out.Len(), len(input), aside.String())
+	}
+}
+
+func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
+	c := newGuest(t, newFar(t, func(nc ssh.NewChannel) { _ = nc.Reject(ssh.Prohibited, "not from here") }, nil))
+	for kind, want := range map[string]ssh.RejectionReason{
+		"session": ssh.Prohibited, "direct-tcpip": ssh.Prohibited, "direct-streamlocal@openssh.com": ssh.Prohibited,
+		"tun@openssh.com": ssh.UnknownChannelType, "x11": ssh.UnknownChannelType,
+	} {
+		_, _, err := c.OpenChannel(kind, nil)
+		refusal, ok := errors.AsType[*ssh.OpenChannelError](err)
+		if !ok || refusal.Reason != want || want == ssh.Prohibited && refusal.Message != "not from here" {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
+	f := newFar(t, command(t), nil)
+	f.gate = make(chan struct{})
+	c := newGuest(t, f)
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside, err := s.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- s.Start("cat") }()
+	text := make([]byte, len("tunctl: waiting"))
+	if _, err := io.ReadFull(aside, text); err != nil || string(text) != "tunctl: waiting" {
+		t.Fatalf("told %q, %v", text, err)
+	}
+	close(f.gate)
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, aside) }()
+	_ = stdin.Close()
+	if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); !ok || exit.ExitStatus() != 7 {
+		t.Error("the command did not run after the wait")
+	}
+}
+
+func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
+	closed := make(chan struct{})
+	f := newFar(t, func(nc ssh.NewChannel) {
+		_, requests, err := nc.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ssh.DiscardRequests(requests)
+		close(closed)
+	}, nil)
+	c := newGuest(t, f)
+	if _, _, err := c.OpenChannel("direct-tcpip", nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the host's channel is still open")
+	}
+}
+
+func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
+	passed := make(chan string, 10)
+	c := newGuest(t, newFar(t, command(t), func(r *ssh.Request) { passed <- r.Type }))
+	if ok, _, err := c.SendRequest("keepalive@openssh.com", true, nil); !ok || err != nil {
+		t.Errorf("keepalive: %v %v", ok, err)
+	}
+	if ok, _, err := c.SendRequest("no-more-sessions@openssh.com", true, nil); ok || err != nil {
+		t.Errorf("no-more-sessions: %v %v", ok, err)
+	}
+	if ok, _, err := c.SendRequest("tcpip-forward", true, nil); ok || err != nil {
+		t.Errorf("tcpip-forward: %v %v", ok, err)
+	}
+	select {
+	case kind := <-passed:
+		t.Errorf("the host got %s", kind)
+	default:
+	}
+}
+
+func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
+	c := newGuest(t, newFar(t, command(t), nil))
+	ch, requests, err := c.OpenChannel("session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ssh.DiscardRequests(requests)
+	for kind := range kept {
+		if ok, err := ch.SendRequest(kind, true, nil); ok || err != nil {
+			t.Errorf("%s: %v %v", kind, ok, err)
+		}
+	}
+	_ = ch.Close()
+}
+
+func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
+	answered := make(chan error, 1)
+	f := newFar(t, func(nc ssh.NewChannel) {
+		ch, requests, err := nc.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go ssh.DiscardRequests(requests)
+		_, err = ch.SendRequest(keepalive, true, nil)
+		answered <- err
+	}, nil)
+	c := newGuest(t, f)
+	ch, requests, err := c.OpenChannel("session", nil) // and nobody reads its requests
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	_ = ch.Close()
+	ssh.DiscardRequests(requests)
+}
+
+func TestTheKeyIsMadeOnceHoweverManyAskAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	keys := make([]string, 20)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() {
+			k, err := HostKey(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			keys[i] = string(ssh.MarshalAuthorizedKey(k.PublicKey()))
+		})
+	}
+	wg.Wait()
+	for _, k := range keys {
+		if k != keys[0] {
+			t.Fatalf("two keys: %s and %s", k, keys[0])
+		}
+	}
+	known, err := os.ReadFile(KnownHosts(dir))
+	if err != nil || !strings.Contains(string(known), strings.TrimSpace(keys[0])) {
+		t.Errorf("known_hosts: %q %v", known, err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 {
+		t.Errorf("left over: %v %v", left, err)
+	}
+}
+
+func FuzzServeSurvivesWhateverIsSent(f *testing.F) {
+	f.Add([]byte("SSH-2.0-x\r\n"))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add([]byte("SSH-2.0-OpenSSH_9.2\r\n\x00\x00\x00\x0c\x0a\x14aaaaaaaaaa"))
+	own := key(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		near, there := pair(t)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = Serve(t.Context(), there, Options{Host: nobody{}, Key: own, Log: slog.New(slog.DiscardHandler)})
+			_ = there.Close()
+		}()
+		go func() { _, _ = io.Copy(io.Discard, near) }()
+		_, _ = near.Write(data)
+		_ = near.Close()
+		<-done
+	})
+}
+
+type nobody struct{}
+
+func (nobody) OpenChannel(context.Context, string, []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	return nil, nil, errors.New("nobody")
+}
