@@ -79,7 +79,7 @@ func (h *herald) hear(st api.Status, wishes map[string]time.Time, now time.Time)
 		if !known {
 			old = &story{state: s.State, left: s.Since}
 		}
-		all = append(all, h.changes(s, old, wishes[s.Name], now)...)
+		all = append(all, h.changes(s, old, wishes[s.Name], disconnected(st, s.Host), now)...)
 		here[s.Name] = old
 	}
 	h.sessions = here
@@ -131,12 +131,22 @@ func (n news) holds(st api.Status) bool {
 	return true
 }
 
-// changes tells what is new about a session, and brings its story up to date.
-func (h *herald) changes(s api.Session, y *story, wished, now time.Time) []news {
+// disconnected reports whether a person has logged out of a host.
+func disconnected(st api.Status, host string) bool {
+	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostDown })
+}
+
+// changes tells what is new about a session, and brings its story up to date. A link
+// that a person has cut is no news.
+func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, now time.Time) []news {
 	before := y.state
 	y.state = s.State
 	if before.Settled() && !s.State.Settled() {
 		y.left = now
+	}
+	if s.State == api.SessionReconnecting && cut {
+		y.lost, y.lostTold = now, false
+		return nil
 	}
 	if s.State == api.SessionReconnecting {
 		return y.linkLost(s, before, now)

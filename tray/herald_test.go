@@ -98,6 +98,19 @@ func TestWhatIsNews(t *testing.T) {
 	}
 }
 
+func TestALinkThatAPersonCutIsNoNews(t *testing.T) {
+	h := newHerald()
+	for i, state := range []api.SessionState{api.SessionReady, api.SessionReconnecting, api.SessionReconnecting, api.SessionReady} {
+		st := api.Status{
+			Sessions: []api.Session{session("jupyter", state)},
+			Hosts:    []api.Host{{Alias: "narval", State: api.HostDown}},
+		}
+		if told := h.hear(st, nil, noon.Add(time.Duration(i)*time.Hour)); len(told) > 0 {
+			t.Errorf("%s: told %+v", state, told)
+		}
+	}
+}
+
 func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
 	tests := []struct {
 		kind   string

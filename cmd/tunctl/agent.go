@@ -61,6 +61,7 @@ func agentCommand(t *terminal) *cli.Command {
 }
 
 func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
+	leaveConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}

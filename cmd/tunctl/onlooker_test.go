@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,33 +12,57 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tunctl/internal/desktop/desktest"
 	"tunctl/internal/lab"
 )
 
-// TestMain's process plays the browser of the test below, when asked to: it fetches
-// the last of its arguments.
-func TestPlaysTheBrowser(t *testing.T) {
-	if os.Getenv("TUNCTL_TEST_BROWSER") == "" {
-		t.Skip("no test of its own")
+// browserScript is a browser that has the test fetch the page, and stays for a
+// while, as browsers do.
+const browserScript = "#!/bin/sh\necho \"$1\" >\"$0.links\"\nsleep 1\n"
+
+// fetchLinks fetches what the browser is told to show, until the test ends.
+func fetchLinks(t *testing.T, browser string) {
+	t.Helper()
+	if err := syscall.Mkfifo(browser+".links", 0o600); err != nil {
+		t.Fatal(err)
 	}
-	res, err := http.Get(os.Args[len(os.Args)-1])
+	links, err := os.OpenFile(browser+".links", os.O_RDWR, 0) // as a writer, too: it does not end with the first
 	if err != nil {
 		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for lines := bufio.NewScanner(links); lines.Scan(); {
+			if err := fetch(lines.Text()); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = links.Close()
+		<-done
+	})
+}
+
+func fetch(link string) error {
+	res, err := http.Get(link)
+	if err != nil {
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	page, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("%s, %v\n%s", res.Status, err, page)
+		return fmt.Errorf("%s: %s, %w\n%s", link, res.Status, err, page)
 	}
+	return nil
 }
 
-// The browser stays for a while, as browsers do.
-const browserScript = "#!/bin/sh\n" + `"$TUNCTL_TEST_BROWSER" -test.run '^TestPlaysTheBrowser$' "$1" || exit 1` + "\nsleep 3\n"
-
 func TestNoTokenIsInAProcessListing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "c"), PageCommand: []string{program, practicePage}})
 	if err != nil {
@@ -60,12 +86,9 @@ func TestNoTokenIsInAProcessListing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fetchLinks(t, browser)
 	env := append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=", "TUNCTL_PRACTICE=1", "TUNCTL_SSH_CONFIG="+cluster.SSHConfig(),
-		"BROWSER="+browser, "TUNCTL_TEST_BROWSER="+self, "SSH_AUTH_SOCK=", "NO_COLOR=1")
+		"BROWSER="+browser, "SSH_AUTH_SOCK=", "NO_COLOR=1")
 	t.Cleanup(func() {
 		if err := endAgent(home); err != nil {
 			t.Error(err)

@@ -46,6 +46,7 @@ func trayCommand(t *terminal) *cli.Command {
 
 // runTray shows the companion until it is quit.
 func runTray(ctx context.Context, t *terminal, p home.Paths) error {
+	leaveConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}

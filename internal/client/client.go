@@ -189,6 +189,11 @@ func unreachable(err error) error {
 			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: errors.Join(ErrNotRunning, err),
 			Hint: "`tunctl agent start` starts it; `tunctl up` does so by itself",
 		}
+	case errors.Is(err, unsupported):
+		return &api.Error{
+			Code: api.CodeAgent, Message: "this system has no unix sockets, by which tunctl talks to its agent", Err: err,
+			Hint: "Windows has them since Windows 10, version 1803",
+		}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

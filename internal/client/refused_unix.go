@@ -4,5 +4,7 @@ package client
 
 import "syscall"
 
-// refused is what a socket without an agent behind it answers.
-const refused = syscall.ECONNREFUSED
+const (
+	refused     = syscall.ECONNREFUSED // a socket without an agent behind it
+	unsupported = syscall.EAFNOSUPPORT // a system without such sockets
+)

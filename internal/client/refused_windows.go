@@ -2,6 +2,8 @@ package client
 
 import "golang.org/x/sys/windows"
 
-// refused is what a socket without an agent behind it answers. It is not syscall's
-// ECONNREFUSED, which Go made up for Windows.
-const refused = windows.WSAECONNREFUSED
+// These are not syscall's constants of the usual names, which Go made up for Windows.
+const (
+	refused     = windows.WSAECONNREFUSED // a socket without an agent behind it
+	unsupported = windows.WSAEAFNOSUPPORT // a system without such sockets
+)

@@ -1,0 +1,6 @@
+//go:build !windows
+
+package main
+
+// leaveConsole does nothing: only Windows opens one.
+func leaveConsole() {}
