@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"jobwatch/realtest":         {},
 	"tunnel/realtest":           {},
 	"internal/e2e":              {},
+	"internal/bench":            {"tunnel", "internal/api"},
 	"internal/bench/idle":       {},
 	"internal/lab/real":         {},
 	"internal/desktop/bustest":  {},

@@ -1,0 +1,213 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// measureMany holds two thousand connections through one forward.
+func measureMany(ctx context.Context, g *ground) ([]row, error) {
+	const many = 2000
+	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), "fast")
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	before, err := s.rss()
+	if err != nil {
+		return nil, err
+	}
+	var wg sync.WaitGroup
+	held := make(chan net.Conn, many)
+	lanes := make(chan struct{}, 50) // as many as come at the same instant
+	for range many {
+		wg.Go(func() {
+			lanes <- struct{}{}
+			defer func() { <-lanes }()
+			if c, err := echoOnce(ctx, s.address); err == nil {
+				held <- c
+			}
+		})
+	}
+	wg.Wait()
+	after, err := s.rss()
+	close(held)
+	lost := many - len(held)
+	for c := range held { // they still work, all of them
+		if echo(c) != nil {
+			lost++
+		}
+		_ = c.Close()
+	}
+	each := (after - before) / many / 1024
+	return []row{
+		{measure: "2,000 connections at once", ours: float64(lost), unit: "lost", goal: "0", reached: lost == 0},
+		{measure: "… memory for each", ours: each, unit: "KB", goal: "< 100", reached: each < 100},
+	}, err
+}
+
+func echoOnce(ctx context.Context, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if err := echo(c); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func echo(c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	word := bytes.Repeat([]byte("tunctl "), 128)
+	if _, err := c.Write(word); err != nil {
+		return err
+	}
+	got := make([]byte, len(word))
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, word) {
+		return errors.New("other bytes came back")
+	}
+	return nil
+}
+
+// measureIdle holds many hosts connected for a minute and does nothing.
+func measureIdle(ctx context.Context, g *ground) ([]row, error) {
+	names := make([]string, hosts)
+	var peers []*side
+	defer func() {
+		for _, p := range peers {
+			p.stop()
+		}
+	}()
+	for i := range hosts {
+		names[i] = idleHost(i)
+		p := &side{name: plainSSH, cmd: exec.CommandContext(ctx, "ssh", "-F", g.config, "-N", names[i])}
+		if err := p.cmd.Start(); err != nil {
+			return nil, err
+		}
+		peers = append(peers, p)
+	}
+	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), names...)
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	const settle, span = 10 * time.Second, time.Minute
+	if err := pause(ctx, settle); err != nil {
+		return nil, err
+	}
+	before, err1 := s.cpu()
+	waited := pause(ctx, span)
+	after, err2 := s.cpu()
+	mine, err3 := s.rss()
+	if err := errors.Join(waited, err1, err2, err3); err != nil {
+		return nil, err
+	}
+	theirs := 0.0
+	for _, p := range peers {
+		rss, err := p.rss()
+		if err != nil {
+			return nil, err
+		}
+		theirs += rss
+	}
+	share := 100 * (after - before).Seconds() / span.Seconds()
+	return []row{
+		atMost("memory, 20 hosts idle", fmt.Sprintf("%d × ssh -N", hosts), "MB", theirs/1e6, mine/1e6, 0.3),
+		{measure: "processor, 20 hosts idle", ours: share, unit: "%", goal: "< 0.2 %", reached: share < 0.2},
+	}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// measureReturn loses the connection without a word, as a change of networks does
+// while the new network is there, and waits for the first byte through the same port.
+// The peer is ssh in a loop, which is what autossh is, with the settings that sites
+// advise; tunctl's side is told of the change, as the system tells it.
+func measureReturn(ctx context.Context, g *ground) ([]row, error) {
+	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), "fickle")
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	peer := &side{name: "autossh", address: fmt.Sprintf("127.0.0.1:%d", port)}
+	loop := fmt.Sprintf("while :; do ssh -F %s -N -o ExitOnForwardFailure=yes -o ServerAliveInterval=30 -o ServerAliveCountMax=3 -L %d:%s fickle 2>/dev/null & wait $!; sleep 1; done",
+		g.config, port, g.far.echo.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	peer.cmd = group(exec.CommandContext(ctx, "sh", "-c", loop))
+	if err := peer.cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { cancel(); _ = peer.cmd.Wait() }()
+	for _, x := range []*side{s, peer} {
+		if _, err := returned(ctx, x.address, time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	g.fickle.forget()
+	lost := time.Now()
+	if err := s.say("moved"); err != nil {
+		return nil, err
+	}
+	mine, err := returned(ctx, s.address, lost)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := returned(ctx, peer.address, lost)
+	return []row{atMost("back after a change of networks", "autossh, 30 s × 3", "s", theirs.Seconds(), mine.Seconds(), 0.1)}, err
+}
+
+// returned is how long after a moment the port carries a byte again.
+func returned(ctx context.Context, address string, since time.Time) (time.Duration, error) {
+	for ctx.Err() == nil {
+		if answers(ctx, address) {
+			return time.Since(since), nil
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+	return 0, ctx.Err()
+}
+
+// answers tries once, without patience for a connection that is dead.
+func answers(ctx context.Context, address string) bool {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, err = c.Write([]byte("x"))
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+	}
+	return err == nil
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	assets    = 60
+	assetSize = 20 << 10
+)
+
+// farSide are the servers beyond the host: one that sends and takes as much as a
+// client asks for, one that echoes, and one for pages.
+type farSide struct {
+	bulk, echo net.Listener
+	page       *http.Server
+	pageAt     string
+	wg         sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+func newFarSide() (*farSide, error) {
+	f := &farSide{conns: map[net.Conn]bool{}}
+	var page net.Listener
+	for _, l := range []*net.Listener{&f.bulk, &f.echo, &page} {
+		var err error
+		if *l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+	}
+	f.pageAt = page.Addr().String()
+	asset := make([]byte, assetSize)
+	f.page = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(asset)))
+		_, _ = w.Write(asset)
+	})}
+	f.wg.Go(func() { _ = f.page.Serve(page) }) // ends with Close
+	f.wg.Go(func() { f.serve(f.bulk, serveBulk) })
+	f.wg.Go(func() { f.serve(f.echo, func(c net.Conn) { _, _ = io.Copy(c, c) }) })
+	return f, nil
+}
+
+func (f *farSide) serve(l net.Listener, each func(net.Conn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.conns[c] = true
+		f.mu.Unlock()
+		f.wg.Go(func() {
+			each(c)
+			f.mu.Lock()
+			delete(f.conns, c)
+			f.mu.Unlock()
+			_ = c.Close()
+		})
+	}
+}
+
+// chunk is how much is written and read at once here, so that the ends cost little.
+const chunk = 1 << 20
+
+// serveBulk reads one letter: "d" sends size bytes, "u" takes them and says so.
+func serveBulk(c net.Conn) {
+	order := make([]byte, 9)
+	if _, err := io.ReadFull(c, order); err != nil {
+		return
+	}
+	size := orderSize(order)
+	if order[0] == 'd' {
+		buf := make([]byte, chunk)
+		for left := size; left > 0; left -= int64(len(buf)) {
+			if _, err := c.Write(buf[:min(int64(len(buf)), left)]); err != nil {
+				return
+			}
+		}
+		return
+	}
+	if drain(c, size) == nil {
+		_, _ = c.Write([]byte("k"))
+	}
+}
+
+// drain reads size bytes and forgets them.
+func drain(r io.Reader, size int64) error {
+	buf := make([]byte, chunk)
+	for size > 0 {
+		n, err := r.Read(buf)
+		size -= int64(n)
+		if err != nil && size > 0 {
+			return errors.Join(errors.New("the stream ended too soon"), err)
+		}
+	}
+	return nil
+}
+
+func (f *farSide) close() {
+	if f == nil {
+		return
+	}
+	_ = f.bulk.Close()
+	_ = f.echo.Close()
+	_ = f.page.Close()
+	f.mu.Lock()
+	for c := range f.conns {
+		_ = c.Close()
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}

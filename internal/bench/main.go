@@ -1,0 +1,86 @@
+//go:build linux
+
+// Command bench measures the forwards of the tunnel package against OpenSSH's, as
+// people run it: `ssh -N -L`. It starts a real sshd on loopback, a delay proxy before
+// it, the peers, and tunctl's side in a process of its own, takes turns between them,
+// and prints medians, their ratio, and the goal for it.
+//
+// It needs Linux and openssh-server, and takes less than three minutes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	if len(args) > 0 && args[0] == sideRole {
+		return report(serveSide(args[1:]))
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	only := flags.String("only", "", "measure only what has this `WORD` in its name")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return report(bench(ctx, *only))
+}
+
+func report(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// measurement is a part of the bench that fills rows of the table.
+type measurement struct {
+	name string
+	run  func(ctx context.Context, b *ground) ([]row, error)
+}
+
+// bench runs everything. What takes long and costs nothing runs beside the rest.
+func bench(ctx context.Context, only string) error {
+	g, err := newGround(ctx)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	slow := beside(ctx, g, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}}))
+	t := &table{}
+	for _, m := range pick(only, []measurement{
+		{"throughput", measureThroughput},
+		{"six", measureSix},
+		{"first byte", measureFirstByte},
+		{"page", measurePage},
+		{"many", measureMany},
+	}) {
+		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
+		rows, err := m.run(ctx, g)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		t.rows = append(t.rows, rows...)
+	}
+	fmt.Fprintln(os.Stderr, "bench: waiting for what takes its time")
+	rows, err := slow()
+	if err != nil {
+		return err
+	}
+	t.rows = append(t.rows, rows...)
+	t.print(os.Stdout)
+	return nil
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"tunctl/tunnel"
+)
+
+// side is one of those that are compared: a process that forwards a local port.
+type side struct {
+	name    string
+	cmd     *exec.Cmd
+	address string // where it listens
+	words   io.WriteCloser
+}
+
+// The sides' names in samples.
+const (
+	ours      = "tunctl"
+	plainSSH  = "ssh -L"
+	aesSSH    = "ssh -L -c aes128-gcm"
+	sideRole  = "side"
+	waitReady = 20 * time.Second
+)
+
+// startSSH runs ssh as people do for a tunnel.
+func (g *ground) startSSH(ctx context.Context, name, host, target string, args ...string) (*side, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &side{name: name, address: fmt.Sprintf("127.0.0.1:%d", port)}
+	args = append([]string{"-F", g.config, "-N", "-o", "ExitOnForwardFailure=yes", "-L", fmt.Sprintf("%d:%s", port, target)}, args...)
+	s.cmd = exec.CommandContext(ctx, "ssh", append(args, host)...)
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return s, s.await(ctx)
+}
+
+// await waits until the side listens.
+func (s *side) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, waitReady)
+	defer cancel()
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not listen: %w", s.name, err)
+		}
+	}
+}
+
+// startOurs runs tunctl's side: the tunnel package in a process of its own.
+func (g *ground) startOurs(ctx context.Context, kind, target string, names ...string) (*side, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &side{name: ours, cmd: exec.CommandContext(ctx, self, append([]string{sideRole, g.config, kind, target}, names...)...)}
+	s.cmd.Stderr = os.Stderr
+	if s.words, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	s.address = strings.TrimSpace(line)
+	return s, err
+}
+
+// stop ends the side.
+func (s *side) stop() {
+	if s == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGKILL)
+	_ = s.cmd.Wait()
+}
+
+// say sends the side a word.
+func (s *side) say(word string) error {
+	_, err := io.WriteString(s.words, word+"\n")
+	return err
+}
+
+// serveSide is the other process. It connects to all hosts, forwards a port over the
+// first, and goes when its input ends.
+func serveSide(args []string) error {
+	config, kind, target, names := args[0], args[1], args[2], args[3:]
+	if v, err := strconv.Atoi(os.Getenv("BENCH_GOGC")); err == nil {
+		debug.SetGCPercent(v)
+	}
+	limits := tunnel.DefaultLimits()
+	// As for a connection that has stood for a while, which a bench has no time for.
+	limits.StableAfter, limits.LoginSpacing = time.Millisecond, time.Millisecond
+	pool := tunnel.NewPool(tunnel.Options{SSHConfig: config, Limits: limits})
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 2)
+	running := 1
+	go func() { served <- pool.Serve(ctx) }()
+	defer func() {
+		cancel()
+		for range running {
+			<-served
+		}
+	}()
+	for _, name := range names {
+		h := pool.Host(name)
+		h.Up()
+		waiting, stop := context.WithTimeout(ctx, waitReady)
+		err := h.Await(waiting)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	f, err := tunnel.Listen(tunnel.ListenOptions{Name: "bench"})
+	if err != nil {
+		return err
+	}
+	running++
+	go func() { served <- f.Serve(ctx) }()
+	f.Open(tunnel.Target{Dialer: pool.Host(names[0]), Network: "tcp", Address: target, HTTP: kind == "http"})
+	fmt.Println(f.Addr())
+	return obey(pool)
+}
+
+// obey does what the bench says: "moved" is a change of networks.
+func obey(pool *tunnel.Pool) error {
+	words := bufio.NewScanner(os.Stdin)
+	for words.Scan() {
+		if words.Text() != "moved" {
+			return errors.New("no such word: " + words.Text())
+		}
+		pool.NetworkChanged()
+	}
+	return words.Err()
+}
