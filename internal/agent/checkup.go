@@ -99,7 +99,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 		c.failed("scheduler", err, "see that squeue or qstat works in `tunctl ssh "+c.name+"`")
 		return
 	}
-	c.ok("scheduler", "%s answers; you have %d jobs there", kind, len(list))
+	c.ok("scheduler", "%s answers; your jobs there: %d", kind, len(list))
 }
 
 // homeScript writes a little into the home, as a submission does, and tells the
