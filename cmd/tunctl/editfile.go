@@ -14,8 +14,8 @@ const backupSuffix = ".before-tunctl"
 // copy's name, none where nothing changed or there was no file. A link, as people with
 // a folder of dotfiles have, stays one.
 func editFile(path string, change func(string) string) (backup string, err error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
 	mode := fs.FileMode(0o600)
 	before, err := os.ReadFile(path)

@@ -1,0 +1,353 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/proxy"
+
+	"tunctl/internal/api"
+	"tunctl/internal/lab/real"
+)
+
+// guest is a laptop whose own ssh knows HOST.tun.
+type guest struct {
+	*laptop
+	sshConfig string
+	dir       string
+}
+
+func newGuest(t *testing.T, config string) *guest {
+	t.Helper()
+	l := newLaptop(t, config)
+	g := &guest{laptop: l, dir: t.TempDir()}
+	g.sshConfig = filepath.Join(g.dir, "ssh_config")
+	if err := os.WriteFile(g.sshConfig, []byte("Include "+l.lab.SSHConfig()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.env = append(l.env, "TUNCTL_SSH_CONFIG="+g.sshConfig, "GIT_SSH_COMMAND=ssh -F "+g.sshConfig, "HOME="+g.dir)
+	l.run("ssh-config", "install")
+	return g
+}
+
+// exec runs a stock program and returns what it printed.
+func (g *guest) exec(name string, args ...string) string {
+	g.t.Helper()
+	cmd := g.program(name, args...)
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	if err := cmd.Run(); err != nil {
+		g.t.Fatalf("%s %q: %v\n%s%s", name, args, err, out.String(), talk.String())
+	}
+	return out.String()
+}
+
+func (g *guest) program(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(g.t.Context(), name, args...)
+	cmd.Env, cmd.Dir = g.env, g.dir
+	return cmd
+}
+
+func (g *guest) ssh(args ...string) string {
+	g.t.Helper()
+	return g.exec("ssh", append([]string{"-F", g.sshConfig}, args...)...)
+}
+
+// accepted is how many logins with a code a server of the lab has let in.
+func accepted(t *testing.T, lab *real.Lab, alias string) int {
+	t.Helper()
+	out, err := lab.Exec("login1", "sh", "-c", "grep -c '^Accepted keyboard-interactive' /var/log/"+alias+".log || true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// loginWithCode logs in as a person with a device for one-time codes does.
+func (l *laptop) loginWithCode(host string) {
+	l.t.Helper()
+	l.run("agent", "start")
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	first, up := true, false
+	_ = l.client.Watch(ctx, api.AnswersTerminal, func(e api.Event) { // it ends by our cancel
+		switch {
+		case first:
+			first = false
+			if err := l.client.Login(ctx, host); err != nil {
+				l.t.Error(err)
+				cancel()
+			}
+		case e.Prompt != nil && e.Type == api.EventPrompt:
+			if err := l.client.Answer(ctx, e.Prompt.ID, api.Answer{Text: l.lab.Code()}); err != nil {
+				l.t.Error(err)
+			}
+		case e.Host != nil && e.Host.Alias == host && e.Host.State == api.HostUp:
+			up = true
+			cancel()
+		}
+	})
+	if !up {
+		l.t.Fatalf("no login to %s", host)
+	}
+}
+
+func TestOneLoginWithACodeServesEveryTool(t *testing.T) {
+	real.Need(t, "ssh")
+	g := newGuest(t, "[host.lab-otp]\n")
+	before := accepted(t, g.lab, "lab-otp")
+	g.loginWithCode("lab-otp")
+	const host = "lab-otp.tun"
+
+	if out := g.ssh(host, "echo", "$((6*7))"); out != "42\n" {
+		t.Errorf("ssh: %q", out)
+	}
+	if out := g.ssh("-tt", host, "tty; stty size; exit 0"); !strings.Contains(out, "/dev/pts/") {
+		t.Errorf("a terminal: %q", out)
+	}
+	err := g.program("ssh", "-F", g.sshConfig, host, "kill -TERM $$").Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 255 {
+		t.Errorf("ended by a signal: %v", err) // as ssh itself says it
+	}
+	data := make([]byte, 5<<20)
+	_, _ = rand.Read(data)
+	if err := os.WriteFile(filepath.Join(g.dir, "data"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(data))
+	summed := func(what, file string) {
+		t.Helper()
+		if out := g.ssh(host, "sha256sum", file); !strings.HasPrefix(out, sum) {
+			t.Errorf("%s: %s", what, out)
+		}
+	}
+	g.exec("scp", "-F", g.sshConfig, "data", host+":by-scp")
+	summed("scp", "by-scp")
+	g.exec("scp", "-O", "-F", g.sshConfig, "data", host+":by-old-scp")
+	summed("scp -O", "by-old-scp")
+	if err := os.WriteFile(filepath.Join(g.dir, "batch"), []byte("put data by-sftp\nget by-sftp back\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.exec("sftp", "-F", g.sshConfig, "-b", "batch", host)
+	summed("sftp", "by-sftp")
+	g.exec("cmp", "data", "back")
+	g.exec("rsync", "-a", "-e", "ssh -F "+g.sshConfig, "data", host+":by-rsync")
+	summed("rsync", "by-rsync")
+	g.run("cp", filepath.Join(g.dir, "data"), "lab-otp:by-cp")
+	summed("tunctl cp", "by-cp")
+
+	g.ssh(host, "rm -rf repo && git init -q repo && cd repo && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first")
+	g.exec("git", "clone", "-q", host+":repo", "clone")
+	if out := g.exec("git", "-C", "clone", "log", "--format=%s"); out != "first\n" {
+		t.Errorf("git: %q", out)
+	}
+	g.forwards(host)
+	if out, _ := g.run("ssh", "lab-otp", "echo ours"); out != "ours\n" {
+		t.Errorf("tunctl ssh: %q", out)
+	}
+	if n := accepted(t, g.lab, "lab-otp") - before; n != 1 {
+		t.Errorf("the host counted %d logins", n)
+	}
+}
+
+// forwards checks ssh -L, -D and -W to a server that only the host reaches.
+func (g *guest) forwards(host string) {
+	t := g.t
+	t.Helper()
+	target := net.JoinHostPort(g.lab.NodeAddr("login1"), "22")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, dynamic := l.Addr().String(), d.Addr().String()
+	_ = l.Close()
+	_ = d.Close()
+	cmd := g.program("ssh", "-F", g.sshConfig, "-o", "ExitOnForwardFailure=yes", "-L", local+":"+target, "-D", dynamic, host, "echo ready; cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", local)
+	greets(t, "-L", conn, err)
+	socks, err := proxy.SOCKS5("tcp", dynamic, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err = socks.Dial("tcp", target)
+	greets(t, "-D", conn, err)
+	_ = in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// greets checks that an SSH server answers.
+func greets(t *testing.T, what string, conn net.Conn, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	hello := make([]byte, len("SSH-2.0"))
+	if _, err := io.ReadFull(conn, hello); err != nil || string(hello) != "SSH-2.0" {
+		t.Errorf("%s: %q %v", what, hello, err)
+	}
+}
+
+func TestWhatASiteForbidsStaysForbiddenAndItsLimitIsWaitedFor(t *testing.T) {
+	real.Need(t, "ssh")
+	g := newGuest(t, "[host.lab-tight]\n")
+	g.run("login", "lab-tight")
+	out, err := g.program("ssh", "-F", g.sshConfig, "-W", "localhost:22", "lab-tight.tun").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "administratively prohibited") {
+		t.Errorf("forwarding: %v %s", err, out)
+	}
+	// MaxSessions is 2: the third waits until one of the first is over.
+	hold := g.program("ssh", "-F", g.sshConfig, "lab-tight.tun", "echo held; cat")
+	in, err := hold.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := hold.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(held).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	waits := g.program("ssh", "-F", g.sshConfig, "lab-tight.tun", "echo second; sleep 1")
+	third := g.program("ssh", "-F", g.sshConfig, "lab-tight.tun", "echo third")
+	var said bytes.Buffer
+	third.Stderr = &said
+	if err := waits.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	<-ctx.Done() // longer than a guest waits before it is told
+	_ = in.Close()
+	for _, cmd := range []*exec.Cmd{hold, waits, third} {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%q: %v", cmd.Args, err)
+		}
+	}
+	if !strings.Contains(said.String(), "waiting for a free session") {
+		t.Errorf("the third was told %q", said.String())
+	}
+}
+
+func TestALargeCopySurvivesSilentCutsOfTheLink(t *testing.T) {
+	real.Need(t, "ssh")
+	g := newGuest(t, "[host.lab-login]\n")
+	g.run("login", "lab-login")
+	const size = 1 << 30
+	here := filepath.Join(g.dir, "data")
+	sum := randomFile(t, here, size)
+	g.lab.Delay(50*time.Millisecond, 0)
+	cp := g.command("cp", "-q", here, "lab-login:large")
+	var talk bytes.Buffer
+	cp.Stderr = &talk
+	if err := cp.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		pause(t, time.Second)
+		g.lab.Cut("silent")
+		g.hostIs("lab-login", false)
+		g.lab.Restore("silent")
+		g.hostIs("lab-login", true)
+	}
+	if err := cp.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, talk.String())
+	}
+	g.lab.Delay(0, 0)
+	if n := strings.Count(talk.String(), "was lost"); n == 0 {
+		t.Errorf("the copy was over before the cuts: %s", talk.String())
+	}
+	if out, _ := g.run("ssh", "lab-login", "sha256sum large; rm large; ls -A | grep part || true"); !strings.HasPrefix(out, sum) || strings.Contains(out, ".part") {
+		t.Errorf("%s, want %s", out, sum)
+	}
+}
+
+// hostIs waits until a host is connected, or is not.
+func (l *laptop) hostIs(alias string, up bool) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	seen := false
+	_ = l.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+		hosts := []api.Host{}
+		if e.Status != nil {
+			hosts = e.Status.Hosts
+		}
+		if e.Host != nil {
+			hosts = append(hosts, *e.Host)
+		}
+		for _, h := range hosts {
+			if h.Alias == alias && (h.State == api.HostUp) == up {
+				seen = true
+				cancel()
+			}
+		}
+	})
+	if !seen {
+		l.t.Fatalf("%s never became up=%v", alias, up)
+	}
+}
+
+// randomFile makes a file of random bytes and returns its sum.
+func randomFile(t *testing.T, name string, size int64) string {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(f, h), rand.Reader, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
