@@ -70,7 +70,7 @@ func confirmCancel(c *cli.Context, t *terminal, cl *client.Client, req api.DownR
 	defer stop()
 	st, err := cl.Status(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // down itself says what is wrong
+		return nil // down itself says what is wrong
 	}
 	var jobs []string
 	for _, s := range st.Sessions {

@@ -18,7 +18,7 @@ import (
 const idle = "#!/bin/sh\n#SBATCH --output=%DIRECTIVES%\nwhile :; do sleep 1; done\n"
 
 // notebook is a server in the job's place that wants a token, as Jupyter does.
-func notebook(t *testing.T, token string) (server *httptest.Server, port string) {
+func notebook(t testing.TB, token string) (server *httptest.Server, port string) {
 	t.Helper()
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "token "+token && r.URL.Query().Get("token") != token {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestAPersonAtATerminalIsAskedBeforeAJobIsCancelled(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		typed      string
+		sure, asks bool
+		goesOn     bool
+		asked      bool
+	}{
+		"yes":               {typed: "yes\n", asks: true, goesOn: true, asked: true},
+		"y":                 {typed: "Y\n", asks: true, goesOn: true, asked: true},
+		"only Enter":        {typed: "\n", asks: true, asked: true},
+		"no":                {typed: "no\n", asks: true, asked: true},
+		"the end of input":  {typed: "", asks: true, asked: true},
+		"sure":              {sure: true, asks: true, goesOn: true},
+		"nobody to ask":     {goesOn: true},
+		"something strange": {typed: "maybe\n", asks: true, asked: true},
+	} {
+		var said strings.Builder
+		term := &terminal{in: strings.NewReader(c.typed), out: &strings.Builder{}, err: &said, asks: c.asks}
+		err := term.confirm(t.Context(), c.sure, "Cancel job 7?")
+		if (err == nil) != c.goesOn || exitCode(err) == 0 != c.goesOn {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Contains(said.String(), "Cancel job 7? [y/N]") != c.asked {
+			t.Errorf("%s: said %q", name, said.String())
+		}
+	}
+}
+
+func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 15, 14, 0, 0, 0, time.UTC)
+	jobs := []hostJob{
+		{Host: "narval", Job: api.Job{ID: "12345678.pbs101", Name: "a-very-long-name-of-a-job-that-says-everything", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(50 * time.Hour)}},
+		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waits for nodes to become free", Submitted: now.Add(-time.Hour)}},
+		{Host: "narval", Job: api.Job{ID: "3", State: api.JobFinished, End: now.Add(-240 * time.Hour)}},
+	}
+	text := jobsTable(jobs, false, now).draw(paper{width: 80})
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"12345678.pbs101", "x1000c0s2b0n0", "until ", "12345679_[0-99%5]", "since ", "waits for nodes to become free (Resources)", "ended 5 Nov"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
