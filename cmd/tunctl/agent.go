@@ -73,7 +73,7 @@ func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
 	followProgram(c.Context, p, log)
-	o := agent.Options{Paths: p, Version: version(), Limits: agent.DefaultLimits(), Log: log}
+	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
 	if practising(p, log) {
 		o.Practice, o.Limits = true, agent.PracticeLimits()
 	}

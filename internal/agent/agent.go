@@ -31,7 +31,9 @@ import (
 type Options struct {
 	Paths   home.Paths
 	Version string
-	Limits  Limits
+	// SSHConfig is read in place of ~/.ssh/config, whatever the config file says.
+	SSHConfig string
+	Limits    Limits
 	// Practice confines the agent to clusters of our own, for which alone the
 	// quick limits are meant.
 	Practice bool
@@ -79,6 +81,7 @@ func New(o Options) (*Agent, error) {
 		SSHConfig: a.sshConfig(),
 		Prompter:  a.prompts,
 		Memory:    st,
+		Passwords: newPasswords(st, a.clientEnv),
 		Limits:    o.Limits.Tunnel,
 		Log:       o.Log,
 		Changed:   a.hostChanged,
@@ -319,8 +322,8 @@ func (a *Agent) clientEnv() api.Env {
 
 // sshConfig is the file read in place of ~/.ssh/config, if any.
 func (a *Agent) sshConfig() string {
-	if f := os.Getenv("TUNCTL_SSH_CONFIG"); f != "" {
-		return f
+	if a.opt.SSHConfig != "" {
+		return a.opt.SSHConfig
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -28,7 +28,7 @@ const patience = 30 * time.Second
 
 // world is an agent in this process, with a practice cluster.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	paths   home.Paths
 	client  *client.Client
 	cluster *lab.Cluster
@@ -42,8 +42,11 @@ host   = "practice"
 submit = "~/jupyter.sh"
 `
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel()
+	}
 	dir := t.TempDir()
 	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), QueueFor: 50 * time.Millisecond})
 	if err != nil {
@@ -54,13 +57,15 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	t.Setenv("TUNCTL_HOME", filepath.Join(dir, "h"))
-	t.Setenv("TUNCTL_CONFIG", "")
-	t.Setenv("TUNCTL_SSH_CONFIG", cluster.SSHConfig())
-	t.Setenv("SSH_AUTH_SOCK", "")
-	paths, err := home.Find()
+	// A test's own folder has too long a name for a socket.
+	run, err := os.MkdirTemp("", "tunctl-")
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	paths := home.Paths{
+		Config: filepath.Join(dir, "config.toml"), State: filepath.Join(dir, "state"),
+		Socket: filepath.Join(run, "agent.sock"), Moved: true,
 	}
 	w := &world{t: t, paths: paths, client: client.New(paths), cluster: cluster}
 	w.write(filepath.Join(cluster.Home(), "jupyter.sh"), lab.JobScript(cluster.Dialect()))
@@ -84,7 +89,7 @@ func (w *world) options() agent.Options {
 	if w.limits != nil {
 		w.limits(&limits)
 	}
-	return agent.Options{Paths: w.paths, Version: "test", Limits: limits, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))}
+	return agent.Options{Paths: w.paths, Version: "test", SSHConfig: w.cluster.SSHConfig(), Limits: limits, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))}
 }
 
 // start runs an agent until the test is over or stop is called.
@@ -105,7 +110,7 @@ func (w *world) start() {
 		served <- nil
 	}
 	w.t.Cleanup(func() { w.stop() })
-	if _, err := w.client.Ensure(ctx, func(context.Context) error { return nil }); err != nil {
+	if _, err := w.client.Ensure(ctx, func(context.Context) (<-chan error, error) { return nil, nil }); err != nil {
 		w.t.Fatal(err)
 	}
 }
