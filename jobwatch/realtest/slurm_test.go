@@ -45,7 +45,12 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	lab := real.Start(t)
+	t.Helper()
+	return benchOf(t, real.Start(t))
+}
+
+func benchOf(t *testing.T, lab *real.Lab) *bench {
+	t.Helper()
 	w := jobwatch.NewWatcher(login{lab}, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
@@ -70,7 +75,12 @@ func (b *bench) submit(script string, args ...string) api.Job {
 // await waits until the watched job is as wanted.
 func (b *bench) await(x *jobwatch.Watch, what string, wanted func(api.Job) bool) api.Job {
 	b.t.Helper()
-	late := time.After(60 * time.Second)
+	return b.awaitFor(x, time.Minute, what, wanted)
+}
+
+func (b *bench) awaitFor(x *jobwatch.Watch, limit time.Duration, what string, wanted func(api.Job) bool) api.Job {
+	b.t.Helper()
+	late := time.After(limit)
 	for !wanted(x.Job()) {
 		select {
 		case <-x.C():
