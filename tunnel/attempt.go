@@ -44,6 +44,9 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if owner := t.pool.owner(t.host, s.key()); owner != t.host {
 		return t.share(ctx, owner)
 	}
+	if err := t.prepare(ctx); err != nil {
+		return nil, err
+	}
 	t.host.step("dialling " + s.address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {

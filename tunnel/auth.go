@@ -30,9 +30,11 @@ type login struct {
 	last        string   // the method under way
 	passed      []string // the methods that succeeded so far
 	tried       map[string]int
-	keyStage    int      // for how many stages keys were offered
-	interacted  bool     // a keyboard-interactive round took place, or a password
-	typed       bool     // a person answered in the method under way
+	keyStage    int  // for how many stages keys were offered
+	interacted  bool // a keyboard-interactive round took place, or a password
+	typed       bool // something was answered in the method under way
+	asked       int  // the questions of this login, failed methods left out
+	saved       savedPassword
 	lastMessage []string // the server's banner
 }
 
@@ -77,6 +79,7 @@ func (l *login) settle(c *ssh.ClientAuthContext) {
 		return
 	}
 	l.tried[l.last]++
+	l.failedAnswers()
 }
 
 // order is the methods in the person's order of preference.
@@ -89,9 +92,9 @@ func (l *login) order() []string {
 	return slices.DeleteFunc(order, func(m string) bool { return !enabled[m] })
 }
 
-// method is a way to try now, or nil when it is used up. Without a person only
-// keys are tried: even starting a keyboard-interactive round can push a request
-// to somebody's phone.
+// method is a way to try now, or nil when it is used up. Without a person, and
+// without a password kept for this account, only keys are tried: even starting a
+// keyboard-interactive round can push a request to somebody's phone.
 func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
 		if l.keyStage > stage {
@@ -104,7 +107,7 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 		}
 		return ssh.PublicKeys(signers...)
 	}
-	if !l.try.attended || !l.mayRetry(name) {
+	if !l.mayRetry(name) || !l.try.attended && !l.hasSaved() {
 		return nil
 	}
 	l.interacted = true
@@ -125,15 +128,14 @@ func (l *login) mayRetry(name string) bool {
 }
 
 func (l *login) password() (string, error) {
-	l.typed = true
-	return l.try.ask(l.ctx, api.Prompt{
+	return l.secret(api.Prompt{
 		Kind: api.PromptPassword,
 		Text: fmt.Sprintf("%s@%s's password: ", l.s.User, l.s.Hostname),
 	})
 }
 
 // challenge answers one round of keyboard-interactive (RFC 4256). Each question goes
-// to the person; nothing is ever answered from memory.
+// to the person; nothing but the account's password is ever answered from memory.
 func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
 	about := strings.TrimSpace(strings.TrimSpace(name) + "\n" + strings.TrimSpace(instruction))
 	if len(questions) == 0 {
@@ -144,14 +146,24 @@ func (l *login) challenge(name, instruction string, questions []string, echos []
 	}
 	answers := make([]string, len(questions))
 	for i, q := range questions {
-		l.typed = true
-		answer, err := l.try.ask(l.ctx, api.Prompt{Kind: api.PromptQuestion, Text: visible(q), Instruction: visible(about), Echo: echos[i]})
+		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: visible(q), Instruction: visible(about), Echo: echos[i]})
 		if err != nil {
 			return nil, err
 		}
 		answers[i] = answer
 	}
 	return answers, nil
+}
+
+// answer answers one question of a challenge.
+func (l *login) answer(p api.Prompt) (string, error) {
+	if asksPassword(p.Text, p.Echo) {
+		p.Kind = api.PromptPassword
+		return l.secret(p)
+	}
+	l.typed = true
+	l.asked++
+	return l.try.ask(l.ctx, p)
 }
 
 // banner keeps what the server says before the login.
@@ -195,11 +207,13 @@ func (l *login) methods() string {
 }
 
 // silent reports whether the same login would succeed without a person.
-func (l *login) silent() bool { return !l.interacted && !l.keys.touched() }
+func (l *login) silent() bool {
+	return (!l.interacted || l.answersItself()) && !l.keys.touched()
+}
 
 // refused puts a refused login into words.
 func (l *login) refused(err error) *api.Error {
-	if l.try.wire.isDead() && len(l.tried) == 0 && !strings.Contains(err.Error(), "disconnect") {
+	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,
 			Message: fmt.Sprintf("%s hung up during the login", l.s.address()),

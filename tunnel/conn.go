@@ -26,6 +26,7 @@ type conn struct {
 	auth   string
 	silent bool
 	via    []string
+	ends   time.Time // of the certificate that logged in; zero: none
 
 	mu        sync.Mutex
 	loginNode string

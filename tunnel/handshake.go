@@ -44,7 +44,8 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		return nil, context.Cause(ctx)
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
-	c.auth, c.silent = login.methods(), login.silent()
+	login.keepPassword()
+	c.auth, c.silent, c.ends = login.methods(), login.silent(), login.keys.ends()
 	return c, nil
 }
 

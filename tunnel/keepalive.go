@@ -24,6 +24,8 @@ func (h *Host) hold(ctx context.Context) {
 	c.spawn(func() { h.greet(ctx, c) })
 	p := newPulse(c)
 	defer p.stop()
+	ending := endingTimer(c.ends)
+	defer ending.Stop()
 	for {
 		select {
 		case <-c.done:
@@ -44,6 +46,8 @@ func (h *Host) hold(ctx context.Context) {
 			if err := p.beat(time.Now()); err != nil {
 				c.close(err)
 			}
+		case <-ending.C:
+			h.certificateEnds(c.ends)
 		case rtt := <-p.replies:
 			p.waiting = false
 			c.measure(rtt, "")

@@ -15,9 +15,6 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// endingSoon is when a certificate's end is worth a warning.
-const endingSoon = 30 * time.Minute
-
 // keychain is the keys to offer at one login, from the agent and from files, in
 // OpenSSH's order.
 type keychain struct {
@@ -26,9 +23,10 @@ type keychain struct {
 	s     *Settings
 	agent *agentKeys
 
-	offered []string        // what was offered, as shown to a person
-	spent   map[string]bool // the keys that have signed; not offered twice
-	touch   bool            // a key wanted a finger on it
+	offered []string         // what was offered, as shown to a person
+	spent   map[string]bool  // the keys that have signed; not offered twice
+	touch   bool             // a key wanted a finger on it
+	used    *ssh.Certificate // the certificate that signed last; nil: a plain key did
 	noAgent error
 }
 
@@ -85,6 +83,7 @@ func (k *keychain) wrap(list []ssh.Signer) []ssh.Signer {
 		k.offered = append(k.offered, keyType(s.PublicKey())+" "+ssh.FingerprintSHA256(s.PublicKey()))
 		out = append(out, watchSigner(s, func() {
 			k.spent[blob] = true
+			k.used, _ = s.PublicKey().(*ssh.Certificate)
 			k.touch = k.touch || strings.HasPrefix(s.PublicKey().Type(), "sk-")
 		}))
 	}
@@ -144,9 +143,6 @@ func (k *keychain) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 			}
 			continue
 		}
-		if left := time.Until(time.Unix(int64(cert.ValidBefore), 0)); cert.ValidBefore != ssh.CertTimeInfinity && left < endingSoon {
-			k.try.warn(fmt.Sprintf("the certificate %s ends in %v", path, left.Round(time.Minute)))
-		}
 		if s := k.owner(cert, files, held); s != nil {
 			if signer, err := ssh.NewCertSigner(cert, s); err == nil {
 				list = append(list, signer)
@@ -172,6 +168,14 @@ func (k *keychain) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 }
 
 func (k *keychain) touched() bool { return k.touch }
+
+// ends is when the certificate that logged in ends; zero for never.
+func (k *keychain) ends() time.Time {
+	if k.used == nil || k.used.ValidBefore == ssh.CertTimeInfinity {
+		return time.Time{}
+	}
+	return time.Unix(int64(k.used.ValidBefore), 0)
+}
 
 func (k *keychain) count() int { return len(k.offered) }
 

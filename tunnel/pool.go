@@ -14,9 +14,10 @@ import (
 
 // Options are what a Pool needs of the world. Everything but Limits may be zero.
 type Options struct {
-	SSHConfig string   // the ssh_config to read, as ssh -F; "" = the person's own
-	Prompter  Prompter // nil: nobody can be asked
-	Memory    Memory   // nil: remembered for the pool's life only
+	SSHConfig string    // the ssh_config to read, as ssh -F; "" = the person's own
+	Prompter  Prompter  // nil: nobody can be asked
+	Memory    Memory    // nil: remembered for the pool's life only
+	Passwords Passwords // nil: none are kept
 	Limits    Limits
 	Log       *slog.Logger
 	// Changed is told of every change of a host, in order, one at a time, and
@@ -58,6 +59,9 @@ func NewPool(o Options) *Pool {
 	}
 	if o.Memory == nil {
 		o.Memory = newBriefMemory()
+	}
+	if o.Passwords == nil {
+		o.Passwords = noPasswords{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

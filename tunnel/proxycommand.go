@@ -33,7 +33,7 @@ func startProxy(ctx context.Context, s *Settings, env api.Env) (net.Conn, error)
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	cmd := shellCommand(running, newTokens(s).expand(s.ProxyCommand))
+	cmd := shellCommand(running, replaceShell+newTokens(s).expand(s.ProxyCommand))
 	cmd.Env = environ(env)
 	cmd.WaitDelay = time.Second
 	p := &proxyConn{cmd: cmd, stderr: &tail{}, exited: make(chan struct{}), end: end}

@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// replaceShell before a single command saves a process, as ssh does.
+const replaceShell = "exec "
+
 // shellCommand runs a line as ssh does: by the person's shell, in a process group
 // that ends as a whole.
 func shellCommand(ctx context.Context, line string) *exec.Cmd {
@@ -16,7 +19,7 @@ func shellCommand(ctx context.Context, line string) *exec.Cmd {
 	if shell == "" {
 		shell = "/bin/sh"
 	}
-	cmd := exec.CommandContext(ctx, shell, "-c", "exec "+line) //nolint:gosec // it is the person's own ProxyCommand
+	cmd := exec.CommandContext(ctx, shell, "-c", line) //nolint:gosec // it is the person's own command
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd

@@ -6,6 +6,9 @@ import (
 	"syscall"
 )
 
+// replaceShell is for shells that can be replaced.
+const replaceShell = ""
+
 // shellCommand runs a line as ssh does, without a window.
 func shellCommand(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "cmd.exe")

@@ -9,12 +9,18 @@ import (
 	"tunctl/internal/api"
 )
 
-// ask asks the person who waits for this try. The handshake's clock stands still
-// meanwhile. Its error is final for the try.
+// ask is question for those who need the text only.
 func (t *attempt) ask(ctx context.Context, p api.Prompt) (string, error) {
+	answer, err := t.question(ctx, p)
+	return answer.Text, err
+}
+
+// question asks the person who waits for this try. The handshake's clock stands still
+// meanwhile. Its error is final for the try.
+func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
 	if !t.attended {
-		return "", t.deny("it asks: "+strings.TrimSpace(p.Text), ErrNobody)
+		return api.Answer{}, t.deny("it asks: "+strings.TrimSpace(p.Text), ErrNobody)
 	}
 	if t.guard != nil {
 		t.guard.pause()
@@ -26,17 +32,17 @@ func (t *attempt) ask(ctx context.Context, p api.Prompt) (string, error) {
 	answer, err := t.pool.o.Prompter.Prompt(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
-		return "", t.deny("the question was not answered", context.Canceled)
+		return api.Answer{}, t.deny("the question was not answered", context.Canceled)
 	case err == nil:
-		return answer.Text, nil
+		return answer, nil
 	case errors.Is(err, ErrNobody):
-		return "", t.deny("nobody was there to answer: "+strings.TrimSpace(p.Text), err)
+		return api.Answer{}, t.deny("nobody was there to answer: "+strings.TrimSpace(p.Text), err)
 	case ctx.Err() != nil:
-		return "", err // the server or the wish has gone
+		return api.Answer{}, err // the server or the wish has gone
 	case asking.Err() != nil:
-		return "", t.deny(fmt.Sprintf("no answer came within %v", limit), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("no answer came within %v", limit), err)
 	}
-	return "", t.deny(fmt.Sprintf("asking failed: %v", err), err)
+	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
 }
 
 // deny stops the try: only a person can get further.

@@ -62,6 +62,10 @@ type Settings struct {
 	RemoteForwards  []string
 	DynamicForwards []string
 
+	// BeforeLogin is a command to run before a person logs in. It comes from the
+	// config by way of Options.Preset.
+	BeforeLogin string
+
 	ControlPath string
 	Source      string // "ssh -G" or "ssh_config"
 	Warnings    []string

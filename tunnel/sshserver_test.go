@@ -367,7 +367,8 @@ type person struct {
 	mu      sync.Mutex
 	answers []string
 	asked   []api.Prompt
-	hang    bool // think for ever
+	hang    bool     // think for ever
+	keep    api.Keep // what they say of each answer
 }
 
 func (p *person) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
@@ -387,7 +388,7 @@ func (p *person) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
 	if !left {
 		return api.Answer{}, fmt.Errorf("no terminal: %w", ErrNobody)
 	}
-	return api.Answer{Text: answer}, nil
+	return api.Answer{Text: answer, Keep: p.keep}, nil
 }
 
 func (p *person) questions() []api.Prompt {

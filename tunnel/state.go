@@ -70,10 +70,15 @@ func (h *Host) enterLocked() {
 		h.log.Info("host state", "state", v.State, "cause", v.Cause)
 	}
 	h.view = v
+	h.publishLocked()
+}
+
+// publishLocked tells everyone of the view as it is now.
+func (h *Host) publishLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	if !h.quiet {
-		h.pool.tell(v)
+		h.pool.tell(h.view)
 	}
 }
 

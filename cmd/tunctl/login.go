@@ -17,6 +17,14 @@ func loginCommand(t *terminal) *cli.Command {
 		Usage:        "log in to a host now and answer what it asks",
 		ArgsUsage:    "HOST",
 		BashComplete: completeHosts,
+		Description: "HOST is an alias of your ~/.ssh/config, a host of tunctl's config, or user@address.\n\n" +
+			"What the host asks is put to you here. A password is asked for anew at each login,\n" +
+			"unless you let it be kept: --remember keeps it in the agent's memory until the agent\n" +
+			"ends, --save in your system's keyring. One-time codes are never kept.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "save", Usage: "keep the password you type in the system's keyring"},
+			&cli.BoolFlag{Name: "remember", Usage: "keep the password you type in memory, until the agent ends"},
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("login takes one host, as in your ssh config")
@@ -67,7 +75,14 @@ func login(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 	if err != nil {
 		return err
 	}
-	if err := logInTo(ctx, t, cl, host); err != nil {
+	keep := api.KeepNot
+	switch {
+	case c.Bool("save"):
+		keep = api.KeepKeyring
+	case c.Bool("remember"):
+		keep = api.KeepMemory
+	}
+	if err := logInKeeping(ctx, t, cl, host, keep); err != nil {
 		return err
 	}
 	t.say("%s connected to %s", t.paint(green, "✓"), host)
@@ -76,6 +91,11 @@ func login(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 
 // logInTo has the agent connect to a host, and puts what the host asks to the person.
 func logInTo(ctx context.Context, t *terminal, cl *client.Client, host string) error {
+	return logInKeeping(ctx, t, cl, host, api.KeepNot)
+}
+
+// logInKeeping is logInTo for a person who wants their password kept.
+func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host string, keep api.Keep) error {
 	answers := api.AnswersNone
 	if t.asks {
 		answers = api.AnswersTerminal
@@ -91,9 +111,12 @@ func logInTo(ctx context.Context, t *terminal, cl *client.Client, host string) e
 				cancel(err)
 			}
 		case e.Type == api.EventPrompt:
-			askPerson(ctx, t, cl, *e.Prompt)
+			askPerson(ctx, t, cl, *e.Prompt, keep)
 		case e.Type == api.EventHost && e.Host.Alias == host:
 			if done, err := loginResult(*e.Host); done {
+				for _, w := range e.Host.Warnings {
+					t.say("tunctl: warning: %s", w)
+				}
 				cancel(err)
 			}
 		}

@@ -62,7 +62,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			loginCommand(t), logoutCommand(t), hostsCommand(t), detectCommand(t),
 			sshCommand(t), cpCommand(t), forwardCommand(t), connectCommand(t), sshConfigCommand(t),
 			configCommand(t), agentCommand(t), trayCommand(t), autostartCommand(t),
-			demoCommand(t), practicePageCommand(t), completionCommand(t), versionCommand(t), manCommand(),
+			demoCommand(t), practicePageCommand(t), keyringCommand(t), completionCommand(t), versionCommand(t), manCommand(),
 		}),
 	}
 }

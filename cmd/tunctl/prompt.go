@@ -8,9 +8,13 @@ import (
 	"tunctl/internal/client"
 )
 
-// askPerson puts a prompt of the agent to the person at the terminal.
-func askPerson(ctx context.Context, t *terminal, cl *client.Client, p api.Prompt) {
+// askPerson puts a prompt of the agent to the person at the terminal. A password is
+// kept as they said beforehand.
+func askPerson(ctx context.Context, t *terminal, cl *client.Client, p api.Prompt, keep api.Keep) {
 	answer, err := readAnswer(ctx, t, p)
+	if p.Kind == api.PromptPassword {
+		answer.Keep = keep
+	}
 	if err != nil {
 		answer = api.Answer{Cancelled: true}
 		ctx = context.WithoutCancel(ctx) // a Ctrl-C is an answer too

@@ -29,7 +29,7 @@ func (t *terminal) stream(ctx context.Context, cl *client.Client, req api.Stream
 				first = false
 				close(ready)
 			case e.Type == api.EventPrompt && e.Prompt != nil:
-				askPerson(watching, t, cl, *e.Prompt)
+				askPerson(watching, t, cl, *e.Prompt, api.KeepNot)
 			}
 		})
 	}()

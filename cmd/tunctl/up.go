@@ -189,7 +189,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 		defer close(events)
 		_ = u.client.Watch(ctx, answers, func(e api.Event) { // its end is the channel's
 			if e.Type == api.EventPrompt {
-				askPerson(ctx, u.term, u.client, *e.Prompt)
+				askPerson(ctx, u.term, u.client, *e.Prompt, api.KeepNot)
 				return
 			}
 			select {

@@ -49,8 +49,10 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 	return a.sites().ForHost(a.hostConfig(host), scheduler)
 }
 
-// preset fills in what the site asks for and the person's ssh_config leaves open.
+// preset fills in what our config says of a host, and what the site asks for and the
+// person's ssh_config leaves open.
 func (a *Agent) preset(host string, s *tunnel.Settings) {
+	s.BeforeLogin = a.hostConfig(host).BeforeLogin
 	site, ok := a.named(host)
 	if !ok {
 		return

@@ -32,6 +32,8 @@ type stored struct {
 	Version  int               `json:"version"`
 	Sessions map[string]record `json:"sessions"`
 	Hosts    map[string]login  `json:"hosts"`
+	// Passwords are the accounts whose password the system's keyring holds.
+	Passwords []string `json:"passwords,omitempty"`
 }
 
 // record is what is remembered of a session.
@@ -84,10 +86,11 @@ func openStore(path string) (*store, error) {
 		return nil, fmt.Errorf("state file %q is damaged: %w", path, err)
 	}
 	if data.Version > storeVersion {
-		return nil, fmt.Errorf("state file %q is of version %d, written by a newer tunctl; this one knows version %d", path, data.Version, storeVersion)
+		return nil, fmt.Errorf("state file %q is of version %d, written by a newer tunctl, and this one knows version %d: install the newer one again, or move the file away", path, data.Version, storeVersion)
 	}
 	maps.Copy(s.data.Sessions, data.Sessions)
 	maps.Copy(s.data.Hosts, data.Hosts)
+	s.data.Passwords = data.Passwords
 	return s, nil
 }
 

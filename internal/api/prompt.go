@@ -28,4 +28,17 @@ type Prompt struct {
 type Answer struct {
 	Text      string `json:"text,omitempty"`
 	Cancelled bool   `json:"cancelled,omitempty"`
+	// Keep says what becomes of a password that the host accepts.
+	Keep Keep `json:"keep,omitempty"`
 }
+
+// Keep is where a password is kept.
+type Keep string
+
+// The places for a password: none, the agent's memory for its life, the system's
+// keyring.
+const (
+	KeepNot     Keep = ""
+	KeepMemory  Keep = "memory"
+	KeepKeyring Keep = "keyring"
+)

@@ -1,0 +1,42 @@
+package tunnel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// prepare runs the command that the config wants run before a login, such as one
+// that fetches a certificate for the day. It is run only while a person waits: it may
+// open a browser or ask for a touch.
+func (t *attempt) prepare(ctx context.Context) error {
+	line := t.settings.BeforeLogin
+	if line == "" || !t.attended {
+		return nil
+	}
+	t.host.step("running " + line)
+	limit := t.pool.o.Limits.PromptTimeout
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	said := &tail{}
+	cmd := shellCommand(ctx, line)
+	cmd.Env = environ(t.pool.o.Env())
+	cmd.Stdout, cmd.Stderr = said, said
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	e := &api.Error{Code: api.CodeFailed, Err: err, Hint: "run it in a terminal to see what it wants, then `tunctl login " + t.host.name + "`"}
+	e.Message = fmt.Sprintf("before_login = %q failed: %v", line, err)
+	if ctx.Err() != nil {
+		e.Message = fmt.Sprintf("before_login = %q did not end within %v", line, limit)
+	}
+	if text := said.text(); text != "" {
+		e.Message += "; it said: " + strings.TrimSpace(text)
+	}
+	return e
+}

@@ -1,0 +1,38 @@
+package tunnel
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t)
+		ca := newSigner(t)
+		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		_, h, err := logIn(t, s, func(s *Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(89 * time.Minute)
+		if w := h.Status().Warnings; len(w) > 0 {
+			t.Errorf("warned an hour early: %q", w)
+		}
+		changed := h.Changed()
+		time.Sleep(2 * time.Minute)
+		if w := h.Status().Warnings; len(w) != 1 || !strings.Contains(w[0], "ends at") {
+			t.Errorf("warnings %q", w)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Error("nobody was told")
+		}
+	})
+}

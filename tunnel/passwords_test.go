@@ -1,0 +1,133 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// box is a place for passwords.
+type box struct {
+	mu        sync.Mutex
+	kept      map[string]string
+	forgotten int
+}
+
+func (b *box) Password(_ context.Context, account string) (string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text, ok := b.kept[account]
+	return text, ok
+}
+
+func (b *box) Keep(_ context.Context, account, password string, where api.Keep) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if where != api.KeepKeyring {
+		return errors.New("kept in the wrong place")
+	}
+	b.kept[account] = password
+	return nil
+}
+
+func (b *box) Forget(_ context.Context, account string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forgotten++
+	delete(b.kept, account)
+}
+
+const boxedAccount = "alice@login:22"
+
+// boxed is a bench with a host "login" and a place for passwords; the person wants
+// each of their passwords kept.
+func boxed(t *testing.T, s *sshServer, kept string, answers ...string) (*bench, *Host, *box) {
+	t.Helper()
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.User = "alice" })
+	b.person.answers, b.person.keep = answers, api.KeepKeyring
+	x := &box{kept: map[string]string{}}
+	if kept != "" {
+		x.kept[boxedAccount] = kept
+	}
+	b.o.Passwords = x
+	b.serve(t)
+	return b, b.Host("login"), x
+}
+
+func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b, h, x := boxed(t, s, "", "wrong", "right")
+		h.Up()
+		mustConnect(t, h)
+		if text, _ := x.Password(t.Context(), boxedAccount); text != "right" || !b.memory.Silent("login") {
+			t.Fatalf("kept %q, silent %v", text, b.memory.Silent("login"))
+		}
+		time.Sleep(time.Hour)
+		since := h.Status().Since
+		s.drop()
+		time.Sleep(10 * time.Minute)
+		if now := h.Status(); now.State != api.HostUp || now.Since.Equal(since) || len(b.person.questions()) != 2 {
+			t.Errorf("after a drop %+v, asked %d times", now, len(b.person.questions()))
+		}
+	})
+}
+
+func TestAKeptPasswordThatIsWrongIsTriedOnceAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h, x := boxed(t, newServer(t, acceptPassword("right")), "old", "right")
+		h.Up()
+		mustConnect(t, h)
+		if text, _ := x.Password(t.Context(), boxedAccount); x.forgotten != 1 || text != "right" || len(b.person.questions()) != 1 {
+			t.Errorf("forgotten %d times, kept %q, asked %d times", x.forgotten, text, len(b.person.questions()))
+		}
+	})
+}
+
+func TestACodeIsNeverAnsweredWithAKeptPassword(t *testing.T) {
+	for _, question := range []string{"One-time password (OATH) for `alice': ", "Verification code: ", "Password: ", "Passcode or option (1-2): "} {
+		synctest.Test(t, func(t *testing.T) {
+			given := make(chan []string, 1)
+			s := newServer(t, func(c *ssh.ServerConfig) {
+				c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+					answers, err := ask("", "", []string{"Password: ", question}, []bool{false, false})
+					given <- answers
+					return nil, err
+				}
+			})
+			b, h, _ := boxed(t, s, "secret", "123456")
+			h.Up()
+			mustConnect(t, h)
+			if got := strings.Join(<-given, " "); got != "secret 123456" || b.memory.Silent("login") {
+				t.Errorf("%q: answered %q, silent %v", question, got, b.memory.Silent("login"))
+			}
+		})
+	}
+}
+
+func TestACommandRunsBeforeAPersonLogsIn(t *testing.T) {
+	path, public := newKeyFile(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	for name, x := range map[string]struct{ line, says string }{
+		"works": {"test ! -f " + mark + " && echo >" + mark, ""},
+		"fails": {"echo no network >&2; exit 7", "exit status 7; it said: no network"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := logIn(t, newServer(t, acceptKey(public)), func(s *Settings) {
+				s.IdentityFiles, s.BeforeLogin = []string{path}, x.line
+			})
+			if x.says == "" && err != nil || x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)) {
+				t.Errorf("login says %v; want %q", err, x.says)
+			}
+		})
+	}
+}
