@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/lab/real"
+)
+
+const keepConfig = `
+[session.jupyter]
+host   = "lab-login"
+submit = "~/jupyter.sh"
+args   = ["--time=1", "--mem=100M"]
+local  = 18889
+keep   = true
+`
+
+func TestKeepHasTheNextJobReadyThroughTwoEndsOnRealSlurm(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	l := newLaptop(t, keepConfig)
+	began := time.Now()
+	l.run("up", "--no-open")
+	first := l.status()
+	announced, _ := l.until("followed by another job", func(s api.Session) bool { return s.Next != nil })
+	if announced.Job.ID != first.Job.ID || announced.State != api.SessionReady {
+		t.Errorf("the page left job %s before its end: %+v", first.Job.ID, announced)
+	}
+	t.Logf("job %s is queued to follow job %s after %v", announced.Next.ID, first.Job.ID, time.Since(began).Round(time.Second))
+	second, states := l.until("ready on the next job", func(s api.Session) bool {
+		return s.State == api.SessionReady && s.Job.ID == announced.Next.ID
+	})
+	t.Logf("the first end, after %v:\n%s", time.Since(began).Round(time.Second), strings.Join(states, "\n"))
+	third, states := l.until("ready on the one after", func(s api.Session) bool {
+		return s.State == api.SessionReady && s.Job.ID != second.Job.ID
+	})
+	t.Logf("the second end, after %v:\n%s", time.Since(began).Round(time.Second), strings.Join(states, "\n"))
+	if first.Local != third.Local {
+		t.Errorf("the address moved from %s to %s", first.Local, third.Local)
+	}
+	base, token := l.page()
+	answersWithToken(t, base, token)
+	l.run("down", "--cancel")
+	l.wantHistory(map[string]api.JobState{first.Job.ID: api.JobTimeout, second.Job.ID: api.JobTimeout, third.Job.ID: api.JobCancelled})
+	l.nothingLeft(third)
+}
+
+// wantHistory checks how jobs ended, by id.
+func (l *laptop) wantHistory(want map[string]api.JobState) {
+	l.t.Helper()
+	out, _ := l.run("history", "--json")
+	var runs []api.Run
+	if err := json.Unmarshal([]byte(out), &runs); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, r := range runs {
+		if state, ok := want[r.Job.ID]; ok && state != r.Job.State {
+			l.t.Errorf("job %s is in the history as %s, want %s", r.Job.ID, r.Job.State, state)
+		}
+		delete(want, r.Job.ID)
+	}
+	if len(want) > 0 {
+		l.t.Errorf("the history lacks %v:\n%s", want, out)
+	}
+}
+
+func TestTheEndIsToldAndAnExtensionRefusedOnRealSlurm(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	l := newLaptop(t, strings.NewReplacer("--time=1", "--time=3", "keep   = true", "").Replace(keepConfig))
+	l.run("up", "--no-open")
+	told := l.notice("ends in 2 minutes")
+	s := l.status()
+	if !strings.Contains(s.Cause, "the job's time limit is at") || !strings.Contains(s.Hint, "tunctl extend") {
+		t.Errorf("%s\ncause %q, hint %q", told, s.Cause, s.Hint)
+	}
+	if left := time.Until(s.Job.End); left > 2*time.Minute || left < time.Minute {
+		t.Errorf("told %v before the end", left)
+	}
+	out, err := l.command("extend", "jupyter", "1h").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Access/permission denied") {
+		t.Errorf("extend: %v\n%s", err, out)
+	}
+	out, err = l.command("doctor", "jupyter").CombinedOutput()
+	if err != nil {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+	t.Logf("%s\n%s", told, out)
+	l.run("down", "--cancel")
+	l.nothingLeft(s)
+}
+
+// notice waits for a notice with these words.
+func (l *laptop) notice(words string) string {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	text := ""
+	_ = l.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+		if e.Notice != nil && strings.Contains(e.Notice.Text, words) {
+			text = e.Notice.Text
+			cancel()
+		}
+	})
+	if text == "" {
+		l.t.Fatalf("nobody said %q", words)
+	}
+	return text
+}
