@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/e2e":              {},
 	"internal/bench":            {"tunnel", "internal/api"},
 	"internal/bench/idle":       {},
+	"internal/bench/transfer":   {},
 	"internal/lab/real":         {},
 	"internal/desktop/bustest":  {},
 	"internal/desktop/desktest": {"internal/desktop/bustest"},

@@ -280,10 +280,10 @@ func TestALargeCopySurvivesSilentCutsOfTheLink(t *testing.T) {
 	real.Need(t, "ssh")
 	g := newGuest(t, "[host.lab-login]\n")
 	g.run("login", "lab-login")
-	const size = 1 << 30
+	const size = 256 << 20
 	here := filepath.Join(g.dir, "data")
 	sum := randomFile(t, here, size)
-	g.lab.Delay(50*time.Millisecond, 0)
+	g.lab.Delay(20*time.Millisecond, 0)
 	cp := g.command("cp", "-q", here, "lab-login:large")
 	var talk bytes.Buffer
 	cp.Stderr = &talk
