@@ -1,6 +1,7 @@
 package tray
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +60,7 @@ type story struct {
 	left     time.Time // when it last left a settled state
 	lost     time.Time // when its link was lost
 	lostTold bool
+	served   string // which life of which job was last seen ready
 }
 
 func newHerald() *herald {
@@ -155,13 +157,13 @@ func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, no
 	if y.lostTold && s.State == api.SessionReady {
 		all = append(all, news{kind: kindLink, title: s.Name + " is back", body: "The connection to " + s.Host + " is up again.", name: s.Name})
 	}
-	wasLost := !y.lost.IsZero()
 	y.lost, y.lostTold = time.Time{}, false
 	if before != s.State {
 		seen := now.Sub(y.left) < watched
 		switch s.State {
 		case api.SessionReady:
-			if !wasLost && !seen && now.Sub(wished) >= wishLife {
+			// The same one again is no news: the link or the agent was away.
+			if !seen && y.served != life(s) && now.Sub(wished) >= wishLife {
 				all = append(all, readyNews(s, now))
 			}
 		case api.SessionEnded, api.SessionFailed:
@@ -170,7 +172,21 @@ func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, no
 			}
 		}
 	}
+	switch s.State {
+	case api.SessionReady:
+		y.served = life(s)
+	case api.SessionDown, api.SessionEnded, api.SessionFailed:
+		y.served = ""
+	}
 	return all
+}
+
+// life names what a session serves from: a job, between two requeues.
+func life(s api.Session) string {
+	if s.Job == nil {
+		return "no job"
+	}
+	return fmt.Sprint(s.Job.ID, " ", s.Job.Restarts, " ", s.Job.Node)
 }
 
 // linkLost tells of a link that stays away.

@@ -46,6 +46,11 @@ func TestWhatIsNews(t *testing.T) {
 			{54 * time.Second, api.SessionFailed, []string{"jupyter failed: why"}},
 		}},
 		{name: "it was ready when we came", end: 5 * time.Hour, steps: []step{{0, api.SessionReady, nil}}},
+		{name: "it comes back after the agent was away", end: 5 * time.Hour, steps: []step{
+			{0, api.SessionReady, nil},
+			{time.Hour, api.SessionConnecting, nil},
+			{2 * time.Hour, api.SessionReady, nil},
+		}},
 		{name: "a job ends", end: 5 * time.Hour, steps: []step{
 			{0, api.SessionReady, nil},
 			{time.Hour, api.SessionEnded, []string{"jupyter has ended: why"}},
