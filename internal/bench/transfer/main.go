@@ -17,7 +17,9 @@ import (
 	"time"
 )
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() int {
 	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
 	size := flag.Int64("size", 1000, "of the large file, in `MB`")
 	files := flag.Int("files", 2000, "how many small files")
@@ -26,8 +28,9 @@ func main() {
 	defer stop()
 	if err := bench(ctx, *program, *size, *files); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // row is one line of the table.
@@ -58,11 +61,11 @@ func bench(ctx context.Context, program string, size int64, files int) error {
 		}
 		rows = append(rows, more...)
 	}
-	print(rows)
+	show(rows)
 	return nil
 }
 
-func print(rows []row) {
+func show(rows []row) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MEASURE\tPEER\tTHEIRS\tTUNCTL\tTIMES QUICKER\tGOAL\t")
 	for _, r := range rows {

@@ -100,7 +100,9 @@ func (g *ground) command(ctx context.Context) ([]row, error) {
 	if out, err := master.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("ControlMaster: %w\n%s", err, out)
 	}
-	defer func() { _ = g.run(context.WithoutCancel(ctx), "ssh", "-F", g.config, "-S", socket, "-O", "exit", "slow").Run() }()
+	defer func() {
+		_ = g.run(context.WithoutCancel(ctx), "ssh", "-F", g.config, "-S", socket, "-O", "exit", "slow").Run()
+	}()
 	tun := func(ctx context.Context) *exec.Cmd { return g.run(ctx, "ssh", "-F", g.config, "slow.tun", "true") }
 	login, ours, err := compare(ctx, "", func(ctx context.Context) *exec.Cmd {
 		return g.run(ctx, "ssh", "-F", g.config, "slow", "true")
