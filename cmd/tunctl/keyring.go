@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"github.com/zalando/go-keyring"
@@ -48,13 +47,10 @@ func keyringCommand(t *terminal) *cli.Command {
 	}
 }
 
-// noKeyring says which of the machine's parts is missing.
+// noKeyring says which part of the machine failed.
 func noKeyring(err error) error {
 	if err == nil {
 		return nil
 	}
-	if strings.Contains(err.Error(), "org.freedesktop.secrets") || strings.Contains(err.Error(), "dbus") {
-		return fmt.Errorf("no keyring is running here: %w", err)
-	}
-	return fmt.Errorf("the keyring: %w", err)
+	return fmt.Errorf("the system's keyring cannot be used: %w", err)
 }

@@ -36,7 +36,7 @@ func TestEachWayOfLoggingInWorksOnARealServer(t *testing.T) {
 		{name: "password", host: "lab-pass", answers: []string{real.Password}, auth: "password", asked: "password"},
 		{name: "password, mistyped once", host: "lab-pass", answers: []string{"oops", real.Password}, auth: "password", asked: "password password"},
 		{name: "key then code", host: "lab-otp", answers: []string{lab.Code()}, auth: "publickey+keyboard-interactive", asked: "question"},
-		{name: "password then code", host: "lab-pwotp", answers: []string{real.Password, lab.Code()}, auth: "keyboard-interactive", asked: "question question"},
+		{name: "password then code", host: "lab-pwotp", answers: []string{real.Password, lab.Code()}, auth: "keyboard-interactive", asked: "password question"},
 		{name: "few sessions and tries", host: "lab-tight", auth: "publickey"},
 		{name: "through a jump host", host: "lab-inner", auth: "publickey", via: "lab-jump"},
 		{
