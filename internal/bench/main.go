@@ -62,6 +62,7 @@ func bench(ctx context.Context, only string) error {
 	slow := beside(ctx, g, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}}))
 	t := &table{}
 	for _, m := range pick(only, []measurement{
+		{"login", measureLogin},
 		{"throughput", measureThroughput},
 		{"six", measureSix},
 		{"first byte", measureFirstByte},

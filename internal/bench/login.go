@@ -1,0 +1,64 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"tunctl/tunnel"
+)
+
+// logins is how many times each side logs in.
+const logins = 5
+
+// measureLogin logs in and runs a command, by ssh and by a pool of hosts, and counts
+// the round trips from the dial to the command's answer: what the slow link takes
+// longer than the fast one, so that processes and ciphers do not count.
+func measureLogin(ctx context.Context, g *ground) ([]row, error) {
+	const theirs, ours, up = "ssh", "tunctl", "up"
+	fast, slow := samples{}, samples{}
+	for range logins {
+		for host, times := range map[string]samples{"fast": fast, "slow": slow} {
+			began := time.Now()
+			if out, err := exec.CommandContext(ctx, "ssh", "-F", g.config, host, "true").CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("ssh: %w: %s", err, out)
+			}
+			times.add(theirs, float64(time.Since(began)))
+			connected, answered, err := logIn(ctx, g.config, host)
+			if err != nil {
+				return nil, err
+			}
+			times.add(up, float64(connected))
+			times.add(ours, float64(answered))
+		}
+	}
+	trips := func(side string) float64 { return (slow.median(side) - fast.median(side)) / float64(rtt) }
+	return []row{
+		atMost("dial to a first command's answer", "ssh HOST true", "round trips", trips(theirs), trips(ours), 1),
+		{measure: "dial to a usable connection", ours: trips(up), unit: "round trips", goal: "≤ 8", reached: trips(up) <= 8},
+	}, nil
+}
+
+// logIn connects a pool of its own and tells how long that and a first command took.
+func logIn(ctx context.Context, config, host string) (connected, answered time.Duration, err error) {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	pool := tunnel.NewPool(tunnel.Options{SSHConfig: config, Limits: tunnel.DefaultLimits()})
+	done := make(chan error, 1)
+	go func() { done <- pool.Serve(ctx) }()
+	defer func() {
+		stop()
+		<-done
+	}()
+	began := time.Now()
+	h := pool.Host(host)
+	h.Up()
+	if err := h.Await(ctx); err != nil {
+		return 0, 0, err
+	}
+	connected = time.Since(began)
+	_, err = h.Run(ctx, "true", nil)
+	return connected, time.Since(began), err
+}
