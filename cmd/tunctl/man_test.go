@@ -50,8 +50,8 @@ func TestTroffHasNothingToSayAboutAManPage(t *testing.T) {
 		if err != nil || complaints.Len() > 0 {
 			t.Errorf("%s: %v\n%s", name, err, complaints.String())
 		}
-		if !bytes.Contains(out, []byte("NAME")) {
-			t.Errorf("%s has no name:\n%s", name, out)
+		if !bytes.Contains(out, []byte("User Commands")) {
+			t.Errorf("%s has no head:\n%s", name, out)
 		}
 	}
 }

@@ -45,13 +45,13 @@ func (t *terminal) connect(ctx context.Context, p home.Paths) (*client.Client, a
 // launcher starts an agent by the enabled login unit where there is one, so that
 // the system keeps one agent and not two; else as a process of its own.
 func launcher(p home.Paths) client.Launcher {
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) (<-chan error, error) {
 		if !p.Moved && startUnit(ctx) {
-			return nil
+			return nil, nil
 		}
 		self, err := os.Executable()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return client.Detached(p, self, "--config", p.Config, "agent", "run", "--background")(ctx)
 	}

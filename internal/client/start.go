@@ -19,8 +19,9 @@ const (
 	startPoll    = 20 * time.Millisecond
 )
 
-// Launcher starts an agent process and returns at once.
-type Launcher func(ctx context.Context) error
+// Launcher starts an agent process and returns at once. The channel tells why the
+// process failed, if it does; it is nil where nobody can tell.
+type Launcher func(ctx context.Context) (<-chan error, error)
 
 // Ensure returns the status of the running agent, starting one with launch where
 // there is none. Commands that run at once start exactly one: the first takes a
@@ -43,10 +44,11 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	if st, err := c.steadyStatus(ctx); !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
-	if err := launch(ctx); err != nil {
+	failed, err := launch(ctx)
+	if err != nil {
 		return st, &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("cannot start the agent: %v", err), Err: err}
 	}
-	return c.awaitStart(ctx)
+	return c.awaitStart(ctx, failed)
 }
 
 // steadyStatus asks again where the agent ended while it was asked.
@@ -64,8 +66,8 @@ func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
 	}
 }
 
-// awaitStart asks until the agent answers.
-func (c *Client) awaitStart(ctx context.Context) (api.Status, error) {
+// awaitStart asks until the agent answers, or has failed.
+func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Status, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	for {
@@ -78,6 +80,11 @@ func (c *Client) awaitStart(ctx context.Context) (api.Status, error) {
 			return st, &api.Error{
 				Code: api.CodeAgent, Message: "the agent was started but does not answer", Err: err,
 				Hint: "`tunctl agent log` shows why; `tunctl agent run` runs it in this terminal",
+			}
+		case err := <-failed:
+			return st, &api.Error{
+				Code: api.CodeAgent, Message: fmt.Sprintf("the agent does not start: %v", err), Err: err,
+				Hint: "`tunctl agent log` shows what came before",
 			}
 		case <-tick.C:
 		}
