@@ -1,0 +1,248 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/configs"
+	"tunctl/internal/agent"
+)
+
+// repository is the top of the source.
+const repository = "../.."
+
+// pages are the documents that people read, by their paths from the top.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	names := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+	err := filepath.WalkDir(filepath.Join(repository, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if name, _ := filepath.Rel(repository, path); strings.HasSuffix(path, ".md") {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(repository, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(text)
+	}
+	return all
+}
+
+// block is a fenced piece of a page.
+type block struct{ language, text string }
+
+var fence = regexp.MustCompile("(?ms)^```(\\w*)[^\\n]*\\n(.*?)^```$")
+
+func blocks(page string) []block {
+	var list []block
+	for _, m := range fence.FindAllStringSubmatch(page, -1) {
+		list = append(list, block{m[1], m[2]})
+	}
+	return list
+}
+
+// inlineCode is a piece of code within a line; it may be wrapped.
+var inlineCode = regexp.MustCompile("`([^`]+)`")
+
+// shownCommands are the tunctl commands of a page, as a person would copy them: from
+// blocks of shell, after the $ of a console, and within lines.
+func shownCommands(page string) []string {
+	var commands []string
+	add := func(line string) {
+		line, _, _ = strings.Cut(line, " #")
+		if at := regexp.MustCompile(`(?:^|[(|;&] *|bin/)tunctl( |$)`).FindStringIndex(line); at != nil {
+			_, rest, _ := strings.Cut(line[at[0]:], "tunctl")
+			commands = append(commands, strings.TrimSpace(rest))
+		}
+	}
+	for _, b := range blocks(page) {
+		for line := range strings.Lines(b.text) {
+			prompted, isPrompted := strings.CutPrefix(line, "$ ")
+			switch {
+			case b.language == "console" && isPrompted:
+				add(prompted)
+			case b.language == "sh":
+				add(line)
+			}
+		}
+	}
+	for _, m := range inlineCode.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+		if code := strings.Join(strings.Fields(m[1]), " "); strings.HasPrefix(code, "tunctl ") {
+			add(code)
+		}
+	}
+	return commands
+}
+
+func TestEveryCommandInTheDocumentationExistsWithItsFlags(t *testing.T) {
+	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	seen := 0
+	for name, page := range pages(t) {
+		for _, command := range shownCommands(page) {
+			seen++
+			if err := understood(app, strings.Fields(command)); err != nil {
+				t.Errorf("%s: `tunctl %s`: %v", name, command, err)
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d commands were found: the pages are not read right", seen)
+	}
+}
+
+// placeholder is a word that stands for others.
+var placeholder = regexp.MustCompile(`^\[?[A-Z]+\]?$|^…$`)
+
+// understood follows a command's words through the definitions.
+func understood(app *cli.App, words []string) error {
+	commands, flags := app.Commands, app.Flags
+	value := false
+	for _, word := range words {
+		word = strings.Trim(word, "[]'\",;.)")
+		switch {
+		case value:
+			value = false
+		case word == "" || word == "--" || strings.ContainsAny(word, "|>&") && !strings.Contains(word, `\|`) && commands == nil:
+			return nil
+		case strings.HasPrefix(word, "-") && len(word) > 1:
+			if !known(flags, word) {
+				return fmt.Errorf("no flag %s", word)
+			}
+			value = takesValue(flags, word)
+		case placeholder.MatchString(word):
+			commands = nil
+		case word == "help" && len(commands) == len(app.Commands):
+			return nil
+		case commands != nil:
+			next := cli.Command{}
+			for one := range strings.SplitSeq(strings.ReplaceAll(word, `\|`, "|"), "|") {
+				c := find(commands, one)
+				if c == nil {
+					return fmt.Errorf("no command %q", one)
+				}
+				next.Flags = append(next.Flags, c.Flags...)
+				next.Subcommands = append(next.Subcommands, c.Subcommands...)
+				if c.HasName(sshName) {
+					return nil // the rest is the remote's
+				}
+			}
+			flags, commands = append(slices.Clone(app.Flags), next.Flags...), next.Subcommands
+			if len(commands) == 0 {
+				commands = nil
+			}
+		}
+	}
+	return nil
+}
+
+func known(flags []cli.Flag, word string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name == "help" || name == "h" || slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+}
+
+func TestEveryTargetOfMakeInTheDocumentationExists(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)")
+	for name, page := range pages(t) {
+		for _, m := range target.FindAllStringSubmatch(page, -1) {
+			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
+				t.Errorf("%s: there is no `make %s`", name, m[1])
+			}
+		}
+	}
+}
+
+func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	for name, page := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+			if _, err := os.Stat(filepath.Join(repository, filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
+	for name, page := range pages(t) {
+		for _, b := range blocks(page) {
+			if b.language != "toml" || !strings.Contains(b.text, "[session.") && !strings.Contains(b.text, "[host.") {
+				continue
+			}
+			if _, err := configs.Parse(name, []byte(b.text)); err != nil {
+				t.Errorf("%s:\n%v", name, err)
+			}
+		}
+	}
+}
+
+// TestEveryTestThatTheThreatModelNamesExists keeps the model honest: a line that
+// nothing holds any more must be seen.
+func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
+	there := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(repository, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			there[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`")
+	for name, page := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(page, -1) {
+			if !there[m[1]] {
+				t.Errorf("%s names %s, which is no test", name, m[1])
+			}
+		}
+	}
+}
+
+func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
+	limit := regexp.MustCompile("`([A-Z]\\w+(?:\\.\\w+)?)` (\\d\\w*)")
+	found := limit.FindAllStringSubmatch(pages(t)[filepath.Join("docs", "cluster.md")], -1)
+	if len(found) < 15 {
+		t.Fatalf("only %d limits were found", len(found))
+	}
+	for _, m := range found {
+		value := reflect.ValueOf(agent.DefaultLimits())
+		for field := range strings.SplitSeq(m[1], ".") {
+			if value = value.FieldByName(field); !value.IsValid() {
+				t.Fatalf("there is no limit %s", m[1])
+			}
+		}
+		if got := fmt.Sprint(value.Interface()); got != m[2] {
+			t.Errorf("%s is %s, not %s", m[1], got, m[2])
+		}
+		if _, isTime := value.Interface().(time.Duration); !isTime && value.Kind() != reflect.Int {
+			t.Errorf("%s is no limit", m[1])
+		}
+	}
+}
