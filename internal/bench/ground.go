@@ -29,7 +29,8 @@ type ground struct {
 	dir    string
 	config string // the ssh_config for both sides
 	sshd   *exec.Cmd
-	slow   *delayProxy // to the same sshd, with a round trip
+	slow   *delayProxy // to the same sshd, with a round trip; nil where link is
+	link   *slowLink   // the same by the kernel's own TCP; nil where one may not
 	fickle *delayProxy // to the same sshd; it can lose its connections in silence
 	far    *farSide
 }
@@ -59,8 +60,11 @@ func (g *ground) start(ctx context.Context) error {
 		return err
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if g.slow, err = newDelayProxy(address, rtt/2); err != nil {
-		return err
+	if g.link, err = newSlowLink(ctx, rtt/2); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: the slow link is a proxy, which hides some of what one costs: %v\n", err)
+		if g.slow, err = newDelayProxy(address, rtt/2); err != nil {
+			return err
+		}
 	}
 	if g.fickle, err = newDelayProxy(address, 0); err != nil {
 		return err
@@ -146,7 +150,11 @@ func (g *ground) writeConfig(port int) error {
 		fmt.Fprintf(&b, "Host %s\n  HostName %s\n  Port %d\n", name, address, port)
 	}
 	add("fast", "127.0.0.1", port)
-	add("slow", "127.0.0.1", g.slow.port())
+	if g.link != nil {
+		add("slow", farEnd, port)
+	} else {
+		add("slow", "127.0.0.1", g.slow.port())
+	}
 	add("fickle", "127.0.0.1", g.fickle.port())
 	for i := range hosts {
 		add(idleHost(i), fmt.Sprintf("127.0.1.%d", i+1), port)
@@ -163,7 +171,7 @@ func (g *ground) close() {
 		_ = syscall.Kill(-g.sshd.Process.Pid, syscall.SIGKILL)
 		_ = g.sshd.Wait()
 	}
-	for _, c := range []interface{ close() }{g.slow, g.fickle, g.far} {
+	for _, c := range []interface{ close() }{g.slow, g.link, g.fickle, g.far} {
 		c.close()
 	}
 	_ = os.RemoveAll(g.dir)

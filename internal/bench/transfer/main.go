@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -24,7 +25,7 @@ func run() int {
 	size := flag.Int64("size", 1000, "of the large file, in `MB`")
 	files := flag.Int("files", 2000, "how many small files")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := bench(ctx, *program, *size, *files); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
