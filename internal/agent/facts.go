@@ -71,6 +71,8 @@ func (f *facts) ready(now time.Time) verdict {
 		if f.next != nil {
 			v.hint = fmt.Sprintf("job %s follows it, and the page moves there", f.next.ID)
 		}
+	case f.endpoint != nil && f.endpoint.Scheme == "https":
+		v.hint = "the server's certificate is its own, so the browser asks once; the way there is SSH's"
 	}
 	return v
 }
