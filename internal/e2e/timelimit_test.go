@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"archive/zip"
 	"context"
 	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -89,8 +93,38 @@ func TestTheEndIsToldAndAnExtensionRefusedOnRealSlurm(t *testing.T) {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}
 	t.Logf("%s\n%s", told, out)
+	l.bundleIsClean()
 	l.run("down", "--cancel")
 	l.nothingLeft(s)
+}
+
+// bundleIsClean packs a bug report and searches it for every secret of the lab.
+func (l *laptop) bundleIsClean() {
+	l.t.Helper()
+	_, token := l.page()
+	key, err := os.ReadFile(l.lab.KeyFile("id_hpcuser"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	secrets := []string{token, real.Password, real.Passphrase, "hpcuser", strings.Split(string(key), "\n")[1]}
+	path := filepath.Join(l.t.TempDir(), "report.zip")
+	l.run("doctor", "--bundle", path)
+	bundle, err := zip.OpenReader(path)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = bundle.Close() }()
+	for _, file := range bundle.File {
+		text, err := fs.ReadFile(bundle, file.Name)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		for _, secret := range secrets {
+			if strings.Contains(string(text), secret) {
+				l.t.Errorf("%s of the bundle has %q", file.Name, secret)
+			}
+		}
+	}
 }
 
 // notice waits for a notice with these words.
