@@ -15,6 +15,7 @@ import (
 // stream opens a private stream, and puts what the host asks meanwhile to the person.
 func (t *terminal) stream(ctx context.Context, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
 	if !t.asks {
+		req.Unattended = true
 		return cl.Stream(ctx, req)
 	}
 	watching, stop := context.WithCancel(ctx)

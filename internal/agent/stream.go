@@ -93,19 +93,22 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel.
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamPatience)
 	defer cancel()
-	h, err := connected(ctx, a.pool.Host(req.Host), req.Again)
+	h, err := connected(ctx, a.pool.Host(req.Host), req)
 	if err != nil || req.Node == "" {
 		return h, err
 	}
-	return connected(ctx, a.pool.Beyond(req.Host, req.Node), req.Again)
+	return connected(ctx, a.pool.Beyond(req.Host, req.Node), req)
 }
 
 // connected brings a host up: at once for a person who has just asked for it, else as
-// gently as it is kept.
-func connected(ctx context.Context, h *tunnel.Host, again bool) (*tunnel.Host, error) {
+// gently as it is kept. A host that needs a person is not tried again for a program:
+// an rsync in a loop would get its owner banned.
+func connected(ctx context.Context, h *tunnel.Host, req api.StreamRequest) (*tunnel.Host, error) {
+	state := h.Status().State
+	stopped := state == api.HostNeedsLogin || state == api.HostBlocked
 	switch {
-	case h.Status().State == api.HostUp:
-	case again:
+	case state == api.HostUp:
+	case req.Again, req.Unattended && stopped:
 		h.Want()
 	default:
 		h.Up()

@@ -25,6 +25,9 @@ type StreamRequest struct {
 	// Node is a compute node beyond the host, to which gateway and sftp lead instead.
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"` // of a dial: host:port, or a socket's path
+	// Unattended says that nobody is there to be asked: a host that has stopped trying
+	// is then left alone.
+	Unattended bool `json:"unattended,omitempty"`
 	// Again says that the stream replaces one that was lost: the host is waited for,
 	// and nobody may be there to be asked.
 	Again bool `json:"again,omitempty"`
