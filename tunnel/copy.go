@@ -16,11 +16,16 @@ const (
 	// the transport's own large reads it is worth a third of the throughput.
 	busyBuffer = 256 << 10
 	// stayBusy is how much a read through a busy buffer must bring to keep it.
-	stayBusy = 64 << 10
+	stayBusy = idleBuffer
 	// maxBusy bounds the busy buffers of one forward, so that many slow readers
 	// cost 8 MB at most. Without one a direction goes on in small steps.
 	maxBusy = 32
 )
+
+// GCPercent is the setting of Go's collector (debug.SetGCPercent) for a process that
+// forwards. x/crypto allocates 32 KB for each packet; at the usual setting, a process
+// of few megabytes collects after every hundred of them.
+const GCPercent = 400
 
 // buffers lends copy buffers to the connections of one forward.
 type buffers struct {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/tunnel"
 )
 
 // stopTimeout is how long an agent may take to end.
@@ -80,6 +82,9 @@ func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
 	a, err := agent.New(o)
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(tunnel.GCPercent)
 	}
 	// The first signal drains; the handler is gone then, so a second one ends the
 	// process at once.

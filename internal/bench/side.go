@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -111,9 +110,7 @@ func (s *side) say(word string) error {
 // first, and goes when its input ends.
 func serveSide(args []string) error {
 	config, kind, target, names := args[0], args[1], args[2], args[3:]
-	if v, err := strconv.Atoi(os.Getenv("BENCH_GOGC")); err == nil {
-		debug.SetGCPercent(v)
-	}
+	debug.SetGCPercent(tunnel.GCPercent) // as the agent does
 	limits := tunnel.DefaultLimits()
 	// As for a connection that has stood for a while, which a bench has no time for.
 	limits.StableAfter, limits.LoginSpacing = time.Millisecond, time.Millisecond
