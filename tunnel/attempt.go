@@ -47,7 +47,22 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if err := t.prepare(ctx); err != nil {
 		return nil, err
 	}
-	t.host.step("dialling " + s.address())
+	c, err := t.establish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.owner = t.host
+	c.remember(t.pool.o.Memory, t.host.name)
+	return c, nil
+}
+
+// establish logs in by the host's transport.
+func (t *attempt) establish(ctx context.Context) (*conn, error) {
+	if t.settings.Transport == TransportOpenSSH {
+		t.host.step("waiting for ssh to log in")
+		return t.byMaster(ctx)
+	}
+	t.host.step("dialling " + t.settings.address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -56,8 +71,7 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.owner, c.via = t.host, via
-	c.remember(t.pool.o.Memory, t.host.name)
+	c.via = via
 	return c, nil
 }
 

@@ -18,6 +18,7 @@ type conn struct {
 	limits   Limits
 	interval time.Duration // of the keepalive
 	misses   int
+	mute     bool // no requests on the connection as a whole: its mux link would die
 	slots    *slots
 	since    time.Time
 	done     chan struct{} // closed when the transport has ended

@@ -132,14 +132,18 @@ type pulse struct {
 }
 
 func newPulse(c *conn) *pulse {
-	return &pulse{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+	p := &pulse{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+	if c.mute {
+		p.timer.Stop() // the ssh that holds it looks after it
+	}
+	return p
 }
 
 func (p *pulse) stop() { p.timer.Stop() }
 
 // probe wants a sign of life within limit.
 func (p *pulse) probe(limit time.Duration) {
-	if p.probing > 0 {
+	if p.probing > 0 || p.c.mute {
 		return
 	}
 	p.probing = limit

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,10 +12,18 @@ import (
 )
 
 // TestMain looks for goroutines left behind. Called with an address, the test
-// binary is a ProxyCommand instead.
+// binary is a ProxyCommand instead; called by an ssh of ours, its askpass.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("TUNCTL_TEST_NETCAT"); address != "" {
 		netcat(address)
+		return
+	}
+	if socket := os.Getenv(AskpassSocket); socket != "" {
+		answer, err := Askpass(context.Background(), socket, os.Args[1])
+		if err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(answer)
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -20,6 +20,9 @@ type Options struct {
 	Passwords Passwords // nil: none are kept
 	Limits    Limits
 	Log       *slog.Logger
+	// Askpass is the program that passes questions of ssh on; see [Askpass]. "": ssh
+	// may ask nothing.
+	Askpass string
 	// Changed is told of every change of a host, in order, one at a time, and
 	// outside all locks.
 	Changed func(api.Host)

@@ -62,9 +62,10 @@ type Settings struct {
 	RemoteForwards  []string
 	DynamicForwards []string
 
-	// BeforeLogin is a command to run before a person logs in. It comes from the
-	// config by way of Options.Preset.
+	// From the config, by way of Options.Preset: a command to run before a person
+	// logs in, and TransportOpenSSH where the ssh program is to log in.
 	BeforeLogin string
+	Transport   string
 
 	ControlPath string
 	Source      string // "ssh -G" or "ssh_config"

@@ -13,9 +13,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 )
 
-func main() { os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if socket := os.Getenv(tunnel.AskpassSocket); socket != "" {
+		os.Exit(askpass(socket, os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
 
 // run is the whole program but for the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -76,12 +76,17 @@ func New(o Options) (*Agent, error) {
 		sessions: map[string]*session{}, watchers: map[string]*jobwatch.Watcher{},
 	}
 	a.prompts = newPrompts(a.hub)
+	self, err := os.Executable()
+	if err != nil {
+		o.Log.Warn("an ssh that logs in for us cannot ask anything", "err", err)
+	}
 	a.reload()
 	a.pool = tunnel.NewPool(tunnel.Options{
 		SSHConfig: a.sshConfig(),
 		Prompter:  a.prompts,
 		Memory:    st,
 		Passwords: newPasswords(st, a.clientEnv),
+		Askpass:   self,
 		Limits:    o.Limits.Tunnel,
 		Log:       o.Log,
 		Changed:   a.hostChanged,

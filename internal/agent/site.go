@@ -52,7 +52,8 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 // preset fills in what our config says of a host, and what the site asks for and the
 // person's ssh_config leaves open.
 func (a *Agent) preset(host string, s *tunnel.Settings) {
-	s.BeforeLogin = a.hostConfig(host).BeforeLogin
+	own := a.hostConfig(host)
+	s.BeforeLogin, s.Transport = own.BeforeLogin, own.Transport
 	site, ok := a.named(host)
 	if !ok {
 		return

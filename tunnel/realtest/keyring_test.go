@@ -50,7 +50,7 @@ func TestASavedPasswordLogsInAfterANewStartOfTheAgent(t *testing.T) {
 	d.withKeyring()
 	k := d.run("login", "lab-pass", "--save")
 	k.expect("password:")
-	k.answer(real.Password)
+	k.answerHidden(real.Password)
 	k.expect("connected to lab-pass")
 	if status, said := k.end(); status != 0 || strings.Contains(said, "warning") {
 		t.Fatalf("exit code %d:\n%s", status, said)
@@ -65,7 +65,7 @@ func TestARememberedPasswordLastsAsLongAsTheAgent(t *testing.T) {
 	d := newDesk(t, "", nil)
 	k := d.run("login", "lab-pass", "--remember")
 	k.expect("password:")
-	k.answer(real.Password)
+	k.answerHidden(real.Password)
 	k.expect("connected to lab-pass")
 	d.mustRun("logout", "lab-pass")
 	d.mustRun("login", "lab-pass")
@@ -82,7 +82,7 @@ func TestWithoutAKeyringTheLoginWorksAndSaysThatNothingWasSaved(t *testing.T) {
 	d.env = append(d.env, "DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent")
 	k := d.run("login", "lab-pass", "--save")
 	k.expect("password:")
-	k.answer(real.Password)
+	k.answerHidden(real.Password)
 	k.expect("the password was not saved: the system's keyring cannot be used")
 	k.expect("connected to lab-pass")
 }

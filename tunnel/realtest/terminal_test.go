@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"tunctl/internal/lab/real"
 )
@@ -149,6 +150,27 @@ func (k *talk) answer(line string) {
 	}
 }
 
+// answerHidden answers once the terminal shows no more what is typed.
+func (k *talk) answerHidden(line string) {
+	k.t.Helper()
+	late := time.After(patience)
+	for {
+		mode, err := unix.IoctlGetTermios(int(k.pty.Fd()), unix.TCGETS)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		if mode.Lflag&unix.ECHO == 0 {
+			k.answer(line)
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-late:
+			k.t.Fatal("what is typed is shown")
+		}
+	}
+}
+
 // end waits for the program, and returns its exit code and all it said.
 func (k *talk) end() (code int, said string) {
 	k.t.Helper()
@@ -177,7 +199,7 @@ func TestACodeIsAskedForAtTheTerminalOnce(t *testing.T) {
 	first := d.run("login", "lab-otp")
 	first.expect("lab-otp: One-time password")
 	code := d.lab.Code()
-	first.answer(code)
+	first.answerHidden(code)
 	first.expect("connected to lab-otp")
 	status, said := first.end()
 	if status != 0 || strings.Contains(said, code) {
@@ -193,9 +215,9 @@ func TestUpAsksForPasswordAndCodeAtTheTerminal(t *testing.T) {
 	d := newDesk(t, tunnelTo(t, "lab-pwotp"), nil)
 	k := d.run("up", "tunnel", "--no-open")
 	k.expect("lab-pwotp: Password:")
-	k.answer(real.Password)
+	k.answerHidden(real.Password)
 	k.expect("One-time password")
-	k.answer(d.lab.Code())
+	k.answerHidden(d.lab.Code())
 	if status, said := k.end(); status != 0 || strings.Contains(said, real.Password) {
 		t.Errorf("exit code %d:\n%s", status, said)
 	}

@@ -1,0 +1,106 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// AskpassSocket is the environment variable that makes a program the answer to an
+// ssh's question; see Askpass.
+const AskpassSocket = "TUNCTL_ASKPASS"
+
+// maxQuestion bounds what an ssh may ask.
+const maxQuestion = 16 << 10
+
+// Askpass passes a question of ssh on to the process that started it and returns the
+// answer. It is what the program named by Options.Askpass does when the variable
+// AskpassSocket is set: its first argument is the question, and the answer goes to
+// its standard output.
+func Askpass(ctx context.Context, socket, question string) (string, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, question); err != nil {
+		return "", err
+	}
+	if err := c.(*net.UnixConn).CloseWrite(); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(c)
+	if err == nil && len(answer) == 0 {
+		err = errors.New("the question was not answered")
+	}
+	return strings.TrimSuffix(string(answer), "\n"), err
+}
+
+// serveAskpass puts ssh's questions to the person until stop is called; asked tells
+// whether there were any.
+func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func() bool, stop func(), err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for ssh's questions: %w", err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	count := 0
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			count++
+			mu.Unlock()
+			t.answerSSH(ctx, c) // one at a time: ssh waits for each
+		}
+	})
+	asked = func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return count > 0
+	}
+	return asked, func() {
+		_ = l.Close()
+		wg.Wait()
+	}, nil
+}
+
+// answerSSH answers one question, or hangs up where there is no answer.
+func (t *attempt) answerSSH(ctx context.Context, c net.Conn) {
+	defer func() { _ = c.Close() }()
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	text, err := io.ReadAll(io.LimitReader(c, maxQuestion))
+	if err != nil {
+		return
+	}
+	answer, err := t.ask(ctx, sshQuestion(visible(string(text))))
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(c, answer+"\n") // an ssh that has gone needs none
+}
+
+// sshQuestion is a question as ssh words it.
+func sshQuestion(text string) api.Prompt {
+	p := api.Prompt{Kind: api.PromptQuestion, Text: text}
+	switch {
+	case strings.Contains(text, "(yes/no"):
+		p.Kind, p.Echo = api.PromptHostKey, true
+	case strings.Contains(text, "passphrase"):
+		p.Kind = api.PromptPassphrase
+	case strings.HasSuffix(text, "'s password:"):
+		p.Kind = api.PromptPassword
+	}
+	return p
+}

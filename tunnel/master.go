@@ -1,0 +1,192 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// TransportOpenSSH is the transport of hosts that only the ssh program can log in to.
+const TransportOpenSSH = "openssh"
+
+// masterPoll is how often we look whether ssh has logged in: its control socket
+// appears then, and it says so in no other way.
+const masterPoll = 50 * time.Millisecond
+
+// master is an ssh program that logs in for us and holds the connection, which we use
+// through its control socket. It is our own: nobody else knows the socket, and it
+// ends with the connection.
+type master struct {
+	dir    string
+	cmd    *exec.Cmd
+	said   *tail
+	end    context.CancelFunc
+	exited chan struct{}
+	once   sync.Once
+}
+
+// byMaster logs in by the ssh program.
+func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t.guard = newGuard(t.pool.o.Limits.HandshakeTimeout, cancel)
+	defer t.guard.stop()
+	m, err := t.startMaster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asked, stopAsking, err := t.serveAskpass(ctx, m.askSocket())
+	if err != nil {
+		m.close()
+		return nil, err
+	}
+	if err := m.cmd.Start(); err != nil {
+		stopAsking()
+		m.close()
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("ssh cannot be run: %v", err), Err: err}
+	}
+	go m.wait()
+	t.loginAt = time.Now()
+	raw, err := m.await(ctx)
+	stopAsking()
+	if err != nil {
+		m.close()
+		return nil, t.masterFailed(ctx, m, err)
+	}
+	c, err := t.ride(raw, m)
+	if err != nil {
+		m.close()
+		return nil, err
+	}
+	c.auth, c.silent, c.via = TransportOpenSSH, !asked(), []string{}
+	return c, nil
+}
+
+// startMaster prepares the program: no forwards, no shell, and a sign of life as
+// often as we would ask for one.
+func (t *attempt) startMaster(ctx context.Context) (*master, error) {
+	s, env := &t.settings, t.pool.o.Env()
+	program, err := lookPath("ssh", env)
+	if err != nil {
+		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: err}
+	}
+	dir, err := os.MkdirTemp("", "tunctl-ssh-")
+	if err != nil {
+		return nil, err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	m := &master{dir: dir, said: &tail{}, end: end, exited: make(chan struct{})}
+	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
+	if s.ServerAliveInterval > 0 {
+		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
+	}
+	args := []string{
+		"-M", "-N", "-T", "-o", "ControlPath=" + m.control(), "-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
+		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
+	}
+	if t.pool.o.SSHConfig != "" {
+		args = append(args, "-F", t.pool.o.SSHConfig)
+	}
+	if t.host.via != nil {
+		args = append(args, "-J", strings.Join(t.host.via, ","))
+	}
+	m.cmd = exec.CommandContext(running, program)
+	m.cmd.WaitDelay = time.Second
+	m.cmd.Env = environ(env)
+	m.cmd.Stderr = m.said
+	if t.attended && t.pool.o.Askpass != "" {
+		m.cmd.Env = append(m.cmd.Env, "SSH_ASKPASS="+t.pool.o.Askpass, "SSH_ASKPASS_REQUIRE=force", AskpassSocket+"="+m.askSocket())
+	} else {
+		args = append(args, "-o", "BatchMode=yes")
+	}
+	m.cmd.Args = append([]string{"ssh"}, append(args, "--", t.host.dest)...)
+	return m, nil
+}
+
+func (m *master) control() string   { return filepath.Join(m.dir, "control") }
+func (m *master) askSocket() string { return filepath.Join(m.dir, "ask") }
+
+func (m *master) wait() {
+	_ = m.cmd.Wait() // what it said tells more than its status
+	close(m.exited)
+}
+
+// await returns a connection to the control socket once there is one.
+func (m *master) await(ctx context.Context) (net.Conn, error) {
+	tick := time.NewTicker(masterPoll)
+	defer tick.Stop()
+	for {
+		if c, err := new(net.Dialer).DialContext(ctx, "unix", m.control()); err == nil {
+			return c, nil
+		}
+		select {
+		case <-tick.C:
+		case <-m.exited:
+			return nil, errors.New("ssh ended")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// close ends the program and removes what it leaves.
+func (m *master) close() {
+	m.once.Do(func() {
+		m.end()
+		if m.cmd.Process != nil {
+			<-m.exited
+		}
+		_ = os.RemoveAll(m.dir)
+	})
+}
+
+// ride makes a connection of the master's control socket.
+func (t *attempt) ride(raw net.Conn, m *master) (*conn, error) {
+	t.wire = newWire(raw)
+	t.wire.seen = true // there is no greeting on this one
+	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
+	if err != nil {
+		_ = t.wire.Close()
+		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: err}
+	}
+	c := newConn(t, ssh.NewClient(sc, channels, requests))
+	c.mute = true
+	c.wg.Go(func() {
+		<-c.done
+		m.close()
+	})
+	return c, nil
+}
+
+// masterFailed puts the end of an ssh that did not log in into words.
+func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error {
+	if t.denied != nil {
+		return t.denied
+	}
+	said := m.said.text()
+	e := &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
+	switch {
+	case t.guard.expired():
+		e.Message = fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case strings.Contains(said, "Host key verification failed"):
+		e.Code, e.Hint = api.CodeHostKey, "look at it with `ssh "+t.host.dest+"`"
+	case strings.Contains(said, "Permission denied") && !t.attended:
+		return t.host.needsPerson("ssh could not log in without you: "+said, err)
+	case strings.Contains(said, "Permission denied"):
+		e.Code = api.CodeAuth
+	}
+	return e
+}

@@ -1,0 +1,119 @@
+//go:build !windows
+
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// masters has every host of the laptop log in by the ssh program.
+func (l *laptop) masters() {
+	l.o.Preset = func(_ string, s *Settings) { s.Transport = TransportOpenSSH }
+	l.o.Askpass, _ = os.Executable()
+}
+
+// startMasters is a laptop with one host, "open", that ssh logs in to.
+func startMasters(t *testing.T, config string) (*laptop, *realServer) {
+	t.Helper()
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key))
+	l.know(t, s)
+	l.serve(t, PracticeLimits(), fmt.Sprintf("Host open\n Port %d\n%s", s.port, config))
+	l.masters()
+	return l, s
+}
+
+func TestAnSSHOfOursCarriesCommandsAndForwards(t *testing.T) {
+	l, _ := startMasters(t, "")
+	h := l.up(t, "open")
+	if r, err := h.Run(t.Context(), "cat; exit 3", []byte("hello")); err != nil || string(r.Stdout) != "hello" || r.Exit != 3 {
+		t.Errorf("Run: %+v %v", r, err)
+	}
+	c, err := h.Dial(t.Context(), "tcp", echoServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.Write([]byte("ping")); err != nil {
+		t.Error(err)
+	}
+	buf := make([]byte, 4)
+	if _, err := c.Read(buf); err != nil || string(buf) != "ping" {
+		t.Errorf("the echo says %q, %v", buf, err)
+	}
+	closed := net.JoinHostPort("127.0.0.1", fmt.Sprint(freePort(t)))
+	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+		t.Errorf("a dial to a closed port says %v", err)
+	}
+	if r, err := h.Run(t.Context(), "echo still", nil); err != nil || string(r.Stdout) != "still\n" {
+		t.Errorf("after a refused dial: %+v %v", r, err)
+	}
+	if s := h.Status(); s.Auth != "openssh" || s.State != api.HostUp {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestAnSSHThatDiesIsStartedAgain(t *testing.T) {
+	l, s := startMasters(t, "")
+	h := l.up(t, "open")
+	before := h.Status().Since
+	for _, pid := range s.sessions() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	t.Logf("usable again after %v", again(t, h, before).Round(time.Millisecond))
+	if r, err := h.Run(t.Context(), "echo again", nil); err != nil || string(r.Stdout) != "again\n" {
+		t.Errorf("Run: %+v %v", r, err)
+	}
+}
+
+func TestAnSSHOfOursAsksThePersonAndEndsWithUs(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key))
+	l.person.answers = []string{"yes"} // its key is not known
+	l.serve(t, PracticeLimits(), fmt.Sprintf("Host open\n Port %d\n", s.port))
+	l.masters()
+	h := l.up(t, "open")
+	if q := l.person.questions(); len(q) != 1 || q[0].Kind != api.PromptHostKey || !strings.Contains(q[0].Text, "SHA256:") {
+		t.Errorf("asked %+v", q)
+	}
+	if len(s.sessions()) == 0 {
+		t.Fatal("there is no session")
+	}
+	h.Down()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for len(s.sessions()) > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			t.Error("the session stays")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func TestARefusalBySSHIsToldInItsWords(t *testing.T) {
+	l, _ := startMasters(t, "")
+	_ = writeKey(t, filepath.Join(t.TempDir(), "other"))
+	if err := os.Remove(filepath.Join(l.dir, "id")); err != nil {
+		t.Fatal(err)
+	}
+	h := l.Host("open")
+	h.Up()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := h.Await(ctx)
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeAuth || !strings.Contains(e.Message, "Permission denied") {
+		t.Errorf("login says %v", err)
+	}
+}
