@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -75,10 +76,10 @@ func writeAll(to files, part string, data []byte) error {
 // settle gives a whole part its mode, its times and its name. The source is looked at
 // once more: a file that was written to meanwhile may be torn.
 func (c *copier) settle(from, to files, j job, part string) error {
-	if err := to.SetMode(part, j.info.Mode()); err != nil {
-		return err
-	}
-	if err := to.SetTimes(part, j.info.ModTime()); err != nil {
+	mode := make(chan error, 1)
+	go func() { mode <- to.SetMode(part, j.info.Mode()) }() // at once: each is a round trip
+	err := to.SetTimes(part, j.info.ModTime())
+	if err := cmp.Or(<-mode, err); err != nil {
 		return err
 	}
 	if err := to.Replace(part, j.to); err != nil {

@@ -146,6 +146,9 @@ func (f *largeFile) settled() error {
 
 // carryChunks copies chunks on one lane until there are no more.
 func (c *copier) carryChunks(ctx context.Context, lane int) {
+	if c.eager {
+		_ = c.with(ctx, lane, func(_, _ files) error { return nil }) // what is wrong shows when it is used
+	}
 	buf := make([]byte, chunkSize)
 	for ch := range c.chunks {
 		f := ch.file
@@ -209,19 +212,36 @@ func (f *largeFile) close() error {
 	sources, sinks := f.sources, f.sinks
 	f.sources, f.sinks = map[files]func() (source, error){}, map[files]func() (sink, error){}
 	f.mu.Unlock()
-	var errs []error
+	var all []func() error
 	for _, open := range sinks {
 		if s, err := open(); err == nil {
-			if err := s.Close(); err != nil && !isLost(err) {
-				errs = append(errs, err)
-			}
+			all = append(all, s.Close)
 		}
 	}
 	for _, open := range sources {
 		if s, err := open(); err == nil {
-			_ = s.Close()
+			all = append(all, func() error {
+				_ = s.Close() // it was read whole, or has failed for another reason
+				return nil
+			})
 		}
 	}
+	return atOnce(all...)
+}
+
+// atOnce does several things that each take a round trip, and returns what failed but
+// for connections that were lost.
+func atOnce(all ...func() error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, f := range all {
+		wg.Go(func() {
+			if err := f(); !isLost(err) {
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 

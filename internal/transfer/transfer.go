@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 )
 
@@ -53,6 +54,8 @@ func Copy(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	// A large file will need every lane: they are opened while the first looks around.
+	c.eager = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
 	var workers sync.WaitGroup
 	for i := range chunkWorkers {
 		workers.Go(func() { c.carryChunks(ctx, i%lanes) })
@@ -78,6 +81,7 @@ type copier struct {
 	stop                context.CancelCauseFunc
 	small, large, lists chan struct{} // what may be under way at once
 	chunks              chan chunk
+	eager               bool
 	work                sync.WaitGroup
 	next                sync.Mutex
 	lane                int

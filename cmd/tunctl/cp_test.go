@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/transfer"
+)
+
+func TestASpotIsOnAHostOnlyWithAColonBeforeAnySlash(t *testing.T) {
+	for text, want := range map[string]spot{
+		"data.csv":           {path: "data.csv"},
+		"./a:b":              {path: "./a:b"},
+		"/tmp/a:b":           {path: "/tmp/a:b"},
+		":x":                 {path: ":x"},
+		"narval:":            {"narval", "."},
+		"narval:~":           {"narval", "."},
+		"narval:~/x":         {"narval", "x"},
+		"narval:/scratch/a":  {"narval", "/scratch/a"},
+		"narval:a:b":         {"narval", "a:b"},
+		"alice@narval:-rf x": {"alice@narval", "-rf x"},
+	} {
+		if got := spotOf(text); got != want {
+			t.Errorf("%q is %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestProgressTellsRateAndTimeLeft(t *testing.T) {
+	m := meter{}
+	start := time.Now()
+	m.line(transfer.Counts{Total: 100e6, Of: 2, Listed: true}, start)
+	line := m.line(transfer.Counts{Copied: 20e6, Skipped: 30e6, Total: 100e6, Files: 1, Of: 2, Listed: true}, start.Add(2*time.Second))
+	for _, want := range []string{"50 MB of 100 MB", "1 of 2 files", "10 MB/s", "5s left", strings.Repeat("█", barWidth/2) + " "} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q has no %q", line, want)
+		}
+	}
+	if line := m.line(transfer.Counts{Total: 1}, start); !strings.Contains(line, "still listing") {
+		t.Errorf("%q", line)
+	}
+}
