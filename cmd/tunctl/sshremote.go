@@ -84,7 +84,7 @@ func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func
 	if kind == "" {
 		kind = "xterm"
 	}
-	if err := s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}); err != nil {
+	if s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) != nil { // as the practice cluster
 		r.t.say("tunctl: the host gives no terminal; going on without")
 		return func() {}, nil
 	}
