@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -236,7 +237,8 @@ func (l *laptop) nothingLeft(was api.Session) {
 			l.t.Errorf("left on %s, %s:\n%s", check.node, check.what, out)
 		}
 	}
-	if _, err := http.Get("http://127.0.0.1:18888/"); err == nil {
+	if conn, err := net.Dial("tcp", "127.0.0.1:18888"); err == nil {
+		_ = conn.Close()
 		l.t.Error("the local port still answers")
 	}
 	s := l.status()

@@ -2,7 +2,7 @@ package real
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // RFC 6238's default, and what pam_oath takes
+	"crypto/sha1" // RFC 6238's default, and what pam_oath takes
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
