@@ -15,7 +15,7 @@ import (
 
 // AskpassSocket is the environment variable that makes a program the answer to an
 // ssh's question; see Askpass.
-const AskpassSocket = "TUNCTL_ASKPASS"
+const AskpassSocket = "TUNCTL_ASKPASS" //nolint:gosec // a name, not a secret
 
 // maxQuestion bounds what an ssh may ask.
 const maxQuestion = 16 << 10
