@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -80,11 +81,7 @@ func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func
 	if err != nil {
 		width, height = 80, 24
 	}
-	kind := os.Getenv("TERM")
-	if kind == "" {
-		kind = "xterm"
-	}
-	if s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) != nil { // as the practice cluster
+	if !hasTerminal(s, width, height) {
 		r.t.say("tunctl: the host gives no terminal; going on without")
 		return func() {}, nil
 	}
@@ -103,6 +100,12 @@ func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func
 		stop()
 		_ = term.Restore(in, before)
 	}, nil
+}
+
+// hasTerminal reports whether the host gave the session a terminal of that size.
+func hasTerminal(s *ssh.Session, width, height int) bool {
+	kind := cmp.Or(os.Getenv("TERM"), "xterm")
+	return s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) == nil
 }
 
 // fd is the descriptor of a stream that is known to be a terminal.

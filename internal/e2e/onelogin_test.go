@@ -236,43 +236,54 @@ func TestWhatASiteForbidsStaysForbiddenAndItsLimitIsWaitedFor(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "administratively prohibited") {
 		t.Errorf("forwarding: %v %s", err, out)
 	}
-	// MaxSessions is 2: the third waits until one of the first is over.
-	hold := g.program("ssh", "-F", g.sshConfig, "lab-tight.tun", "echo held; cat")
-	in, err := hold.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, err := hold.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hold.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(held).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	waits := g.program("ssh", "-F", g.sshConfig, "lab-tight.tun", "echo second; sleep 1")
+	// MaxSessions is 2: the third waits until one of the others is over.
+	first, second := g.hold("lab-tight.tun"), g.hold("lab-tight.tun")
 	third := g.program("ssh", "-F", g.sshConfig, "lab-tight.tun", "echo third")
-	var said bytes.Buffer
-	third.Stderr = &said
-	if err := waits.Start(); err != nil {
+	told, err := third.StderrPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := third.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	<-ctx.Done() // longer than a guest waits before it is told
-	_ = in.Close()
-	for _, cmd := range []*exec.Cmd{hold, waits, third} {
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%q: %v", cmd.Args, err)
-		}
+	lines := bufio.NewScanner(told)
+	waits := false
+	for !waits && lines.Scan() {
+		waits = strings.Contains(lines.Text(), "waiting for a free session")
 	}
-	if !strings.Contains(said.String(), "waiting for a free session") {
-		t.Errorf("the third was told %q", said.String())
+	if !waits {
+		t.Error("the third did not wait, or was not told")
+	}
+	first()
+	second()
+	if err := third.Wait(); err != nil {
+		t.Errorf("the third: %v", err)
+	}
+}
+
+// hold takes one of a host's sessions until release is called.
+func (g *guest) hold(host string) (release func()) {
+	g.t.Helper()
+	cmd := g.program("ssh", "-F", g.sshConfig, host, "echo held; cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		g.t.Fatalf("no session: %q %v", line, err)
+	}
+	return func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			g.t.Error(err)
+		}
 	}
 }
 
