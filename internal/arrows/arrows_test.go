@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/e2e":              {},
 	"internal/bench":            {"tunnel", "internal/api"},
 	"internal/bench/idle":       {},
+	"internal/soak":             {},
 	"internal/bench/transfer":   {},
 	"internal/lab/real":         {},
 	"internal/desktop/bustest":  {},
