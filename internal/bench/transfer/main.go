@@ -48,6 +48,7 @@ func bench(ctx context.Context, program string, size int64, files int) error {
 	}
 	defer g.close()
 	var rows []row
+	defer func() { show(rows) }() // also what was measured before something failed
 	for _, m := range []func(context.Context) ([]row, error){
 		func(ctx context.Context) ([]row, error) { return g.large(ctx, "fast", "loopback", size, 1.0, 0.9) },
 		func(ctx context.Context) ([]row, error) {
@@ -62,7 +63,6 @@ func bench(ctx context.Context, program string, size int64, files int) error {
 		}
 		rows = append(rows, more...)
 	}
-	show(rows)
 	return nil
 }
 
