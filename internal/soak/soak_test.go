@@ -48,12 +48,12 @@ func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
 	useNetwork(t)
 	files := openFiles()
 	length := span(t)
+	s := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
-	s := start(t)
 	var wg sync.WaitGroup
 	for i := range clients {
-		wg.Go(func() { s.use(ctx, rand.New(rand.NewPCG(uint64(i), 1))) })
+		wg.Go(func() { s.use(ctx, byte(i)) })
 	}
 	s.torment(ctx)
 	wg.Wait()
@@ -155,7 +155,8 @@ func serveEcho(l net.Listener) {
 // torment does something to the link every few seconds.
 func (s *soak) torment(ctx context.Context) {
 	dice := rand.New(rand.NewPCG(7, 7))
-	for wait(ctx, time.Duration(300+dice.IntN(2500))*time.Millisecond) {
+	rest := 500 * time.Millisecond
+	for ; wait(ctx, rest); rest = time.Duration(500+dice.IntN(3000)) * time.Millisecond {
 		s.faults++
 		switch dice.IntN(4) {
 		case 0:
@@ -189,12 +190,12 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // use sends one stream after another through the forward, of all sizes and manners.
-func (s *soak) use(ctx context.Context, dice *rand.Rand) {
+func (s *soak) use(ctx context.Context, seed byte) {
+	noise := rand.NewChaCha8([32]byte{seed})
+	dice := rand.New(noise)
 	for ctx.Err() == nil {
 		sent := make([]byte, 1+dice.IntN(maxBytes))
-		for i := range sent {
-			sent[i] = byte(dice.Uint32())
-		}
+		_, _ = noise.Read(sent)
 		got, err := s.exchange(sent, dice)
 		s.compared.Add(int64(len(got)))
 		switch {
