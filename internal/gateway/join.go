@@ -25,14 +25,18 @@ func join(ctx context.Context, near, far side, session bool) {
 	if !session {
 		close(started)
 	}
+	// A program may end before the word that it was started has been passed on.
+	var answering sync.Mutex
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		passUp(near, far, session, started)
+		passUp(near, far, session, started, &answering)
 		_ = far.Close() // the guest closed its channel: what it started gets its hangup
 	})
 	wg.Go(func() { sendUp(near, far, started) })
 	passDown(near, far)
+	answering.Lock()
 	end()
+	answering.Unlock()
 	wg.Wait()
 }
 
@@ -46,9 +50,10 @@ func sendUp(near, far side, started <-chan struct{}) {
 
 // passUp hands the guest's requests on, in order, with the host's answers. It returns
 // when the guest has closed its channel, and by then has let the data go.
-func passUp(near, far side, session bool, started chan struct{}) {
+func passUp(near, far side, session bool, started chan struct{}, answering sync.Locker) {
 	waiting := session
 	for r := range near.requests {
+		answering.Lock()
 		ok := false
 		if !kept[r.Type] {
 			ok, _ = far.SendRequest(r.Type, r.WantReply, r.Payload)
@@ -56,6 +61,7 @@ func passUp(near, far side, session bool, started chan struct{}) {
 		if r.WantReply {
 			_ = r.Reply(ok, nil)
 		}
+		answering.Unlock()
 		if waiting && startRequests[r.Type] {
 			waiting = false
 			close(started)
