@@ -84,7 +84,7 @@ func (p *hop) connection(ctx context.Context) (*conn, error) {
 }
 
 // drop closes a connection that does not answer.
-func (p *hop) drop(c *conn) { c.wire.Close() }
+func (p *hop) drop(c *conn) { _ = c.wire.Close() }
 
 func (p *hop) close() {
 	p.turn <- struct{}{}

@@ -102,7 +102,9 @@ func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest
 
 // lookInto reads the newest jobs' logs for what they serve.
 func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host string, running []api.Job) []api.Candidate {
-	slices.SortStableFunc(running, func(x, y api.Job) int { return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID)) })
+	slices.SortStableFunc(running, func(x, y api.Job) int {
+		return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID))
+	})
 	var list []api.Candidate
 	for i, job := range running {
 		c := api.Candidate{Job: job}

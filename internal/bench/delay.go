@@ -75,7 +75,7 @@ func (p *delayProxy) pass(to, from net.Conn, dark <-chan struct{}) {
 			time.Sleep(time.Until(x.due))
 			select {
 			case <-dark:
-				for range parcels { //nolint:revive // swallowed until the bench is over
+				for range parcels { // swallowed until the bench is over
 				}
 				return
 			default:

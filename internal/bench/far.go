@@ -9,14 +9,13 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
-const (
-	assets    = 60
-	assetSize = 20 << 10
-)
+// assets is how many a page has.
+const assets = 60
 
 // farSide are the servers beyond the host: one that sends and takes as much as a
 // client asks for, one that echoes, and one for pages.
@@ -40,15 +39,22 @@ func newFarSide() (*farSide, error) {
 		}
 	}
 	f.pageAt = page.Addr().String()
-	asset := make([]byte, assetSize)
-	f.page = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(asset)))
-		_, _ = w.Write(asset)
-	})}
+	f.page = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(serveAsset)}
 	f.wg.Go(func() { _ = f.page.Serve(page) }) // ends with Close
 	f.wg.Go(func() { f.serve(f.bulk, serveBulk) })
 	f.wg.Go(func() { f.serve(f.echo, func(c net.Conn) { _, _ = io.Copy(c, c) }) })
 	return f, nil
+}
+
+// serveAsset answers with as many bytes as the path asks for.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	size, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(size))
+	_, _ = w.Write(make([]byte, size)) // a client that is gone has its reasons
 }
 
 func (f *farSide) serve(l net.Listener, each func(net.Conn)) {

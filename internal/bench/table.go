@@ -25,9 +25,9 @@ type row struct {
 	note    string
 }
 
-// atLeast compares what should be more, such as throughput.
-func atLeast(measure, peer, unit string, theirs, ours, goal float64) row {
-	return row{measure: measure, peer: peer, theirs: theirs, ours: ours, unit: unit, goal: fmt.Sprintf("≥ %.2f ×", goal), reached: ours >= goal*theirs}
+// atLeast compares throughputs, which should be more.
+func atLeast(measure, peer string, theirs, ours, goal float64) row {
+	return row{measure: measure, peer: peer, theirs: theirs, ours: ours, unit: "MB/s", goal: fmt.Sprintf("≥ %.2f ×", goal), reached: ours >= goal*theirs}
 }
 
 // atMost compares what should be less, such as a time.

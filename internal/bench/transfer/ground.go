@@ -84,7 +84,7 @@ func (g *ground) startSSHD(ctx context.Context, port int) error {
 		return errors.New("no /usr/sbin/sshd: install openssh-server")
 	}
 	if os.Getuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { //nolint:gosec // sshd wants it so
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it so
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (g *ground) writeConfig(ports map[string]int) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(g.dir, "known_hosts"), append([]byte("* "), key...), 0o600); err != nil { //nolint:gosec // a folder of our own
+	if err := os.WriteFile(filepath.Join(g.dir, "known_hosts"), append([]byte("* "), key...), 0o600); err != nil { // a folder of our own
 		return err
 	}
 	me, err := user.Current()
