@@ -99,25 +99,3 @@ func (g *guestSession) Close() error {
 	defer g.give()
 	return g.Channel.Close()
 }
-
-// takeGuest is take for guests, who leave some slots alone. Where a server allows
-// hardly any, a guest may still have one.
-func (s *slots) takeGuest(ctx context.Context, done <-chan struct{}) bool {
-	for {
-		s.mu.Lock()
-		if s.used < max(1, s.limit-ownSessions) {
-			s.used++
-			s.mu.Unlock()
-			return true
-		}
-		freed := s.freed
-		s.mu.Unlock()
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return false
-		case <-done:
-			return false
-		}
-	}
-}

@@ -20,9 +20,20 @@ func newSlots(limit int) *slots {
 
 // take waits for a slot until ctx or the connection ends.
 func (s *slots) take(ctx context.Context, done <-chan struct{}) bool {
+	return s.takeBelow(ctx, done, func() int { return s.limit })
+}
+
+// takeGuest is take for guests, who leave some slots alone. Where a server allows
+// hardly any, a guest may still have one.
+func (s *slots) takeGuest(ctx context.Context, done <-chan struct{}) bool {
+	return s.takeBelow(ctx, done, func() int { return max(1, s.limit-ownSessions) })
+}
+
+// takeBelow takes a slot once fewer than boundLocked are in use.
+func (s *slots) takeBelow(ctx context.Context, done <-chan struct{}, boundLocked func() int) bool {
 	for {
 		s.mu.Lock()
-		if s.used < s.limit {
+		if s.used < boundLocked() {
 			s.used++
 			s.mu.Unlock()
 			return true

@@ -11,15 +11,13 @@ import (
 // host must be connected.
 func (c *Client) Attach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
 	req.Env = Environment()
-	var r api.AttachResponse
-	return r, c.callRemote(ctx, "/v1/attach", req, &r)
+	return askFar[api.AttachResponse](ctx, c, "/v1/attach", req)
 }
 
 // Quota asks what the host's site tells about balances and quotas. The host must be
 // connected.
 func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, error) {
-	var r api.QuotaResponse
-	return r, c.callRemote(ctx, "/v1/quota", api.QuotaRequest{Host: host}, &r)
+	return askFar[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
 }
 
 // Reload has the agent read its config now, for who has just written it.

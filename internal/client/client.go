@@ -50,26 +50,22 @@ func transport(paths home.Paths, limit time.Duration) *http.Transport {
 
 // Status returns what the agent knows.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	var st api.Status
-	return st, c.call(ctx, http.MethodGet, "/v1/status", nil, &st)
+	return ask[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
 // Up asks to bring a session up and returns at once.
 func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	var r api.UpResponse
-	return r, c.call(ctx, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: Environment()}, &r)
+	return ask[api.UpResponse](ctx, c, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: Environment()})
 }
 
 // Down takes sessions down.
 func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
-	var r api.DownResponse
-	return r, c.call(ctx, http.MethodPost, "/v1/down", req, &r)
+	return ask[api.DownResponse](ctx, c.patient(), http.MethodPost, "/v1/down", req)
 }
 
 // PageURL returns the whole URL of a session's page, token included.
 func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
-	var r api.OpenResponse
-	err := c.call(ctx, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{}, &r)
+	r, err := ask[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
 	return r.URL, err
 }
 
@@ -131,6 +127,18 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 		}
 		each(v)
 	}
+}
+
+// patient is c for answers that take as long as a far host and its scheduler do.
+func (c *Client) patient() *Client {
+	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}}
+}
+
+// ask sends one request and returns its answer.
+func ask[Out any](ctx context.Context, c *Client, method, path string, in any) (Out, error) {
+	var out Out
+	err := c.call(ctx, method, path, in, &out)
+	return out, err
 }
 
 // call sends one request and decodes its answer into out unless that is nil.

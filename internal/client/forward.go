@@ -10,6 +10,5 @@ import (
 // Forward asks for forwards that are in no config, and returns at once.
 func (c *Client) Forward(ctx context.Context, req api.ForwardRequest) (api.UpResponse, error) {
 	req.Env = Environment()
-	var r api.UpResponse
-	return r, c.call(ctx, http.MethodPost, "/v1/forward", req, &r)
+	return ask[api.UpResponse](ctx, c, http.MethodPost, "/v1/forward", req)
 }
