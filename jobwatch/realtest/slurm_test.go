@@ -22,11 +22,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(real.Main(m)) }
 
-// login is a Runner by the ssh program.
-type login struct{ lab *real.Lab }
+// login is a Runner by the ssh program; its words are ssh's, up to the host.
+type login []string
+
+func labLogin(lab *real.Lab) login { return login{"-F", lab.SSHConfig(), "lab-login"} }
 
 func (l login) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
-	cmd := exec.CommandContext(ctx, "ssh", "-F", l.lab.SSHConfig(), "-o", "BatchMode=yes", "lab-login", command)
+	cmd := exec.CommandContext(ctx, "ssh", append([]string{"-o", "BatchMode=yes"}, append(l, command)...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &errs
 	err := cmd.Run()
@@ -51,7 +53,7 @@ func newBench(t *testing.T) *bench {
 
 func benchOf(t *testing.T, lab *real.Lab) *bench {
 	t.Helper()
-	w := jobwatch.NewWatcher(login{lab}, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
+	w := jobwatch.NewWatcher(labLogin(lab), jobwatch.Options{Limits: jobwatch.PracticeLimits()})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { _ = w.Serve(ctx) })
@@ -126,7 +128,7 @@ func TestAJobsLifeUnderARealSlurm(t *testing.T) {
 	if ended := b.awaitState(x, api.JobFailed); ended.Exit == nil || *ended.Exit != 3 {
 		t.Errorf("ended %+v", ended)
 	}
-	text, err := jobwatch.TailLog(t.Context(), login{b.lab}, job.Log, 5)
+	text, err := jobwatch.TailLog(t.Context(), labLogin(b.lab), job.Log, 5)
 	if err != nil || string(text) != "hello\n" {
 		t.Errorf("log %q, %v", text, err)
 	}
