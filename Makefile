@@ -37,7 +37,7 @@ test: build ## run all tests, the real-parts ones included where this is root's 
 	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
 	@mkdir -p $(ARTIFACTS) && rm -f $(REPORT)
 	$(GO) build -race ./...
-	@TUNCTL_REAL=$(REAL) TUNCTL_REPORT=$(REPORT) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
+	@GORACE=atexit_sleep_ms=0 TUNCTL_REAL=$(REAL) TUNCTL_REPORT=$(REPORT) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
 	  $(GO) test -race -p 1 -timeout 30m ./...; status=$$?; cat $(REPORT) 2>/dev/null; exit $$status
 
 lab-up: ## start the cluster of real parts (sshd, Slurm, Jupyter) to play with; needs root

@@ -31,6 +31,12 @@ var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)
 var program string
 
 func TestMain(m *testing.M) {
+	// A program with the race detector else waits a second before it ends.
+	err := os.Setenv("GORACE", "atexit_sleep_ms=0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	dir, err := os.MkdirTemp("", "tunctl-test-")
 	if err == nil {
 		program = filepath.Join(dir, "tunctl"+exeSuffix())
@@ -102,6 +108,7 @@ func setup(env *testscript.Env) error {
 		"BROWSER":           "",
 		"PROGRAM":           program,
 		"NO_COLOR":          "1",
+		"GORACE":            os.Getenv("GORACE"),
 		"PATH":              filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
 	} {
 		env.Setenv(name, value)
