@@ -28,7 +28,10 @@ func (c *Cluster) cutAt(name string) (cut, error) {
 	case "vpn":
 		return c.linkCut(c.onSwitch, "uplink", slowUplink), nil
 	case "silent":
-		return c.packetCut(name, "drop"), nil
+		// Only the laptop's: a kernel may show bridged packets to this hook, too, and
+		// Slurm gives a node up that it does not hear of for ten seconds.
+		laptop := c.plan.subnet(link)
+		return c.packetCut(name, fmt.Sprintf("ip saddr %s drop; ip daddr %[1]s drop", laptop)), nil
 	case "reset":
 		return c.packetCut(name, fmt.Sprintf("ip saddr %s ip protocol tcp reject with tcp reset", c.plan.subnet(link))), nil
 	}
