@@ -164,7 +164,7 @@ func notSSH(address string, greeting error) *api.Error {
 		Message: fmt.Sprintf("%s answers, but not as an SSH server: %v", address, greeting),
 		Hint:    "a captive portal or a VPN that is off often looks like this: open a web page, check the VPN",
 	}
-	if errors.Is(greeting, io.EOF) {
+	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
 		e.Message = fmt.Sprintf("%s closes the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}

@@ -8,3 +8,6 @@ import (
 
 // isConnRefused reports whether a port was closed.
 func isConnRefused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }
+
+// isConnReset reports whether the other end hung up without a word.
+func isConnReset(err error) bool { return errors.Is(err, windows.WSAECONNRESET) }
