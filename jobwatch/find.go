@@ -68,7 +68,9 @@ func (q Query) newest(s scheduler, jobs []api.Job) (api.Job, bool) {
 	}
 	var matching []api.Job
 	for _, job := range jobs {
-		if q.matches(job) && !job.State.Ended() {
+		// A job that only has its name in common and is about to end serves nobody.
+		ending := job.State == api.JobCompleting && q.Tag == ""
+		if q.matches(job) && !job.State.Ended() && !ending {
 			matching = append(matching, job)
 		}
 	}

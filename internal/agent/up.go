@@ -113,7 +113,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 		if err != nil {
 			return api.Job{}, err
 		}
-		if found && !job.State.Ended() {
+		if found && !job.State.Ended() && job.State != api.JobCompleting {
 			return job, s.adopt(job, rec.Tag)
 		}
 	}
