@@ -46,6 +46,7 @@ type wire struct {
 	seen     bool
 	bad      error // what came in place of a greeting
 	dead     error // why reading ended
+	mute     bool  // writing has failed
 	lastRead time.Time
 	reads    int
 	closing  sync.Once
@@ -88,6 +89,11 @@ func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	if err != nil && !w.hasGreeted() {
 		return len(p), nil
+	}
+	if err != nil {
+		w.mu.Lock()
+		w.mute = true
+		w.mu.Unlock()
 	}
 	return n, err
 }
@@ -202,6 +208,14 @@ func (w *wire) isDead() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dead != nil
+}
+
+// isBroken reports whether reading or writing has failed. A lost link may show in
+// either first.
+func (w *wire) isBroken() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead != nil || w.mute
 }
 
 // Close implements net.Conn; it may be called any number of times.

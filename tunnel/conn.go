@@ -92,7 +92,7 @@ func (c *conn) ended() bool {
 	case <-c.done:
 		return true
 	default:
-		return c.wire.isDead()
+		return c.wire.isBroken()
 	}
 }
 

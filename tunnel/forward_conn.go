@@ -183,14 +183,15 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 }
 
 // turnAway ends a connection that could not be carried: with a page for a person
-// at a browser, with a plain close for everything else.
+// at a browser, with a reset for everything else. A client that has said all it had
+// to say would take a plain close for an empty answer.
 func (v *visit) turnAway(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, errStranger), errors.Is(err, context.Canceled):
 		reset(v.conn)
 	case v.kind == api.ForwardDynamic:
 		_ = socksReply(v.conn, err)
-	default:
-		v.turnAwayHTTP(ctx, err)
+	case !v.tellBrowser(ctx, err):
+		reset(v.conn)
 	}
 }

@@ -1,9 +1,11 @@
 package tunnel
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +71,28 @@ func TestAClientDuringALossIsServedWhenTheHostIsBack(t *testing.T) {
 		got := make([]byte, 8)
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != "patience" {
 			t.Errorf("got %q, %v; the host is %+v after %v", got, err, h.Status(), time.Since(start))
+		}
+	})
+}
+
+// unsendable is a connection whose loss shows when it is written to.
+type unsendable struct{ net.Conn }
+
+func (unsendable) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
+	overHost(t, func(t *testing.T, _ *sshServer, h *Host, _ func() (net.Conn, *watched)) {
+		c, err := h.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		c.wire.Conn = unsendable{c.wire.Conn}
+		if _, err := h.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, ErrDown) {
+			t.Errorf("a dial: %v, want one that is waited out", err)
+		}
+		if _, _, err := h.OpenChannel(t.Context(), "direct-tcpip", nil); !errors.Is(err, ErrDown) {
+			t.Errorf("a guest's channel: %v", err)
 		}
 	})
 }

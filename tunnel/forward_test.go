@@ -183,13 +183,21 @@ func TestUnixSocketsServeOnEitherSide(t *testing.T) {
 	}
 }
 
-func TestARefusedDialClosesTheClientAtOnceAndCounts(t *testing.T) {
+func TestARefusedDialResetsTheClientAtOnceAndCounts(t *testing.T) {
 	f := listen(t, ListenOptions{})
-	f.Open(Target{Dialer: direct, Network: "tcp", Address: closedPort(t)})
+	said := make(chan struct{})
+	late := dialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+		<-said
+		return direct.Dial(ctx, network, address)
+	})
+	f.Open(Target{Dialer: late, Network: "tcp", Address: closedPort(t)})
 	c := dialForward(t, f)
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
-	if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read %d, %v", n, err)
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	say(c, "a whole question")
+	_ = c.CloseWrite()
+	close(said)
+	if got, err := io.ReadAll(c); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %q, %v: as if that were the answer", got, err)
 	}
 	if got := f.Status().Refused; got != 1 {
 		t.Errorf("refused %d", got)

@@ -154,21 +154,22 @@ func isLocalName(hostport string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// turnAwayHTTP answers a navigation with the page that says why, and closes.
-func (v *visit) turnAwayHTTP(ctx context.Context, err error) {
+// tellBrowser answers a navigation with the page that says why, and waits until it
+// was taken. It reports false where a page is no answer.
+func (v *visit) tellBrowser(ctx context.Context, err error) bool {
 	page := v.pageFor(err)
 	if page == nil {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
 	defer cancel()
 	req := v.flight.opening(ctx).req
 	if !isNavigation(req) || v.Addr().Addr().IsLoopback() && !isLocalName(req.Host) {
-		return
+		return false
 	}
 	_ = v.conn.SetWriteDeadline(time.Now().Add(speakTimeout))
 	if err := page.write(v.conn, req, time.Now()); err != nil {
-		return
+		return false
 	}
 	// What the client still sends goes on being read until it has hung up, so
 	// that closing does not become a reset that overtakes the page.
@@ -177,6 +178,7 @@ func (v *visit) turnAwayHTTP(ctx context.Context, err error) {
 	case <-v.flight.done:
 	case <-ctx.Done():
 	}
+	return true
 }
 
 // pageFor returns the page for what went wrong, or nil where a page is no answer.
