@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -88,6 +89,9 @@ func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
 		}
 		synctest.Wait()
 		c.wire.Conn = unsendable{c.wire.Conn}
+		first, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = h.Dial(first, "tcp", "echo:1") // x/crypto tells of the failure at the next one
 		if _, err := h.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, ErrDown) {
 			t.Errorf("a dial: %v, want one that is waited out", err)
 		}
