@@ -40,9 +40,9 @@ type wire struct {
 	net.Conn
 	r       *bufio.Reader
 	greeted func() // called once, when the greeting has come
-	ended   func() // called once, when reading has failed
 
 	mu       sync.Mutex
+	ended    func() // called once, when reading has failed and before the reader is told
 	seen     bool
 	bad      error // what came in place of a greeting
 	dead     error // why reading ended
@@ -76,9 +76,10 @@ func (w *wire) Read(p []byte) (int, error) {
 	if failed {
 		w.dead = err
 	}
+	ended := w.ended
 	w.mu.Unlock()
 	if failed {
-		w.ended()
+		ended()
 	}
 	return n, err
 }
@@ -102,9 +103,10 @@ func (w *wire) greet() error {
 	err := checkGreeting(w.r)
 	w.mu.Lock()
 	w.seen, w.bad, w.dead = err == nil, err, err
+	ended := w.ended
 	w.mu.Unlock()
 	if err != nil {
-		w.ended()
+		ended()
 		return err
 	}
 	w.greeted()
@@ -208,6 +210,15 @@ func (w *wire) isDead() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dead != nil
+}
+
+// whenEnded has f called, in place of what was to be called, when reading fails. It
+// reports whether that is still to come.
+func (w *wire) whenEnded(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = f
+	return w.dead == nil
 }
 
 // isBroken reports whether reading or writing has failed. A lost link may show in

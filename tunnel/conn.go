@@ -57,7 +57,31 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		c.mu.Unlock()
 		close(c.done)
 	})
+	if !c.wire.whenEnded(c.seal) {
+		c.seal()
+	}
 	return c
+}
+
+// sealPatience is how long the end of a link may be kept from the library. Only a
+// key exchange under way, with its queue full, makes it take any time.
+const sealPatience = time.Second
+
+// seal has the library notice that nothing can be sent before it hears that nothing
+// comes. It takes the first packet that it cannot send for sent; were that one the
+// opening of a channel, and all channels ended already, it would wait for the answer
+// without end, and whoever closes the connection with it.
+func (c *conn) seal() {
+	_ = c.wire.Close()
+	noticed := make(chan struct{})
+	go func() { // it ends at the latest when the library knows
+		defer close(noticed)
+		_, _, _ = c.client.SendRequest("keepalive@openssh.com", false, nil)
+	}()
+	select {
+	case <-noticed:
+	case <-time.After(sealPatience):
+	}
 }
 
 // spawn runs f beside the connection, whose close waits for it. It reports whether

@@ -54,6 +54,11 @@ func (s *slots) give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
+	s.wakeLocked()
+}
+
+// wakeLocked has everyone who waits look again.
+func (s *slots) wakeLocked() {
 	close(s.freed)
 	s.freed = make(chan struct{})
 }
@@ -65,6 +70,7 @@ func (s *slots) refused() bool {
 	defer s.mu.Unlock()
 	s.used--
 	if s.used == 0 {
+		s.wakeLocked() // the next one may have more luck, or must be told too
 		return false
 	}
 	s.limit = s.used

@@ -234,6 +234,15 @@ func (s *sshServer) drop() {
 	}
 }
 
+// hangUp ends every connection as TCP does: what comes for it is taken for a while.
+func (s *sshServer) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.live {
+		c.link.hangUp()
+	}
+}
+
 // pause makes every connection, live and new, lose all bytes, with no end of either.
 func (s *sshServer) pause(on bool) {
 	s.mu.Lock()
@@ -263,6 +272,7 @@ type link struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	paused bool
+	hungUp bool    // the client gets nothing any more, and may send
 	closed [2]bool // by the end that reads that way
 	way    [2]bytes.Buffer
 }
@@ -285,10 +295,20 @@ func (l *link) setPaused(on bool) {
 	l.cond.Broadcast()
 }
 
+func (l *link) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hungUp = true
+	l.cond.Broadcast()
+}
+
 func (e *linkEnd) Read(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for {
+		if e.hungUp && e.in == 0 {
+			return 0, io.EOF
+		}
 		if e.way[e.in].Len() > 0 && !e.paused {
 			return e.way[e.in].Read(p)
 		}

@@ -1,0 +1,41 @@
+package tunnel
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A channel that is opened in the moment in which its link ends must not be waited
+// for: the test hangs then, which synctest tells.
+func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		for range 50 {
+			h.Up()
+			mustConnect(t, h)
+			ended := make(chan struct{})
+			for i := range 4 {
+				go func() {
+					defer func() { ended <- struct{}{} }()
+					for n := 0; ; n++ {
+						if i == 0 && n == 5 {
+							go s.hangUp()
+						}
+						if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
+							return
+						}
+					}
+				}()
+			}
+			for range 4 {
+				<-ended
+			}
+		}
+		time.Sleep(time.Hour)
+		mustConnect(t, h)
+	})
+}
