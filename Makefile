@@ -14,6 +14,9 @@ REPORT      := $(ARTIFACTS)/real-parts.txt
 # Real parts need root, and are installed through Debian's packages.
 REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
 
+# Of a release: where it will be found, and who answers for its packages.
+RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
+
 LABCTL      := $(GO) run ./internal/lab/real/cmd/labctl
 
 # The tools' versions; `go run` fetches and caches them.
@@ -84,11 +87,11 @@ fuzz: ## run every fuzz target for FUZZTIME
 cover: ## test coverage by package
 	$(GO) test -coverprofile=cover.out ./... && $(GO) tool cover -func=cover.out | tail -1
 
-release: ## make a release in dist/: programs, archives, packages, bills of materials, checksums; URL=… for the manifests
-	$(GO) run ./internal/release $(if $(URL),-url $(URL))
+release: ## make a release in dist/: programs, archives, packages, bills of materials, checksums; URL=… for the manifests, MAINTAINER='NAME <ADDRESS>' for the packages
+	$(GO) run ./internal/release $(RELEASEFLAGS)
 
 release-check: ## make it twice, the second time elsewhere with an empty cache, and compare every byte
-	$(GO) run ./internal/release -again
+	$(GO) run ./internal/release -again $(RELEASEFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin dist artifacts cover.out

@@ -8,7 +8,7 @@
 #   jupyter   the notebook and the server
 #   browser   Chromium
 #   desktop   a bus, a display, a panel, notifications, a keyring
-#   package   what looks at our .deb: lintian, groff
+#   package   what looks at our packages: lintian, rpm, groff, and ruby for the formula of Homebrew
 set -eu
 
 packages() {
@@ -21,7 +21,7 @@ packages() {
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
-	package) echo lintian groff-base man-db ;;
+	package) echo lintian rpm groff-base man-db ruby ;;
 	*) die "unknown group \"$1\"; one of: $groups" ;;
 	esac
 }

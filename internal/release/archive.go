@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 )
 
 // archivedFile is a file on its way into an archive.
@@ -23,7 +22,7 @@ type archivedFile struct {
 
 // writeArchive writes a .zip or a .tar.gz, below one folder, in the order of names.
 // Times, modes and owners are ours and not those of the machine.
-func writeArchive(path, folder string, files []archivedFile, date time.Time) (err error) {
+func (r *release) writeArchive(path, folder string, files []archivedFile) (err error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b archivedFile) int { return cmp.Compare(a.name, b.name) })
 	f, err := os.Create(path)
 	if err != nil {
@@ -31,13 +30,13 @@ func writeArchive(path, folder string, files []archivedFile, date time.Time) (er
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if strings.HasSuffix(path, ".zip") {
-		return writeZip(f, folder, files, date)
+		return r.writeZip(f, folder, files)
 	}
-	return writeTar(f, folder, files, date)
+	return r.writeTar(f, folder, files)
 }
 
-func writeTar(w io.Writer, folder string, files []archivedFile, date time.Time) error {
-	squeezed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+func (r *release) writeTar(w io.Writer, folder string, files []archivedFile) error {
+	squeezed, err := gzip.NewWriterLevel(w, r.squeeze)
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func writeTar(w io.Writer, folder string, files []archivedFile, date time.Time) 
 			return err
 		}
 		header := &tar.Header{
-			Name: folder + "/" + f.name, Mode: int64(f.mode), Size: int64(len(data)), ModTime: date, Format: tar.FormatUSTAR,
+			Name: folder + "/" + f.name, Mode: int64(f.mode), Size: int64(len(data)), ModTime: r.date, Format: tar.FormatUSTAR,
 			Uname: "root", Gname: "root",
 		}
 		if err := out.WriteHeader(header); err != nil {
@@ -61,14 +60,14 @@ func writeTar(w io.Writer, folder string, files []archivedFile, date time.Time) 
 	return errors.Join(out.Close(), squeezed.Close())
 }
 
-func writeZip(w io.Writer, folder string, files []archivedFile, date time.Time) error {
+func (r *release) writeZip(w io.Writer, folder string, files []archivedFile) error {
 	out := zip.NewWriter(w)
 	for _, f := range files {
 		data, err := os.ReadFile(f.path)
 		if err != nil {
 			return err
 		}
-		header := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: date}
+		header := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: r.date}
 		header.SetMode(f.mode)
 		entry, err := out.CreateHeader(header)
 		if err != nil {

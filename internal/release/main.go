@@ -10,6 +10,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"flag"
 	"fmt"
@@ -30,10 +31,11 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ExitOnError)
-	r := &release{say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+	r := &release{squeeze: gzip.BestCompression, say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	flags.StringVar(&r.out, "out", "dist", "the `FOLDER` to write, which is emptied first")
 	flags.StringVar(&r.version, "version", "", "the `VERSION`; by default as git describes it")
 	flags.StringVar(&r.url, "url", "", "where the files will be found, for the manifests of Homebrew, Scoop and winget")
+	flags.StringVar(&r.maintainer, "maintainer", nobody, "whom the packages name: `NAME <ADDRESS>`")
 	platforms := flags.String("platforms", strings.Join(everyPlatform(), ","), "what to build for")
 	packages := flags.Bool("packages", true, "make .deb and .rpm")
 	again := flags.Bool("again", false, "make it all a second time, in another folder with an empty build cache, and compare")

@@ -17,8 +17,9 @@ import (
 // nfpm makes .deb and .rpm alike from packaging/nfpm.yaml.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
 
-// maintainer is whom the packages name.
-const maintainer = "The tunctl authors <maintainers@users.noreply.github.com>"
+// nobody stands where whoever makes the packages did not say who answers for them. The
+// address can be nobody's (RFC 2606), and so cannot be taken for one that is read.
+const nobody = "The tunctl authors <nobody@tunctl.invalid>"
 
 // makePackages makes the .deb and the .rpm of a platform.
 func (r *release) makePackages(ctx context.Context, p platform, stage string) error {
@@ -29,7 +30,7 @@ func (r *release) makePackages(ctx context.Context, p platform, stage string) er
 		cmd := exec.CommandContext(ctx, "go", "run", nfpm, "package", "-f", "packaging/nfpm.yaml", "-p", kind, "-t", r.out)
 		cmd.Dir = r.source
 		cmd.Env = append(os.Environ(),
-			"VERSION="+packageVersion(r.version), "ARCH="+p.arch, "MAINTAINER="+maintainer,
+			"VERSION="+packageVersion(r.version), "ARCH="+p.arch, "MAINTAINER="+r.maintainer,
 			"PROGRAM="+filepath.Join(stage, p.String(), p.program()), "STAGE="+stage,
 			fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.date.Unix()))
 		if text, err := cmd.CombinedOutput(); err != nil {
@@ -83,7 +84,7 @@ func (r *release) stageDocs(stage string) error {
 func (r *release) debianChangelog() string {
 	return fmt.Sprintf("tunctl-agent (%s-1) unstable; urgency=medium\n\n"+
 		"  * Release %s. What is new stands in changelog.gz.\n\n -- %s  %s\n",
-		packageVersion(r.version), r.version, maintainer, r.date.Format(time.RFC1123Z))
+		packageVersion(r.version), r.version, r.maintainer, r.date.Format(time.RFC1123Z))
 }
 
 func writeGzip(path string, text []byte) error {

@@ -15,16 +15,18 @@ import (
 
 // release is one release while it is made.
 type release struct {
-	source    string // the folder of the source
-	out       string // the folder that is written
-	version   string // v1.2.3, or what git says of a commit without a tag
-	commit    string
-	date      time.Time // of the commit; every file is of that time
-	url       string
-	platforms []platform
-	packages  bool
-	cache     string // of the compiler; empty: the usual one
-	say       func(format string, args ...any)
+	source     string // the folder of the source
+	out        string // the folder that is written
+	version    string // v1.2.3, or what git says of a commit without a tag
+	commit     string
+	date       time.Time // of the commit; every file is of that time
+	url        string
+	platforms  []platform
+	packages   bool
+	maintainer string // whom the packages name: NAME <ADDRESS>
+	squeeze    int    // how hard a .tar.gz is compressed
+	cache      string // of the compiler; empty: the usual one
+	say        func(format string, args ...any)
 }
 
 // find fills in what git knows.
@@ -119,7 +121,7 @@ func (r *release) makeFor(ctx context.Context, p platform, stage string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeArchive(filepath.Join(r.out, name+p.archive()), name, files, r.date); err != nil {
+	if err := r.writeArchive(filepath.Join(r.out, name+p.archive()), name, files); err != nil {
 		return err
 	}
 	if r.packages && p.system == "linux" {

@@ -31,7 +31,7 @@ var parts = map[string][]string{
 	"jupyter": {"jupyter", "jupyter-notebook", "jupyter-server"},
 	"browser": {"chromium"},
 	"desktop": {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "zenity", "gnome-keyring-daemon", "desktop-file-validate"},
-	"package": {"dpkg", "dpkg-deb", "lintian", "groff", "chroot", "unshare", "setpriv"},
+	"package": {"dpkg", "dpkg-deb", "rpm", "lintian", "groff", "ruby", "chroot", "unshare", "setpriv"},
 }
 
 // machine is what Check asks about.

@@ -25,16 +25,16 @@ type skip struct{ test, why string }
 // what a process shares has no other place.
 var shared = &suite{labs: map[Options]*Cluster{}, ran: map[string]bool{}}
 
-// wanted reports whether tests on real parts were asked for. A plain "go test"
+// Wanted reports whether tests on real parts were asked for. A plain "go test"
 // stays quick and needs nothing.
-func wanted() bool { return os.Getenv("TUNCTL_REAL") == "1" || os.Getenv("CI") == "true" }
+func Wanted() bool { return os.Getenv("TUNCTL_REAL") == "1" || os.Getenv("CI") == "true" }
 
 // Need skips a test unless tests on real parts were asked for, with TUNCTL_REAL=1
 // or CI=true, and fails it if the machine then lacks one of the groups of parts
 // that install.sh knows.
 func Need(t testing.TB, groups ...string) {
 	t.Helper()
-	shared.need(t, wanted(), func() error { return Check(groups...) })
+	shared.need(t, Wanted(), func() error { return Check(groups...) })
 }
 
 func (s *suite) need(t testing.TB, wanted bool, check func() error) {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTheSameSourceGivesTheSameBytesInAnyFolder is about one platform; `make
+// release-check` is about all of them, with an empty cache.
+func TestTheSameSourceGivesTheSameBytesInAnyFolder(t *testing.T) {
+	first := made(t, "v1.2.3")
+	second := *first
+	second.source, second.out = filepath.Join(t.TempDir(), "elsewhere", "source"), filepath.Join(t.TempDir(), "dist")
+	if err := os.CopyFS(second.source, os.DirFS(first.source)); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameRelease(first.out, second.out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARepeatedReleaseThatDiffersIsNamed(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	for dir, sums := range map[string]string{first: "1  same\n2  tunctl.deb\n", second: "1  same\n3  tunctl.deb\n"} {
+		if err := os.WriteFile(filepath.Join(dir, checksums), []byte(sums), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := sameRelease(first, second)
+	if err == nil || !strings.HasSuffix(err.Error(), ": tunctl.deb") {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -1,0 +1,35 @@
+# system.sh - a copy of this system that is gone afterwards, with an ordinary user in
+# it; for scripts that run as root in a mount and pid namespace of their own:
+# unshare --mount --pid --fork --kill-child.
+
+root=$(mktemp -d)
+mount -t tmpfs -o mode=755 tmpfs "$root"
+mkdir "$root/changes" "$root/work" "$root/system"
+system=$root/system
+mount -t overlay -o "lowerdir=/,upperdir=$root/changes,workdir=$root/work" overlay "$system"
+mount -t proc proc "$system/proc"
+mount --rbind /dev "$system/dev"
+mount -t tmpfs tmpfs "$system/run"
+mount -t tmpfs -o mode=1777 tmpfs "$system/tmp"
+
+in_system() { chroot "$system" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp/home LC_ALL=C.UTF-8 "$@"; }
+as_person() { in_system setpriv --reuid 54321 --regid 54321 --clear-groups --no-new-privs "$@"; }
+
+# changes lists what differs from the system below; the packagers' own books do not count.
+changes() {
+	(cd "$root/changes" && find . ! -type d | grep -Ev '^\./(var/(lib/dpkg|log|cache)|tmp|run)/') | sort |
+		while read -r file; do cmp -s "$root/changes/$file" "/$file" || echo "$file"; done
+}
+
+in_system useradd --uid 54321 --home-dir /tmp/home --create-home --shell /bin/bash student
+before=$(changes)
+
+# nothing_left says so, or what is left.
+nothing_left() {
+	left=$(changes)
+	if [ "$left" != "$before" ]; then
+		printf 'left behind:\n%s\n' "$left"
+		exit 1
+	fi
+	echo "nothing is left"
+}
