@@ -76,3 +76,24 @@ func algorithms(s *Settings) (ssh.Config, []string, error) {
 	hostKeys := pick("HostKeyAlgorithms", s.HostKeyAlgorithms, ours.HostKeys, insecure.HostKeys)
 	return config, hostKeys, err
 }
+
+// agreed are the algorithms of a connection; nil where it does not tell.
+func agreed(c ssh.Conn) *api.Algorithms {
+	m, ok := c.(ssh.AlgorithmsConnMetadata)
+	if !ok {
+		return nil
+	}
+	a := m.Algorithms()
+	return &api.Algorithms{
+		KeyExchange: a.KeyExchange, HostKey: a.HostKey,
+		Cipher: bothWays(a.Write.Cipher, a.Read.Cipher), MAC: bothWays(a.Write.MAC, a.Read.MAC),
+	}
+}
+
+// bothWays is one name where both directions have the same.
+func bothWays(out, in string) string {
+	if out == in {
+		return out
+	}
+	return out + " out, " + in + " in"
+}

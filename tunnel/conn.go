@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
 )
 
 // conn is one live SSH connection.
@@ -28,6 +30,8 @@ type conn struct {
 	silent bool
 	via    []string
 	ends   time.Time // of the certificate that logged in; zero: none
+
+	agreed *api.Algorithms // nil where another program holds the connection
 
 	mu        sync.Mutex
 	loginNode string

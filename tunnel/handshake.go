@@ -46,6 +46,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
 	c.auth, c.silent, c.ends = login.methods(), login.silent(), login.keys.ends()
+	c.agreed = agreed(sc)
 	return c, nil
 }
 

@@ -54,6 +54,7 @@ func resolveConfig(destination string, o ResolveOptions) (Settings, error) {
 	s := settingsFrom(destination, said, defaults)
 	s.Source = "ssh_config"
 	s.Warnings = append(warnings, s.Warnings...)
+	explainKeychain(runtime.GOOS, &s, said, o.SSHConfig)
 	return s, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Set
 	}
 	s := settingsFrom(destination, said, defaults)
 	s.Source = "ssh -G"
+	explainKeychain(runtime.GOOS, &s, said, o.SSHConfig)
 	return s, nil
 }
 

@@ -57,10 +57,10 @@ func (h *Host) enterLocked() {
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
 		rtt, node := c.measured()
-		v.Auth, v.LoginNode, v.Via = c.auth, node, c.via
+		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.agreed
 		v.RTTMs = float64(rtt) / float64(time.Millisecond)
 	} else {
-		v.Auth, v.LoginNode, v.RTTMs = "", "", 0
+		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
 	}
 	if sameHost(&v, &h.view) {
 		return

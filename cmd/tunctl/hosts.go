@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,8 +19,9 @@ func hostsCommand(t *terminal) *cli.Command {
 		Name:      "hosts",
 		Usage:     "show how hosts are read from your ssh config, and how they are",
 		ArgsUsage: "[HOST]",
-		Description: "Without a name: the hosts of the config. HOST may also be any alias of ~/.ssh/config.\n" +
-			"Nothing is dialled.",
+		Description: "Without a name: the hosts of the config, a line each. With one: all that is known of it, such\n" +
+			"as how it logged in, through which hosts, and the algorithms in use. HOST may also be any\n" +
+			"alias of ~/.ssh/config. Nothing is dialled.",
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
 		BashComplete: completeHosts,
 		Action:       func(c *cli.Context) error { return hosts(c, t) },
@@ -60,7 +61,7 @@ func hosts(c *cli.Context, t *terminal) error {
 	case c.Bool("json"):
 		return t.indented(list)
 	}
-	return printHosts(t, list)
+	return printHosts(t, list, c.NArg() == 1)
 }
 
 // hostNames are the hosts that the config is about.
@@ -101,32 +102,35 @@ func withState(h, live api.Host) api.Host {
 		return h
 	}
 	h.State, h.Cause, h.Hint, h.Since = live.State, live.Cause, live.Hint, live.Since
-	h.RTTMs, h.Auth, h.LoginNode = live.RTTMs, live.Auth, live.LoginNode
+	h.RTTMs, h.Auth, h.LoginNode, h.Algorithms = live.RTTMs, live.Auth, live.LoginNode, live.Algorithms
 	if len(live.Via) > 0 {
 		h.Via = live.Via
+	}
+	for _, warning := range live.Warnings { // also of what the login found
+		if !slices.Contains(h.Warnings, warning) {
+			h.Warnings = append(h.Warnings, warning)
+		}
 	}
 	return h
 }
 
-func printHosts(t *terminal, list []api.Host) error {
+func printHosts(t *terminal, list []api.Host, one bool) error {
 	if len(list) == 0 {
 		t.say("no hosts in the config; `tunctl hosts NAME` shows any alias of your ssh config")
 		return nil
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "HOST\tSTATE\tLOGIN\tREAD FROM")
-	for _, h := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s@%s:%d\t%s\n", h.Alias, h.State, h.User, h.Hostname, h.Port, h.Source)
+	text := ""
+	if paper, now := newPaper(t.out), time.Now(); one {
+		text = paper.host(list[0], now)
+	} else {
+		text = paper.hosts(list, now)
 	}
-	if err := w.Flush(); err != nil {
+	if _, err := fmt.Fprint(t.out, text); err != nil {
 		return err
 	}
 	for _, h := range list {
-		if h.Cause != "" {
-			fmt.Fprintf(t.out, "%s: %s\n", h.Alias, h.Cause)
-		}
 		for _, warning := range h.Warnings {
-			t.say("%s: %s", h.Alias, warning)
+			t.say("tunctl: warning: %s: %s", h.Alias, warning)
 		}
 	}
 	return nil

@@ -118,12 +118,18 @@ const (
 	bold   = "\x1b[1m"
 )
 
-// readLine asks a question and reads the answer, without echo where asked. A
-// Ctrl-C, which ends ctx, leaves the terminal as it was.
+// readLine asks a question and reads the answer, without echo where asked: that is
+// off before the question can be seen, for whoever answers at once. A Ctrl-C, which
+// ends ctx, leaves the terminal as it was.
 func (t *terminal) readLine(ctx context.Context, question string, echo bool) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clearLocked()
+	if f, ok := t.in.(*os.File); ok && !echo {
+		if restore, err := hideTyping(f.Fd()); err == nil {
+			defer restore()
+		}
+	}
 	fmt.Fprint(t.err, question)
 	type answer struct {
 		text string
@@ -132,21 +138,10 @@ func (t *terminal) readLine(ctx context.Context, question string, echo bool) (st
 	read := make(chan answer, 1)
 	// A read from a terminal cannot be cancelled: after a Ctrl-C the goroutine is
 	// left behind for the moment until the program ends.
-	f, isFile := t.in.(*os.File)
-	if isFile && !echo {
-		if before, err := term.GetState(int(f.Fd())); err == nil {
-			defer func() { _ = term.Restore(int(f.Fd()), before) }()
-		}
-		go func() {
-			text, err := term.ReadPassword(int(f.Fd()))
-			read <- answer{string(text), err}
-		}()
-	} else {
-		go func() {
-			text, err := bufio.NewReader(t.in).ReadString('\n')
-			read <- answer{strings.TrimRight(text, "\r\n"), err}
-		}()
-	}
+	go func() {
+		text, err := bufio.NewReader(t.in).ReadString('\n')
+		read <- answer{strings.TrimRight(text, "\r\n"), err}
+	}()
 	select {
 	case a := <-read:
 		if !echo {

@@ -28,10 +28,30 @@ type Host struct {
 	State         HostState `json:"state,omitempty"`
 	Cause         string    `json:"cause,omitempty"`
 	Hint          string    `json:"hint,omitempty"`
+	Code          Code      `json:"code,omitempty"` // of the failure behind a blocked or needs-login state
 	Since         time.Time `json:"since,omitzero"`
 	RTTMs         float64   `json:"rttMs,omitempty"`
 	Auth          string    `json:"auth,omitempty"`
 	LoginNode     string    `json:"loginNode,omitempty"`
 	Via           []string  `json:"via"`
 	Warnings      []string  `json:"warnings,omitempty"`
+	Transport     string    `json:"transport,omitempty"`    // what carries the connection, while there is one
+	TransportWhy  string    `json:"transportWhy,omitempty"` // where it is not the usual one
+
+	Algorithms *Algorithms `json:"algorithms,omitempty"` // of the connection, where tunctl itself holds it
+}
+
+// What can carry a connection.
+const (
+	TransportNative  = "native"  // tunctl itself
+	TransportOpenSSH = "openssh" // an ssh program that tunctl started
+	TransportMaster  = "master"  // the person's own ssh connection
+)
+
+// Algorithms are what both ends of a connection agreed on.
+type Algorithms struct {
+	KeyExchange string `json:"kex,omitempty"`
+	HostKey     string `json:"hostKey,omitempty"`
+	Cipher      string `json:"cipher,omitempty"`
+	MAC         string `json:"mac,omitempty"` // none where the cipher authenticates by itself
 }

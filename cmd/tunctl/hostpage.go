@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// hosts draws a list of hosts, a line each.
+func (p paper) hosts(list []api.Host, now time.Time) string {
+	all := table{head: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP", "READ FROM"}}
+	for _, h := range list {
+		var notes []string
+		if h.Cause != "" {
+			notes = append(notes, h.Cause)
+		}
+		all.add(notes, cell{text: h.Alias, colour: bold}, cell{string(h.State), hostColour(h.State)},
+			cell{text: sinceText(h.Since, now)}, cell{text: account(h)}, cell{text: rttText(h.RTTMs)}, cell{text: h.Source})
+	}
+	return all.draw(p)
+}
+
+// host draws all that is known of one host.
+func (p paper) host(h api.Host, now time.Time) string {
+	var out strings.Builder
+	out.WriteString(p.paint(bold, h.Alias) + " is " + p.paint(hostColour(h.State), string(h.State)))
+	if !h.Since.IsZero() {
+		out.WriteString(" since " + sinceText(h.Since, now))
+	}
+	out.WriteByte('\n')
+	for _, text := range []string{h.Cause, h.Hint} {
+		if text != "" {
+			p.note(&out, text)
+		}
+	}
+	facts := hostFacts(h)
+	width := 0
+	for _, f := range facts {
+		width = max(width, runes(f[0]))
+	}
+	for _, f := range facts {
+		if f[1] != "" {
+			fmt.Fprintf(&out, "  %s%s  %s\n", p.paint(grey, f[0]), strings.Repeat(" ", width-runes(f[0])), f[1])
+		}
+	}
+	return out.String()
+}
+
+// hostFacts are names and values; a value that is empty is not known.
+func hostFacts(h api.Host) [][2]string {
+	via := strings.Join(h.Via, ", then ")
+	if h.State != api.HostUp {
+		via = cmp.Or(via, strings.ReplaceAll(h.ProxyJump, ",", ", then "))
+	}
+	facts := [][2]string{
+		{"login", account(h)},
+		{"through", cmp.Or(via, h.ProxyCommand)},
+		{"login node", h.LoginNode},
+		{"logged in by", strings.ReplaceAll(h.Auth, "+", ", then ")},
+		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
+	}
+	if a := h.Algorithms; a != nil {
+		facts = append(facts, [][2]string{
+			{"key exchange", a.KeyExchange},
+			{"host key", a.HostKey},
+			{"cipher", a.Cipher},
+			{"MAC", cmp.Or(a.MAC, "part of the cipher")},
+		}...)
+	}
+	present := slices.DeleteFunc(slices.Clone(h.IdentityFiles), func(file string) bool {
+		_, err := os.Stat(file)
+		return err != nil
+	})
+	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"read from", h.Source})
+}
+
+func account(h api.Host) string { return fmt.Sprintf("%s@%s:%d", h.User, h.Hostname, h.Port) }
