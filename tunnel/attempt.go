@@ -16,12 +16,14 @@ type attempt struct {
 	log      *slog.Logger
 	attended bool // a person may be asked
 	banned   bool // a ban is suspected: the person is told first
+	lentOnly bool // no login: at most the person's own connection is ridden
 
 	settings Settings
 	wire     *wire
 	guard    *guard
 	loginAt  time.Time  // when the server began to see a login
 	denied   *api.Error // why we stopped by ourselves
+	onlySSH  string     // why the ssh program logs in, where the config does not say so
 }
 
 // connect dials, checks the host key and logs in.
@@ -44,10 +46,7 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if owner := t.pool.owner(t.host, s.key()); owner != t.host {
 		return t.share(ctx, owner)
 	}
-	if err := t.prepare(ctx); err != nil {
-		return nil, err
-	}
-	c, err := t.establish(ctx)
+	c, err := t.logIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +55,35 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// logIn gets a connection of our own, unless the person lends us theirs.
+func (t *attempt) logIn(ctx context.Context) (*conn, error) {
+	if c := t.lent(ctx); c != nil {
+		return c, nil
+	}
+	if t.lentOnly {
+		return nil, t.host.mayAsk()
+	}
+	if err := t.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return t.establish(ctx)
+}
+
 // establish logs in by the host's transport.
 func (t *attempt) establish(ctx context.Context) (*conn, error) {
-	if t.settings.Transport == TransportOpenSSH {
-		t.host.step("waiting for ssh to log in")
+	if t.needsSSH(ctx) {
 		return t.byMaster(ctx)
 	}
+	c, err := t.native(ctx)
+	if err != nil && t.onlySSH != "" {
+		t.log.Info("the ssh program logs in instead", "why", t.onlySSH)
+		return t.byMaster(ctx)
+	}
+	return c, err
+}
+
+// native logs in by ourselves.
+func (t *attempt) native(ctx context.Context) (*conn, error) {
 	t.host.step("dialling " + t.settings.address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {

@@ -1,7 +1,9 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +19,9 @@ const (
 	methodInteractive = "keyboard-interactive"
 	methodPassword    = "password"
 )
+
+// errBeyondUs ends a login that the ssh program takes over.
+var errBeyondUs = errors.New("the ssh program logs in")
 
 // login picks one login method after another, as the server allows.
 type login struct {
@@ -177,10 +182,12 @@ func (l *login) banner(message string) error {
 
 // giveUp is why no method is left, or nil to let the library report the refusal.
 func (l *login) giveUp() error {
-	if l.try.attended {
-		if len(l.tried) == 0 && slices.Contains(l.allowed, "gssapi-with-mic") {
-			return l.try.deny("it accepts Kerberos logins only; set transport = \"openssh\" for this host", nil)
+	if len(l.tried) == 0 {
+		if yes, err := l.try.beyondUs(l.allowed); yes || err != nil {
+			return cmp.Or(err, errBeyondUs)
 		}
+	}
+	if l.try.attended {
 		return nil
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })

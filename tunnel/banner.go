@@ -205,6 +205,14 @@ func (w *wire) heard() (last time.Time, reads int) {
 	return w.lastRead, w.reads
 }
 
+// hear notes a sign of life that came by another way.
+func (w *wire) hear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastRead = time.Now()
+	w.reads++
+}
+
 // isDead reports whether reading has failed.
 func (w *wire) isDead() bool {
 	w.mu.Lock()

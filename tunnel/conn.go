@@ -21,11 +21,15 @@ type conn struct {
 	interval time.Duration // of the keepalive
 	misses   int
 	mute     bool // no requests on the connection as a whole: its mux link would die
+	lent     bool // it is the person's own, and tells nothing of how a login goes
 	slots    *slots
 	since    time.Time
 	done     chan struct{} // closed when the transport has ended
 
-	owner  *Host // who logged in; others may share it
+	owner     *Host // who logged in; others may share it
+	transport string
+	because   string // why it is not the usual one
+
 	auth   string
 	silent bool
 	via    []string
@@ -47,7 +51,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		client: client, wire: t.wire, limits: t.pool.o.Limits,
 		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
 		slots: newSlots(t.pool.o.Limits.MaxSessions),
-		since: time.Now(), done: make(chan struct{}),
+		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {
 		c.interval, c.misses = own, max(t.settings.ServerAliveCountMax, 1)
@@ -139,6 +143,9 @@ func (c *conn) reason() error {
 
 // remember keeps how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
+	if c.lent {
+		return
+	}
 	m.SetSilent(host, c.silent)
 	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
 		m.SetLastAddress(host, a.String())

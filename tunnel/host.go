@@ -24,14 +24,16 @@ type Host struct {
 
 	kick chan struct{} // the wishes changed
 
-	mu      sync.Mutex
-	facts   facts
-	view    api.Host
-	users   map[*Host]bool // the hosts that go through this one
-	asked   bool           // Up or Want was called, and not Down since
-	cancel  context.CancelFunc
-	probe   bool // the network changed since the last look
-	changed chan struct{}
+	mu     sync.Mutex
+	facts  facts
+	view   api.Host
+	users  map[*Host]bool // the hosts that go through this one
+	asked  bool           // Up or Want was called, and not Down since
+	cancel context.CancelFunc
+	probe  bool // the network changed since the last look
+	// beyondNative is why only the ssh program can log in, as the server's methods told.
+	beyondNative string
+	changed      chan struct{}
 }
 
 func newHost(p *Pool, name, dest string, via []string) *Host {

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// keepaliveRequest is one that every server answers, if only to say that it does not
+// know it.
+const keepaliveRequest = "keepalive@openssh.com"
+
 // loginNodeTimeout bounds the first command on a connection.
 const loginNodeTimeout = 10 * time.Second
 
@@ -118,6 +122,17 @@ func (h *Host) greet(ctx context.Context, c *conn) {
 	h.refresh()
 }
 
+// knock makes the host say something over a connection that an ssh program holds,
+// where a keepalive would end the link: it opens a session, and a refusal is an answer
+// too.
+func (c *conn) knock() {
+	session, err := c.client.NewSession()
+	if err == nil {
+		_ = session.Start(":")
+		_ = session.Close()
+	}
+}
+
 // pulse asks a silent connection for signs of life. At most one request is
 // outstanding, since x/crypto's SendRequest has no timeout and one stuck request
 // blocks all later ones (golang/go#19338); any byte received counts as life.
@@ -143,7 +158,7 @@ func (p *pulse) stop() { p.timer.Stop() }
 
 // probe wants a sign of life within limit.
 func (p *pulse) probe(limit time.Duration) {
-	if p.probing > 0 || p.c.mute {
+	if p.probing > 0 {
 		return
 	}
 	p.probing = limit
@@ -164,6 +179,9 @@ func (p *pulse) beat(now time.Time) error {
 		return fmt.Errorf("no answer within %v after the network changed", limit)
 	}
 	p.probing = 0
+	if p.c.mute {
+		return nil
+	}
 	silence := now.Sub(last)
 	if silence < p.c.interval {
 		p.timer.Reset(p.c.interval - silence)
@@ -185,8 +203,13 @@ func (p *pulse) ask() {
 	}
 	p.waiting = p.c.spawn(func() {
 		start := time.Now()
+		if p.c.mute {
+			p.c.knock()
+			p.replies <- time.Since(start)
+			return
+		}
 		// A server that does not know the request says so, which is an answer too.
-		_, _, err := p.c.client.SendRequest("keepalive@openssh.com", true, nil)
+		_, _, err := p.c.client.SendRequest(keepaliveRequest, true, nil)
 		if err == nil {
 			p.replies <- time.Since(start)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,16 +36,9 @@ type fileKey struct {
 
 // loadKey reads a key file, which may be a public key whose private half the agent has.
 func loadKey(path string, ring *keyring, ask func(path string) (string, error)) (*fileKey, error) {
-	info, err := os.Stat(path)
+	text, info, err := readKeyFile(path)
 	if err != nil {
 		return nil, publicOnly(path, err)
-	}
-	if info.Size() > maxKeyFile || !info.Mode().IsRegular() {
-		return nil, errors.New("it is no key file")
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
 	}
 	k := &fileKey{path: path, stamp: info.ModTime(), ring: ring, ask: ask}
 	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
@@ -57,9 +51,22 @@ func loadKey(path string, ring *keyring, ask func(path string) (string, error)) 
 	return k, k.parse(text)
 }
 
+// readKeyFile reads what may be a key.
+func readKeyFile(path string) ([]byte, os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() > maxKeyFile || !info.Mode().IsRegular() {
+		return nil, nil, errors.New("it is no key file")
+	}
+	text, err := os.ReadFile(path)
+	return text, info, err
+}
+
 // publicOnly explains a missing private key whose public half is there.
 func publicOnly(path string, err error) error {
-	if _, pubErr := os.Stat(path + ".pub"); pubErr == nil {
+	if _, pubErr := os.Stat(path + ".pub"); pubErr == nil && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("only its public half is there: %w", err)
 	}
 	return err

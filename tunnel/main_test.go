@@ -12,7 +12,8 @@ import (
 )
 
 // TestMain looks for goroutines left behind. Called with an address, the test
-// binary is a ProxyCommand instead; called by an ssh of ours, its askpass.
+// binary is a ProxyCommand instead; called by an ssh of ours, its askpass; called with
+// an ssh_config, a process that rides the person's ssh connection.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("TUNCTL_TEST_NETCAT"); address != "" {
 		netcat(address)
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(answer)
+		return
+	}
+	if config := os.Getenv("TUNCTL_TEST_RIDER"); config != "" {
+		rider(config)
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,9 +17,6 @@ import (
 
 	"tunctl/internal/api"
 )
-
-// TransportOpenSSH is the transport of hosts that only the ssh program can log in to.
-const TransportOpenSSH = "openssh"
 
 // masterPoll is how often we look whether ssh has logged in: its control socket
 // appears then, and it says so in no other way.
@@ -40,6 +38,7 @@ type master struct {
 func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	t.host.step("waiting for ssh to log in")
 	t.guard = newGuard(t.pool.o.Limits.HandshakeTimeout, cancel)
 	defer t.guard.stop()
 	m, err := t.startMaster(ctx)
@@ -69,7 +68,8 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 		m.close()
 		return nil, err
 	}
-	c.auth, c.silent, c.via = TransportOpenSSH, !asked(), []string{}
+	c.transport, c.because = api.TransportOpenSSH, t.onlySSH
+	c.auth, c.silent, c.via = api.TransportOpenSSH, !asked(), slices.Concat([]string{}, t.settings.ProxyJump)
 	return c, nil
 }
 
@@ -97,6 +97,9 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	}
 	if t.pool.o.SSHConfig != "" {
 		args = append(args, "-F", t.pool.o.SSHConfig)
+	}
+	if t.host.onlySSH() != "" { // the server accepts little else, and its default is no
+		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
 	if t.host.via != nil {
 		args = append(args, "-J", strings.Join(t.host.via, ","))
@@ -187,6 +190,9 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 		return t.host.needsPerson("ssh could not log in without you: "+said, err)
 	case strings.Contains(said, "Permission denied"):
 		e.Code = api.CodeAuth
+		if strings.Contains(said, "gssapi") {
+			e.Hint = "where it takes Kerberos, get a ticket with `kinit` first"
+		}
 	}
 	return e
 }

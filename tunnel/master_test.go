@@ -19,7 +19,7 @@ import (
 
 // masters has every host of the laptop log in by the ssh program.
 func (l *laptop) masters() {
-	l.o.Preset = func(_ string, s *Settings) { s.Transport = TransportOpenSSH }
+	l.o.Preset = func(_ string, s *Settings) { s.Transport = api.TransportOpenSSH }
 	l.o.Askpass, _ = os.Executable()
 }
 

@@ -41,6 +41,7 @@ const (
 // out. A wait without an end is until the wishes change.
 func (h *Host) next(now time.Time) (move, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
+	mayRide := h.mayRide()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
@@ -58,8 +59,8 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	}
 	at := f.nextTry
 	if !now.Before(f.attended) {
-		if !silent {
-			f.stop = &stop{state: api.HostNeedsLogin, why: h.needsPerson("logging in there may ask for a password, a code or a touch", nil)}
+		if !silent && !mayRide {
+			f.stop = &stop{state: api.HostNeedsLogin, why: h.mayAsk()}
 			h.enterLocked()
 			return moveWait, time.Time{}
 		}
@@ -73,6 +74,19 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 		return moveWait, at
 	}
 	return moveTry, time.Time{}
+}
+
+// mayRide reports whether the host may be reached without a login of ours: by the
+// person's own connection.
+func (h *Host) mayRide() bool {
+	var s Settings
+	h.pool.o.Preset(h.name, &s)
+	return s.ReuseMaster
+}
+
+// mayAsk is the error of a login that nobody is there for.
+func (h *Host) mayAsk() *api.Error {
+	return h.needsPerson("logging in there may ask for a password, a code or a touch", nil)
 }
 
 // needsPerson is the error of a login that only a person can do.
@@ -114,6 +128,7 @@ func (h *Host) try(ctx context.Context) {
 
 // begin enters the try, unless the wish ended meanwhile.
 func (h *Host) begin(cancel context.CancelFunc) *attempt {
+	silent := h.pool.o.Memory.Silent(h.name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
@@ -123,7 +138,11 @@ func (h *Host) begin(cancel context.CancelFunc) *attempt {
 	h.cancel = cancel
 	f.trying = "reading the ssh settings"
 	h.enterLocked()
-	return &attempt{host: h, pool: h.pool, log: h.log, attended: time.Now().Before(f.attended), banned: time.Now().Before(f.ban)}
+	attended := time.Now().Before(f.attended)
+	return &attempt{
+		host: h, pool: h.pool, log: h.log,
+		attended: attended, banned: time.Now().Before(f.ban), lentOnly: !attended && !silent,
+	}
 }
 
 // step says what a try is doing now.

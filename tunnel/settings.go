@@ -55,6 +55,8 @@ type Settings struct {
 	PubkeyAuthentication     bool
 	PasswordAuthentication   bool
 	KbdInteractive           bool
+	HostbasedAuthentication  bool
+	PKCS11Provider           string
 	NumberOfPasswordPrompts  int
 
 	// Forwards in the words of ssh_config, for `forward = "ssh_config"`.
@@ -63,9 +65,10 @@ type Settings struct {
 	DynamicForwards []string
 
 	// From the config, by way of Options.Preset: a command to run before a person
-	// logs in, and TransportOpenSSH where the ssh program is to log in.
+	// logs in, and api.TransportOpenSSH where the ssh program is to log in.
 	BeforeLogin string
 	Transport   string
+	ReuseMaster bool // the person's own ssh connection may be ridden
 
 	ControlPath string
 	Source      string // "ssh -G" or "ssh_config"

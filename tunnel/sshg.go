@@ -113,6 +113,8 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 		PubkeyAuthentication:     !no(d.first("pubkeyauthentication")),
 		PasswordAuthentication:   !no(d.first("passwordauthentication")),
 		KbdInteractive:           !no(d.first("kbdinteractiveauthentication")),
+		HostbasedAuthentication:  yes(d.first("hostbasedauthentication")),
+		PKCS11Provider:           unlessNone(d.first("pkcs11provider")),
 		NumberOfPasswordPrompts:  atoi(d.first("numberofpasswordprompts"), 3),
 		LocalForwards:            d["localforward"],
 		RemoteForwards:           d["remoteforward"],
@@ -151,15 +153,12 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 func unsupported(d, defaults directives) []string {
 	var warnings []string
 	for key, why := range map[string]string{
-		"compression":             "Compression is not supported and left out",
-		"gssapiauthentication":    "GSSAPI logins need transport = \"openssh\"",
-		"pkcs11provider":          "PKCS11Provider needs its keys in an ssh-agent, or transport = \"openssh\"",
-		"proxyusefdpass":          "ProxyUseFdpass is not supported",
-		"verifyhostkeydns":        "VerifyHostKeyDNS is not supported: only known_hosts counts",
-		"knownhostscommand":       "KnownHostsCommand is not supported: only known_hosts counts",
-		"canonicalizehostname":    "",
-		"securitykeyprovider":     "",
-		"hostbasedauthentication": "HostbasedAuthentication needs transport = \"openssh\"",
+		"compression":          "Compression is not supported and left out",
+		"proxyusefdpass":       "ProxyUseFdpass is not supported",
+		"verifyhostkeydns":     "VerifyHostKeyDNS is not supported: only known_hosts counts",
+		"knownhostscommand":    "KnownHostsCommand is not supported: only known_hosts counts",
+		"canonicalizehostname": "",
+		"securitykeyprovider":  "",
 	} {
 		v := d.first(key)
 		if why != "" && v != defaults.first(key) && !no(v) && v != "none" {

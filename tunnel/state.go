@@ -29,37 +29,39 @@ type stop struct {
 }
 
 // derive is the one place where a state follows from facts.
-func derive(f *facts) (state api.HostState, cause, hint string) {
+func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 	switch {
 	case f.live != nil:
-		return api.HostUp, "", ""
+		return api.HostUp, "", "", ""
 	case !f.wanted:
-		return api.HostDown, "", ""
+		return api.HostDown, "", "", ""
 	case f.trying != "":
-		return api.HostConnecting, f.trying, ""
+		return api.HostConnecting, f.trying, "", ""
 	case f.stop != nil:
-		return f.stop.state, f.stop.why.Message, f.stop.why.Hint
+		return f.stop.state, f.stop.why.Message, f.stop.why.Hint, f.stop.why.Code
 	case f.failure != nil:
 		cause = f.failure.Message
 		if !f.nextTry.IsZero() {
 			cause += "; next try at " + f.nextTry.Format(time.TimeOnly)
 		}
-		return api.HostWaiting, cause, f.failure.Hint
+		return api.HostWaiting, cause, f.failure.Hint, ""
 	}
-	return api.HostConnecting, "", ""
+	return api.HostConnecting, "", "", ""
 }
 
 // enterLocked is the one place where a state is entered: it stamps and publishes
 // what the facts now say.
 func (h *Host) enterLocked() {
 	v := h.view
-	v.State, v.Cause, v.Hint = derive(&h.facts)
+	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts)
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
 		rtt, node := c.measured()
 		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.agreed
 		v.RTTMs = float64(rtt) / float64(time.Millisecond)
+		v.Transport, v.TransportWhy = c.transport, c.because
 	} else {
+		v.Transport, v.TransportWhy = "", ""
 		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
 	}
 	if sameHost(&v, &h.view) {
@@ -84,6 +86,6 @@ func (h *Host) publishLocked() {
 
 // sameHost compares what the facts decide; the settings part changes with it.
 func sameHost(a, b *api.Host) bool {
-	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Auth == b.Auth &&
+	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Auth == b.Auth &&
 		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname
 }

@@ -53,7 +53,7 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 // person's ssh_config leaves open.
 func (a *Agent) preset(host string, s *tunnel.Settings) {
 	own := a.hostConfig(host)
-	s.BeforeLogin, s.Transport = own.BeforeLogin, own.Transport
+	s.BeforeLogin, s.Transport, s.ReuseMaster = own.BeforeLogin, own.Transport, own.ReuseMaster
 	site, ok := a.named(host)
 	if !ok {
 		return
