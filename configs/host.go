@@ -12,7 +12,11 @@ type Host struct {
 	Transport   string // "native" or "openssh"
 	ReuseMaster bool   // ride the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
+	Transfer    string // where its files are copied through, or NoTransfer; by default the site's
 }
+
+// NoTransfer says that copies go through the login node, whatever the site has.
+const NoTransfer = "none"
 
 func hostFields() []field[Host] {
 	return []field[Host]{
@@ -26,6 +30,7 @@ func hostFields() []field[Host] {
 		{"transport", `"native"`, setWord(func(h *Host) *string { return &h.Transport }, "native", "openssh")},
 		{"reuse_master", `true`, setFlag(func(h *Host) *bool { return &h.ReuseMaster })},
 		{"before_login", `"step ssh login"`, setText(func(h *Host) *string { return &h.BeforeLogin })},
+		{"transfer", `"alice@dtn.example.org"`, func(in *input, h *Host) { h.Transfer, _ = in.destination() }},
 	}
 }
 

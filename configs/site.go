@@ -19,12 +19,13 @@ type Site struct {
 	Path      string      `json:"path,omitempty"` // of a person's own; none of those that come with tunctl
 	Scheduler string      `json:"scheduler,omitempty"`
 	Entrances []Entrance  `json:"entrances"`
-	Portal    string      `json:"portal,omitempty"` // where a person without an SSH entrance goes
-	Before    string      `json:"before,omitempty"` // what must be true before SSH
-	Probe     string      `json:"probe,omitempty"`  // an address that answers only when it is
-	Login     string      `json:"login,omitempty"`  // what a login asks for
-	Reach     []api.Reach `json:"reach,omitempty"`  // in the order to try
-	Log       string      `json:"log,omitempty"`    // how the site's own tutorials name a job's log
+	Transfer  string      `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
+	Portal    string      `json:"portal,omitempty"`   // where a person without an SSH entrance goes
+	Before    string      `json:"before,omitempty"`   // what must be true before SSH
+	Probe     string      `json:"probe,omitempty"`    // an address that answers only when it is
+	Login     string      `json:"login,omitempty"`    // what a login asks for
+	Reach     []api.Reach `json:"reach,omitempty"`    // in the order to try
+	Log       string      `json:"log,omitempty"`      // how the site's own tutorials name a job's log
 	Keepalive Period      `json:"keepalive,omitempty"`
 	IPQoS     string      `json:"ipqos,omitempty"`
 	Query     Period      `json:"query,omitempty"` // the least time between two questions to the scheduler
@@ -57,6 +58,7 @@ func siteFields() []field[Site] {
 		{"title", `"Narval, Digital Research Alliance of Canada"`, setText(func(s *Site) *string { return &s.Title })},
 		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, "slurm", "pbs", "none")},
 		{"entrance", "", (*input).entrances},
+		{"transfer", `"dtn.example.org"`, func(in *input, s *Site) { s.Transfer, _ = in.destination() }},
 		{"portal", `"https://portal.example.org"`, setText(func(s *Site) *string { return &s.Portal })},
 		{"before", `"Connect to the VPN first."`, setText(func(s *Site) *string { return &s.Before })},
 		{"probe", `"login.example.org:22"`, setText(func(s *Site) *string { return &s.Probe })},

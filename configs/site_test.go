@@ -235,3 +235,25 @@ func TestAnUnknownSiteIsAnsweredWithTheNearest(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 }
+
+func TestFilesGoThroughTheTransferNodeThatTheConfigOrTheSiteNames(t *testing.T) {
+	sites := builtinSites(t)
+	const m3 = "m3-dtn.massive.org.au"
+	for _, tc := range []struct {
+		host Host
+		want string
+	}{
+		{Host{}, ""},
+		{Host{Site: "m3"}, m3},
+		{Host{Site: "cvl-uwa"}, ""}, // it is like M3, but this is another place
+		{Host{Site: "narval"}, ""},
+		{Host{Site: "no such site"}, ""},
+		{Host{Site: "m3", Transfer: NoTransfer}, ""},
+		{Host{Site: "m3", Transfer: "alice@dtn"}, "alice@dtn"},
+		{Host{Transfer: "alice@dtn"}, "alice@dtn"},
+	} {
+		if got := sites.TransferNode(tc.host); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.host, got, tc.want)
+		}
+	}
+}

@@ -147,3 +147,18 @@ func (all Sites) ForHost(h Host, scheduler string) (Site, error) {
 	}
 	return all.Find(scheduler)
 }
+
+// TransferNode returns where a host's files are best copied through: what the config
+// says, else the site's data-transfer node; "" is the host itself.
+func (all Sites) TransferNode(h Host) string {
+	node := h.Transfer
+	if node == "" && h.Site != "" {
+		if site, err := all.Find(h.Site); err == nil {
+			node = site.Transfer
+		}
+	}
+	if node == NoTransfer {
+		return ""
+	}
+	return node
+}

@@ -88,6 +88,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	for _, e := range s.Entrances {
 		fact("entrance", strings.TrimSpace(e.Host+"  "+e.About))
 	}
+	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
 	fact("before", s.Before)
 	fact("login", s.Login)
