@@ -85,7 +85,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return d.fetch(ctx, u)
 	}
 	d.term.say("This is a practice cluster on your own machine. Look around with, in another terminal:\n\n"+
-		"  TUNCTL_HOME=%s tunctl status\n\nCtrl-C ends it.", filepath.Join(dir, "home"))
+		"  TUNCTL_HOME=%s %s status\n\nCtrl-C ends it.", filepath.Join(dir, "home"), os.Args[0])
 	<-ctx.Done()
 	return nil
 }
