@@ -1,6 +1,7 @@
 package tray
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 // The kinds of notifications, as the config's notify names them.
 const (
 	kindReady      = "ready"
-	kindNeedsLogin = "needs-login"
+	kindNeedsLogin = string(api.NoticeNeedsLogin)
 	kindTimeLimit  = string(api.NoticeTimeLimit)
 	kindEnded      = "ended"
 	kindLink       = "link"
@@ -33,6 +34,7 @@ type news struct {
 	kind        string
 	title, body string
 	urgent      bool
+	soon        bool      // a login will be needed, and is not yet
 	limit       time.Time // the job's time limit that this is about
 	verb, name  string    // the action, and the session or host this is about; the verb may be ""
 }
@@ -114,6 +116,9 @@ func (h *herald) outdated(st api.Status) []string {
 
 // holds reports whether the news is still as it was told.
 func (n news) holds(st api.Status) bool {
+	if n.soon {
+		return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == n.name && h.State == api.HostUp })
+	}
 	if n.kind == kindNeedsLogin {
 		return slices.ContainsFunc(st.Sessions, func(s api.Session) bool {
 			return s.Host == n.name && s.State == api.SessionNeedsLogin
@@ -223,7 +228,11 @@ func endedNews(s api.Session, now time.Time) news {
 // noticeNews is what the agent wants a person to know.
 func noticeNews(n api.Notice, st api.Status) news {
 	title, body, _ := strings.Cut(n.Text, ": ")
-	told := news{kind: string(n.Kind), title: title, body: sentenceCase(body), name: n.Session}
+	told := news{kind: string(n.Kind), title: title, body: sentenceCase(body), name: cmp.Or(n.Session, n.Host)}
+	if n.Kind == api.NoticeNeedsLogin {
+		told.soon, told.urgent = true, true
+		return told
+	}
 	s, found := st.Session(n.Session)
 	if n.Kind != api.NoticeTimeLimit || !found || s.Job == nil {
 		return told

@@ -136,6 +136,27 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 	}
 }
 
+func TestACertificateThatEndsSoonIsToldUntilTheHostIsLost(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		host := func(state api.HostState) View {
+			return reached([]api.Host{{Alias: "narval", State: state}}, session("jupyter", api.SessionReady, page))
+		}
+		s.status(host(api.HostUp))
+		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
+			Kind: api.NoticeNeedsLogin, Host: "narval", Text: "narval knows you by a certificate until 17:30: a lost connection needs you then",
+		}}
+		synctest.Wait()
+		if n := s.told(t); n.Title != "narval knows you by a certificate until 17:30" || n.Body != "A lost connection needs you then" || !n.Urgent {
+			t.Errorf("told %+v", n)
+		}
+		s.status(host(api.HostUp)) // it stays
+		s.status(host(api.HostDown))
+		if n := s.told(t); n.Tag != "needs-login:narval" || n.Title != "" {
+			t.Errorf("it was not withdrawn, but %+v came", n)
+		}
+	})
+}
+
 func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		end := time.Now().Add(10 * time.Minute)

@@ -30,5 +30,6 @@ func (h *Host) certificateEnds(at time.Time) {
 		return
 	}
 	h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
+	h.view.CertificateEnds = at
 	h.publishLocked()
 }

@@ -26,8 +26,12 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		}
 		changed := h.Changed()
 		time.Sleep(2 * time.Minute)
-		if w := h.Status().Warnings; len(w) != 1 || !strings.Contains(w[0], "ends at") {
+		now := h.Status()
+		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "ends at") {
 			t.Errorf("warnings %q", w)
+		}
+		if left := time.Until(now.CertificateEnds); left <= 0 || left > endingSoon {
+			t.Errorf("it ends in %v", left)
 		}
 		select {
 		case <-changed:

@@ -28,7 +28,8 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
-	return raw, append(slices.Clone(hop.Status().Via), hop.name), nil
+	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // the hop's own name tells the way to it, too
+	return raw, append(slices.Clone(hop.Status().Via), last), nil
 }
 
 // hop is the host for the last of some hops. One that stands alone goes by its own

@@ -48,11 +48,14 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer", "middle"}, "middle": {"outer"}}, nil)
 		b.serve(t)
 		inner, middle := b.Host("inner"), b.Host("middle")
+		if hop := b.Host("outer,middle"); hop != b.hop([]string{"outer", "middle"}) {
+			t.Errorf("a person who is asked to log in to %q comes to another host", hop.name)
+		}
 		inner.Up()
 		mustConnect(t, inner)
 		middle.Up()
 		mustConnect(t, middle)
-		if got := strings.Join(inner.Status().Via, " "); got != "outer outer,middle" {
+		if got := strings.Join(inner.Status().Via, " "); got != "outer middle" {
 			t.Errorf("via %q", got)
 		}
 		for name, s := range servers {

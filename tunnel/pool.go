@@ -124,8 +124,12 @@ func (p *Pool) startLocked(h *Host) {
 	p.wg.Go(func() { h.serve(ctx) })
 }
 
-// Host returns the host of that name, the same one each time. Nothing is dialled.
+// Host returns the host of that name, the same one each time: "a,b" is b, by way of
+// a. Nothing is dialled.
 func (p *Pool) Host(name string) *Host {
+	if hops := strings.Split(name, ","); len(hops) > 1 {
+		return p.hop(hops)
+	}
 	return p.host(name, func() *Host { return newHost(p, name, hopDestination(p.o.Target(name)), nil) })
 }
 

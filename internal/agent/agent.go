@@ -53,6 +53,8 @@ type Agent struct {
 	pool    *tunnel.Pool
 	work    sync.WaitGroup
 
+	certificates certificates
+
 	mu       sync.Mutex
 	ctx      context.Context // of Serve; sessions live within it
 	stop     context.CancelFunc
@@ -294,6 +296,9 @@ func (a *Agent) watcher(host string) *jobwatch.Watcher {
 // hostChanged tells everyone, and the sessions on the host, of its new state.
 func (a *Agent) hostChanged(h api.Host) {
 	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
+	if n := a.certificates.notice(h, time.Now()); n != nil {
+		a.hub.publish(api.Event{Type: api.EventNotice, Notice: n})
+	}
 	for _, s := range a.live() {
 		if s.host() == h.Alias {
 			s.change(func(f *facts) { f.host = h })

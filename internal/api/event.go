@@ -32,7 +32,8 @@ type NoticeKind string
 
 // The kinds of notices. One without a kind is shown wherever there is a place for it.
 const (
-	NoticeTimeLimit NoticeKind = "time-limit" // the job's end is near, or what follows it
+	NoticeTimeLimit  NoticeKind = "time-limit"  // the job's end is near, or what follows it
+	NoticeNeedsLogin NoticeKind = "needs-login" // a host will soon need a person
 )
 
 // Notice is a message for a person about a session or a host.

@@ -39,6 +39,8 @@ type Host struct {
 	TransportWhy  string    `json:"transportWhy,omitempty"` // where it is not the usual one
 
 	Algorithms *Algorithms `json:"algorithms,omitempty"` // of the connection, where tunctl itself holds it
+	// CertificateEnds is the end of the certificate that logged in, once it is near.
+	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
 }
 
 // What can carry a connection.

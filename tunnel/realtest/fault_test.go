@@ -17,7 +17,7 @@ const (
 	misses    = 2
 	// dead is when a silent connection must have been given up: the silences, the
 	// one before the first question, and the machine's own slowness.
-	dead = keepalive*(misses+1) + 2*time.Second
+	dead = keepalive*(misses+1) + 4*time.Second
 )
 
 func quick(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, misses }
@@ -50,7 +50,7 @@ func lostSince(up time.Time) func(api.Host) bool {
 }
 
 func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
-	l := newLaptop(t, options{limits: quick})
+	l := newLaptop(t, options{limits: quick, config: withChain})
 	lab := l.lab
 	for _, x := range []struct {
 		name       string
@@ -60,15 +60,15 @@ func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
 		usable     time.Duration // from then, or from the mending, until a command runs
 	}{
 		{
-			name: "connection killed", host: "lab-login", found: 2 * time.Second, usable: 5 * time.Second,
+			name: "connection killed", host: "lab-login", found: 5 * time.Second, usable: 10 * time.Second,
 			fail: func() { lab.KillConns("lab-login") },
 		},
 		{
-			name: "server frozen by SIGSTOP", host: "lab-login", found: dead, usable: 5 * time.Second,
+			name: "server frozen by SIGSTOP", host: "lab-login", found: dead, usable: 10 * time.Second,
 			fail: func() { lab.FreezeConns("lab-login") },
 		},
 		{
-			name: "sshd restarted and its connections ended", host: "lab-login", found: 2 * time.Second, usable: 5 * time.Second,
+			name: "sshd restarted and its connections ended", host: "lab-login", found: 5 * time.Second, usable: 10 * time.Second,
 			fail: func() { lab.KillConns("lab-login"); lab.StopSSHD("lab-login") },
 			mend: func() { lab.StartSSHD("lab-login") },
 		},
@@ -81,11 +81,15 @@ func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
 			fail: func() { lab.Cut("wifi") }, mend: func() { lab.Restore("wifi") },
 		},
 		{
-			name: "another address", host: "lab-login", found: 5 * time.Second, usable: 5 * time.Second,
+			name: "another address", host: "lab-login", found: 10 * time.Second, usable: 10 * time.Second,
 			fail: func() { lab.Roam() },
 		},
 		{
 			name: "jump host frozen", host: "lab-inner", found: dead, usable: 10 * time.Second,
+			fail: func() { lab.FreezeConns("lab-jump") },
+		},
+		{
+			name: "first of two jump hosts frozen", host: "lab-deep", found: dead, usable: 15 * time.Second,
 			fail: func() { lab.FreezeConns("lab-jump") },
 		},
 	} {
