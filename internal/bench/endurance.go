@@ -12,10 +12,13 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"tunctl/internal/bench/ground"
+	"tunctl/internal/bench/table"
 )
 
 // measureMany holds two thousand connections through one forward.
-func measureMany(ctx context.Context, g *ground) ([]row, error) {
+func measureMany(ctx context.Context, g *field) ([]table.Row, error) {
 	const many = 2000
 	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), "fast")
 	if err != nil {
@@ -49,9 +52,9 @@ func measureMany(ctx context.Context, g *ground) ([]row, error) {
 		_ = c.Close()
 	}
 	each := (after - before) / many / 1024
-	return []row{
-		{measure: "2,000 connections at once", ours: float64(lost), unit: "lost", goal: "0", reached: lost == 0},
-		{measure: "… memory for each", ours: each, unit: "KB", goal: "< 100", reached: each < 100},
+	return []table.Row{
+		{Measure: "2,000 connections at once", Ours: float64(lost), Unit: "lost", Goal: "0", Reached: lost == 0},
+		{Measure: "… memory for each", Ours: each, Unit: "KB", Goal: "< 100", Reached: each < 100},
 	}, err
 }
 
@@ -86,7 +89,7 @@ func echo(c net.Conn) error {
 }
 
 // measureIdle holds many hosts connected for a minute and does nothing.
-func measureIdle(ctx context.Context, g *ground) ([]row, error) {
+func measureIdle(ctx context.Context, g *field) ([]table.Row, error) {
 	names := make([]string, hosts)
 	var peers []*side
 	defer func() {
@@ -127,9 +130,9 @@ func measureIdle(ctx context.Context, g *ground) ([]row, error) {
 		theirs += rss
 	}
 	share := 100 * (after - before).Seconds() / span.Seconds()
-	return []row{
-		atMost("memory, 20 hosts idle", fmt.Sprintf("%d × ssh -N", hosts), "MB", theirs/1e6, mine/1e6, 0.3),
-		{measure: "processor, 20 hosts idle", ours: share, unit: "%", goal: "< 0.2 %", reached: share < 0.2},
+	return []table.Row{
+		table.AtMost("memory, 20 hosts idle", fmt.Sprintf("%d × ssh -N", hosts), "MB", theirs/1e6, mine/1e6, 0.3),
+		{Measure: "processor, 20 hosts idle", Ours: share, Unit: "%", Goal: "< 0.2 %", Reached: share < 0.2},
 	}, nil
 }
 
@@ -146,13 +149,13 @@ func pause(ctx context.Context, d time.Duration) error {
 // while the new network is there, and waits for the first byte through the same port.
 // The peer is ssh in a loop, which is what autossh is, with the settings that sites
 // advise; tunctl's side is told of the change, as the system tells it.
-func measureReturn(ctx context.Context, g *ground) ([]row, error) {
+func measureReturn(ctx context.Context, g *field) ([]table.Row, error) {
 	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), "fickle")
 	if err != nil {
 		return nil, err
 	}
 	defer s.stop()
-	port, err := freePort()
+	port, err := ground.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +164,7 @@ func measureReturn(ctx context.Context, g *ground) ([]row, error) {
 		g.config, port, g.far.echo.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	peer.cmd = group(exec.CommandContext(ctx, "sh", "-c", loop))
+	peer.cmd = ground.Group(exec.CommandContext(ctx, "sh", "-c", loop))
 	if err := peer.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -171,7 +174,7 @@ func measureReturn(ctx context.Context, g *ground) ([]row, error) {
 			return nil, err
 		}
 	}
-	g.fickle.forget()
+	g.fickle.Forget()
 	lost := time.Now()
 	if err := s.say("moved"); err != nil {
 		return nil, err
@@ -181,7 +184,7 @@ func measureReturn(ctx context.Context, g *ground) ([]row, error) {
 		return nil, err
 	}
 	theirs, err := returned(ctx, peer.address, lost)
-	return []row{atMost("back after a change of networks", "autossh, 30 s × 3", "s", theirs.Seconds(), mine.Seconds(), 0.1)}, err
+	return []table.Row{table.AtMost("back after a change of networks", "autossh, 30 s × 3", "s", theirs.Seconds(), mine.Seconds(), 0.1)}, err
 }
 
 // returned is how long after a moment the port carries a byte again.

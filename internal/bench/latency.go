@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"tunctl/internal/bench/table"
 )
 
 // connection is a browser's: requests go out one after another.
@@ -47,13 +49,13 @@ func (c *connection) get(size int) error {
 
 // measureFirstByte opens a new connection, as a browser does while a page is in use,
 // and waits for the first byte of the answer.
-func measureFirstByte(ctx context.Context, g *ground) ([]row, error) {
+func measureFirstByte(ctx context.Context, g *field) ([]table.Row, error) {
 	all, stop, err := g.sides(ctx, "slow", "http", g.far.pageAt, false)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	first := samples{}
+	first := table.Samples{}
 	for round := range rounds + 3 {
 		for _, s := range all {
 			took, err := firstByte(ctx, s.address)
@@ -61,11 +63,11 @@ func measureFirstByte(ctx context.Context, g *ground) ([]row, error) {
 				return nil, err
 			}
 			if round > 0 { // the first one comes to a page that nobody uses
-				first.add(s.name, float64(took)/float64(time.Millisecond))
+				first.Add(s.name, float64(took)/float64(time.Millisecond))
 			}
 		}
 	}
-	return []row{atMost("first byte at 100 ms, warm", plainSSH, "ms", first.median(plainSSH), first.median(ours), 0.55)}, nil
+	return []table.Row{table.AtMost("first byte at 100 ms, warm", plainSSH, "ms", first.Median(plainSSH), first.Median(ours), 0.55)}, nil
 }
 
 func firstByte(ctx context.Context, address string) (time.Duration, error) {
@@ -87,15 +89,15 @@ func firstByte(ctx context.Context, address string) (time.Duration, error) {
 const smallAsset, largeAsset = 1 << 10, 20 << 10
 
 // measurePage loads a page of many assets over six connections.
-func measurePage(ctx context.Context, g *ground) ([]row, error) {
+func measurePage(ctx context.Context, g *field) ([]table.Row, error) {
 	all, stop, err := g.sides(ctx, "slow", "http", g.far.pageAt, false)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	var rows []row
+	var rows []table.Row
 	for _, size := range []int{smallAsset, largeAsset} {
-		loaded := samples{}
+		loaded := table.Samples{}
 		for round := range rounds {
 			for _, s := range all {
 				begun := time.Now()
@@ -103,12 +105,12 @@ func measurePage(ctx context.Context, g *ground) ([]row, error) {
 					return nil, err
 				}
 				if round > 0 {
-					loaded.add(s.name, time.Since(begun).Seconds())
+					loaded.Add(s.name, time.Since(begun).Seconds())
 				}
 			}
 		}
 		name := fmt.Sprintf("a page of %d × %d KB at 100 ms", assets, size>>10)
-		rows = append(rows, atMost(name, plainSSH, "s", loaded.median(plainSSH), loaded.median(ours), 0.75))
+		rows = append(rows, table.AtMost(name, plainSSH, "s", loaded.Median(plainSSH), loaded.Median(ours), 0.75))
 	}
 	return rows, nil
 }

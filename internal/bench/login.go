@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"time"
 
+	"tunctl/internal/bench/table"
 	"tunctl/tunnel"
 )
 
@@ -17,28 +18,28 @@ const logins = 5
 // measureLogin logs in and runs a command, by ssh and by a pool of hosts, and counts
 // the round trips from the dial to the command's answer: what the slow link takes
 // longer than the fast one, so that processes and ciphers do not count.
-func measureLogin(ctx context.Context, g *ground) ([]row, error) {
+func measureLogin(ctx context.Context, g *field) ([]table.Row, error) {
 	const theirs, ours, up = "ssh", "tunctl", "up"
-	fast, slow := samples{}, samples{}
+	fast, slow := table.Samples{}, table.Samples{}
 	for range logins {
-		for host, times := range map[string]samples{"fast": fast, "slow": slow} {
+		for host, times := range map[string]table.Samples{"fast": fast, "slow": slow} {
 			began := time.Now()
 			if out, err := exec.CommandContext(ctx, "ssh", "-F", g.config, host, "true").CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("ssh: %w: %s", err, out)
 			}
-			times.add(theirs, float64(time.Since(began)))
+			times.Add(theirs, float64(time.Since(began)))
 			connected, answered, err := logIn(ctx, g.config, host)
 			if err != nil {
 				return nil, err
 			}
-			times.add(up, float64(connected))
-			times.add(ours, float64(answered))
+			times.Add(up, float64(connected))
+			times.Add(ours, float64(answered))
 		}
 	}
-	trips := func(side string) float64 { return (slow.median(side) - fast.median(side)) / float64(rtt) }
-	return []row{
-		atMost("dial to a first command's answer", "ssh HOST true", "round trips", trips(theirs), trips(ours), 1),
-		{measure: "dial to a usable connection", ours: trips(up), unit: "round trips", goal: "≤ 8", reached: trips(up) <= 8},
+	trips := func(side string) float64 { return (slow.Median(side) - fast.Median(side)) / float64(rtt) }
+	return []table.Row{
+		table.AtMost("dial to a first command's answer", "ssh HOST true", "round trips", trips(theirs), trips(ours), 1),
+		{Measure: "dial to a usable connection", Ours: trips(up), Unit: "round trips", Goal: "≤ 8", Reached: trips(up) <= 8},
 	}, nil
 }
 

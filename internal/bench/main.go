@@ -9,12 +9,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+
+	"tunctl/internal/bench/table"
 )
 
 func main() {
@@ -49,18 +55,18 @@ func report(err error) int {
 // measurement is a part of the bench that fills rows of the table.
 type measurement struct {
 	name string
-	run  func(ctx context.Context, b *ground) ([]row, error)
+	run  func(ctx context.Context, b *field) ([]table.Row, error)
 }
 
 // bench runs everything. What takes long and costs nothing runs beside the rest.
 func bench(ctx context.Context, only string) error {
-	g, err := newGround(ctx)
+	g, err := newField(ctx)
 	if err != nil {
 		return err
 	}
 	defer g.close()
 	slow := beside(ctx, g, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}}))
-	t := &table{}
+	var rows []table.Row
 	for _, m := range pick(only, []measurement{
 		{"login", measureLogin},
 		{"throughput", measureThroughput},
@@ -70,18 +76,39 @@ func bench(ctx context.Context, only string) error {
 		{"many", measureMany},
 	}) {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
-		rows, err := m.run(ctx, g)
+		more, err := m.run(ctx, g)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
-		t.rows = append(t.rows, rows...)
+		rows = append(rows, more...)
 	}
 	fmt.Fprintln(os.Stderr, "bench: waiting for what takes its time")
-	rows, err := slow()
+	more, err := slow()
 	if err != nil {
 		return err
 	}
-	t.rows = append(t.rows, rows...)
-	t.print(os.Stdout)
+	table.Print(os.Stdout, append(rows, more...))
 	return nil
+}
+
+// pick are the measurements whose name has a word.
+func pick(only string, all []measurement) []measurement {
+	return slices.DeleteFunc(all, func(m measurement) bool { return !strings.Contains(m.name, only) })
+}
+
+// beside runs measurements beside others; the returned function waits for them.
+func beside(ctx context.Context, g *field, all []measurement) func() ([]table.Row, error) {
+	var wg sync.WaitGroup
+	rows, errs := make([][]table.Row, len(all)), make([]error, len(all))
+	for i, m := range all {
+		wg.Go(func() {
+			if rows[i], errs[i] = m.run(ctx, g); errs[i] != nil {
+				errs[i] = fmt.Errorf("%s: %w", m.name, errs[i])
+			}
+		})
+	}
+	return func() ([]table.Row, error) {
+		wg.Wait()
+		return slices.Concat(rows...), cmp.Or(errs...)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"tunctl/internal/bench/ground"
 	"tunctl/tunnel"
 )
 
@@ -37,8 +38,8 @@ const (
 )
 
 // startSSH runs ssh as people do for a tunnel.
-func (g *ground) startSSH(ctx context.Context, name, host, target string, args ...string) (*side, error) {
-	port, err := freePort()
+func (g *field) startSSH(ctx context.Context, name, host, target string, args ...string) (*side, error) {
+	port, err := ground.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (s *side) await(ctx context.Context) error {
 }
 
 // startOurs runs tunctl's side: the tunnel package in a process of its own.
-func (g *ground) startOurs(ctx context.Context, kind, target string, names ...string) (*side, error) {
+func (g *field) startOurs(ctx context.Context, kind, target string, names ...string) (*side, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

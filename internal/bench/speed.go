@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"tunctl/internal/bench/table"
 )
 
 const (
@@ -56,7 +58,7 @@ func fill(c net.Conn, size int64) error {
 }
 
 // sides starts both peers and ours on a target.
-func (g *ground) sides(ctx context.Context, host, kind, target string, withAES bool) (all []*side, stop func(), err error) {
+func (g *field) sides(ctx context.Context, host, kind, target string, withAES bool) (all []*side, stop func(), err error) {
 	stop = func() {
 		for _, s := range all {
 			s.stop()
@@ -82,13 +84,13 @@ func (g *ground) sides(ctx context.Context, host, kind, target string, withAES b
 }
 
 // measureThroughput moves one stream down and up, and looks at what that costs.
-func measureThroughput(ctx context.Context, g *ground) ([]row, error) {
+func measureThroughput(ctx context.Context, g *field) ([]table.Row, error) {
 	all, stop, err := g.sides(ctx, "fast", "tcp", g.far.bulk.Addr().String(), true)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	down, up, cost := samples{}, samples{}, samples{}
+	down, up, cost := table.Samples{}, table.Samples{}, table.Samples{}
 	for round := range rounds + 1 {
 		for _, s := range all {
 			before, err := s.cpu()
@@ -104,29 +106,29 @@ func measureThroughput(ctx context.Context, g *ground) ([]row, error) {
 			if round == 0 {
 				continue // warms up
 			}
-			down.add(s.name, d)
-			up.add(s.name, u)
-			cost.add(s.name, (after-before).Seconds()/(2*streamSize/1e9))
+			down.Add(s.name, d)
+			up.Add(s.name, u)
+			cost.Add(s.name, (after-before).Seconds()/(2*streamSize/1e9))
 		}
 	}
-	return []row{
-		atLeast("one stream down", plainSSH, down.median(plainSSH), down.median(ours), 1.4),
-		atLeast("one stream up", plainSSH, up.median(plainSSH), up.median(ours), 1.8),
-		atLeast("one stream down", aesSSH, down.median(aesSSH), down.median(ours), 0.85),
-		atLeast("one stream up", aesSSH, up.median(aesSSH), up.median(ours), 1.0),
-		atMost("processor per GB", plainSSH, "s", cost.median(plainSSH), cost.median(ours), 0.75),
+	return []table.Row{
+		table.AtLeast("one stream down", plainSSH, "MB/s", down.Median(plainSSH), down.Median(ours), 1.4),
+		table.AtLeast("one stream up", plainSSH, "MB/s", up.Median(plainSSH), up.Median(ours), 1.8),
+		table.AtLeast("one stream down", aesSSH, "MB/s", down.Median(aesSSH), down.Median(ours), 0.85),
+		table.AtLeast("one stream up", aesSSH, "MB/s", up.Median(aesSSH), up.Median(ours), 1.0),
+		table.AtMost("processor per GB", plainSSH, "s", cost.Median(plainSSH), cost.Median(ours), 0.75),
 	}, nil
 }
 
 // measureSix moves six streams at once.
-func measureSix(ctx context.Context, g *ground) ([]row, error) {
+func measureSix(ctx context.Context, g *field) ([]table.Row, error) {
 	const streams = 6
 	all, stop, err := g.sides(ctx, "fast", "tcp", g.far.bulk.Addr().String(), false)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	down := samples{}
+	down := table.Samples{}
 	for round := range rounds {
 		for _, s := range all {
 			errs := make(chan error, streams)
@@ -143,9 +145,9 @@ func measureSix(ctx context.Context, g *ground) ([]row, error) {
 				}
 			}
 			if round > 0 {
-				down.add(s.name, streams*streamSize/4/1e6/time.Since(begun).Seconds())
+				down.Add(s.name, streams*streamSize/4/1e6/time.Since(begun).Seconds())
 			}
 		}
 	}
-	return []row{atLeast("six streams down", plainSSH, down.median(plainSSH), down.median(ours), 1.5)}, nil
+	return []table.Row{table.AtLeast("six streams down", plainSSH, "MB/s", down.Median(plainSSH), down.Median(ours), 1.5)}, nil
 }

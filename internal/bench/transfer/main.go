@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command transfer measures `tunctl cp` and HOST.tun against scp and ssh: a real sshd
-// on loopback, with and without a delay before it, the built program, and turns taken
-// between the two. It prints medians, their ratio and the goal for it.
+// Command transfer measures `tunctl cp` and HOST.tun against scp and ssh, and what a
+// copy costs a notebook beside it: a real sshd on loopback, with and without a long or
+// narrow way before it, the built program, and turns taken between the two. It prints
+// medians, their ratio and the goal for it.
 //
 // It needs Linux, openssh-server and openssh-client.
 package main
@@ -13,9 +14,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
-	"text/tabwriter"
-	"time"
+
+	"tunctl/internal/bench/table"
 )
 
 func main() { os.Exit(run()) }
@@ -24,58 +26,49 @@ func run() int {
 	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
 	size := flag.Int64("size", 1000, "of the large file, in `MB`")
 	files := flag.Int("files", 2000, "how many small files")
+	only := flag.String("only", "", "measure only what has this `WORD` in its name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := bench(ctx, *program, *size, *files); err != nil {
+	if err := bench(ctx, *program, *only, *size, *files); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}
 	return 0
 }
 
-// row is one line of the table.
-type row struct {
-	measure, peer string
-	theirs, ours  time.Duration
-	goal          float64 // how many times quicker than the peer; below 1: may be slower
+// measurement is a part of the bench that fills rows of the table.
+type measurement struct {
+	name string
+	run  func(ctx context.Context) ([]table.Row, error)
 }
 
-func bench(ctx context.Context, program string, size int64, files int) error {
-	g, err := newGround(ctx, program)
+func bench(ctx context.Context, program, only string, size int64, files int) error {
+	g, err := newField(ctx, program)
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	var rows []row
-	defer func() { show(rows) }() // also what was measured before something failed
-	for _, m := range []func(context.Context) ([]row, error){
-		func(ctx context.Context) ([]row, error) { return g.large(ctx, "fast", "loopback", size, 1.0, 0.9) },
-		func(ctx context.Context) ([]row, error) {
-			return g.large(ctx, "slow", "100 ms", min(size, 200), 3, 3)
-		},
-		func(ctx context.Context) ([]row, error) { return g.small(ctx, files) },
-		g.command,
+	var rows []table.Row
+	defer func() { table.Print(os.Stdout, rows) }() // also what was measured before something failed
+	for _, m := range []measurement{
+		{"large, loopback", func(ctx context.Context) ([]table.Row, error) {
+			return g.large(ctx, fast, "loopback", size, 1.0, 0.9)
+		}},
+		{"large, 100 ms", func(ctx context.Context) ([]table.Row, error) { return g.large(ctx, slow, "100 ms", size, 3, 3) }},
+		{"small", func(ctx context.Context) ([]table.Row, error) { return g.small(ctx, files) }},
+		{"command", g.command},
+		{"page", func(ctx context.Context) ([]table.Row, error) { return g.pages(ctx, size) }},
 	} {
-		more, err := m(ctx)
-		if err != nil {
-			return err
+		if !strings.Contains(m.name, only) {
+			continue
 		}
+		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
+		more, err := m.run(ctx)
 		rows = append(rows, more...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 	}
 	return nil
-}
-
-func show(rows []row) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MEASURE\tPEER\tTHEIRS\tTUNCTL\tTIMES QUICKER\tGOAL\t")
-	for _, r := range rows {
-		ratio := r.theirs.Seconds() / r.ours.Seconds()
-		verdict := "reached"
-		if ratio < r.goal {
-			verdict = "MISSED"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f s\t%.2f s\t%.2f ×\t≥ %.2f ×\t%s\n", r.measure, r.peer, r.theirs.Seconds(), r.ours.Seconds(), ratio, r.goal, verdict)
-	}
-	_ = w.Flush() // to a terminal; there is nobody else to tell
 }

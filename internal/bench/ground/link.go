@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package ground
 
 import (
 	"context"
@@ -15,25 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The two ends of the slow link, from the range that is set aside for measurements
-// (RFC 2544).
+// The two ends of a link, from the range that is set aside for measurements (RFC 2544).
 const (
 	nearEnd = "198.18.77.1"
-	farEnd  = "198.18.77.2"
+	FarEnd  = "198.18.77.2"
 )
 
-// slowLink is a network device whose packets come back late, with their addresses
+// Link is a network device whose packets come back late, with their addresses
 // swapped: who connects to its far end reaches this computer, by the kernel's own TCP
 // over a long way. A proxy would hide what Nagle's algorithm and delayed
 // acknowledgements cost there.
-type slowLink struct {
+type Link struct {
 	tun     *os.File
 	wg      sync.WaitGroup
 	packets chan parcel
 }
 
-// newSlowLink makes the device, for which one must be root.
-func newSlowLink(ctx context.Context, delay time.Duration) (*slowLink, error) {
+// NewLink makes the device, for which one must be root.
+func NewLink(ctx context.Context, delay time.Duration) (*Link, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func newSlowLink(ctx context.Context, delay time.Duration) (*slowLink, error) {
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	l := &slowLink{tun: os.NewFile(uintptr(fd), request.Name()), packets: make(chan parcel, 1<<15)}
+	l := &Link{tun: os.NewFile(uintptr(fd), request.Name()), packets: make(chan parcel, 1<<15)}
 	ip := exec.CommandContext(ctx, "ip", "-batch", "-")
 	ip.Stdin = strings.NewReader(fmt.Sprintf("address add %s/30 dev %[2]s\nlink set %[2]s up\n", nearEnd, request.Name()))
 	if out, err := ip.CombinedOutput(); err != nil {
@@ -57,7 +56,7 @@ func newSlowLink(ctx context.Context, delay time.Duration) (*slowLink, error) {
 	return l, nil
 }
 
-func (l *slowLink) collect(delay time.Duration) {
+func (l *Link) collect(delay time.Duration) {
 	defer close(l.packets)
 	for {
 		packet := make([]byte, 1600)
@@ -76,14 +75,15 @@ func (l *slowLink) collect(delay time.Duration) {
 	}
 }
 
-func (l *slowLink) deliver() {
+func (l *Link) deliver() {
 	for p := range l.packets {
 		time.Sleep(time.Until(p.due))
 		_, _ = l.tun.Write(p.data) // a packet that is lost is sent again
 	}
 }
 
-func (l *slowLink) close() {
+// Close removes the device.
+func (l *Link) Close() {
 	if l == nil {
 		return
 	}

@@ -1,0 +1,82 @@
+// Package table is what the benches print: measures of two sides, their ratio, and the
+// goal for it.
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// Row is one line of the table: a measure, both sides, and what was hoped for.
+type Row struct {
+	Measure string
+	Peer    string // who is compared with; "": nobody
+	Theirs  float64
+	Ours    float64
+	Unit    string
+	Goal    string
+	Reached bool
+}
+
+// AtLeast compares what should be more, such as a throughput.
+func AtLeast(measure, peer, unit string, theirs, ours, goal float64) Row {
+	return Row{Measure: measure, Peer: peer, Theirs: theirs, Ours: ours, Unit: unit, Goal: fmt.Sprintf("≥ %.2f ×", goal), Reached: ours >= goal*theirs}
+}
+
+// AtMost compares what should be less, such as a time.
+func AtMost(measure, peer, unit string, theirs, ours, goal float64) Row {
+	return Row{Measure: measure, Peer: peer, Theirs: theirs, Ours: ours, Unit: unit, Goal: fmt.Sprintf("≤ %.2f ×", goal), Reached: ours <= goal*theirs}
+}
+
+// Print prints the table.
+func Print(out io.Writer, rows []Row) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MEASURE\tPEER\tTHEIRS\tTUNCTL\tRATIO\tGOAL\t")
+	for _, r := range rows {
+		theirs, ratio := "-", "-"
+		if r.Peer != "" {
+			theirs = figure(r.Theirs) + " " + r.Unit
+			ratio = fmt.Sprintf("%.2f ×", r.Ours/r.Theirs)
+		}
+		verdict := "reached"
+		if !r.Reached {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Measure, cmp.Or(r.Peer, "-"), theirs, figure(r.Ours)+" "+r.Unit, ratio, r.Goal, verdict)
+	}
+	_ = w.Flush() // to a buffer or a terminal; there is nobody else to tell
+}
+
+func figure(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// Samples are what was measured of each side, by its name.
+type Samples map[string][]float64
+
+// Add takes a measurement in.
+func (s Samples) Add(side string, v float64) { s[side] = append(s[side], v) }
+
+// Median is robust against the one round in which something else ran.
+func (s Samples) Median(side string) float64 { return s.quantile(side, 2) }
+
+// P95 is what all but one in twenty stay below.
+func (s Samples) P95(side string) float64 { return s.quantile(side, 20) }
+
+// quantile leaves one in n above it.
+func (s Samples) quantile(side string, n int) float64 {
+	v := slices.Sorted(slices.Values(s[side]))
+	if len(v) == 0 {
+		return 0
+	}
+	return v[len(v)-1-len(v)/n]
+}
