@@ -53,7 +53,7 @@ func (h *Host) hold(ctx context.Context) {
 		case <-ending.C:
 			h.certificateEnds(c.ends)
 		case rtt := <-p.replies:
-			p.waiting = false
+			p.answered()
 			c.measure(rtt, "")
 			h.refresh()
 		}
@@ -144,6 +144,7 @@ type pulse struct {
 	quiet   int           // intervals without a byte
 	reads   int           // what the wire had heard when we last looked
 	probing time.Duration // the limit of the probe under way; 0 without one
+	again   bool          // the network changed once more meanwhile
 }
 
 func newPulse(c *conn) *pulse {
@@ -159,6 +160,7 @@ func (p *pulse) stop() { p.timer.Stop() }
 // probe wants a sign of life within limit.
 func (p *pulse) probe(limit time.Duration) {
 	if p.probing > 0 {
+		p.again = true // what it hears may be from before
 		return
 	}
 	p.probing = limit
@@ -178,8 +180,7 @@ func (p *pulse) beat(now time.Time) error {
 	if limit := p.probing; limit > 0 && !alive {
 		return fmt.Errorf("no answer within %v after the network changed", limit)
 	}
-	p.probing = 0
-	if p.c.mute {
+	if p.probed() || p.c.mute {
 		return nil
 	}
 	silence := now.Sub(last)
@@ -194,6 +195,30 @@ func (p *pulse) beat(now time.Time) error {
 	p.timer.Reset(p.c.interval)
 	p.ask()
 	return nil
+}
+
+// probed ends a probe that was answered, and reports whether there is another.
+func (p *pulse) probed() bool {
+	limit := p.probing
+	p.probing = 0
+	if p.again {
+		p.again = false
+		p.probe(limit)
+	}
+	return p.probing > 0
+}
+
+// answered notes the answer to what was asked.
+func (p *pulse) answered() {
+	p.waiting = false
+	if p.probing == 0 || p.probed() {
+		return
+	}
+	if p.c.mute {
+		p.timer.Stop()
+	} else {
+		p.timer.Reset(p.c.interval)
+	}
 }
 
 // ask sends one request, unless one is outstanding.

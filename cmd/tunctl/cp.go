@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"runtime"
 	"strings"
 
@@ -12,7 +10,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/transfer"
 )
@@ -25,10 +22,13 @@ func cpCommand(t *terminal) *cli.Command {
 		Description: "HOST:PATH or SESSION:PATH is on a host, from your home there; anything else is here\n" +
 			"(write ./a:b for a file with a colon). Folders are copied whole, with modes and times; quote\n" +
 			"patterns for the host: tunctl cp 'narval:results/*.csv' .\n\n" +
+			"Where the site has a data-transfer node, the files go through that; it may ask for a login of\n" +
+			"its own, once. --via login copies through the login node.\n\n" +
 			"A file appears under its name when it is whole. When the connection is lost, the copy waits and\n" +
 			"goes on; when it was interrupted, run it again with --resume.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "go on with a copy that was interrupted; skip what is there already"},
+			&cli.StringFlag{Name: "via", Usage: "`login` or transfer: copy through the login node, or through nothing but the data-transfer node"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "nothing: folders are always copied whole", Hidden: true},
 		},
@@ -45,41 +45,44 @@ func cpCommand(t *terminal) *cli.Command {
 	}
 }
 
+// The values of --via.
+const (
+	viaLogin    = "login"
+	viaTransfer = "transfer"
+)
+
 func copyFiles(ctx context.Context, c *cli.Context, t *terminal) error {
-	if c.NArg() < 2 {
-		return usagef("cp takes what to copy, and where to")
+	from, sources, to, err := copyArguments(c)
+	if err != nil {
+		return err
 	}
 	p, err := paths(c)
 	if err != nil {
 		return err
 	}
-	names := c.Args().Slice()
-	last := len(names) - 1
-	to := spotOf(names[last])
-	var sources []string
-	from := spotOf(names[0])
-	for _, name := range names[:last] {
-		s := spotOf(name)
-		if s.host != from.host {
-			return usagef("all sources must be in the same place: %q is not where %q is", name, names[0])
-		}
-		sources = append(sources, s.path)
-	}
-	if from.host == "" && to.host == "" {
-		return usagef("one side must be on a host, as in `tunctl cp data.csv narval:`")
-	}
 	cl, _, err := t.connect(ctx, p)
 	if err != nil {
 		return err
 	}
-	o := transfer.Options{Sources: sources, Target: to.path, Resume: c.Bool("resume"), Progress: new(transfer.Progress)}
-	o.Warn = func(format string, args ...any) { t.say("tunctl: "+format, args...) }
-	var end func()
-	if o.From, end = from.place(t, cl, p); end != nil {
-		defer end()
+	o := transfer.Options{
+		From: transfer.Local(), Sources: sources, To: transfer.Local(), Target: to.path,
+		Resume: c.Bool("resume"), Progress: new(transfer.Progress),
+		Warn: func(format string, args ...any) { t.say("tunctl: "+format, args...) },
 	}
-	if o.To, end = to.place(t, cl, p); end != nil {
-		defer end()
+	for _, end := range []struct {
+		spot  spot
+		place *transfer.Place
+	}{{from, &o.From}, {to, &o.To}} {
+		if end.spot.host == "" {
+			continue
+		}
+		d := &fileDialer{t: t, cl: cl, host: end.spot.loginNode(p), quiet: c.Bool("quiet"), strict: c.String("via") == viaTransfer}
+		if c.String("via") != viaLogin {
+			d.transfer = transferNode(ctx, t, p, d.host)
+		}
+		h := transfer.NewHost(d.dial, d.ping)
+		defer func() { _ = h.Close() }()
+		*end.place = h
 	}
 	done := func() {}
 	if !c.Bool("quiet") {
@@ -88,6 +91,30 @@ func copyFiles(ctx context.Context, c *cli.Context, t *terminal) error {
 	err = transfer.Copy(ctx, o)
 	done()
 	return withResumeHint(err)
+}
+
+// copyArguments reads what to copy, all of it in one place, and where to.
+func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err error) {
+	if c.NArg() < 2 {
+		return from, nil, to, usagef("cp takes what to copy, and where to")
+	}
+	if via := c.String("via"); via != "" && via != viaLogin && via != viaTransfer {
+		return from, nil, to, usagef("--via is %s or %s, not %q", viaLogin, viaTransfer, via)
+	}
+	names := c.Args().Slice()
+	last := len(names) - 1
+	from, to = spotOf(names[0]), spotOf(names[last])
+	for _, name := range names[:last] {
+		s := spotOf(name)
+		if s.host != from.host {
+			return from, nil, to, usagef("all sources must be in the same place: %q is not where %q is", name, names[0])
+		}
+		sources = append(sources, s.path)
+	}
+	if from.host == "" && to.host == "" {
+		return from, nil, to, usagef("one side must be on a host, as in `tunctl cp data.csv narval:`")
+	}
+	return from, sources, to, nil
 }
 
 // withResumeHint says how to go on with a copy that failed.
@@ -119,16 +146,6 @@ func spotOf(text string) spot {
 	return spot{host, rest}
 }
 
-// place is where a spot is; end, if any, closes it.
-func (s spot) place(t *terminal, cl *client.Client, p home.Paths) (place transfer.Place, end func()) {
-	if s.host == "" {
-		return transfer.Local(), nil
-	}
-	d := &fileDialer{t: t, cl: cl, host: s.loginNode(p)}
-	h := transfer.NewHost(d.dial)
-	return h, func() { _ = h.Close() }
-}
-
 // loginNode is the host itself, or that of the session: homes are the same on its nodes,
 // and login nodes have the file server.
 func (s spot) loginNode(p home.Paths) string {
@@ -138,40 +155,4 @@ func (s spot) loginNode(p home.Paths) string {
 		}
 	}
 	return s.host
-}
-
-// fileDialer opens streams to a host's file server.
-type fileDialer struct {
-	t    *terminal
-	cl   *client.Client
-	host string
-}
-
-func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
-	req := api.StreamRequest{Kind: api.StreamSFTP, Host: d.host, Again: again, Spare: spare}
-	if spare {
-		return d.cl.Stream(ctx, req)
-	}
-	if !again {
-		return d.t.stream(ctx, d.cl, req)
-	}
-	d.t.say("tunctl: the connection to %s was lost; waiting for it", d.host)
-	for {
-		s, err := d.cl.Stream(ctx, req)
-		e, ok := errors.AsType[*api.Error](err)
-		switch {
-		case err == nil:
-			d.t.say("tunctl: connected to %s again", d.host)
-			return s, nil
-		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
-			// The agent goes on trying, in its own time.
-		case ok && e.Code == api.CodeNeedsPerson && d.t.asks:
-			return d.t.stream(ctx, d.cl, api.StreamRequest{Kind: api.StreamSFTP, Host: d.host})
-		case ok && e.Code == api.CodeNeedsPerson:
-			e.Hint = fmt.Sprintf("`tunctl login %s`, and then the same command with --resume", d.host)
-			return nil, e
-		default:
-			return nil, err
-		}
-	}
 }

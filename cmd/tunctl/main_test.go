@@ -164,7 +164,8 @@ func startCluster(ts *testscript.TestScript, _ bool, args []string) {
 
 // sshConfig leads to the cluster, and to ways in which it cannot be had: keyless
 // offers no key, changed and stranger know another key or none of the host. Each is
-// another user, since names of one account share one connection.
+// another user, since names of one account share one connection. Mover is a machine of
+// its own, with the same files.
 func sshConfig(ts *testscript.TestScript, c *lab.Cluster) string {
 	_, port, err := net.SplitHostPort(c.Addr())
 	ts.Check(err)
@@ -188,15 +189,25 @@ Host stranger
 Host closed
   HostName 127.0.0.1
   Port 1
+Host mover
+  HostName localhost
+  HostKeyAlias cn01
+  IdentityFile %s
+  UserKnownHostsFile %s
 Host *
   HostName 127.0.0.1
   Port %s
   User student
   IdentityFile %s
   IdentitiesOnly yes
-`, c.SSHConfig(), filepath.Join(filepath.Dir(c.SSHConfig()), "known_hosts"), ts.MkAbs("other_hosts"), ts.MkAbs("no_hosts"), port, ts.MkAbs("no_key"))
+`, c.SSHConfig(), beside(c, "known_hosts"), ts.MkAbs("other_hosts"), ts.MkAbs("no_hosts"), beside(c, "id_ed25519"), beside(c, "known_hosts"), port, ts.MkAbs("no_key"))
 	ts.Check(os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+// beside is a file that the cluster has for its clients.
+func beside(c *lab.Cluster, name string) string {
+	return filepath.Join(filepath.Dir(c.SSHConfig()), name)
 }
 
 // fault does something to the cluster: fault drop|refuse|accept|kill|requeue|controller-down|…

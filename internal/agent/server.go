@@ -63,6 +63,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/quota", unhurried(handle(a.handleQuota)))
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
+	mux.HandleFunc("POST /v1/ping", unhurried(handle(a.handlePing)))
 	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)

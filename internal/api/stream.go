@@ -35,3 +35,13 @@ type StreamRequest struct {
 	Spare bool `json:"spare,omitempty"`
 	Env   Env  `json:"env,omitempty"`
 }
+
+// PingRequest asks how long a connected host takes to answer now.
+type PingRequest struct {
+	Host string `json:"host"`
+}
+
+// PingResponse is how long it took, with what waits on the way.
+type PingResponse struct {
+	RTTMs float64 `json:"rttMs"`
+}

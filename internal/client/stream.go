@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -80,4 +81,10 @@ func upgrade(conn net.Conn, req *http.Request) (*Stream, error) {
 		e = api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
 	}
 	return nil, &e
+}
+
+// Ping returns how long a connected host takes to answer now. It never connects.
+func (c *Client) Ping(ctx context.Context, host string) (time.Duration, error) {
+	r, err := askFar[api.PingResponse](ctx, c, "/v1/ping", api.PingRequest{Host: host})
+	return time.Duration(r.RTTMs * float64(time.Millisecond)), err
 }

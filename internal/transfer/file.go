@@ -23,7 +23,11 @@ func (c *copier) partOf(j job) string {
 
 // copySmall copies a file in one go.
 func (c *copier) copySmall(ctx context.Context, j job) error {
-	part := c.partOf(j)
+	part, size := c.partOf(j), int(j.info.Size())
+	if err := c.pace.take(ctx, size); err != nil {
+		return err
+	}
+	defer c.pace.give(size)
 	return c.with(ctx, c.nextLane(), func(from, to files) error {
 		if c.Resume && c.finished(from, to, j) {
 			c.Progress.skipped.Add(j.info.Size())

@@ -52,12 +52,14 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	}
 	c.Progress.skipped.Add(start)
 	f.upTo = start
-	for off := start; off < j.info.Size() && f.room(ctx, off); off += chunkSize {
+	for off := start; off < j.info.Size() && f.room(ctx, off); {
+		ch := chunk{f, off, int(min(int64(c.pace.stretch()), j.info.Size()-off))}
 		select {
-		case c.chunks <- chunk{f, off, int(min(chunkSize, j.info.Size()-off))}:
+		case c.chunks <- ch:
 		case <-ctx.Done():
-			f.landed(chunk{}, ctx.Err())
+			f.landed(ch, ctx.Err())
 		}
+		off += int64(ch.n)
 	}
 	if err := f.settled(); err != nil {
 		return err
@@ -152,6 +154,10 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 	buf := make([]byte, chunkSize)
 	for ch := range c.chunks {
 		f := ch.file
+		if err := c.pace.take(ctx, ch.n); err != nil {
+			f.landed(ch, err)
+			continue
+		}
 		err := c.with(ctx, lane, func(from, to files) error {
 			src, err := f.source(from)
 			if err != nil {
@@ -173,6 +179,7 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 			}
 			return nil
 		})
+		c.pace.give(ch.n)
 		if err == nil {
 			c.Progress.copied.Add(int64(ch.n))
 		}

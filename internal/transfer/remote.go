@@ -22,11 +22,13 @@ type Dial func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, erro
 // Host is a host as one end of a copy. Close ends its channels.
 type Host struct {
 	dial  Dial
+	pace  *pace
 	lanes [lanes]lane
 }
 
-// NewHost returns a host; nothing is dialled yet.
-func NewHost(dial Dial) *Host { return &Host{dial: dial} }
+// NewHost returns a host; nothing is dialled yet. Without a ping, a copy takes all of
+// the link that it can get.
+func NewHost(dial Dial, ping Ping) *Host { return &Host{dial: dial, pace: newPace(ping)} }
 
 // lane is one channel, made at its first use and again when it was lost.
 type lane struct {

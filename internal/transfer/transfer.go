@@ -49,6 +49,14 @@ func Copy(ctx context.Context, o Options) error {
 		large:  make(chan struct{}, largeFiles),
 		lists:  make(chan struct{}, listings),
 		chunks: make(chan chunk),
+		pace:   pacesOf(o.From, o.To),
+	}
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	watching, done := context.WithCancel(ctx)
+	defer done()
+	for _, p := range c.pace {
+		workers.Go(func() { p.watch(watching) }) // from now on, while the link is still empty
 	}
 	jobs, err := c.resolve(ctx)
 	if err != nil {
@@ -56,7 +64,6 @@ func Copy(ctx context.Context, o Options) error {
 	}
 	// A large file will need every lane: they are opened while the first looks around.
 	c.eager = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
-	var workers sync.WaitGroup
 	for i := range chunkWorkers {
 		workers.Go(func() { c.carryChunks(ctx, i%lanes) })
 	}
@@ -67,6 +74,7 @@ func Copy(ctx context.Context, o Options) error {
 	c.Progress.listing.Add(-1)
 	c.work.Wait()
 	close(c.chunks)
+	done()
 	workers.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -81,6 +89,7 @@ type copier struct {
 	stop                context.CancelCauseFunc
 	small, large, lists chan struct{} // what may be under way at once
 	chunks              chan chunk
+	pace                paces
 	eager               bool
 	work                sync.WaitGroup
 	next                sync.Mutex

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+	"tunctl/tunnel"
+)
+
+// fileDialer opens streams to a host's file server, or to that of its data-transfer
+// node, which has the same files.
+type fileDialer struct {
+	t        *terminal
+	cl       *client.Client
+	transfer string // the data-transfer node; "": none
+	strict   bool   // no other will do
+	quiet    bool
+
+	mu   sync.Mutex
+	host string // where streams go
+}
+
+func (d *fileDialer) name() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.host
+}
+
+// ping measures the way to where the streams go.
+func (d *fileDialer) ping(ctx context.Context) (time.Duration, error) {
+	return d.cl.Ping(ctx, d.name())
+}
+
+func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
+	req := api.StreamRequest{Kind: api.StreamSFTP, Host: d.name(), Again: again, Spare: spare}
+	switch {
+	case spare:
+		return d.cl.Stream(ctx, req)
+	case again:
+		return d.dialAgain(ctx, req)
+	case d.transfer != "":
+		return d.dialTransfer(ctx, req)
+	}
+	return d.t.stream(ctx, d.cl, req)
+}
+
+// dialTransfer makes the first stream, which decides where all of them go: to the
+// data-transfer node, or to the host itself where that node does not serve.
+func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
+	through := req
+	through.Host = d.transfer
+	s, err := d.t.stream(ctx, d.cl, through)
+	if err == nil {
+		d.mu.Lock()
+		d.host = d.transfer
+		d.mu.Unlock()
+		if !d.quiet {
+			d.t.say("tunctl: through the data-transfer node %s", d.transfer)
+		}
+		return s, nil
+	}
+	e, ok := errors.AsType[*api.Error](err)
+	if asked := ok && e.Code == api.CodeNeedsPerson && d.t.asks; ctx.Err() != nil || asked || d.strict {
+		return nil, err
+	}
+	d.t.say("tunctl: the data-transfer node %s cannot be used (%v); copying through %s", d.transfer, err, d.host)
+	if err := d.cl.Logout(ctx, d.transfer); err != nil { // else the agent would go on trying
+		return nil, err
+	}
+	d.transfer = ""
+	return d.t.stream(ctx, d.cl, req)
+}
+
+// dialAgain waits for a host whose connection was lost.
+func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
+	d.t.say("tunctl: the connection to %s was lost; waiting for it", req.Host)
+	for {
+		s, err := d.cl.Stream(ctx, req)
+		e, ok := errors.AsType[*api.Error](err)
+		switch {
+		case err == nil:
+			d.t.say("tunctl: connected to %s again", req.Host)
+			return s, nil
+		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
+			// The agent goes on trying, in its own time.
+		case ok && e.Code == api.CodeNeedsPerson && d.t.asks:
+			return d.t.stream(ctx, d.cl, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
+		case ok && e.Code == api.CodeNeedsPerson:
+			e.Hint = fmt.Sprintf("`tunctl login %s`, and then the same command with --resume", req.Host)
+			return nil, e
+		default:
+			return nil, err
+		}
+	}
+}
+
+// transferNode is the data-transfer node of a host as an ssh destination; "" where it
+// has none. Who logs in is who logs in to the host, unless the config or the person's
+// ssh config say otherwise.
+func transferNode(ctx context.Context, t *terminal, p home.Paths, host string) string {
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		return "" // the agent has the last good one, and no site in it
+	}
+	node := t.loadSites(p).TransferNode(cfg.Host(host))
+	if node == "" || strings.Contains(node, "@") {
+		return node
+	}
+	o := tunnel.ResolveOptions{SSHConfig: sshConfigFile(cfg)}
+	there, err1 := tunnel.Resolve(ctx, cfg.Host(node).SSH, o)
+	login, err2 := tunnel.Resolve(ctx, cfg.Host(host).SSH, o)
+	me, err3 := user.Current()
+	if errors.Join(err1, err2, err3) == nil && there.User == me.Username && there.User != login.User {
+		return login.User + "@" + node
+	}
+	return node
+}
