@@ -24,6 +24,9 @@ type Watcher struct {
 	wake   chan struct{} // tells Serve that due may have changed
 	relook chan struct{} // tells lookOut that there may be something else to look for
 
+	listening   chan struct{} // holds a token while somebody listens to a job's steps
+	listenAgain time.Time     // when that may be done again; of who holds the token
+
 	mu      sync.Mutex
 	account account
 	sched   scheduler
@@ -41,14 +44,15 @@ type Watcher struct {
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
 	return &Watcher{
-		sh:      &shell{run: r, limit: limits.Command},
-		wanted:  o.Scheduler,
-		limits:  limits,
-		log:     orDiscard(o.Log),
-		gate:    make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		relook:  make(chan struct{}, 1),
-		watches: make(map[*Watch]struct{}),
+		sh:        &shell{run: r, limit: limits.Command},
+		wanted:    o.Scheduler,
+		limits:    limits,
+		log:       orDiscard(o.Log),
+		gate:      make(chan struct{}, 1),
+		wake:      make(chan struct{}, 1),
+		relook:    make(chan struct{}, 1),
+		listening: make(chan struct{}, 1),
+		watches:   make(map[*Watch]struct{}),
 	}
 }
 

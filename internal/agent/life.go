@@ -24,19 +24,24 @@ type life struct {
 	work     sync.WaitGroup
 	findings chan jobwatch.Finding
 	follower *jobwatch.Follower // nil until the log's path is known
-	scouted  chan jobwatch.Finding
-	scouting bool // for Jupyter's own files, since there is no log
 	said     jobwatch.Finding
+	fresh    bool   // it is another than the log said first
+	node     string // the job's
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
 	hurried  bool
+
+	scouting  bool // there is no log: see scout.go
+	scouted   chan jobwatch.Finding
+	overheard chan jobwatch.Finding
 }
 
 func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, before *life) *life {
 	return &life{
 		session: s, host: host, jobs: jobs, before: before,
-		findings: make(chan jobwatch.Finding, 1), scouted: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
+		findings: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
+		scouted: make(chan jobwatch.Finding, 1), overheard: make(chan jobwatch.Finding, 1),
 		remind: newReminder(s), keep: newKeeper(s, host, jobs),
 	}
 }
@@ -47,7 +52,9 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.work.Wait()
 	defer cancel()
-	defer l.session.change(func(f *facts) { f.endpoint, f.link, f.answers = nil, "", false })
+	defer l.session.change(func(f *facts) {
+		f.endpoint, f.link, f.answers, f.doing = nil, "", false, "the job no longer serves"
+	})
 
 	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })
 	l.work.Go(func() { l.probe.serve(ctx) })
@@ -59,6 +66,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	l.inherit(job)
 	for {
 		l.session.take(job)
+		l.node = job.Node
 		offer(l.remind.news, job)
 		offer(l.keep.news, job)
 		if job.State.Ended() {
@@ -81,6 +89,8 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			l.hurry(job)
 			l.consider(f, job)
 		case f := <-l.scouted:
+			l.consider(f, job)
+		case f := <-l.overheard:
 			l.consider(f, job)
 		case <-l.probe.answered:
 			l.settled()
@@ -113,7 +123,7 @@ func moved(was, now api.Job) bool {
 
 // followLog begins to read the job's logs once their paths are known; that one appears
 // while the job is queued is the first sign of the start. A job that runs without any,
-// as under srun, is looked for in Jupyter's own files.
+// as under srun, is looked for elsewhere.
 func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
 	if l.follower != nil {
 		l.follower.Expect(job.ExpectedStart)
@@ -167,13 +177,15 @@ func (l *life) hurry(job api.Job) {
 }
 
 // inherit goes on where the life before stopped. The log tells of the new one before
-// the scheduler does: what names the job's new node is of this life.
+// the scheduler does: what names the job's new node is of this life, and so is what
+// names none, as an address does, and was said last. It is asked before it is believed.
 func (l *life) inherit(job api.Job) {
-	if l.before == nil {
+	was := l.before
+	if was == nil {
 		return
 	}
-	l.from = l.before.read()
-	if f := l.before.said; f.Found && job.Node != "" && sameNode(f.Host, job.Node) {
+	l.from = was.read()
+	if f := was.said; f.Found && job.Node != "" && (sameNode(f.Host, job.Node) || was.fresh && !sameNode(f.Host, was.node)) {
 		l.consider(f, job)
 	}
 	l.before = nil
@@ -189,6 +201,7 @@ func (l *life) read() []jobwatch.Position {
 
 // consider takes in what the log says by now.
 func (l *life) consider(f jobwatch.Finding, job api.Job) {
+	l.fresh = l.fresh || l.said.Found && f.Endpoint != l.said.Endpoint
 	l.said = f
 	switch {
 	case f.Found && f.Ended:
