@@ -55,6 +55,9 @@ func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
 		if got.State != api.HostUp || got.Auth != "publickey" || got.LoginNode != "login2.example.org" {
 			t.Errorf("status = %+v", got)
 		}
+		if a := got.Algorithms; a == nil || a.KeyExchange == "" || a.HostKey != "ssh-ed25519" || a.Cipher == "" {
+			t.Errorf("algorithms %+v", a)
+		}
 		if !b.memory.Silent("login") {
 			t.Error("a login by key alone is not remembered as silent")
 		}

@@ -33,10 +33,11 @@ func (p paper) host(h api.Host, now time.Time) string {
 		out.WriteString(" since " + sinceText(h.Since, now))
 	}
 	out.WriteByte('\n')
-	for _, text := range []string{h.Cause, h.Hint} {
-		if text != "" {
-			p.note(&out, text)
-		}
+	if h.Cause != "" {
+		p.note(&out, h.Cause)
+	}
+	if h.Hint != "" {
+		p.note(&out, "→ "+h.Hint)
 	}
 	facts := hostFacts(h)
 	width := 0
@@ -63,6 +64,7 @@ func hostFacts(h api.Host) [][2]string {
 		{"login node", h.LoginNode},
 		{"logged in by", strings.ReplaceAll(h.Auth, "+", ", then ")},
 		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
+		{"carried by", carrier(h)},
 	}
 	if a := h.Algorithms; a != nil {
 		facts = append(facts, [][2]string{
@@ -77,6 +79,17 @@ func hostFacts(h api.Host) [][2]string {
 		return err != nil
 	})
 	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"read from", h.Source})
+}
+
+// carrier is what holds the connection where tunctl does not by itself.
+func carrier(h api.Host) string {
+	switch h.Transport {
+	case api.TransportOpenSSH:
+		return strings.TrimSuffix("the ssh program: "+h.TransportWhy, ": ")
+	case api.TransportMaster:
+		return cmp.Or(h.TransportWhy, "your own ssh connection")
+	}
+	return ""
 }
 
 func account(h api.Host) string { return fmt.Sprintf("%s@%s:%d", h.User, h.Hostname, h.Port) }

@@ -103,6 +103,7 @@ func withState(h, live api.Host) api.Host {
 	}
 	h.State, h.Cause, h.Hint, h.Since = live.State, live.Cause, live.Hint, live.Since
 	h.RTTMs, h.Auth, h.LoginNode, h.Algorithms = live.RTTMs, live.Auth, live.LoginNode, live.Algorithms
+	h.Transport, h.TransportWhy, h.CertificateEnds = live.Transport, live.TransportWhy, live.CertificateEnds
 	if len(live.Via) > 0 {
 		h.Via = live.Via
 	}
