@@ -84,12 +84,21 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn) {
 	if err != nil {
 		return
 	}
+	if wantsTouch(string(text)) {
+		t.host.step("logging in: touch your security key")
+		t.guard.restart(t.pool.o.Limits.PromptTimeout)
+		return
+	}
 	answer, err := t.ask(ctx, sshQuestion(visible(string(text))))
 	if err != nil {
 		return
 	}
 	_, _ = io.WriteString(c, answer+"\n") // an ssh that has gone needs none
 }
+
+// wantsTouch reports whether ssh only tells that a security key waits for a finger,
+// and wants no answer.
+func wantsTouch(text string) bool { return strings.HasPrefix(text, "Confirm user presence for key") }
 
 // sshQuestion is a question as ssh words it.
 func sshQuestion(text string) api.Prompt {

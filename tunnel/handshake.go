@@ -18,12 +18,13 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limits := &t.pool.o.Limits
-	t.wire = newWire(raw)
-	t.guard = newGuard(limits.BannerTimeout, func() { _ = t.wire.Close() })
+	wire := newWire(raw) // not t's: that may have another before the end of this one
+	t.wire = wire
+	t.guard = newGuard(limits.BannerTimeout, func() { _ = wire.Close() })
 	defer t.guard.stop()
 	t.wire.greeted = func() { t.guard.restart(limits.HandshakeTimeout) }
 	t.wire.ended = cancel // a person need not answer a server that has hung up
-	closeOnEnd := context.AfterFunc(ctx, func() { _ = t.wire.Close() })
+	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
 	defer closeOnEnd()
 
 	hostKeys := newHostKeys(ctx, t)

@@ -342,3 +342,21 @@ func awaitState(t *testing.T, h *Host, want api.HostState) error {
 		}
 	}
 }
+
+func TestAProbeLeavesThePersonsConnectionAlone(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil {
+		t.Skip("needs /proc to find sshd's processes")
+	}
+	l := newLender(t)
+	h := l.up(t, "open")
+	signal(l.server, syscall.SIGSTOP)
+	l.NetworkChanged()
+	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
+		t.Error(err)
+	}
+	signal(l.server, syscall.SIGCONT)
+	l.stays(t)
+	if s := l.up(t, "open").Status(); s.Transport != api.TransportMaster {
+		t.Errorf("status %+v", s)
+	}
+}

@@ -63,7 +63,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 		m.close()
 		return nil, t.masterFailed(ctx, m, err)
 	}
-	c, err := t.ride(raw, m)
+	c, err := t.ride(ctx, raw, m)
 	if err != nil {
 		m.close()
 		return nil, err
@@ -155,21 +155,35 @@ func (m *master) close() {
 }
 
 // ride makes a connection of the master's control socket.
-func (t *attempt) ride(raw net.Conn, m *master) (*conn, error) {
+func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
 	t.wire = newWire(raw)
 	t.wire.seen = true // there is no greeting on this one
-	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
+	sc, foreign, unasked, err := ssh.NewControlClientConn(t.wire)
+	var channels <-chan ssh.NewChannel
+	var requests <-chan *ssh.Request
+	if err == nil {
+		sc, channels, requests, err = m.withListeners(ctx, sc)
+	}
 	if err != nil {
 		_ = t.wire.Close()
 		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: err}
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	c.mute = true
+	c.wg.Go(func() { ssh.DiscardRequests(unasked) })
+	c.wg.Go(func() { rejectAll(foreign) })
 	c.wg.Go(func() {
 		<-c.done
 		m.close()
 	})
 	return c, nil
+}
+
+// rejectAll refuses channels that nobody asked for.
+func rejectAll(channels <-chan ssh.NewChannel) {
+	for ch := range channels {
+		_ = ch.Reject(ssh.Prohibited, "nobody listens here")
+	}
 }
 
 // masterFailed puts the end of an ssh that did not log in into words.

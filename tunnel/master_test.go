@@ -117,3 +117,58 @@ func TestARefusalBySSHIsToldInItsWords(t *testing.T) {
 		t.Errorf("login says %v", err)
 	}
 }
+
+func TestAnSSHOfOursCarriesBack(t *testing.T) {
+	l, _ := startMasters(t, "")
+	carriesBack(t, l.up(t, "open"))
+}
+
+func TestAProbeFindsAnSSHWhoseLinkIsDead(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil {
+		t.Skip("needs /proc to find sshd's processes")
+	}
+	l, s := startMasters(t, " ServerAliveInterval 600\n") // ssh itself would take its time
+	h := l.up(t, "open")
+	before := h.Status().Since
+	l.NetworkChanged() // to a connection that answers, nothing happens
+	if r, err := h.Run(t.Context(), "echo still", nil); err != nil || string(r.Stdout) != "still\n" || h.Status().Since != before {
+		t.Errorf("after a probe: %q %v", r.Stdout, err)
+	}
+	signal(s, syscall.SIGSTOP)
+	l.NetworkChanged()
+	t.Logf("usable again after %v", again(t, h, before).Round(time.Millisecond))
+	if r, err := h.Run(t.Context(), "echo again", nil); err != nil || string(r.Stdout) != "again\n" {
+		t.Errorf("Run: %+v %v", r, err)
+	}
+}
+
+func TestAnSSHOfOursShowsItsHops(t *testing.T) {
+	l := newLaptop(t)
+	one, two := startSSHD(t, authorized(l.key)), startSSHD(t, authorized(l.key))
+	l.know(t, one)
+	l.know(t, two)
+	l.serve(t, PracticeLimits(), fmt.Sprintf("Host one\n Port %d\nHost two\n Port %d\n ProxyJump one\n", one.port, two.port))
+	l.masters()
+	if s := l.up(t, "two").Status(); strings.Join(s.Via, " ") != "one" || s.Transport != api.TransportOpenSSH {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestASecurityKeyThatWaitsForAFingerIsToldAndNotAsked(t *testing.T) {
+	p := NewPool(Options{Limits: PracticeLimits()})
+	a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log, attended: true, guard: newGuard(time.Minute, func() {})}
+	defer a.guard.stop()
+	a.host.facts.wanted = true
+	socket := filepath.Join(t.TempDir(), "ask")
+	asked, stop, err := a.serveAskpass(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := Askpass(t.Context(), socket, "Confirm user presence for key ED25519-SK SHA256:abc"); err == nil {
+		t.Errorf("answered %q", answer)
+	}
+	stop()
+	if s := a.host.Status(); !strings.Contains(s.Cause, "touch your security key") || !asked() {
+		t.Errorf("asked %v, status %+v", asked(), s)
+	}
+}

@@ -1,0 +1,51 @@
+//go:build unix
+
+package tunnel
+
+import (
+	"context"
+	"net"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel/mux"
+)
+
+// listening is a master's connection whose listeners on the host are asked for beside
+// it: a master does not pass the answer to such a request on to who asked through it.
+type listening struct {
+	ssh.Conn
+	beside *mux.Conn
+}
+
+// withListeners completes a master's connection.
+func (m *master) withListeners(ctx context.Context, c ssh.Conn) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, "unix", m.control())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	beside, channels, requests, err := mux.Attach(raw, mux.Options{Path: m.control()})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return &listening{c, beside}, channels, requests, nil
+}
+
+// SendRequest implements ssh.Conn.
+func (l *listening) SendRequest(name string, wantReply bool, payload []byte) (bool, []byte, error) {
+	return l.beside.SendRequest(name, wantReply, payload)
+}
+
+// Close implements ssh.Conn.
+func (l *listening) Close() error {
+	_ = l.beside.Close()
+	return l.Conn.Close()
+}
+
+// Wait implements ssh.Conn.
+func (l *listening) Wait() error {
+	err := l.Conn.Wait()
+	_ = l.beside.Close()
+	_ = l.beside.Wait()
+	return err
+}
