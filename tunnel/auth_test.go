@@ -56,6 +56,18 @@ func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 	})
 }
 
+func TestAPersonIsAskedAsOftenAsTheSettingsSay(t *testing.T) {
+	for prompts, want := range map[int]int{0: 1, 1: 1, 2: 2, 5: 5} { // ssh refuses 0
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, acceptPassword("right"))
+			b, _, err := logIn(t, s, func(s *Settings) { s.NumberOfPasswordPrompts = prompts }, "1", "2", "3", "4", "5", "6")
+			if asked := len(b.person.questions()); asked != want || codeOf(err) != api.CodeAuth {
+				t.Errorf("NumberOfPasswordPrompts %d: asked %d times, %v", prompts, asked, err)
+			}
+		})
+	}
+}
+
 func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, _ := newKeyFile(t)

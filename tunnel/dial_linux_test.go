@@ -1,0 +1,65 @@
+package tunnel
+
+import (
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// reached is the TCP connection that a try makes to a listener by some settings.
+func reached(t *testing.T, at string, set func(*Settings)) *net.TCPConn {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	p := NewPool(Options{Limits: PracticeLimits()})
+	addr := l.Addr().(*net.TCPAddr)
+	try := &attempt{host: p.Host("login"), pool: p, log: p.o.Log, settings: Settings{Alias: "login", Hostname: at, Port: addr.Port}}
+	set(&try.settings)
+	raw, _, err := try.reach(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	return raw.(*net.TCPConn)
+}
+
+func TestBindAddressIsWhereAConnectionComesFrom(t *testing.T) {
+	c := reached(t, "127.0.0.1", func(s *Settings) { s.BindAddress = "127.0.0.7" })
+	if from := c.LocalAddr().(*net.TCPAddr).IP.String(); from != "127.0.0.7" {
+		t.Errorf("it comes from %s", from)
+	}
+}
+
+func TestIPQoSMarksTheConnection(t *testing.T) {
+	for _, tt := range []struct {
+		at, ipqos     string
+		level, option int
+		want          int
+	}{
+		{"127.0.0.1", "", unix.IPPROTO_IP, unix.IP_TOS, 0},
+		{"127.0.0.1", "lowdelay throughput", unix.IPPROTO_IP, unix.IP_TOS, 0x08},
+		{"127.0.0.1", "af21", unix.IPPROTO_IP, unix.IP_TOS, 0x48},
+		{"127.0.0.1", "0x20", unix.IPPROTO_IP, unix.IP_TOS, 0x20},
+		{"127.0.0.1", "none", unix.IPPROTO_IP, unix.IP_TOS, 0},
+		{"::1", "cs1", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, 0x20},
+	} {
+		t.Run(tt.at+" "+tt.ipqos, func(t *testing.T) {
+			raw, err := reached(t, tt.at, func(s *Settings) { s.IPQoS = tt.ipqos }).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got int
+			var failed error
+			if err := raw.Control(func(fd uintptr) { got, failed = unix.GetsockoptInt(int(fd), tt.level, tt.option) }); err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			if got != tt.want {
+				t.Errorf("IPQoS %q marks it %#x, want %#x", tt.ipqos, got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// dialled is what a try dials by some settings, in order, where nothing answers.
+func dialled(t *testing.T, set func(*Settings)) (calls []string, d *net.Dialer, err error) {
+	t.Helper()
+	b := newBench(t, nil, nil)
+	b.Pool.dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
+		calls, d = append(calls, network+" "+address), with
+		return nil, errors.New("no route to host")
+	}
+	try := &attempt{host: b.Host("login"), pool: b.Pool, log: b.o.Log, settings: Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}}
+	set(&try.settings)
+	_, _, err = try.reach(t.Context())
+	return calls, d, err
+}
+
+func TestAddressFamilyDecidesTheNetwork(t *testing.T) {
+	for family, want := range map[string]string{"": "tcp", "any": "tcp", "inet": "tcp4", "inet6": "tcp6"} {
+		calls, _, _ := dialled(t, func(s *Settings) { s.AddressFamily = family })
+		if !slices.Equal(calls, []string{want + " login:22"}) {
+			t.Errorf("AddressFamily %q dials %q", family, calls)
+		}
+	}
+}
+
+func TestTCPKeepAliveIsAsThePersonSays(t *testing.T) {
+	for wanted, want := range map[bool]time.Duration{true: 30 * time.Second, false: -1} {
+		if _, d, _ := dialled(t, func(s *Settings) { s.TCPKeepAlive = wanted }); d.KeepAlive != want {
+			t.Errorf("TCPKeepAlive %v dials with %v", wanted, d.KeepAlive)
+		}
+	}
+}
+
+func TestABindAddressThatIsNoneIsNamed(t *testing.T) {
+	calls, _, err := dialled(t, func(s *Settings) { s.BindAddress, s.AddressFamily = "::1", "inet" })
+	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), `BindAddress "::1"`) || len(calls) > 0 {
+		t.Errorf("dials %q: %v", calls, err)
+	}
+}
+
+func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		addresses []string // of the host's name, at the second login
+		gone      bool     // the login node does not answer then
+		want      []string
+	}{
+		"among several":            {[]string{"192.0.2.9", "192.0.2.2"}, false, []string{"192.0.2.2:22"}},
+		"which is away":            {[]string{"192.0.2.9", "192.0.2.2"}, true, []string{"192.0.2.2:22", "login:22"}},
+		"which was taken out":      {[]string{"192.0.2.9", "192.0.2.8"}, false, []string{"login:22"}},
+		"which is the only one":    {[]string{"192.0.2.2"}, false, []string{"login:22"}},
+		"where there are no names": {nil, false, []string{"login:22"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s := keyed(t)
+				b.lookup = func(context.Context, string) ([]string, error) { return test.addresses, nil }
+				var calls []string
+				b.Pool.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+					calls = append(calls, address)
+					if test.gone && address != "login:22" {
+						return nil, errors.New("no route to host")
+					}
+					return s.dial(ctx, d, network, address)
+				}
+				b.serve(t)
+				h := b.Host("login")
+				h.Up()
+				mustConnect(t, h)
+				if last := b.memory.LastAddress("login"); last != "192.0.2.2:22" {
+					t.Errorf("remembered %q", last)
+				}
+				calls = nil
+				time.Sleep(time.Hour)
+				s.drop()
+				synctest.Wait()
+				mustConnect(t, h)
+				if !slices.Equal(calls, test.want) {
+					t.Errorf("dialled %q, want %q", calls, test.want)
+				}
+			})
+		})
+	}
+}
