@@ -41,7 +41,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 
 // completed adds what only the detail tells.
 func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.Job {
-	if job.Log != "" {
+	if job.Log != "" && !s.terse() {
 		return job
 	}
 	leave, err := w.enter(ctx)

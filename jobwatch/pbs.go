@@ -15,6 +15,8 @@ type pbs struct{}
 
 func (pbs) name() string { return PBS }
 
+func (pbs) terse() bool { return false }
+
 // maxListed bounds a query. PBS prints some 2 KB a job.
 const maxListed = "500"
 

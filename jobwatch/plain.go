@@ -15,6 +15,8 @@ type plain struct{}
 
 func (plain) name() string { return None }
 
+func (plain) terse() bool { return false }
+
 // plainStamp tells when a process started, so that another one that got the same pid
 // later is not taken for it.
 const plainStamp = `tunctl_stamp() {

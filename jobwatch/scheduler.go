@@ -19,6 +19,8 @@ type scheduler interface {
 	name() string
 	// list returns the person's jobs that wait or run, in one query.
 	list(ctx context.Context, sh *shell) ([]api.Job, error)
+	// terse reports whether list tells less of a job's files than detail.
+	terse() bool
 	// detail returns all there is to know about one job, also an ended one.
 	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
 	// recorded returns the person's jobs of the last day or more that the host

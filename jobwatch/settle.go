@@ -17,6 +17,9 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 	asked := 0
 	for _, x := range w.open() {
 		job, listed := pick(s, jobs, x.id)
+		if s.terse() {
+			job.Log = "" // to read it, one must know for certain
+		}
 		if listed && !x.wantsDetail(job) {
 			x.tell(job)
 			continue

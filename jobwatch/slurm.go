@@ -16,6 +16,10 @@ type slurm struct{}
 
 func (slurm) name() string { return Slurm }
 
+// terse: squeue's word for a job's output is a pattern, and says nothing of what the
+// job's script sends elsewhere.
+func (slurm) terse() bool { return true }
+
 // quiet is what precedes every query: words and times that do not depend on the
 // person's settings, and a time limit on the far side too, so that a hung controller
 // does not collect hanging clients on the login node. It is not for commands that

@@ -16,18 +16,19 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
 func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 	out := "CLUSTER: north\n" +
-		squeueRecord("101", "N/A", "N/A", "RUNNING", "gpu", "cn[07-08,10],gpu3", "1794702600", "1794702650", "1794706250", "2", "None", "/home/u/.tunctl/t1/a b.sh", "my|job\n\"x\" State=FAILED") +
-		squeueRecord("102", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "1794709999", "N/A", "0", "Resources", "(null)", "waits") +
-		squeueRecord("103", "N/A", "N/A", "PENDING", "cpu", "", "2026-11-15T00:30:00", "N/A", "N/A", "0", "PartitionTimeLimit", "(null)", "never") +
-		squeueRecord("104", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobHeldUser", "(null)", "held") +
-		squeueRecord("107", "105", "1", "RUNNING", "cpu", "cn02", "1794702600", "1794702650", "NONE", "0", "None", "(null)", "arr") +
-		squeueRecord("105", "105", "2-5%2", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobArrayTaskLimit", "(null)", "arr") +
-		squeueRecord("108", "N/A", "N/A", "SUSPENDED", "cpu", "cn02", "1794702600", "1794702650", "1794706250", "0", "None", "(null)", "susp") +
+		squeueRecord("101", "N/A", "N/A", "RUNNING", "gpu", "cn[07-08,10],gpu3", "1794702600", "1794702650", "1794706250", "2", "None", "/home/u/.tunctl/t1/a b.sh", "/home/u/%x.%j.log", "/home/u/%x.%j.log", "u", "my|job\n\"x\" State=FAILED") +
+		squeueRecord("102", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "1794709999", "N/A", "0", "Resources", "(null)", "/home/u/%u-%4j.%N.out", "/home/u/x", "u", "waits") +
+		squeueRecord("103", "N/A", "N/A", "PENDING", "cpu", "", "2026-11-15T00:30:00", "N/A", "N/A", "0", "PartitionTimeLimit", "(null)", "/home/u/slurm-103.out", "N/A", "u", "never") +
+		squeueRecord("104", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobHeldUser", "(null)", "/home/u/%4j/100%%.out", "/home/u/x", "u", "held") +
+		squeueRecord("107", "105", "1", "RUNNING", "cpu", "cn02", "1794702600", "1794702650", "NONE", "0", "None", "(null)", "/home/u/slurm-107.out", "/home/u/slurm-107.out", "u", "arr") +
+		squeueRecord("105", "105", "2-5%2", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobArrayTaskLimit", "(null)", "/home/u/slurm-105.out", "/home/u/slurm-105.out", "u", "arr") +
+		squeueRecord("108", "N/A", "N/A", "SUSPENDED", "cpu", "cn02", "1794702600", "1794702650", "1794706250", "0", "None", "(null)", "/dev/null", "/home/u/x", "u", "susp") +
 		"a line from nowhere\n"
 	want := []api.Job{
 		{
 			ID: "101", Name: "my|job\n\"x\" State=FAILED", State: api.JobRunning, Node: "cn07", Queue: "gpu",
 			Submitted: at(1794702600), Start: at(1794702650), End: at(1794706250), Restarts: 2, Script: "/home/u/.tunctl/t1/a b.sh",
+			Log: "/home/u/my|job\n\"x\" State=FAILED.101.log",
 		},
 		{
 			ID: "102", Name: "waits", State: api.JobQueued, Reason: "Resources", Hint: "waits for nodes to become free", Queue: "cpu",
@@ -38,10 +39,10 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 			Hint: "will not start by waiting: it asks for more time than the partition gives: shorten --time or change the partition",
 		},
 		{
-			ID: "104", Name: "held", State: api.JobHeld, Reason: "JobHeldUser", Queue: "cpu", Submitted: at(1794702600),
+			ID: "104", Name: "held", State: api.JobHeld, Reason: "JobHeldUser", Queue: "cpu", Submitted: at(1794702600), Log: "/home/u/0104/100%.out",
 			Hint: "will not start by waiting: held by yourself: release it with scontrol release",
 		},
-		{ID: "105_1", Name: "arr", State: api.JobRunning, Node: "cn02", Queue: "cpu", Submitted: at(1794702600), Start: at(1794702650)},
+		{ID: "105_1", Name: "arr", State: api.JobRunning, Node: "cn02", Queue: "cpu", Submitted: at(1794702600), Start: at(1794702650), Log: "/home/u/slurm-105_1.out"},
 		{
 			ID: "105_[2-5%2]", Name: "arr", State: api.JobQueued, Reason: "JobArrayTaskLimit", Queue: "cpu", Submitted: at(1794702600),
 			Hint: "the array's own limit of tasks at a time is reached",
@@ -119,7 +120,7 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 
 func FuzzParsers(f *testing.F) {
 	f.Add("JobId=1 JobName=x UserId=u(1) GroupId=g(1) MCS_label=N/A JobState=RUNNING Reason=None ExitCode=0:0 Command=/a WorkDir=/b StdOut=/c Power=")
-	f.Add(squeueRecord("1", "N/A", "N/A", "RUNNING", "p", "cn[1-2]", "1", "2", "3", "0", "None", "(null)", "n"))
+	f.Add(squeueRecord("1", "N/A", "N/A", "RUNNING", "p", "cn[1-2]", "1", "2", "3", "0", "None", "(null)", "/o/%5j", "/o/%j", "u", "n"))
 	f.Add("Job Id: 1.s\n    Job_Name = x\n    job_state = R\n    exec_host = n/0\n    Variable_List = PBS_O_WORKDIR=/w,\n\tA=b\n")
 	f.Add("1|FAILED|1:0|1|2|3|cn01|p|name")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -19,7 +19,8 @@ const (
 // are older than any Slurm in use; one unknown name would fail the whole query.
 var squeueFields = []string{
 	"JobID", "ArrayJobID", "ArrayTaskID", "State", "Partition", "NodeList",
-	"SubmitTime", "StartTime", "EndTime", "RestartCnt", "Reason", "Command", "Name",
+	"SubmitTime", "StartTime", "EndTime", "RestartCnt", "Reason", "Command",
+	"StdOut", "StdErr", "UserName", "Name",
 }
 
 // squeueFormat is the columns as -O takes them: an empty width means no padding and
@@ -48,11 +49,12 @@ func squeueJob(f []string) api.Job {
 		Node:   firstNode(f[5]),
 		Reason: slurmWord(f[10]),
 		Script: slurmWord(f[11]),
-		Name:   strings.TrimRight(f[12], " "),
+		Name:   strings.TrimRight(f[15], " "),
 	}
 	job.Restarts, _ = strconv.Atoi(f[9])
 	setSlurmState(&job, f[3])
 	setSlurmTimes(&job, f[6], f[7], f[8])
+	job.Log = listedLog(job, id, f)
 	return job
 }
 

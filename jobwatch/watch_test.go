@@ -166,7 +166,7 @@ var slurmWords = map[api.JobState]string{
 
 func record(job api.Job) string {
 	return squeueRecord(job.ID, "N/A", "N/A", slurmWords[job.State], "p", job.Node, fmt.Sprint(job.Submitted.Unix()),
-		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", job.Name)
+		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", "/h/listed.%j", "/h/listed.%j", "u", job.Name)
 }
 
 // serve runs a Watcher's Serve for the rest of the bubble.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,10 @@ func TestAJobsLifeUnderARealSlurm(t *testing.T) {
 	running := b.awaitState(x, api.JobRunning)
 	if running.Node == "" || running.End.Sub(running.Start) != 5*time.Minute || running.Log != job.Log || running.Submitted.IsZero() {
 		t.Errorf("running %+v", running)
+	}
+	listed, err := b.Jobs(t.Context())
+	if i := slices.IndexFunc(listed, func(j api.Job) bool { return j.ID == job.ID }); err != nil || i < 0 || listed[i].Log != job.Log {
+		t.Errorf("listed as %+v, %v", listed, err)
 	}
 	found, ok, err := b.Find(t.Context(), jobwatch.Query{Name: `my|job "x"`})
 	if err != nil || !ok || found.ID != job.ID {
