@@ -100,8 +100,8 @@ func (p *Proxy) pass(to, from net.Conn, dark <-chan struct{}) {
 		if n > 0 {
 			now := time.Now()
 			if p.limit > 0 {
-				if through.Before(now) {
-					through = now
+				if now.Sub(through) > oversleep {
+					through = now // nothing came for a while
 				}
 				through = through.Add(time.Duration(n) * time.Second / time.Duration(p.limit))
 				time.Sleep(time.Until(through))
@@ -115,8 +115,10 @@ func (p *Proxy) pass(to, from net.Conn, dark <-chan struct{}) {
 	}
 }
 
-// queueSize is what waits before a limited link, as in a router of a home.
-const queueSize = 256 << 10
+const (
+	queueSize = 256 << 10 // what waits before a limited link, as in a router of a home
+	oversleep = 5 * time.Millisecond
+)
 
 // atOnce is how much is read from a connection at once.
 func (p *Proxy) atOnce() int {

@@ -46,7 +46,8 @@ func newField(ctx context.Context, program string) (*field, error) {
 }
 
 func (g *field) start(ctx context.Context) (err error) {
-	if g.sshd, err = ground.Serve(ctx, g.dir, "Subsystem sftp internal-sftp"); err != nil {
+	// A home of its own: what a person's .bashrc takes is not to be measured.
+	if g.sshd, err = ground.Serve(ctx, g.dir, "Subsystem sftp internal-sftp", "SetEnv HOME="+g.dir); err != nil {
 		return err
 	}
 	ways := []ground.Way{{Name: fast, Address: "127.0.0.1"}}

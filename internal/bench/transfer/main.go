@@ -56,6 +56,9 @@ func bench(ctx context.Context, program, only string, size int64, files int) err
 			return g.large(ctx, fast, "loopback", size, 1.0, 0.9)
 		}},
 		{"large, 100 ms", func(ctx context.Context) ([]table.Row, error) { return g.large(ctx, slow, "100 ms", size, 3, 3) }},
+		{"large, narrow", func(ctx context.Context) ([]table.Row, error) {
+			return g.large(ctx, narrow, "100 Mbit/s, 20 ms", min(size, 100), 0.9, 0.9)
+		}},
 		{"small", func(ctx context.Context) ([]table.Row, error) { return g.small(ctx, files) }},
 		{"command", g.command},
 		{"page", func(ctx context.Context) ([]table.Row, error) { return g.pages(ctx, size) }},
