@@ -20,6 +20,7 @@ type steps struct {
 	state api.SessionState
 	text  string // what the step under way does
 	cause string // why it takes its time
+	hint  string // what a person may do about that
 	since time.Time
 }
 
@@ -50,7 +51,10 @@ func (s *steps) show(x api.Session) {
 	} else if x.Cause != s.cause && worthALine(x) && !s.term.live {
 		s.term.say("  %s", x.Cause)
 	}
-	s.cause = x.Cause
+	if x.Hint != s.hint && x.Hint != "" && x.State == api.SessionQueued {
+		s.term.say("  → %s", x.Hint)
+	}
+	s.cause, s.hint = x.Cause, x.Hint
 }
 
 // completeLocked finishes the line of the step that x has left behind.

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"tunctl/internal/api"
@@ -20,6 +22,7 @@ type facts struct {
 	submitting bool
 	job        *api.Job
 	next       *api.Job        // follows job, by keep = true
+	waits      string          // how long jobs like it waited before
 	remind     []time.Duration // how long before its end a person is to know
 	endpoint   *api.Endpoint
 	dialer     tunnel.Dialer // who gets to the endpoint; nil: the host
@@ -27,6 +30,7 @@ type facts struct {
 	link       string        // opened as it is: there is nothing to forward
 	answers    bool          // the endpoint answered through the connection
 	doing      string        // what is going on within the state
+	unwritten  error         // why the session cannot be remembered
 }
 
 // verdict is a state with its cause in words a person can act on.
@@ -49,7 +53,7 @@ func (f *facts) derive(now time.Time) verdict {
 	case f.needsJob && f.job == nil, f.submitting:
 		return verdict{state: api.SessionSubmitting, cause: f.doing}
 	case f.needsJob && f.job.State.Waiting():
-		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, now), hint: f.job.Hint}
+		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now), hint: f.job.Hint}
 	case !f.answers && f.served:
 		return verdict{state: api.SessionReconnecting, cause: f.doing}
 	case !f.answers:
@@ -71,10 +75,21 @@ func (f *facts) ready(now time.Time) verdict {
 		if f.next != nil {
 			v.hint = fmt.Sprintf("job %s follows it, and the page moves there", f.next.ID)
 		}
+	case f.unwritten != nil:
+		v.cause = fmt.Sprintf("tunctl cannot note down what it does: %v", rootCause(f.unwritten))
+		v.hint = "mend the disk, or free some space: until then a restarted agent may not find this job again"
 	case f.endpoint != nil && f.endpoint.Scheme == "https":
 		v.hint = "the server's certificate is its own, so the browser asks once; the way there is SSH's"
 	}
 	return v
+}
+
+// rootCause is an error without the file and the call around it.
+func rootCause(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
 
 // limitNear reports whether the job's time limit is so near that a person should know.
@@ -101,7 +116,7 @@ func (f *facts) unconnected(now time.Time) verdict {
 	case f.host.State == api.HostNeedsLogin:
 		v.state, v.code = api.SessionNeedsLogin, api.CodeNeedsPerson
 	case f.host.State == api.HostBlocked:
-		v.state, v.code = api.SessionFailed, api.CodeAuth
+		v.state, v.code = api.SessionFailed, f.host.Code
 	case f.served:
 		v.state = api.SessionReconnecting
 	}
@@ -111,8 +126,9 @@ func (f *facts) unconnected(now time.Time) verdict {
 	return v
 }
 
-// queuedCause says why a job waits and how long still, where the scheduler tells.
-func queuedCause(j *api.Job, now time.Time) string {
+// queuedCause says why a job waits and how long still, where the scheduler tells, and
+// how long others did before.
+func queuedCause(j *api.Job, waits string, now time.Time) string {
 	cause := j.Reason
 	if cause == "" {
 		cause = "waiting in the queue"
@@ -122,6 +138,9 @@ func queuedCause(j *api.Job, now time.Time) string {
 	}
 	if j.ExpectedStart.After(now) {
 		cause += ", expected start " + clock(j.ExpectedStart, now)
+	}
+	if waits != "" && j.State == api.JobQueued {
+		cause += "; " + waits
 	}
 	return cause
 }

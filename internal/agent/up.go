@@ -147,7 +147,8 @@ func (s *session) queries(rec record) []jobwatch.Query {
 }
 
 func (s *session) adopt(job api.Job, tag string) error {
-	s.change(func(f *facts) { f.job, f.submitting = &job, false })
+	waits := s.waitsBefore(job)
+	s.change(func(f *facts) { f.job, f.submitting, f.waits = &job, false, waits })
 	return s.agent.store.update(s.name, func(r *record) {
 		if r.Job == nil || r.Job.ID != job.ID { // the next job, if any, has had its turn
 			r.Next, r.NextTag = nil, ""

@@ -23,7 +23,7 @@ func TestAServerThatPrintsToATerminalOnlyIsAttachedToOnRealSlurm(t *testing.T) {
 	id := l.typedJob()
 	out, talk := l.run("attach", "lab-login", id, "--no-open")
 	t.Logf("what a person sees:\n%s", talk)
-	res, err := http.Get(strings.TrimSpace(out)) //nolint:gosec,noctx // our own forward
+	res, err := http.Get(strings.TrimSpace(out))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ package realtest
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -68,18 +67,6 @@ func TestAccountingRemembersUnderARealSlurm(t *testing.T) {
 	_, err := b.Submit(t.Context(), jobwatch.Submission{Tag: "acct1", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Args: []string{"--account=staff"}})
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeSubmit || e.Hint == "" {
 		t.Errorf("another's account is refused as %#v", err)
-	}
-}
-
-func TestATimeLimitIsToldUnderARealSlurm(t *testing.T) {
-	real.Need(t, "ssh", "slurm")
-	if os.Getenv("TUNCTL_LONG") == "" {
-		t.Skip("a limit of one minute ends after 90 seconds: TUNCTL_LONG=1 waits for it")
-	}
-	b := newBench(t)
-	x := b.watch(b.submit("sleep 600\n", "--time=1").ID)
-	if job := b.awaitFor(x, 3*time.Minute, "timeout", func(j api.Job) bool { return j.State == api.JobTimeout }); job.End.IsZero() {
-		t.Errorf("timeout %+v", job)
 	}
 }
 
