@@ -29,7 +29,7 @@ func (t *attempt) needsSSH(ctx context.Context) bool {
 	if why == "" {
 		return false
 	}
-	if _, err := lookPath("ssh", t.pool.o.Env()); err != nil {
+	if _, err := findSSH(t.pool.o.Env()); err != nil {
 		t.warn(why + ", which needs the ssh program: install OpenSSH's client, or load the key into an ssh-agent")
 		return false
 	}
@@ -118,7 +118,7 @@ func (t *attempt) beyondUs(allowed []string) (bool, error) {
 	if t.settings.Transport == api.TransportNative {
 		return false, t.deny(why+"; leave out transport = \"native\" for this host", nil)
 	}
-	if _, err := lookPath("ssh", t.pool.o.Env()); err != nil {
+	if _, err := findSSH(t.pool.o.Env()); err != nil {
 		t.denied = &api.Error{
 			Code: api.CodeConfig, Err: err, Hint: "install OpenSSH's client",
 			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.name, why),

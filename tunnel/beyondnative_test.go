@@ -47,28 +47,11 @@ func startKerberos(t *testing.T) *kerberos {
 		},
 	}
 	config.AddHostKey(k.key)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(far(t, func(c *net.TCPConn) { _, _, _, _ = ssh.NewServerConn(c, config) }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.port = l.Addr().(*net.TCPAddr).Port
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				_, _, _, _ = ssh.NewServerConn(c, config)
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		wg.Wait()
-	})
+	k.port = atoi(port, 0)
 	return k
 }
 

@@ -80,17 +80,12 @@ func newExecution(maxOutput int) *execution {
 
 func (x *execution) run(c *conn, command string, stdin []byte) {
 	defer close(x.ended)
+	defer x.leave(c.slots)
 	session, err := c.client.NewSession()
 	if err != nil {
 		x.err = fmt.Errorf("opening a session: %w", err)
-		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
-			x.again = c.slots.refused()
-		} else {
-			c.slots.give()
-		}
 		return
 	}
-	defer c.slots.give()
 	defer func() { _ = session.Close() }()
 	if !x.hold(session) {
 		return
@@ -104,6 +99,16 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 		x.err = errors.New("the command printed too much")
 	}
 	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
+}
+
+// leave gives the slot back. The person's own ssh opens a session only with the
+// command, so that it is only then that a server says that it has none.
+func (x *execution) leave(s *slots) {
+	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
+		x.again = s.refused()
+		return
+	}
+	s.give()
 }
 
 // hold keeps the session for abandon, and reports whether it is still wanted.

@@ -29,10 +29,10 @@ type lender struct {
 	ssh    *exec.Cmd
 }
 
-func newLender(t *testing.T) *lender {
+func newLender(t *testing.T, extra ...string) *lender {
 	t.Helper()
 	l := &lender{laptop: newLaptop(t)}
-	l.server = startSSHD(t, authorized(l.key))
+	l.server = startSSHD(t, authorized(l.key), extra...)
 	l.know(t, l.server)
 	dir, err := os.MkdirTemp("", "lent-") // a socket's path is bounded
 	if err != nil {
@@ -102,7 +102,7 @@ func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
 	}
 	l.stays(t)
 	echoes(t, h, "tcp", echoServer(t))
-	echoes(t, h, "unix", echoSocket(t))
+	echoes(t, h, "unix", echoAt(t, "unix", filepath.Join(t.TempDir(), "echo")))
 	carriesBack(t, h)
 	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
@@ -133,33 +133,6 @@ func echoes(t *testing.T, h *Host, network, address string) {
 	if got, err := io.ReadAll(c); err != nil || string(got) != sent {
 		t.Errorf("%s: %d of %d bytes came back, %v", network, len(got), len(sent), err)
 	}
-}
-
-func echoSocket(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "echo")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				_, _ = io.Copy(c, c)
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		wg.Wait()
-	})
-	return path
 }
 
 // carriesBack has the host listen and takes a connection from there, twice: what is
@@ -359,4 +332,17 @@ func TestAProbeLeavesThePersonsConnectionAlone(t *testing.T) {
 	if s := l.up(t, "open").Status(); s.Transport != api.TransportMaster {
 		t.Errorf("status %+v", s)
 	}
+}
+
+func TestCommandsTakeTurnsOnAConnectionOfThePersonsToo(t *testing.T) {
+	h := newLender(t, "MaxSessions 2").up(t, "open")
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if r, err := h.Run(t.Context(), "sleep 0.2; echo ok", nil); err != nil || string(r.Stdout) != "ok\n" {
+				t.Errorf("six commands where two sessions are allowed: %q %v", r.Stdout, err)
+			}
+		})
+	}
+	wg.Wait()
 }

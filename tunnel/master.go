@@ -77,7 +77,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 // often as we would ask for one.
 func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.o.Env()
-	program, err := lookPath("ssh", env)
+	program, err := findSSH(env)
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: err}
 	}

@@ -15,7 +15,7 @@ import (
 // it: a master does not pass the answer to such a request on to who asked through it.
 type listening struct {
 	ssh.Conn
-	beside *mux.Conn
+	beside ssh.Conn
 }
 
 // withListeners completes a master's connection.

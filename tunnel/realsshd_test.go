@@ -286,9 +286,11 @@ func TestOpenSSHCommandsAndForwards(t *testing.T) {
 	wg.Wait()
 }
 
-func echoServer(t testing.TB) string {
+func echoServer(t testing.TB) string { return echoAt(t, "tcp", "127.0.0.1:0") }
+
+func echoAt(t testing.TB, network, address string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,16 +88,16 @@ func localUser() (name, uid string) {
 	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:], u.Uid
 }
 
-// lookPath finds a program in the person's PATH, which an agent started at login
+// findSSH finds the ssh program in the person's PATH, which an agent started at login
 // may not have, and then in our own.
-func lookPath(program string, env api.Env) (string, error) {
+func findSSH(env api.Env) (string, error) {
 	for _, dir := range filepath.SplitList(env["PATH"]) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+		if path, err := exec.LookPath(filepath.Join(dir, "ssh")); err == nil {
 			return path, nil
 		}
 	}
-	return exec.LookPath(program)
+	return exec.LookPath("ssh")
 }

@@ -19,10 +19,10 @@ type Options struct {
 	Heard func() // called at each sign of life from beyond it; nil: nobody asks
 }
 
-// Conn is a master's connection, lent to us. It implements [ssh.Conn]: sessions,
+// conn is a master's connection, lent to us. It implements [ssh.Conn]: sessions,
 // streams to addresses and sockets, listeners on the host. What concerns the
 // connection as a whole, keepalives above all, is its owner's business.
-type Conn struct {
+type conn struct {
 	o    Options
 	held link // open as long as we ride: it ends with the master, and keeps it from an idle end
 	pid  int  // of the master
@@ -41,11 +41,11 @@ type Conn struct {
 
 // Attach makes a connection of raw, which leads to the control socket and is owned
 // from now on. The channels are those of [ssh.NewClientConn].
-func Attach(raw net.Conn, o Options) (*Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+func Attach(raw net.Conn, o Options) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if o.Heard == nil {
 		o.Heard = func() {}
 	}
-	c := &Conn{
+	c := &conn{
 		o: o, held: link{raw}, links: map[link]bool{}, listeners: map[forward]*listener{},
 		incoming: make(chan ssh.NewChannel), requests: make(chan *ssh.Request), closing: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -58,7 +58,7 @@ func Attach(raw net.Conn, o Options) (*Conn, <-chan ssh.NewChannel, <-chan *ssh.
 }
 
 // check asks whether there is a master behind the socket.
-func (c *Conn) check() error {
+func (c *conn) check() error {
 	if err := c.held.greet(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *Conn) check() error {
 }
 
 // hold waits for the master's end, or ours, and for all that runs beside.
-func (c *Conn) hold() {
+func (c *conn) hold() {
 	_, _ = io.Copy(io.Discard, c.held)
 	_ = c.Close()
 	c.wg.Wait()
@@ -84,7 +84,7 @@ func (c *Conn) hold() {
 }
 
 // dial opens a connection to the control socket for one request.
-func (c *Conn) dial() (link, error) {
+func (c *conn) dial() (link, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "unix", c.o.Path)
@@ -102,7 +102,7 @@ func (c *Conn) dial() (link, error) {
 // begin makes a request that the server answers, and that a person may have to allow
 // first (ControlMaster ask): only the end of the connection, or of the link that send
 // is given, ends the wait.
-func (c *Conn) begin(want uint32, reason ssh.RejectionReason, send func(link) error) (link, uint32, error) {
+func (c *conn) begin(want uint32, reason ssh.RejectionReason, send func(link) error) (link, uint32, error) {
 	l, err := c.dial()
 	if err != nil {
 		return link{}, 0, err
@@ -129,7 +129,7 @@ func (c *Conn) begin(want uint32, reason ssh.RejectionReason, send func(link) er
 }
 
 // track has a link end with the connection, unless that has ended.
-func (c *Conn) track(l link) bool {
+func (c *conn) track(l link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -139,7 +139,7 @@ func (c *Conn) track(l link) bool {
 }
 
 // drop ends a request.
-func (c *Conn) drop(l link) {
+func (c *conn) drop(l link) {
 	_ = l.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *Conn) drop(l link) {
 func unexpected(kind uint32) error { return fmt.Errorf("the master answered %#x", kind) }
 
 // spawn runs f beside the connection, unless that has ended.
-func (c *Conn) spawn(f func()) bool {
+func (c *conn) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -159,7 +159,7 @@ func (c *Conn) spawn(f func()) bool {
 }
 
 // OpenChannel implements ssh.Conn.
-func (c *Conn) OpenChannel(kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+func (c *conn) OpenChannel(kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	switch kind {
 	case "session":
 		s := newSession(c)
@@ -190,7 +190,7 @@ func (c *Conn) OpenChannel(kind string, payload []byte) (ssh.Channel, <-chan *ss
 }
 
 // SendRequest implements ssh.Conn: listeners on the host, and nothing else.
-func (c *Conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, error) {
+func (c *conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, error) {
 	switch name {
 	case "tcpip-forward":
 		return c.listen(payload, tcpForward)
@@ -205,7 +205,7 @@ func (c *Conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, e
 }
 
 // Close implements ssh.Conn: it lets the master go, which stays.
-func (c *Conn) Close() error {
+func (c *conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -227,16 +227,16 @@ func (c *Conn) Close() error {
 }
 
 // Wait implements ssh.Conn.
-func (c *Conn) Wait() error {
+func (c *conn) Wait() error {
 	<-c.done
 	return io.EOF
 }
 
 // The rest of ssh.Conn: a master tells none of it.
 
-func (c *Conn) User() string          { return "" }
-func (c *Conn) SessionID() []byte     { return nil }
-func (c *Conn) ClientVersion() []byte { return nil }
-func (c *Conn) ServerVersion() []byte { return nil }
-func (c *Conn) RemoteAddr() net.Addr  { return c.held.RemoteAddr() }
-func (c *Conn) LocalAddr() net.Addr   { return c.held.LocalAddr() }
+func (c *conn) User() string          { return "" }
+func (c *conn) SessionID() []byte     { return nil }
+func (c *conn) ClientVersion() []byte { return nil }
+func (c *conn) ServerVersion() []byte { return nil }
+func (c *conn) RemoteAddr() net.Addr  { return c.held.RemoteAddr() }
+func (c *conn) LocalAddr() net.Addr   { return c.held.LocalAddr() }

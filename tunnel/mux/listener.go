@@ -55,7 +55,7 @@ func socketForward(payload []byte) (forward, error) {
 // listen has the host listen. The master carries connections to a socket whose name
 // is always the same for one address there: if we were killed, the forward still
 // stands, and is ours again.
-func (c *Conn) listen(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
+func (c *conn) listen(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
 	f, err := read(payload)
 	if err != nil {
 		return false, nil, err
@@ -87,7 +87,7 @@ func (c *Conn) listen(payload []byte, read func([]byte) (forward, error)) (bool,
 }
 
 // keep serves a listener until it is closed, unless the connection is.
-func (c *Conn) keep(f forward, l *listener) bool {
+func (c *conn) keep(f forward, l *listener) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -99,7 +99,7 @@ func (c *Conn) keep(f forward, l *listener) bool {
 }
 
 // accept offers each connection to whoever handles incoming channels.
-func (c *Conn) accept(f forward, l *listener) {
+func (c *conn) accept(f forward, l *listener) {
 	for {
 		raw, err := l.AcceptUnix()
 		if err != nil {
@@ -115,7 +115,7 @@ func (c *Conn) accept(f forward, l *listener) {
 }
 
 // unlisten ends a listener on the host.
-func (c *Conn) unlisten(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
+func (c *conn) unlisten(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
 	f, err := read(payload)
 	if err != nil {
 		return false, nil, err
@@ -153,7 +153,7 @@ func (f forward) message(what uint32) message {
 
 // forward adds one to the master's list, and returns the port where that was left to
 // the host.
-func (c *Conn) forward(f forward) (port uint32, err error) {
+func (c *conn) forward(f forward) (port uint32, err error) {
 	want := uint32(sayOK)
 	if f.ListenPort == 0 {
 		want = sayPort
@@ -167,7 +167,7 @@ func (c *Conn) forward(f forward) (port uint32, err error) {
 
 // cancel takes a forward off the list, also when we are about to leave. A master that
 // has gone has none.
-func (c *Conn) cancel(f forward) {
+func (c *conn) cancel(f forward) {
 	l, err := c.dial()
 	if err != nil {
 		return
@@ -184,7 +184,7 @@ func (c *Conn) cancel(f forward) {
 
 // openSocket connects to a socket on the host: by a forward that is taken away as soon
 // as it has carried this connection.
-func (c *Conn) openSocket(path string) (ssh.Channel, <-chan *ssh.Request, error) {
+func (c *conn) openSocket(path string) (ssh.Channel, <-chan *ssh.Request, error) {
 	dir, err := privateDir()
 	if err != nil {
 		return nil, nil, err

@@ -18,7 +18,7 @@ const noEscape = 0xffffffff
 // session is a program on the host. A master opens the channel and starts the program
 // in one go, so that nothing happens before the request that names the program.
 type session struct {
-	conn     *Conn
+	conn     *conn
 	requests chan *ssh.Request
 	ready    chan struct{} // closed when the program has been started, or never will be
 
@@ -33,7 +33,7 @@ type session struct {
 	errs     *os.File // nil with a terminal
 }
 
-func newSession(c *Conn) *session {
+func newSession(c *conn) *session {
 	return &session{conn: c, requests: make(chan *ssh.Request, 1), ready: make(chan struct{})}
 }
 
@@ -96,6 +96,7 @@ func (s *session) start(program string, subsystem bool) (bool, error) {
 	}
 	if err != nil {
 		p.close()
+		_ = s.Close() // there is no other program to be had from it
 	}
 	return err == nil, err
 }

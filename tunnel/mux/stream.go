@@ -52,14 +52,14 @@ func (p *pipes) close() {
 
 // stream is a connection to an address beyond the host.
 type stream struct {
-	conn     *Conn
+	conn     *conn
 	link     link
 	pipes    *pipes
 	requests chan *ssh.Request
 }
 
 // openStream asks for a connection to an address.
-func (c *Conn) openStream(host string, port uint32) (ssh.Channel, <-chan *ssh.Request, error) {
+func (c *conn) openStream(host string, port uint32) (ssh.Channel, <-chan *ssh.Request, error) {
 	p, err := newPipes(1)
 	if err != nil {
 		return nil, nil, err
