@@ -5,21 +5,37 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
+
+	"golang.org/x/sys/windows"
 )
 
 // openSSHPipe is where the OpenSSH agent of Windows listens.
 const openSSHPipe = `\\.\pipe\openssh-ssh-agent`
 
+// dialAgentSocket connects to an agent. Where none is named, that is OpenSSH's, else
+// PuTTY's.
 func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 	if socket == "" {
-		socket = openSSHPipe
+		if c, err := dialPipe(openSSHPipe); err == nil {
+			return c, nil
+		}
+		pageant, err := pageantPipe()
+		if err != nil {
+			return nil, errNoAgent
+		}
+		return dialPipe(pageant)
 	}
 	if !strings.HasPrefix(socket, `\\.\pipe\`) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	f, err := os.OpenFile(socket, os.O_RDWR, 0)
+	return dialPipe(socket)
+}
+
+// dialPipe opens a named pipe; asynchronously, since only such a one has deadlines
+// and can be closed while it is read.
+func dialPipe(name string) (net.Conn, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|windows.O_FILE_FLAG_OVERLAPPED, 0)
 	if err != nil {
 		return nil, errNoAgent
 	}
@@ -31,8 +47,6 @@ type pipeConn struct{ *os.File }
 
 func (p pipeConn) LocalAddr() net.Addr  { return pipeAddr(p.Name()) }
 func (p pipeConn) RemoteAddr() net.Addr { return pipeAddr(p.Name()) }
-
-func (p pipeConn) SetDeadline(t time.Time) error { return p.File.SetDeadline(t) }
 
 type pipeAddr string
 

@@ -8,9 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 )
@@ -59,8 +64,31 @@ func (a *answering) SetDeadline(time.Time) error      { return errors.ErrUnsuppo
 func (a *answering) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
 func (a *answering) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
+// thrift fails a test whose calls, however many, leave something behind. What the
+// fuzzer itself keeps is in use at the first look already.
+type thrift struct {
+	calls int
+	first uint64
+}
+
+func (c *thrift) check(t *testing.T) {
+	t.Helper()
+	if c.calls++; c.calls%1000 != 0 {
+		return
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if c.first == 0 {
+		c.first = m.HeapAlloc
+	}
+	if n := runtime.NumGoroutine(); m.HeapAlloc > c.first+16<<20 || n > 100 {
+		t.Fatalf("%d MB in use after %d replies, %d MB at first, %d goroutines", m.HeapAlloc>>20, c.calls, c.first>>20, n)
+	}
+}
+
 // FuzzServerReplies throws bytes at the handshake: it must end, with an error in
-// words, and let go of its connection.
+// words, let go of its connection, and keep no memory.
 func FuzzServerReplies(f *testing.F) {
 	for _, seed := range []string{
 		"", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 200 OK\r\n\r\n", "SSH-1.5-old\n", "SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x14",
@@ -69,7 +97,9 @@ func FuzzServerReplies(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	p := NewPool(Options{Limits: PracticeLimits(), Log: slog.New(slog.DiscardHandler)})
+	var memory thrift
 	f.Fuzz(func(t *testing.T, reply []byte) {
+		memory.check(t)
 		raw := &answering{bytes.NewReader(reply), make(chan struct{})}
 		h := newHost(p, "fuzz", "fuzz", nil)
 		try := &attempt{host: h, pool: p, log: h.log, settings: Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
@@ -81,3 +111,41 @@ func FuzzServerReplies(f *testing.F) {
 		<-raw.closed
 	})
 }
+
+// FuzzServerWords has a proper server say whatever it likes before and during a
+// login: nothing of it may steer a terminal, or be without end.
+func FuzzServerWords(f *testing.F) {
+	f.Add("Welcome to the cluster", "Duo two-factor login for alice", "Passcode or option (1-3): ", true)
+	f.Add("\x1b]0;owned\a\x1b[2J", "\x9b31m\r", "\x00\xff\u009b", false)
+	f.Add(strings.Repeat("motd\n", 5000), strings.Repeat("é", 5000), strings.Repeat("?", 5000), false)
+	var memory thrift
+	f.Fuzz(func(t *testing.T, banner, instruction, question string, echo bool) {
+		memory.check(t)
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			c.BannerCallback = func(ssh.ConnMetadata) string { return banner }
+			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+				_, err := ask("", instruction, []string{question}, []bool{echo})
+				return nil, err
+			}
+		})
+		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		b.person.answers = []string{"1"}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		if err := h.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range b.person.questions() {
+			for _, text := range []string{q.Text, q.Instruction} {
+				if len(text) > 2100 || !utf8.ValidString(text) || strings.ContainsFunc(text, steers) {
+					t.Fatalf("shown: %q", text)
+				}
+			}
+		}
+		b.end()
+	})
+}
+
+// steers knows the characters by which a terminal takes orders.
+func steers(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
