@@ -63,7 +63,6 @@ func agentSocket(s *Settings, env api.Env) string {
 
 // Signers lists the agent's keys.
 func (a *agentKeys) Signers() ([]ssh.Signer, error) {
-	// A named pipe has no deadlines; the try's own guard closes it then.
 	_ = a.conn.SetDeadline(time.Now().Add(agentTimeout))
 	defer func() { _ = a.conn.SetDeadline(time.Time{}) }()
 	list, err := a.ExtendedAgent.Signers()
