@@ -29,6 +29,7 @@ type desk struct {
 	t   *testing.T
 	lab *real.Lab
 	env []string
+	ssh string // the ssh_config
 }
 
 func newDesk(t *testing.T, config string, change func(string) string) *desk {
@@ -43,8 +44,8 @@ func newDesk(t *testing.T, config string, change func(string) string) *desk {
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, lab: lab}
-	d.env = append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+changedConfig(t, lab, change),
+	d := &desk{t: t, lab: lab, ssh: changedConfig(t, lab, change)}
+	d.env = append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+d.ssh,
 		"TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "BROWSER=", "NO_COLOR=1", "TERM=xterm")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -80,7 +81,12 @@ type talk struct {
 
 func (d *desk) run(args ...string) *talk {
 	d.t.Helper()
-	cmd := exec.CommandContext(d.t.Context(), program, args...)
+	return d.start(program, args...)
+}
+
+func (d *desk) start(name string, args ...string) *talk {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), name, args...)
 	cmd.Env = d.env
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 160})
 	if err != nil {
