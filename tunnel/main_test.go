@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		rider(config)
 		return
 	}
+	if config := os.Getenv("TUNCTL_TEST_MASTER"); config != "" {
+		masterUser(config)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

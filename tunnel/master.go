@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -50,12 +51,11 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 		m.close()
 		return nil, err
 	}
-	if err := m.cmd.Start(); err != nil {
+	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
 		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("ssh cannot be run: %v", err), Err: err}
 	}
-	go m.wait()
 	t.loginAt = time.Now()
 	raw, err := m.await(ctx)
 	stopAsking()
@@ -120,9 +120,23 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 func (m *master) control() string   { return filepath.Join(m.dir, "control") }
 func (m *master) askSocket() string { return filepath.Join(m.dir, "ask") }
 
-func (m *master) wait() {
-	_ = m.cmd.Wait() // what it said tells more than its status
-	close(m.exited)
+// start runs the program, which ends with us even if we are killed, where the system
+// can do that.
+func (m *master) start() error {
+	endWithUs(m.cmd)
+	started := make(chan error)
+	go func() {
+		// Linux takes the end of the thread that started it for ours.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := m.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = m.cmd.Wait() // what it said tells more than its status
+			close(m.exited)
+		}
+	}()
+	return <-started
 }
 
 // await returns a connection to the control socket once there is one.

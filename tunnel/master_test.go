@@ -3,12 +3,15 @@
 package tunnel
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,4 +174,39 @@ func TestASecurityKeyThatWaitsForAFingerIsToldAndNotAsked(t *testing.T) {
 	if s := a.host.Status(); !strings.Contains(s.Cause, "touch your security key") || !asked() {
 		t.Errorf("asked %v, status %+v", asked(), s)
 	}
+}
+
+func TestAnSSHOfOursEndsWhenWeAreKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs Linux, which alone can do that")
+	}
+	l, s := startMasters(t, "")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "TUNCTL_TEST_MASTER="+filepath.Join(l.dir, "config"))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "<nil>\n" {
+		t.Errorf("it says %q, %v", line, err)
+	}
+	if len(s.sessions()) == 0 {
+		t.Error("there is no session")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	eventually(t, func() bool { return len(s.sessions()) == 0 })
+}
+
+// masterUser is a process that has an ssh log in and waits to be killed.
+func masterUser(config string) {
+	p := NewPool(Options{SSHConfig: config, Limits: PracticeLimits(), Preset: func(_ string, s *Settings) { s.Transport = api.TransportOpenSSH }})
+	go func() { _ = p.Serve(context.Background()) }()
+	h := p.Host("open")
+	h.Up()
+	fmt.Println(h.Await(context.Background()))
+	select {}
 }
