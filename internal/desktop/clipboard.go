@@ -31,13 +31,13 @@ func Copy(ctx context.Context, text string, env api.Env) error {
 
 // copiers lists the programs that would take the clipboard's new content.
 func copiers(goos string, env environ) [][]string {
-	var list [][]string
 	switch {
 	case goos == "windows", goos == "linux" && env.wsl():
 		return [][]string{{"clip.exe"}}
 	case goos == "darwin":
 		return [][]string{{"pbcopy"}}
 	}
+	var list [][]string
 	if env["WAYLAND_DISPLAY"] != "" {
 		list = append(list, []string{"wl-copy"})
 	}
@@ -54,6 +54,7 @@ func feed(ctx context.Context, env environ, argv []string, text string) error {
 	}
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Env = env.list()
+	cmd.SysProcAttr = detached() // what holds the clipboard on X and Wayland outlives us
 	cmd.Stdin = strings.NewReader(text)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", argv[0], err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -36,11 +37,22 @@ func environOf(env api.Env) environ {
 	if env != nil {
 		return environ(env)
 	}
+	return readEnviron(runtime.GOOS, os.Environ())
+}
+
+// readEnviron takes an environment in the form of os.Environ. Windows does not mind
+// letter case, and its own name for PATH is "Path": there all names are in capitals.
+func readEnviron(goos string, pairs []string) environ {
 	e := environ{}
-	for _, kv := range os.Environ() {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			e[name] = value
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			continue
 		}
+		if goos == "windows" {
+			name = strings.ToUpper(name)
+		}
+		e[name] = value
 	}
 	return e
 }

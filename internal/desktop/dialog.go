@@ -128,7 +128,10 @@ func (d dialog) isCancelled(code int, said string) bool {
 // printable leaves out what could change how a window shows a server's words.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
+		switch {
+		case r == '\t':
+			return ' '
+		case r != '\n' && !unicode.IsPrint(r):
 			return -1
 		}
 		return r

@@ -41,6 +41,7 @@ func TestADialogsAnswerIsReturned(t *testing.T) {
 	}{
 		{"a secret with blanks", map[string]string{"zenity": "echo ' s3 cret '"}, AskSecret, " s3 cret ", nil},
 		{"cancelled", map[string]string{"zenity": "exit 1", "kdialog": "echo never"}, AskSecret, "", ErrCancelled},
+		{"cancelled among warnings", map[string]string{"zenity": "echo 'Gdk-WARNING: the display has no alpha' >&2; exit 1"}, AskSecret, "", ErrCancelled},
 		{"yes", map[string]string{"zenity": "exit 0"}, AskChoice, "yes", nil},
 		{"no", map[string]string{"zenity": "exit 1"}, AskChoice, "", ErrCancelled},
 		{"only the other program", map[string]string{"kdialog": "echo code"}, AskLine, "code", nil},
@@ -125,7 +126,7 @@ func TestWindowsAndMacAnswersAreRead(t *testing.T) {
 }
 
 func TestAServersWordsCannotSteerTheWindow(t *testing.T) {
-	if got, want := printable("Pass\x1b[2Jword\u202e:\n\x00"), "Pass[2Jword:\n"; got != want {
+	if got, want := printable("1.\tPass\x1b[2Jword\u202e:\n\x00"), "1. Pass[2Jword:\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

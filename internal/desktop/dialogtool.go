@@ -26,8 +26,9 @@ func zenity(q Question) dialog {
 	}
 	return dialog{
 		argv: append(argv, "--text="+text),
-		// Without a display it ends with 1 too, but complains.
-		cancelled: func(code int, said string) bool { return code == 1 && !strings.Contains(said, "display") },
+		// Without a display it ends with 1 too, but complains: GTK 3 "cannot open
+		// display", GTK 4 "Failed to open display". Other words of theirs mean nothing.
+		cancelled: func(code int, said string) bool { return code == 1 && !strings.Contains(said, "open display") },
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -50,6 +51,22 @@ func standInBrowser() {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_, _ = io.ReadAll(conn)
+		}
+	}
+}
+
+// patience is how long a test waits for another process, at most.
+const patience = time.Minute
+
+// until waits for what another process brings about.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	limit := time.After(patience)
+	for !done() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-limit:
+			t.Fatalf("it never was so: %s", what)
 		}
 	}
 }

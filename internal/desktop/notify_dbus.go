@@ -4,6 +4,7 @@ package desktop
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"html"
 	"maps"
@@ -29,11 +30,10 @@ type Notifier struct {
 	conn *dbus.Conn
 	done chan struct{}
 
-	mu     sync.Mutex
-	serial int
-	shown  map[string][]Action // by our serial, known before the note is shown
-	ids    map[uint32]string   // the desktop's ids of the same notes
-	tags   map[string]uint32   // the desktop's ids of notes with a tag
+	mu    sync.Mutex
+	shown map[string][]Action // by our name for the note, known before it is shown
+	ids   map[uint32]string   // the desktop's ids of the same notes
+	tags  map[string]uint32   // the desktop's ids of notes with a tag
 }
 
 // NewNotifier connects to the session bus. The notifier ends with ctx, with
@@ -81,9 +81,9 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	if slices.Contains(able, "body-markup") {
 		body = html.EscapeString(body)
 	}
-	serial, buttons := "", []string{}
+	name, buttons := "", []string{}
 	if slices.Contains(able, "actions") {
-		serial, buttons = n.expect(note.Actions)
+		name, buttons = n.expect(note.Actions)
 	}
 	urgency := byte(1)
 	if note.Urgent {
@@ -97,11 +97,13 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil {
-		delete(n.shown, serial)
+		delete(n.shown, name)
 		return fmt.Errorf("show a notification: %w", err)
 	}
-	if serial != "" {
-		n.ids[id] = serial
+	delete(n.shown, n.ids[id]) // of the note that this one replaces
+	delete(n.ids, id)
+	if name != "" {
+		n.ids[id] = name
 	}
 	if note.Tag != "" {
 		n.tags[note.Tag] = id
@@ -130,23 +132,23 @@ func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
 	return nil
 }
 
-// expect remembers actions and returns them as the bus wants them: keys and
-// labels in turn. A key carries our serial, since an answer may arrive before the
-// desktop's id for the note does.
-func (n *Notifier) expect(actions []Action) (serial string, buttons []string) {
+// expect remembers actions and returns them as the bus wants them: keys and labels in
+// turn. A key carries a name of ours for the note, since an answer may arrive before
+// the desktop's id for it does. The name is no other notifier's: desktops tell
+// everybody on the bus what was pressed.
+func (n *Notifier) expect(actions []Action) (name string, buttons []string) {
 	if len(actions) == 0 {
 		return "", []string{}
 	}
+	name = rand.Text()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.serial++
-	serial = strconv.Itoa(n.serial)
-	n.shown[serial] = actions
+	n.shown[name] = actions
 	buttons = []string{"default", actions[0].Label}
 	for i, a := range actions {
-		buttons = append(buttons, serial+"."+strconv.Itoa(i), a.Label)
+		buttons = append(buttons, name+"."+strconv.Itoa(i), a.Label)
 	}
-	return serial, buttons
+	return name, buttons
 }
 
 // answer does what a person chose, or forgets a note that was put away.
@@ -168,12 +170,12 @@ func (n *Notifier) answer(s *dbus.Signal) {
 func (n *Notifier) take(id uint32, key string) (Action, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	serial, number, found := strings.Cut(key, ".")
+	name, number, found := strings.Cut(key, ".")
 	if !found {
-		serial, number = n.ids[id], "0" // "default": a click on the note itself
+		name, number = n.ids[id], "0" // "default": a click on the note itself
 	}
-	actions := n.shown[serial]
-	delete(n.shown, serial)
+	actions := n.shown[name]
+	delete(n.shown, name)
 	delete(n.ids, id)
 	maps.DeleteFunc(n.tags, func(_ string, shown uint32) bool { return shown == id })
 	i, err := strconv.Atoi(number)

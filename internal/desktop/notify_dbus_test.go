@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -89,9 +88,49 @@ func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
 			if chosen != want {
 				t.Errorf("button %q did %q, want %q", got.actions[pressed+1], chosen, want)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the button did nothing")
 		}
+	}
+}
+
+func TestAReplacedNoteLeavesNothingBehind(t *testing.T) {
+	service, _ := startService(t, "actions")
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	for _, actions := range [][]Action{{{"Open", func() {}}}, {{"Open", func() {}}}, nil} {
+		if err := n.Notify(t.Context(), Note{Tag: "ready:jupyter", Title: "x", Actions: actions}); err != nil {
+			t.Fatal(err)
+		}
+		<-service.shown
+		if len(n.shown) != len(actions) || len(n.ids) != len(actions) {
+			t.Errorf("with %d actions, those of %d notes are kept for %d ids", len(actions), len(n.shown), len(n.ids))
+		}
+	}
+}
+
+func TestAnothersNoteDoesNothingHere(t *testing.T) {
+	service, _ := startService(t, "actions")
+	notifiers, keys := make([]*Notifier, 2), make([]string, 2)
+	for i := range notifiers {
+		n, err := NewNotifier(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		if err := n.Notify(t.Context(), Note{Title: "x", Actions: []Action{{"Open", func() {}}}}); err != nil {
+			t.Fatal(err)
+		}
+		notifiers[i], keys[i] = n, (<-service.shown).actions[2]
+	}
+	if _, ours := notifiers[1].take(8, keys[0]); ours {
+		t.Error("one notifier took the press of a button of the other's")
+	}
+	if _, ours := notifiers[0].take(7, keys[0]); !ours {
+		t.Error("a notifier does not know its own button")
 	}
 }
 
@@ -175,12 +214,7 @@ func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
 	if err := conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(10 * time.Second); n.tagged("link:jupyter") != 0; {
-		if time.Now().After(limit) {
-			t.Fatal("a closed note is still remembered")
-		}
-		runtime.Gosched()
-	}
+	until(t, "a closed note is forgotten", func() bool { return n.tagged("link:jupyter") == 0 })
 	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil || len(service.closed) != 0 {
 		t.Errorf("withdrawn twice: %v", err)
 	}

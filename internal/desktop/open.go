@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -100,9 +101,17 @@ func OpenFile(ctx context.Context, path string, o OpenOptions) error {
 // OpenHTML shows a page that is a file on this machine in the person's browser.
 func OpenHTML(ctx context.Context, path string, o OpenOptions) error {
 	env := environOf(o.Env)
-	address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
-	if err := startFirst(ctx, env, browsers(runtime.GOOS, env, address)); err != nil {
+	if err := startFirst(ctx, env, browsers(runtime.GOOS, env, fileURL(filepath.ToSlash(path)))); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
 	}
 	return nil
+}
+
+// fileURL is the address of a file, given by its whole path with slashes. One of
+// Windows begins with a drive, which without a slash before it would be a host.
+func fileURL(path string) string {
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
 }

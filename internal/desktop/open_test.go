@@ -164,3 +164,15 @@ func TestThePageFileIsPrivateAndLeadsOn(t *testing.T) {
 		}
 	}
 }
+
+func TestAFilesAddressHasNoHost(t *testing.T) {
+	for path, want := range map[string]string{
+		"/run/user/1/a b/help.html":   "file:///run/user/1/a%20b/help.html",
+		"C:/Users/ann/tmp/help.html":  "file:///C:/Users/ann/tmp/help.html",
+		"//server/home/ann/help.html": "file:////server/home/ann/help.html",
+	} {
+		if got := fileURL(path); got != want {
+			t.Errorf("%s is at %s, want %s", path, got, want)
+		}
+	}
+}

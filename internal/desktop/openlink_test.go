@@ -17,7 +17,7 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	}
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
-	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + "\n"
+	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + ".new && mv " + seen + ".new " + seen + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -25,8 +25,13 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(seen); err != nil || string(got) != "vnc://localhost:5901/" {
-		t.Errorf("xdg-open was given %q, %v", got, err)
+	var got []byte
+	until(t, "xdg-open ran", func() bool { // OpenLink need not wait for its end
+		got, err = os.ReadFile(seen)
+		return err == nil
+	})
+	if string(got) != "vnc://localhost:5901/" {
+		t.Errorf("xdg-open was given %q", got)
 	}
 }
 

@@ -8,6 +8,10 @@ import (
 	"tunctl/internal/api"
 )
 
+// holdOpen runs its arguments, and keeps the window of a program that failed until
+// somebody has read why. macOS keeps every window; on Windows it closes.
+const holdOpen = `"$@" || { echo; echo "Press Enter to close this window."; read -r _; }`
+
 // Terminal runs argv in a new terminal window.
 func Terminal(ctx context.Context, argv []string, env api.Env) error {
 	e := environOf(env)
@@ -27,6 +31,7 @@ func terminals(goos string, env environ, argv []string) [][]string {
 	case !env.graphical():
 		return nil
 	}
+	argv = append([]string{"/bin/sh", "-c", holdOpen, "sh"}, argv...)
 	var list [][]string
 	if chosen := strings.Fields(env["TERMINAL"]); len(chosen) > 0 {
 		list = append(list, append(append(chosen, "-e"), argv...))
