@@ -4,9 +4,11 @@ package tray
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +26,7 @@ import (
 )
 
 // patience is how long a test waits for another process, at most.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // process is a companion at work.
 type process struct {
@@ -319,14 +321,15 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 	w.come()
 	p := startTray(t, bus.Address, "a")
 	icon := w.icon()
-	many := func(end time.Duration) View {
+	many := func(left time.Duration) View {
 		v := reached(nil)
+		end := func(j *api.Job) { j.End = time.Now().Add(left) } // the companion's clock is the real one
 		for i := range sessions {
-			v.Status.Sessions = append(v.Status.Sessions, session(fmt.Sprint("s", i), api.SessionReady, runsFor(end)))
+			v.Status.Sessions = append(v.Status.Sessions, session(fmt.Sprint("s", i), api.SessionReady, job(end)))
 		}
 		return v
 	}
-	p.send(many(time.Hour))
+	p.send(many(30 * time.Minute))
 	ids := w.awaitDeep(icon, w.awaitEntry(icon, fmt.Sprintf("Quit (%d sessions stay up)", sessions)))
 	var want []string
 	for label, id := range ids {
@@ -335,13 +338,14 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(label, " ")
 		want = append(want, "down "+name+" false")
-		p.send(many(time.Duration(60+len(want)) * time.Minute)) // all titles change meanwhile
+		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute)) // all titles change meanwhile
 		w.click(icon, id)
 	}
 	if len(want) != sessions {
 		t.Fatalf("the menu has %d sessions, want %d", len(want), sessions)
 	}
 	p.hearsAll(want...)
+	w.awaitEntry(icon, "s0 is ready, 1 d 1 h left")
 }
 
 func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
@@ -414,6 +418,29 @@ func TestADyingBusEndsTheCompanionWithoutAPanic(t *testing.T) {
 				t.Errorf("it ended with %d: %s, want 1 and that the session ended", code, last)
 			}
 		})
+	}
+}
+
+func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
+	bus := bustest.Start(t)
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
+	for i := range 20 { // the seat's end and the context's are seen in either order
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := takeSeat(ctx, fmt.Sprint("a", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- newPanel(slog.New(slog.DiscardHandler)).Serve(ctx, s, func(string) { close(told) })
+		}()
+		<-told // it waits for a panel
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatalf("it ended with %q", err)
+		}
+		s.leave()
 	}
 }
 

@@ -57,7 +57,11 @@ func (p *panel) Clicks() <-chan string { return p.clicks }
 
 // Serve shows the icon as soon as there is a panel, until ctx or the desktop ends.
 func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err error) {
-	if err := s.awaitPanel(ctx, tell); err != nil || ctx.Err() != nil {
+	err = s.awaitPanel(ctx, tell)
+	if ctx.Err() != nil {
+		return nil // the seat goes with ctx, which is not the desktop's end
+	}
+	if err != nil {
 		return err
 	}
 	defer log.SetOutput(log.Writer())
@@ -74,7 +78,7 @@ func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err erro
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
 		select {
-		case <-ctx.Done():
+		case <-drawing.Done():
 		case <-s.gone():
 		}
 		cancel()
@@ -85,6 +89,7 @@ func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err erro
 		if r := recover(); r != nil {
 			p.log.Warn("the tray library gave up", "panic", r)
 		}
+		cancel() // the library may end by itself: Windows closes its window
 		helpers.Wait()
 		close(p.stop) // only now does nobody draw any more
 		p.forwarders.Wait()

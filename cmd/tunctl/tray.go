@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
@@ -130,11 +129,7 @@ func (a trayAgent) login(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	argv := []string{self, "login", host}
-	if runtime.GOOS != "windows" { // the window would close over an error
-		argv = append([]string{"/bin/sh", "-c", `"$@" || { echo; echo "Press Enter to close this window."; read -r _; }`, "sh"}, argv...)
-	}
-	return desktop.Terminal(ctx, argv, nil)
+	return desktop.Terminal(ctx, []string{self, "login", host}, nil)
 }
 
 // Watch implements tray.Agent. Prompts come only where a dialog can show them: else
