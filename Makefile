@@ -25,7 +25,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: release release-check soak build install demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: release release-check campaign soak build install demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static program
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -73,6 +73,9 @@ bench: build ## measure, side by side with OpenSSH where there is a peer; takes 
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	$(GO) run ./internal/bench/transfer
+
+campaign: ## let every fault happen to a session on real parts, and write docs/faults.md; needs root
+	TUNCTL_REAL=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -run TestTheSessionOutlivesEveryFault ./internal/e2e -update
 
 soak: ## ten minutes of a link that drops every few seconds: no byte wrong, nothing leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/soak

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -94,6 +95,8 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	switch {
 	case isDNS && dns.IsNotFound:
 		e.Message = fmt.Sprintf("there is no host named %q to be found", t.settings.Hostname)
+	case isDNS && dns.IsTimeout:
+		e.Message = fmt.Sprintf("the name %q cannot be looked up: the name service does not answer", t.settings.Hostname)
 	case isDNS:
 		e.Message = fmt.Sprintf("the name %q cannot be looked up: %v", t.settings.Hostname, dns.Err)
 	case isConnRefused(err):
@@ -112,10 +115,13 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// plain is a network error without the addresses around it.
+// plain is a network error without the addresses and the system call around it.
 func plain(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
+		err = op.Err
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = call.Err
 	}
 	return err
 }

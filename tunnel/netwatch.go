@@ -71,18 +71,35 @@ func (w *netwatch) run(ctx context.Context, events <-chan struct{}, changed func
 // wallClock is the time without the monotonic reading, which sleep does not move.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// fingerprint is the machine's addresses and default routes.
+// fingerprint is the machine's addresses and default routes. An interface without
+// a link keeps its addresses for a while, and they lead nowhere.
 func fingerprint() string {
 	parts := defaultRoutes()
-	addrs, err := net.InterfaceAddrs()
+	links, err := net.Interfaces()
 	if err != nil {
 		return ""
 	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-			parts = append(parts, n.String())
+	for _, link := range links {
+		if link.Flags&net.FlagUp == 0 || link.Flags&net.FlagRunning == 0 {
+			continue
 		}
+		addrs, err := link.Addrs()
+		if err != nil {
+			continue // it went away just now
+		}
+		parts = append(parts, global(addrs)...)
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, " ")
+}
+
+// global are the addresses by which other machines are reached.
+func global(addrs []net.Addr) []string {
+	var list []string
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			list = append(list, n.String())
+		}
+	}
+	return list
 }

@@ -67,7 +67,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 		s.agent.log.Debug("the log's end cannot be read", "session", s.name, "err", err)
 		return ""
 	}
-	return api.Redact(string(text))
+	return strings.TrimRight(api.Redact(string(text)), "\n")
 }
 
 // handleLog streams a session's job log, redacted unless secrets are asked for.

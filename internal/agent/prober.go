@@ -65,10 +65,11 @@ func (p *prober) serve(ctx context.Context) {
 	proven, suspected := false, false
 	for {
 		changed := p.host.Changed()
-		up := p.host.Status().State == api.HostUp
+		host := p.host.Status()
+		up := host.State == api.HostUp
 		if !up && proven {
 			proven = false
-			p.session.change(func(f *facts) { f.answers = false })
+			p.session.change(func(f *facts) { f.host, f.answers = host, false }) // with the reason, which may come later by itself
 		}
 		var retry <-chan time.Time
 		if target != nil && up && !proven {

@@ -259,11 +259,14 @@ func (s *session) redactLocked(text string) string {
 }
 
 // remember changes what is remembered of the session. Where that cannot be
-// written the session goes on; what must be written before it acts checks the error.
+// written the session goes on, and says so; what must be written before it acts
+// checks the error.
 func (s *session) remember(change func(*record)) {
-	if err := s.agent.store.update(s.name, change); err != nil {
+	err := s.agent.store.update(s.name, change)
+	if err != nil {
 		s.agent.log.Error("cannot remember the session", "session", s.name, "err", err)
 	}
+	s.change(func(f *facts) { f.unwritten = err })
 }
 
 // pageURL is the whole address of the session's page, token included.

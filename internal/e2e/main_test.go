@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +29,13 @@ const patience = 2 * time.Minute
 var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)
 
 // program is the built binary, made at its first use.
-var program string
+var (
+	program string
+	build   = sync.OnceValue(buildProgram)
+)
+
+// together is how many tests may wait for Slurm at once: they sleep most of the time.
+const together = "6"
 
 func TestMain(m *testing.M) {
 	real.Role() // a lab's own processes build nothing
@@ -37,6 +45,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	program = filepath.Join(dir, "tunctl")
+	if err := flag.Set("test.parallel", together); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 	code := real.Main(m)
 	if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -51,16 +62,30 @@ type laptop struct {
 	home   string
 	env    []string
 	client *client.Client
+	own    *real.Laptop // its own disk and names, where it has them
+}
+
+func buildProgram() error {
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-race", "-o", program, "tunctl/cmd/tunctl").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
 }
 
 func newLaptop(t *testing.T, config string) *laptop {
 	t.Helper()
+	l := furnish(t, config)
+	t.Cleanup(l.close)
+	return l
+}
+
+// furnish makes a laptop that is not yet closed by itself.
+func furnish(t *testing.T, config string) *laptop {
+	t.Helper()
 	lab := real.Start(t)
-	if _, err := os.Stat(program); err != nil {
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", program, "tunctl/cmd/tunctl").CombinedOutput()
-		if err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
+	if err := build(); err != nil {
+		t.Fatal(err)
 	}
 	l := &laptop{t: t, lab: lab, home: filepath.Join(t.TempDir(), "h")}
 	l.env = append(os.Environ(), "TUNCTL_HOME="+l.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+lab.SSHConfig(),
@@ -71,14 +96,7 @@ func newLaptop(t *testing.T, config string) *laptop {
 	if err := os.WriteFile(filepath.Join(l.home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TUNCTL_HOME", l.home)
-	t.Setenv("TUNCTL_CONFIG", "")
-	paths, err := home.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.client = client.New(paths)
-	t.Cleanup(l.close)
+	l.client = client.New(home.In(l.home))
 	return l
 }
 
@@ -86,8 +104,7 @@ func newLaptop(t *testing.T, config string) *laptop {
 func (l *laptop) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "agent", "stop")
-	cmd.Env = l.env
+	cmd := l.commandIn(ctx, "agent", "stop")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		l.t.Errorf("agent stop: %v\n%s", err, out)
 	}
@@ -101,7 +118,11 @@ func (l *laptop) close() {
 }
 
 func (l *laptop) agentLog() string {
-	log, err := os.ReadFile(filepath.Join(l.home, "state", "agent.log"))
+	read := func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(l.home, "state", name)) }
+	if l.own != nil {
+		read = l.own.DiskFile
+	}
+	log, err := read("agent.log")
 	if err != nil {
 		return err.Error()
 	}
@@ -109,7 +130,14 @@ func (l *laptop) agentLog() string {
 }
 
 func (l *laptop) command(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(l.t.Context(), program, args...)
+	return l.commandIn(l.t.Context(), args...)
+}
+
+func (l *laptop) commandIn(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	if l.own != nil {
+		cmd = l.own.Command(ctx, append([]string{program}, args...)...)
+	}
 	cmd.Env = l.env
 	return cmd
 }

@@ -51,10 +51,17 @@ func Find() (Paths, error) {
 	if c := os.Getenv("TUNCTL_CONFIG"); c != "" {
 		p.Config = c
 	}
-	if len(p.Socket) > maxSocketPath {
-		p.Socket = filepath.Join(shortFolder(p.Socket), "agent.sock")
-	}
 	return p, nil
+}
+
+// In returns the places below one folder, as TUNCTL_HOME has them.
+func In(dir string) Paths {
+	return Paths{
+		Config: filepath.Join(dir, "config.toml"),
+		State:  filepath.Join(dir, "state"),
+		Socket: shortSocket(filepath.Join(dir, "run", "agent.sock")),
+		Moved:  true,
+	}
 }
 
 func find() (Paths, error) {
@@ -63,12 +70,7 @@ func find() (Paths, error) {
 		if err != nil {
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
 		}
-		return Paths{
-			Config: filepath.Join(dir, "config.toml"),
-			State:  filepath.Join(dir, "state"),
-			Socket: filepath.Join(dir, "run", "agent.sock"),
-			Moved:  true,
-		}, nil
+		return In(dir), nil
 	}
 	config, err := os.UserConfigDir()
 	if err != nil {
@@ -86,6 +88,7 @@ func find() (Paths, error) {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && runtime.GOOS == "linux" {
 		p.Socket = filepath.Join(run, "tunctl", "agent.sock")
 	}
+	p.Socket = shortSocket(p.Socket)
 	return p, nil
 }
 
@@ -120,8 +123,13 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-func shortFolder(path string) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-%d-%s", os.Getuid(), short(path)))
+// shortSocket is the path itself where a socket can have it, else one in a short
+// folder of its own.
+func shortSocket(path string) string {
+	if len(path) <= maxSocketPath {
+		return path
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-%d-%s", os.Getuid(), short(path)), "agent.sock")
 }
 
 // ErrShared is wrapped when a folder that must be private belongs to another user.

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -135,7 +136,8 @@ func (c *Cluster) stopService(s service) error {
 	if err != nil {
 		return err
 	}
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	// One that is frozen hears of it once it goes on.
+	if err := cmp.Or(p.signal(syscall.SIGTERM), p.signal(sigCont)); err != nil {
 		return err
 	}
 	if !p.gone(20 * time.Second) {

@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"testing"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
+	at := func(host string) jobwatch.Finding {
+		return jobwatch.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
+	}
+	for name, tt := range map[string]struct {
+		said []jobwatch.Finding // in the life before, on cn01
+		want bool
+	}{
+		"its new node's name":          {[]jobwatch.Finding{at("cn01"), at("cn02.cluster")}, true},
+		"another address":              {[]jobwatch.Finding{at("10.0.0.1"), at("10.0.0.2")}, true},
+		"an address after a new log":   {[]jobwatch.Finding{at("10.0.0.1"), {}, at("10.0.0.1")}, true},
+		"nothing since":                {[]jobwatch.Finding{at("10.0.0.1")}, false},
+		"another server where it was":  {[]jobwatch.Finding{at("10.0.0.1"), at("cn01")}, false},
+		"nothing, in a log begun anew": {[]jobwatch.Finding{at("cn01"), {}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &life{probe: newProber(nil, nil), node: "cn01"}
+			for _, f := range tt.said {
+				before.consider(f, api.Job{ID: "7", Node: "cn01"})
+			}
+			after := &life{probe: newProber(nil, nil), before: before}
+			after.inherit(api.Job{ID: "7", Node: "cn02"})
+			if got := after.probe.last != nil; got != tt.want {
+				t.Errorf("it is asked: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
