@@ -38,6 +38,18 @@ type Site struct {
 	Job       Recipe      `json:"-"`
 }
 
+// Gate says what to do where the site cannot be reached: what must be true before SSH
+// and, by whether the site's probe answers, whether that is it.
+func (s *Site) Gate(answers func(address string) bool) string {
+	switch {
+	case s.Before == "" || s.Probe == "":
+		return s.Before
+	case answers(s.Probe):
+		return fmt.Sprintf("%s answers, so your network is one that the site accepts; `tunctl sites %s` lists its entrances", s.Probe, s.Name)
+	}
+	return fmt.Sprintf("%s does not answer from here. %s", s.Probe, s.Before)
+}
+
 // Entrance is one way in.
 type Entrance struct {
 	Name  string `json:"name"`

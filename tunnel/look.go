@@ -25,7 +25,20 @@ type Sight struct {
 const (
 	lookDial      = 10 * time.Second
 	lookHandshake = 10 * time.Second
+	lookPort      = 3 * time.Second
 )
+
+// Answers reports whether anything listens at an address, from here and soon.
+func Answers(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookPort)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
 
 // errLooked ends a handshake once the host key was seen.
 var errLooked = errors.New("seen enough")

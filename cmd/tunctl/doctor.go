@@ -136,7 +136,7 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 		},
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
-		Advice:      func(host string) string { return siteAdvice(p, cfg, host) },
+		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host) },
 		Remote:      cl.Check,
 	}
 }
@@ -152,8 +152,8 @@ func configSummary(p home.Paths) (string, error) {
 	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
 }
 
-// siteAdvice is what the host's site says must be true before SSH.
-func siteAdvice(p home.Paths, cfg *configs.Config, host string) string {
+// siteAdvice is what the host's site says must be true before SSH, and whether it is.
+func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string) string {
 	name := cfg.Host(host).Site
 	if name == "" {
 		return ""
@@ -166,7 +166,7 @@ func siteAdvice(p home.Paths, cfg *configs.Config, host string) string {
 	if err != nil {
 		return ""
 	}
-	return site.Before
+	return site.Gate(func(address string) bool { return tunnel.Answers(ctx, address) })
 }
 
 // checkList prints checks as they come, under what they are about.

@@ -3,21 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os/user"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 )
-
-// probeTimeout is how long a site's address may take to answer.
-const probeTimeout = 3 * time.Second
 
 // interview finds out what `tunctl init` needs to know: from the flags, else from
 // the person.
@@ -234,14 +230,10 @@ func (i *interview) probe(ctx context.Context, s configs.Site) {
 	if s.Probe == "" || !i.probes || !i.term.asks {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Probe)
-	if err != nil {
+	if !tunnel.Answers(ctx, s.Probe) {
 		i.term.say("%s %s does not answer from here", i.term.paint(yellow, "!"), s.Probe)
 		return
 	}
-	_ = conn.Close()
 	i.term.say("%s %s answers", i.term.paint(green, "✓"), s.Probe)
 }
 

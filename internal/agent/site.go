@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -38,6 +39,26 @@ func (a *Agent) named(host string) (configs.Site, bool) {
 		a.log.Warn("the site of a host is not known", "host", host, "site", h.Site)
 	}
 	return site, err == nil
+}
+
+// atGate adds to a host's being out of reach what its site says must be true before
+// SSH, such as a VPN, and whether it is.
+func (a *Agent) atGate(ctx context.Context, host string, err error) error {
+	e, ok := asAPI(err)
+	if !ok || e.Code != api.CodeUnreachable {
+		return err
+	}
+	site, ok := a.named(host)
+	if !ok {
+		return err
+	}
+	advice := site.Gate(func(address string) bool { return tunnel.Answers(ctx, address) })
+	if advice == "" {
+		return err
+	}
+	told := *e
+	told.Hint = advice
+	return &told
 }
 
 // siteOf is a host's site: the named one, else the generic one of its scheduler.

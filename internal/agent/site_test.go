@@ -1,12 +1,18 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/tunnel"
 )
@@ -77,5 +83,37 @@ func TestASessionForAJobIsCalledAfterHostAndJob(t *testing.T) {
 		if got := attachedName("ann@narval", id); got != want {
 			t.Errorf("attachedName(%q) = %q, want %q", id, got, want)
 		}
+	}
+}
+
+func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	a := agentAt(t, "[host.vpn]\nsite = \"behind\"\n[host.open]\nsite = \"narval\"\n")
+	folder := configs.SitesFolder(a.opt.Paths.Config)
+	site := fmt.Sprintf("title = \"Behind a VPN\"\nbefore = \"Connect to the VPN.\"\nprobe = %q\n", listener.Addr())
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "behind.toml"), []byte(site), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	away := &api.Error{Code: api.CodeUnreachable, Message: "no answer", Hint: "is the network up?"}
+	hint := func(host string, err error) string {
+		e, _ := asAPI(a.atGate(t.Context(), host, err))
+		return e.Hint
+	}
+	if got := hint("vpn", away); !strings.Contains(got, "accepts") || strings.Contains(got, "Connect to the VPN.") {
+		t.Errorf("with the VPN on: %q", got)
+	}
+	_ = listener.Close()
+	if got := hint("vpn", away); !strings.Contains(got, "does not answer from here. Connect to the VPN.") {
+		t.Errorf("with the VPN off: %q", got)
+	}
+	if got := hint("open", away); got != away.Hint {
+		t.Errorf("where nothing must be true before: %q", got)
+	}
+	if refused := (&api.Error{Code: api.CodeAuth, Hint: "another key"}); hint("vpn", refused) != refused.Hint {
+		t.Error("a refused login is no matter of the network")
 	}
 }

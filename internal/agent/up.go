@@ -79,7 +79,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 		}
 		e, known := asAPI(err)
 		if !known || s.asked() == byPerson && e.Code != api.CodeNeedsPerson {
-			return err
+			return s.agent.atGate(ctx, s.host(), err)
 		}
 		select {
 		case <-changed:

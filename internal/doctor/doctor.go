@@ -43,8 +43,9 @@ type World struct {
 	Lookup  func(ctx context.Context, name string) ([]string, error)
 	// AgentSocket is where an ssh agent should answer; empty for none.
 	AgentSocket string
-	// Advice is what the host's site says must be true before SSH, if anything.
-	Advice func(host string) string
+	// Advice is what the host's site says must be true before SSH, if anything. It is
+	// asked for where a host is out of reach.
+	Advice func(ctx context.Context, host string) string
 	// Remote examines a host, and a session if it is named, over its connection.
 	Remote func(ctx context.Context, req api.CheckRequest) ([]api.Check, error)
 }

@@ -39,7 +39,7 @@ func healthy(t *testing.T) World {
 			return Sight{"192.0.2.7:22", "SSH-2.0-OpenSSH_9.2", "SHA256:abc"}, nil
 		},
 		Lookup: func(context.Context, string) ([]string, error) { return []string{"192.0.2.7"}, nil },
-		Advice: func(string) string { return "" },
+		Advice: func(context.Context, string) string { return "" },
 		Remote: func(context.Context, api.CheckRequest) ([]api.Check, error) { return nil, nil },
 	}
 }
@@ -157,8 +157,8 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			}
 		}, "name", api.CheckBad, "cannot be looked up: no such host", "VPN"},
 		"the site wants a VPN": {func(_ *testing.T, w *World) {
-			w.Advice = func(string) string { return "Connect to the campus VPN first." }
-			w.Look = look(Sight{}, unreachable("192.0.2.7:22 does not answer within 10s"))
+			w.Advice = func(context.Context, string) string { return "Connect to the campus VPN first." }
+			w.Look = look(Sight{}, &api.Error{Code: api.CodeUnreachable, Message: "192.0.2.7:22 does not answer within 10s", Hint: "is the network up?"})
 		}, "port", api.CheckBad, "does not answer", "campus VPN"},
 		"the port is closed": {func(_ *testing.T, w *World) {
 			w.Look = look(Sight{}, unreachable("192.0.2.7:22 refuses connections"))

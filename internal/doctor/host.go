@@ -114,19 +114,19 @@ func (e *examination) way(ctx context.Context, name string, h api.Host) bool {
 	if net.ParseIP(h.Hostname) == nil {
 		addresses, err := e.Lookup(ctx, h.Hostname)
 		if err != nil {
-			e.bad("name", fmt.Sprintf("the name %q cannot be looked up: %v", h.Hostname, plainDNS(err)), e.network(name))
+			e.away(ctx, "name", name, fmt.Errorf("the name %q cannot be looked up: %w", h.Hostname, plainDNS(err)))
 			return false
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
 	}
 	sight, err := e.Look(ctx, name)
 	if sight.Address == "" {
-		e.failed("port", err, e.network(name))
+		e.away(ctx, "port", name, err)
 		return false
 	}
 	e.ok("port", "%s answers", sight.Address)
 	if sight.Greeting == "" {
-		e.failed("greeting", err, e.network(name))
+		e.away(ctx, "greeting", name, err)
 		return false
 	}
 	e.ok("greeting", "%s", sight.Greeting)
@@ -147,12 +147,14 @@ func (e *examination) hostKey(sight Sight, err error) bool {
 	return true
 }
 
-// network is what helps when a host is out of reach.
-func (e *examination) network(name string) string {
-	if advice := e.Advice(name); advice != "" {
-		return advice
+// away reports that a host is out of reach. What its site says must be true before SSH
+// helps more than what can be said of any host.
+func (e *examination) away(ctx context.Context, check, name string, err error) {
+	if advice := e.Advice(ctx, name); advice != "" {
+		e.bad(check, err.Error(), advice)
+		return
 	}
-	return "is the network up, and the VPN where one is needed? Open a web page to see whether a portal is in the way"
+	e.failed(check, err, "is the network up, and the VPN where one is needed? Open a web page to see whether a portal is in the way")
 }
 
 // beyond looks at the first hop only: what lies behind it is seen by a login.
