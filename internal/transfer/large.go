@@ -61,7 +61,11 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 		}
 		off += int64(ch.n)
 	}
-	if err := f.settled(); err != nil {
+	err = f.settled()
+	if errors.Is(err, errShrank) { // a later copy cannot go on from it
+		_ = c.To.use(ctx, 0, func(to files) error { return to.Remove(f.part) })
+	}
+	if err != nil {
 		return err
 	}
 	return c.finish(ctx, f)

@@ -81,11 +81,13 @@ func (p *pace) measured(rtt time.Duration) {
 
 func (p *pace) adjustLocked(rtt time.Duration) {
 	p.base = min(p.base, rtt)
+	queue := max(p.base, minQueue)
 	switch {
-	case rtt-p.base > max(p.base, minQueue):
-		// What the link itself holds stays under way; the queue runs empty.
+	case rtt > p.base+queue:
+		// About what the link itself holds stays under way, and the queue runs empty. One
+		// late answer may have had other reasons.
 		p.full = true
-		p.allowLocked(int(float64(p.flying) * float64(p.base) / float64(rtt)))
+		p.allowLocked(max(int(float64(p.flying)*float64(queue)/float64(rtt)), p.flying/4))
 	case 2*p.flying < p.limit:
 		// It is not the limit that holds the copy up.
 	case p.full:

@@ -37,6 +37,10 @@ type server struct {
 	cutAfter int64
 	cuts     int
 	instead  func() // of cutting
+	// exact has paths taken as they are; else they begin in dir, links' targets too.
+	exact bool
+	// stream is the only channel there is, to another file server; nil: to ours.
+	stream io.ReadWriteCloser
 }
 
 func newServer(t *testing.T) *server {
@@ -53,6 +57,12 @@ func (s *server) dial(_ context.Context, _, spare bool) (io.ReadWriteCloser, err
 	if s.refuse != nil {
 		return nil, s.refuse
 	}
+	if s.stream != nil {
+		if spare || s.dials.Add(1) > 1 {
+			return nil, errors.New("no more channels")
+		}
+		return s.stream, nil
+	}
 	if spare && s.limit > 0 && len(s.conns) >= s.limit {
 		return nil, errors.New("no session to spare")
 	}
@@ -65,7 +75,11 @@ func (s *server) dial(_ context.Context, _, spare bool) (io.ReadWriteCloser, err
 		stream = &cutting{Conn: far, left: s.cutAfter, cut: s.instead}
 	}
 	s.wg.Go(func() {
-		srv, err := sftp.NewServer(stream, sftp.WithServerWorkingDirectory(s.dir))
+		options := []sftp.ServerOption{sftp.WithServerWorkingDirectory(s.dir)}
+		if s.exact {
+			options = nil
+		}
+		srv, err := sftp.NewServer(stream, options...)
 		if err != nil {
 			s.t.Error(err)
 			return

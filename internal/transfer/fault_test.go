@@ -1,0 +1,183 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pkg/sftp"
+)
+
+// quota is a file server that takes no more than so many bytes, and then says no more
+// than servers do.
+type quota struct{ sftp.FileWriter }
+
+func (q quota) Filewrite(r *sftp.Request) (io.WriterAt, error) {
+	w, err := q.FileWriter.Filewrite(r)
+	return limited{w}, err
+}
+
+type limited struct{ io.WriterAt }
+
+func (l limited) WriteAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > 3*chunkSize {
+		return 0, sftp.ErrSSHFxFailure
+	}
+	return l.WriterAt.WriteAt(p, off)
+}
+
+func TestAQuotaThatIsUsedUpIsGuessedFromAnAnswerThatSaysNothing(t *testing.T) {
+	near, far := net.Pipe()
+	memory := sftp.InMemHandler()
+	memory.FilePut = quota{memory.FilePut}
+	srv := sftp.NewRequestServer(far, memory)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve()
+	}()
+	s := newServer(t)
+	s.stream = near
+	here := filepath.Join(t.TempDir(), "a")
+	file(t, here, 8*chunkSize)
+	err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "/up"})
+	if err == nil || !strings.Contains(err.Error(), "quota") {
+		t.Errorf("it said %v", err)
+	}
+	_ = srv.Close()
+	<-served
+}
+
+func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
+	for name, change := range map[string]func(name string) error{
+		"it grew": func(name string) error {
+			f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString("more")
+			return errors.Join(err, f.Close())
+		},
+		"it shrank": func(name string) error { return os.Truncate(name, chunkSize) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			here := filepath.Join(t.TempDir(), "a")
+			file(t, here, 60*chunkSize)
+			done := false
+			s.cutAfter, s.cuts, s.instead = 2*chunkSize, 1, func() {
+				if !done {
+					done = true
+					if err := change(here); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			var warned []string
+			err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Warn: func(format string, args ...any) {
+				warned = append(warned, fmt.Sprintf(format, args...))
+			}})
+			said := strings.Join(append(warned, fmt.Sprint(err)), "\n")
+			if !strings.Contains(said, "while it was copied") {
+				t.Errorf("said %q", said)
+			}
+			_, there := os.Stat(s.path("up"))
+			if whole := err == nil; whole != (there == nil) {
+				t.Errorf("copied: %v; in place: %v", err, there)
+			}
+			noParts(t, s.dir)
+		})
+	}
+}
+
+func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	s := newServer(t)
+	s.exact = true
+	here := t.TempDir()
+	data := file(t, filepath.Join(here, "d", "file"), 100)
+	links := map[string]string{"to-file": "file", "nowhere": "no/such", "loop": ".", "self": "self"}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(here, "d", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("d", filepath.Join(here, "named")); err != nil {
+		t.Fatal(err)
+	}
+	check := func(dir string) {
+		t.Helper()
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != len(links)+1 {
+			t.Errorf("%v %v", entries, err)
+		}
+		for name, target := range links {
+			if got, err := os.Readlink(filepath.Join(dir, name)); got != target {
+				t.Errorf("%s leads to %q, want %q: %v", name, got, target, err)
+			}
+		}
+		same(t, filepath.Join(dir, "file"), data)
+	}
+	back := t.TempDir()
+	for _, again := range []bool{false, true} { // the second time they are there already
+		for name, o := range map[string]Options{
+			"up":   {From: Local(), Sources: []string{filepath.Join(here, "d"), filepath.Join(here, "named")}, Target: s.dir},
+			"down": {To: Local(), Sources: []string{s.path("d"), s.path("named")}, Target: back},
+		} {
+			if name == "down" && !again {
+				continue // it is not there yet
+			}
+			if err := s.copy(o); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	for _, dir := range []string{s.path("d"), s.path("named"), filepath.Join(back, "d"), filepath.Join(back, "named")} {
+		check(dir)
+	}
+}
+
+func TestNamesThatToolsStumbleOverArriveAsTheyAre(t *testing.T) {
+	names := []string{"-rf", "a b", `quote"s'`, "$HOME `id`", "brackets[1]*", "ünï", ".hidden"}
+	if runtime.GOOS == "linux" {
+		names = append(names, "two\nlines", "not-utf8-\xff\xfe", `back\slash`, "colon:inside")
+	}
+	if runtime.GOOS == "windows" {
+		names = []string{"-rf", "a b", "brackets[1]"}
+	}
+	slices.Sort(names)
+	s := newServer(t)
+	here, back := t.TempDir(), t.TempDir()
+	for _, name := range names {
+		file(t, filepath.Join(here, "d", name), 10)
+		if err := s.copy(Options{From: Local(), Sources: []string{filepath.Join(here, "d", name)}, Target: name}); err != nil {
+			t.Errorf("%q alone: %v", name, err)
+		}
+	}
+	if err := s.copy(Options{From: Local(), Sources: []string{filepath.Join(here, "d")}, Target: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.copy(Options{To: Local(), Sources: []string{"d"}, Target: back}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(back, "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]string, len(entries))
+	for i, e := range entries {
+		got[i] = e.Name()
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("got %q, want %q", got, names)
+	}
+}
