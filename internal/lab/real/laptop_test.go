@@ -10,7 +10,7 @@ func TestALaptopsFaultsAreItsOwn(t *testing.T) {
 	disk := t.TempDir()
 	x := lab.Laptop(disk)
 	write := func(name string) string { // another each time: a file that is written anew makes room for itself
-		out, _ := x.Command(t.Context(), "sh", "-c", `echo text >"$1/$2"`, "sh", disk, name).CombinedOutput()
+		out, _ := x.Command(t.Context(), "sh", "-c", `echo text | cat >"$1/$2"`, "sh", disk, name).CombinedOutput()
 		return string(out)
 	}
 	lookup := func() string {
