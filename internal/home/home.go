@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 )
 
 // maxSocketPath keeps below sun_path's 104 bytes on macOS (108 on Linux).
@@ -105,17 +104,6 @@ func stateFolder() (string, error) {
 	}
 	dir, err := os.UserHomeDir()
 	return filepath.Join(dir, ".local", "state"), err
-}
-
-// machine names this machine, since a home can be shared by several.
-func machine() string {
-	id, err := os.ReadFile("/etc/machine-id")
-	if err != nil || len(strings.TrimSpace(string(id))) == 0 {
-		name, _ := os.Hostname()
-		id = []byte(name)
-	}
-	// machine-id(5) asks not to show the id itself to others.
-	return short("tunctl" + strings.TrimSpace(string(id)))
 }
 
 func short(text string) string {
