@@ -169,6 +169,18 @@ func TestAPuttyKeyIsExplained(t *testing.T) {
 	}
 }
 
+func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "id.ppk")
+		write(t, path, "PuTTY-User-Key-File-3: ssh-ed25519\r\n")
+		_, h, err := logIn(t, newServer(t, acceptKey(newSigner(t).PublicKey())), func(s *Settings) { s.IdentityFiles = []string{path} })
+		told := strings.Join(h.Status().Warnings, "\n")
+		if err == nil || !strings.Contains(told, `puttygen "`+path+`" -O private-openssh -o "`+strings.TrimSuffix(path, ".ppk")+`"`) {
+			t.Errorf("told %q, %v", told, err)
+		}
+	})
+}
+
 func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
 	path, _ := newKeyFile(t)
 	if err := os.Chmod(path, 0o644); err != nil {

@@ -17,7 +17,7 @@ import (
 func dialled(t *testing.T, set func(*Settings)) (calls []string, d *net.Dialer, err error) {
 	t.Helper()
 	b := newBench(t, nil, nil)
-	b.Pool.dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
+	b.dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
 		calls, d = append(calls, network+" "+address), with
 		return nil, errors.New("no route to host")
 	}
@@ -68,7 +68,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 				b, s := keyed(t)
 				b.lookup = func(context.Context, string) ([]string, error) { return test.addresses, nil }
 				var calls []string
-				b.Pool.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+				b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 					calls = append(calls, address)
 					if test.gone && address != "login:22" {
 						return nil, errors.New("no route to host")

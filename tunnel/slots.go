@@ -3,6 +3,15 @@ package tunnel
 import (
 	"context"
 	"sync"
+	"time"
+)
+
+const (
+	// sessionLag is how much later than we a server may notice that a session has
+	// ended. It refuses the next one until then.
+	sessionLag = 2 * time.Second
+	// sessionRest is how long to leave it alone meanwhile.
+	sessionRest = 100 * time.Millisecond
 )
 
 // slots bounds how many commands run at once over one connection. A server that
@@ -11,6 +20,8 @@ type slots struct {
 	mu    sync.Mutex
 	limit int
 	used  int
+	ended time.Time     // when a session last did
+	rest  time.Time     // none is taken before
 	freed chan struct{} // closed when a slot may have become free
 }
 
@@ -33,15 +44,21 @@ func (s *slots) takeGuest(ctx context.Context, done <-chan struct{}) bool {
 func (s *slots) takeBelow(ctx context.Context, done <-chan struct{}, boundLocked func() int) bool {
 	for {
 		s.mu.Lock()
-		if s.used < boundLocked() {
+		rest := time.Until(s.rest)
+		if rest <= 0 && s.used < boundLocked() {
 			s.used++
 			s.mu.Unlock()
 			return true
 		}
 		freed := s.freed
 		s.mu.Unlock()
+		var rested <-chan time.Time
+		if rest > 0 {
+			rested = time.After(rest)
+		}
 		select {
 		case <-freed:
+		case <-rested:
 		case <-ctx.Done():
 			return false
 		case <-done:
@@ -54,6 +71,7 @@ func (s *slots) give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
+	s.ended = time.Now()
 	s.wakeLocked()
 }
 
@@ -64,14 +82,16 @@ func (s *slots) wakeLocked() {
 }
 
 // refused gives back a slot that the server did not honour, and reports whether it
-// is worth waiting for another: not when none but ours was in use.
+// is worth waiting for another: not when none but ours was in use, or just before.
 func (s *slots) refused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
 	if s.used == 0 {
 		s.wakeLocked() // the next one may have more luck, or must be told too
-		return false
+		now := time.Now()
+		s.rest = now.Add(sessionRest)
+		return now.Sub(s.ended) < sessionLag
 	}
 	s.limit = s.used
 	return true

@@ -3,7 +3,29 @@ package tunnel
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
+
+func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(8)
+		take := func() {
+			if !s.take(t.Context(), nil) {
+				t.Fatal("no slot")
+			}
+		}
+		take()
+		s.give()
+		start := time.Now()
+		tries := 1
+		for take(); s.refused(); take() {
+			tries++
+		}
+		if took := time.Since(start); took < sessionLag || took > sessionLag+sessionRest || tries > 25 {
+			t.Errorf("given up after %v and %d tries", took, tries)
+		}
+	})
+}
 
 func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
