@@ -179,11 +179,16 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 		return res, nil
 	}
 	defer func() { _ = res.Body.Close() }()
+	return nil, refusal(res)
+}
+
+// refusal is the error that the agent answered with.
+func refusal(res *http.Response) error {
 	var e api.Error
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
-		e = api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
+		return &api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
 	}
-	return nil, &e
+	return &e
 }
 
 // ErrNotRunning is wrapped when there is no agent to talk to.

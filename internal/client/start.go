@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -15,7 +14,7 @@ import (
 )
 
 const (
-	startTimeout = 10 * time.Second
+	startTimeout = 30 * time.Second // a computer that has just started is slow; one that fails says so at once
 	startPoll    = 20 * time.Millisecond
 )
 
@@ -55,7 +54,7 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
 	for {
 		st, err := c.Status(ctx)
-		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, reset) && !errors.Is(err, shut) {
 			return st, err
 		}
 		select {

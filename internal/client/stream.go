@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -76,11 +75,7 @@ func upgrade(conn net.Conn, req *http.Request) (*Stream, error) {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return &Stream{Conn: conn, read: read}, nil
 	}
-	var e api.Error
-	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
-		e = api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
-	}
-	return nil, &e
+	return nil, refusal(res)
 }
 
 // Ping returns how long a connected host takes to answer now. It never connects.
