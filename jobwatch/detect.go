@@ -73,17 +73,22 @@ type Stream struct {
 	d       *Detector
 	name    string
 	split   lineSplitter
-	gauge   wrapGauge
+	wrapped wrapped
 	reading *reading
-	open    string // the last line, if a URL at its end may go on in the next
-	openAt  int
-	flushed bool // the kept part of a line was read ahead of its end
+	ahead   *wrapped // as it was before the kept part of a line was read ahead of its end; nil: it was not
+}
+
+// wrapped is what tells whether the next line goes on with the last.
+type wrapped struct {
+	gauge  wrapGauge
+	open   string // the last line, if a URL at its end may go on in the next
+	openAt int
 }
 
 // Write takes the next bytes of the file. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
-	if s.flushed && len(p) > 0 {
-		s.flushed = false
+	if s.ahead != nil && len(p) > 0 {
+		s.wrapped, s.ahead = *s.ahead, nil
 		s.d.ev.retract(spot{s.name, s.split.line + 1})
 		s.d.found = nil
 	}
@@ -93,8 +98,9 @@ func (s *Stream) Write(p []byte) (int, error) {
 
 // Flush takes a last line without a newline as it is.
 func (s *Stream) Flush() {
-	if len(s.split.buf) > 0 && !s.flushed {
-		s.flushed = true
+	if len(s.split.buf) > 0 && s.ahead == nil {
+		before := s.wrapped
+		s.ahead = &before
 		s.line(s.split.line+1, s.split.buf)
 	}
 }
@@ -108,20 +114,21 @@ func (s *Stream) Reset() {
 
 // line reads one line.
 func (s *Stream) line(n int, raw []byte) {
-	s.gauge.see(len(raw))
+	w := &s.wrapped
+	w.gauge.see(len(raw))
 	rules, app := s.d.book.find(raw)
-	if rules.empty() && s.open == "" && len(s.d.custom) == 0 {
+	if rules.empty() && w.open == "" && len(s.d.custom) == 0 {
 		return
 	}
 	text := cleanLine(raw)
-	if joined, ok := s.gauge.rejoin(s.open, text); s.open != "" && ok {
-		s.d.ev.retract(spot{s.name, s.openAt})
-		n, text = s.openAt, joined
+	if joined, ok := w.gauge.rejoin(w.open, text); w.open != "" && ok {
+		s.d.ev.retract(spot{s.name, w.openAt})
+		n, text = w.openAt, joined
 		rules, app = s.d.book.find([]byte(joined))
 	}
-	s.open, s.openAt = "", n
+	w.open, w.openAt = "", n
 	if len(text) < maxLine/2 && mayGoOn(text) {
-		s.open = text
+		w.open = text
 	}
 	s.interpret(logLine{at: spot{s.name, n}, text: text, app: app}, rules)
 }

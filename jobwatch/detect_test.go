@@ -37,6 +37,27 @@ func TestAPartialLastLineCountsOnlyAfterFlush(t *testing.T) {
 	}
 }
 
+func TestAFlushedLineIsReadAgainAsIfItHadNotBeen(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef0123456789abcdef0123456789abcdef"
+	for name, log := range map[string]string{
+		"a token cut off":           "url:http://n003:8888/lab?token=" + token + "\n",
+		"an address cut off":        "[I 10:11 NotebookApp] http://(n003 or 127.0.0.1):8888/?token=" + token + "\n",
+		"the rest of a broken line": "[I 10:11 NotebookApp] http://n003:8888/?token=\n" + token + "\n",
+	} {
+		want := describe(detect(t, log))
+		for cut := range log {
+			d := NewDetector("")
+			fmt.Fprint(d, log[:cut])
+			d.Flush()
+			fmt.Fprint(d, log[cut:])
+			if got := describe(d.Finding()); got != want {
+				t.Errorf("%s, flushed after %q: %s, want %s", name, log[:cut], got, want)
+			}
+		}
+	}
+}
+
 func TestResetForgetsTheOldLog(t *testing.T) {
 	t.Parallel()
 	d := NewDetector("")
