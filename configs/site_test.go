@@ -43,6 +43,55 @@ func TestTheSitesThatComeWithTunctlAreWhole(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotKnownOfASiteIsMarkedAsSuch(t *testing.T) {
+	pages := sitePages(t)
+	for _, s := range builtinSites(t) {
+		if s.Generic() {
+			continue
+		}
+		unsure := map[string]bool{}
+		for _, u := range s.Unsure {
+			what, _, _ := strings.Cut(u, ":")
+			unsure[what] = true
+			if !strings.Contains(pages, strings.Join(strings.Fields(u), " ")) {
+				t.Errorf("%s: no page of docs/sites says %q", s.Name, u)
+			}
+		}
+		// No centre has looked over the amounts that its job asks for; a portal moves, a
+		// transfer node was not tried, and where a login node leads is certain only where
+		// there is one way to try.
+		for what, doubtful := range map[string]bool{
+			"defaults": len(s.Questions) > 0,
+			"portal":   s.Portal != "",
+			"transfer": s.Transfer != "" && s.Transfer != NoTransfer,
+			"entrance": len(s.Entrances) == 0,
+			"reach":    len(s.Reach) > 1 && s.Name != "cvl-uwa", // which is unsure of everything
+		} {
+			if doubtful && !unsure[what] {
+				t.Errorf("%s: its %s is not marked as unsure", s.Name, what)
+			}
+		}
+	}
+}
+
+// sitePages is the text of the pages about sites, as one line.
+func sitePages(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("../docs/sites/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(data)
+	}
+	return strings.Join(strings.Fields(text.String()), " ")
+}
+
 // answered is a job of the site with an answer to everything that must have one.
 func answered(s Site, app string) *Job {
 	j := &Job{App: app, Name: "jupyter", Site: s, Answers: map[string]string{}}

@@ -171,6 +171,9 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	if s.Login != "" {
 		i.term.say("It asks for %s.", s.Login)
 	}
+	for _, u := range s.Unsure {
+		i.term.say("%s not certain: %s", i.term.paint(yellow, "?"), u)
+	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
 	}

@@ -1,12 +1,8 @@
 package main
 
-import (
-	"net/url"
+import "golang.org/x/sys/windows/registry"
 
-	"golang.org/x/sys/windows/registry"
-)
-
-// puttyHosts are the hosts of PuTTY's saved sessions, as user@host.
+// puttyHosts are the hosts of PuTTY's saved sessions, as ssh would take them.
 func puttyHosts() []string {
 	const path = `Software\SimonTatham\PuTTY\Sessions`
 	all, err := registry.OpenKey(registry.CURRENT_USER, path, registry.ENUMERATE_SUB_KEYS)
@@ -20,32 +16,24 @@ func puttyHosts() []string {
 	}
 	var hosts []string
 	for _, name := range names {
-		if host := puttyHost(path + `\` + name); host != "" {
+		if host := readPutty(path + `\` + name).destination(); host != "" {
 			hosts = append(hosts, host)
 		}
 	}
 	return hosts
 }
 
-func puttyHost(path string) string {
+// readPutty reads a saved session. A value that is not there is PuTTY's default.
+func readPutty(path string) puttySession {
 	key, err := registry.OpenKey(registry.CURRENT_USER, path, registry.QUERY_VALUE)
 	if err != nil {
-		return ""
+		return puttySession{}
 	}
 	defer func() { _ = key.Close() }()
-	protocol, _, err := key.GetStringValue("Protocol")
-	if err != nil || protocol != "ssh" {
-		return ""
+	text := func(name string) string {
+		value, _, _ := key.GetStringValue(name)
+		return value
 	}
-	host, _, err := key.GetStringValue("HostName")
-	if err != nil || host == "" {
-		return ""
-	}
-	if plain, err := url.PathUnescape(host); err == nil {
-		host = plain
-	}
-	if user, _, err := key.GetStringValue("UserName"); err == nil && user != "" {
-		return user + "@" + host
-	}
-	return host
+	port, _, _ := key.GetIntegerValue("PortNumber")
+	return puttySession{protocol: text("Protocol"), host: text("HostName"), user: text("UserName"), port: port}
 }
