@@ -45,11 +45,11 @@ func (d *Detector) Stream(name string) *Stream {
 // Write takes the next bytes of the log. It never fails.
 func (d *Detector) Write(p []byte) (int, error) { return d.Stream("").Write(p) }
 
-// Flush takes a last line without a newline as it is. The line is read again, as
-// a whole, if more of it comes.
+// Flush says that the log ends here: a last line without a newline is taken as it
+// is. It is for who reads a log once; one that grows may be cut off anywhere.
 func (d *Detector) Flush() {
 	for _, s := range d.streams {
-		s.Flush()
+		s.flush()
 	}
 }
 
@@ -73,35 +73,22 @@ type Stream struct {
 	d       *Detector
 	name    string
 	split   lineSplitter
-	wrapped wrapped
+	gauge   wrapGauge
 	reading *reading
-	ahead   *wrapped // as it was before the kept part of a line was read ahead of its end; nil: it was not
-}
-
-// wrapped is what tells whether the next line goes on with the last.
-type wrapped struct {
-	gauge  wrapGauge
-	open   string // the last line, if a URL at its end may go on in the next
-	openAt int
+	open    string // the last line, if a URL at its end may go on in the next
+	openAt  int
 }
 
 // Write takes the next bytes of the file. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
-	if s.ahead != nil && len(p) > 0 {
-		s.wrapped, s.ahead = *s.ahead, nil
-		s.d.ev.retract(spot{s.name, s.split.line + 1})
-		s.d.found = nil
-	}
 	s.split.feed(p, s.line)
 	return len(p), nil
 }
 
-// Flush takes a last line without a newline as it is.
-func (s *Stream) Flush() {
-	if len(s.split.buf) > 0 && s.ahead == nil {
-		before := s.wrapped
-		s.ahead = &before
-		s.line(s.split.line+1, s.split.buf)
+// flush ends a last line without a newline.
+func (s *Stream) flush() {
+	if len(s.split.buf) > 0 {
+		s.split.feed([]byte("\n"), s.line)
 	}
 }
 
@@ -114,21 +101,20 @@ func (s *Stream) Reset() {
 
 // line reads one line.
 func (s *Stream) line(n int, raw []byte) {
-	w := &s.wrapped
-	w.gauge.see(len(raw))
+	s.gauge.see(len(raw))
 	rules, app := s.d.book.find(raw)
-	if rules.empty() && w.open == "" && len(s.d.custom) == 0 {
+	if rules.empty() && s.open == "" && len(s.d.custom) == 0 {
 		return
 	}
 	text := cleanLine(raw)
-	if joined, ok := w.gauge.rejoin(w.open, text); w.open != "" && ok {
-		s.d.ev.retract(spot{s.name, w.openAt})
-		n, text = w.openAt, joined
+	if joined, ok := s.gauge.rejoin(s.open, text); s.open != "" && ok {
+		s.d.ev.retract(spot{s.name, s.openAt})
+		n, text = s.openAt, joined
 		rules, app = s.d.book.find([]byte(joined))
 	}
-	w.open, w.openAt = "", n
+	s.open, s.openAt = "", n
 	if len(text) < maxLine/2 && mayGoOn(text) {
-		w.open = text
+		s.open = text
 	}
 	s.interpret(logLine{at: spot{s.name, n}, text: text, app: app}, rules)
 }

@@ -31,31 +31,6 @@ func TestAPartialLastLineCountsOnlyAfterFlush(t *testing.T) {
 	if f := d.Finding(); f.Port != 81 {
 		t.Errorf("after Flush: port %d, want 81", f.Port)
 	}
-	fmt.Fprint(d, "23\n")
-	if f := d.Finding(); f.Port != 8123 || len(d.ev.hints) != 1 {
-		t.Errorf("after the rest of the line: port %d with %d hints, want 8123 with 1", f.Port, len(d.ev.hints))
-	}
-}
-
-func TestAFlushedLineIsReadAgainAsIfItHadNotBeen(t *testing.T) {
-	t.Parallel()
-	const token = "0123456789abcdef0123456789abcdef0123456789abcdef"
-	for name, log := range map[string]string{
-		"a token cut off":           "url:http://n003:8888/lab?token=" + token + "\n",
-		"an address cut off":        "[I 10:11 NotebookApp] http://(n003 or 127.0.0.1):8888/?token=" + token + "\n",
-		"the rest of a broken line": "[I 10:11 NotebookApp] http://n003:8888/?token=\n" + token + "\n",
-	} {
-		want := describe(detect(t, log))
-		for cut := range log {
-			d := NewDetector("")
-			fmt.Fprint(d, log[:cut])
-			d.Flush()
-			fmt.Fprint(d, log[cut:])
-			if got := describe(d.Finding()); got != want {
-				t.Errorf("%s, flushed after %q: %s, want %s", name, log[:cut], got, want)
-			}
-		}
-	}
 }
 
 func TestResetForgetsTheOldLog(t *testing.T) {
