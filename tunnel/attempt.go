@@ -28,7 +28,7 @@ type attempt struct {
 
 // connect dials, checks the host key and logs in.
 func (t *attempt) connect(ctx context.Context) (*conn, error) {
-	if t.banned {
+	if t.banned && !t.lentOnly {
 		if err := t.confirmBan(ctx); err != nil {
 			return nil, err
 		}

@@ -30,6 +30,7 @@ func (t *attempt) lent(ctx context.Context) *conn {
 		return nil
 	}
 	t.host.step("looking for your own ssh connection")
+	t.host.triedLent(s.ControlPath)
 	c, err := t.rideLent(ctx)
 	switch {
 	case err == nil:

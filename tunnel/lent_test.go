@@ -69,6 +69,12 @@ func (l *lender) connect(t *testing.T) {
 	})
 }
 
+// disconnect ends the person's ssh, and leaves its socket behind.
+func (l *lender) disconnect() {
+	_ = l.ssh.Process.Kill()
+	_ = l.ssh.Wait()
+}
+
 // stays checks that the person's connection is there and of use.
 func (l *lender) stays(t *testing.T) {
 	t.Helper()
@@ -278,13 +284,21 @@ func TestWithoutThePersonsConnectionWeMakeOurOwnAndRideTheNext(t *testing.T) {
 		t.Fatalf("status %+v", s)
 	}
 	before := time.Now()
-	_ = l.ssh.Process.Kill()
-	_ = l.ssh.Wait()
+	l.disconnect()
 	// Riding told nothing of how a login goes: that is a person's to begin.
-	err := awaitState(t, h, api.HostNeedsLogin)
-	if err != nil {
+	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
 		t.Fatal(err)
 	}
+	l.connect(t) // a new one is noticed
+	again(t, h, before)
+	if s := h.Status(); s.Transport != api.TransportMaster {
+		t.Fatalf("status %+v", s)
+	}
+	l.disconnect()
+	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
+		t.Fatal(err)
+	}
+	before = time.Now()
 	h.Up()
 	again(t, h, before)
 	if s := h.Status(); s.Transport != api.TransportNative || s.Auth != "publickey" || s.TransportWhy != "" {
@@ -345,4 +359,32 @@ func TestCommandsTakeTurnsOnAConnectionOfThePersonsToo(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
+	l := newLender(t)
+	h := l.up(t, "open")
+	l.disconnect()
+	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(l.socket); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 100)
+	fake, err := net.Listen("unix", l.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveFar(t, fake, func(net.Conn) { asked <- struct{}{} })
+	<-asked
+	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
+		t.Error(err)
+	}
+	if h.newLent() != nil {
+		t.Error("it would be asked again")
+	}
+	if n := l.logins(); n != 1 {
+		t.Errorf("%d logins", n)
+	}
 }

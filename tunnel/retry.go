@@ -42,6 +42,7 @@ const (
 func (h *Host) next(now time.Time) (move, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
 	mayRide := h.mayRide()
+	newLent := h.newLent()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
@@ -52,7 +53,13 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 		return moveRest, time.Time{}
 	}
 	if f.stop != nil {
-		if f.stop.until.IsZero() || now.Before(f.stop.until) {
+		switch stopped := f.stop.until.IsZero() || now.Before(f.stop.until); {
+		case stopped && mayRide && newLent != nil:
+			h.socket = *newLent
+			return moveTry, time.Time{} // which logs in nowhere
+		case stopped && mayRide:
+			return moveWait, sooner(now, f.stop.until)
+		case stopped:
 			return moveWait, f.stop.until
 		}
 		f.stop = nil
@@ -141,7 +148,7 @@ func (h *Host) begin(cancel context.CancelFunc) *attempt {
 	attended := time.Now().Before(f.attended)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log,
-		attended: attended, banned: time.Now().Before(f.ban), lentOnly: !attended && !silent,
+		attended: attended, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
 	}
 }
 
@@ -183,6 +190,9 @@ func (h *Host) finish(t *attempt, c *conn, err error) {
 // failedLocked decides between another try and a stop.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
+	if t.lentOnly && f.stop != nil {
+		return // it stands as before
+	}
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
 	f.failures++

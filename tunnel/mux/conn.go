@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"sync"
+	"syscall"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -83,11 +85,15 @@ func (c *conn) hold() {
 	close(c.done)
 }
 
-// dial opens a connection to the control socket for one request.
+// dial opens a connection to the control socket for one request. A master that was
+// told to take no more (ssh -O stop) has ended for us, though what it carries goes on.
 func (c *conn) dial() (link, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "unix", c.o.Path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		_ = c.held.Close()
+	}
 	if err != nil {
 		return link{}, err
 	}

@@ -255,3 +255,47 @@ func TestAClosedSessionDoesNotWaitForTheHost(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestAMasterThatTakesNoMoreRequestsHasEnded(t *testing.T) {
+	m := newMaster(t, func(l link) {
+		greeted(l)
+		_, _ = io.Copy(io.Discard, l)
+	})
+	c, err := m.attach(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(m.path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Dial("tcp", "127.0.0.1:1"); err == nil {
+		t.Error("no error")
+	}
+	_ = c.Wait()
+}
+
+func TestSocketsLieInAFolderThatIsOursAlone(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, err := privateDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := privateDir(); err != nil || again != dir {
+		t.Errorf("the second time: %q %v", again, err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := privateDir(); err == nil {
+		t.Error("a folder that others can read was taken")
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := privateDir(); err == nil {
+		t.Error("a link was taken")
+	}
+}
