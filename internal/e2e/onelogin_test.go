@@ -92,7 +92,7 @@ func (l *laptop) loginWithCode(host string) {
 		switch {
 		case first:
 			first = false
-			if err := l.client.Login(ctx, host); err != nil {
+			if _, err := l.client.Login(ctx, host); err != nil {
 				l.t.Error(err)
 				cancel()
 			}
@@ -291,9 +291,9 @@ func TestALargeCopySurvivesSilentCutsOfTheLink(t *testing.T) {
 	real.Need(t, "ssh")
 	g := newGuest(t, "[host.lab-login]\n")
 	g.run("login", "lab-login")
-	size := int64(256 << 20)
-	if os.Getenv("TUNCTL_LONG") != "" {
-		size = 1 << 30
+	size, cuts := int64(256<<20), 2
+	if os.Getenv("TUNCTL_LONG") != "" { // two minutes
+		size, cuts = 1<<30, 5
 	}
 	here := filepath.Join(g.dir, "data")
 	sum := randomFile(t, here, size)
@@ -304,7 +304,7 @@ func TestALargeCopySurvivesSilentCutsOfTheLink(t *testing.T) {
 	if err := cp.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 5 {
+	for range cuts {
 		pause(t, time.Second)
 		g.lab.Cut("silent")
 		g.hostIs("lab-login", false)
