@@ -171,8 +171,8 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	if s.Login != "" {
 		i.term.say("It asks for %s.", s.Login)
 	}
-	for _, u := range s.Unsure {
-		i.term.say("%s not certain: %s", i.term.paint(yellow, "?"), u)
+	if len(s.Unsure) > 0 {
+		i.term.say("%s not certain: %s (`tunctl sites %s` tells more)", i.term.paint(yellow, "?"), unsureOf(s), s.Name)
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
@@ -225,6 +225,17 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 		return "", asUsage(err)
 	}
 	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
+}
+
+// unsureOf are the matters about which a site is not known well: an entry begins with
+// what it is about.
+func unsureOf(s configs.Site) string {
+	var matters []string
+	for _, u := range s.Unsure {
+		what, _, _ := strings.Cut(u, ":")
+		matters = append(matters, what)
+	}
+	return strings.Join(matters, ", ")
 }
 
 // probe tells whether what must be true before SSH is: a VPN that is off shows in
