@@ -205,6 +205,7 @@ func (i *callInput) fetch() ([]byte, error) {
 	i.b.mu.Lock()
 	i.b.waiting[i.name] = arrived
 	i.b.mu.Unlock()
+	defer i.b.resume(i.name) // forgets it, whatever comes: pids come again
 	if err := i.b.reply(i.dir, "stdin"); err != nil {
 		return nil, err
 	}

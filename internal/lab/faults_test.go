@@ -63,7 +63,7 @@ func TestAPausedClusterKeepsItsConnectionsAndAnswersNothing(t *testing.T) {
 		t.Errorf("a paused cluster sent its banner: %d bytes, %v", n, err)
 	}
 	c.Resume()
-	if err := keepalive(client, 10*time.Second); err != nil {
+	if err := keepalive(client, patience); err != nil {
 		t.Errorf("after Resume: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestARefusedPortOpensAgainAtTheSameAddress(t *testing.T) {
 	if _, err := net.Dial("tcp", c.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling a refused port: %v", err)
 	}
-	if err := keepalive(client, 10*time.Second); err != nil {
+	if err := keepalive(client, patience); err != nil {
 		t.Errorf("the open connection did not stay: %v", err)
 	}
 	if err := c.Refuse(false); err != nil {
@@ -100,7 +100,7 @@ func TestASlowClusterDelaysBothDirections(t *testing.T) {
 	const delay = 40 * time.Millisecond
 	c.Slow(delay)
 	began := time.Now()
-	if err := keepalive(client, 10*time.Second); err != nil {
+	if err := keepalive(client, patience); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < 2*delay {

@@ -44,7 +44,7 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			c := practice(t, Options{Dialect: dialect, QueueFor: 100 * time.Millisecond})
 			r := runner{dial(t, c)}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			w := jobwatch.NewWatcher(r, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
 			if name, err := w.Scheduler(ctx); err != nil || name != dialect {

@@ -74,7 +74,7 @@ func login(t *testing.T, c *Cluster, user, key string) (*ssh.Client, error) {
 		User:            user,
 		Auth:            []ssh.AuthMethod{ssh.PublicKeys(signer)},
 		HostKeyCallback: ssh.InsecureIgnoreHostKey(), // the test of OpenSSH checks the host key
-		Timeout:         5 * time.Second,
+		Timeout:         patience,
 	})
 }
 
@@ -104,10 +104,13 @@ func run(t *testing.T, client *ssh.Client, command, stdin string) answer {
 	return a
 }
 
+// patience is how long a test waits for another process, at most.
+const patience = time.Minute
+
 // until waits for a condition that some other process brings about.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()

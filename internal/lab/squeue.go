@@ -25,7 +25,6 @@ var squeueOptions = optionsOf(
 // query is what a squeue or sacct asks for.
 type query struct {
 	ids, states, names []string
-	everyone           bool
 }
 
 func (q *query) matches(v *view) bool {
@@ -66,8 +65,7 @@ func squeue(_ context.Context, c *call) int {
 		case "name":
 			q.names = splitList(x.value)
 		case "user":
-			q.everyone = slices.Contains(splitList(x.value), user)
-			if !q.everyone {
+			if !slices.Contains(splitList(x.value), user) {
 				return c.failf(1, "Invalid user: %s", x.value)
 			}
 		case "format":
