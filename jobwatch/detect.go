@@ -53,12 +53,6 @@ func (d *Detector) Flush() {
 	}
 }
 
-// Reset forgets everything: the log was truncated or replaced.
-func (d *Detector) Reset() {
-	d.ev = newEvidence(d.ev.only)
-	d.streams, d.found = nil, nil
-}
-
 // Finding is the best that can be said so far.
 func (d *Detector) Finding() Finding {
 	if d.found == nil {

@@ -37,7 +37,7 @@ func TestResetForgetsTheOldLog(t *testing.T) {
 	t.Parallel()
 	d := NewDetector("")
 	fmt.Fprint(d, banner, "half a li")
-	d.Reset()
+	d.Stream("").Reset()
 	d.Flush()
 	if f := d.Finding(); f.Found || len(f.Notes) != 0 {
 		t.Errorf("still found: %s", describe(f))
