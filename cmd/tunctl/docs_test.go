@@ -62,15 +62,14 @@ func blocks(page string) []block {
 // inlineCode is a piece of code within a line; it may be wrapped.
 var inlineCode = regexp.MustCompile("`([^`]+)`")
 
-// shownCommands are the tunctl commands of a page, as a person would copy them: from
-// blocks of shell, after the $ of a console, and within lines.
-func shownCommands(page string) []string {
-	var commands []string
+// shownLines are the command lines of a page, as a person would copy them: of blocks
+// of shell, after the $ of a console, and those of tunctl within the text.
+func shownLines(page string) []string {
+	var lines []string
 	add := func(line string) {
 		line, _, _ = strings.Cut(line, " #")
-		if at := regexp.MustCompile(`(?:^|[(|;&] *|bin/)tunctl( |$)`).FindStringIndex(line); at != nil {
-			_, rest, _ := strings.Cut(line[at[0]:], "tunctl")
-			commands = append(commands, strings.TrimSpace(rest))
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
 		}
 	}
 	for _, b := range blocks(page) {
@@ -85,11 +84,36 @@ func shownCommands(page string) []string {
 		}
 	}
 	for _, m := range inlineCode.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
-		if code := strings.Join(strings.Fields(m[1]), " "); strings.HasPrefix(code, "tunctl ") {
+		code := strings.Join(strings.Fields(m[1]), " ")
+		if strings.HasPrefix(code, "tunctl ") && !strings.Contains(code, ": ") { // that is a message
 			add(code)
 		}
 	}
+	return lines
+}
+
+// shownCommands are what follows tunctl in the lines that run it.
+func shownCommands(page string) []string {
+	var commands []string
+	for _, line := range shownLines(page) {
+		if at := regexp.MustCompile(`(?:^|[(|;&] *|bin/)tunctl( |$)`).FindStringIndex(line); at != nil {
+			_, rest, _ := strings.Cut(line[at[0]:], "tunctl")
+			commands = append(commands, strings.TrimSpace(rest))
+		}
+	}
 	return commands
+}
+
+// TestABlockOfCommandsSaysSo is for the tests of commands, which else would not see it.
+func TestABlockOfCommandsSaysSo(t *testing.T) {
+	command := regexp.MustCompile(`(?m)^(\$ )?(tunctl|ssh|make) `)
+	for name, page := range pages(t) {
+		for _, b := range blocks(page) {
+			if b.language == "" && command.MatchString(b.text) {
+				t.Errorf("%s: a block of commands without sh or console:\n%s", name, b.text)
+			}
+		}
+	}
 }
 
 func TestEveryCommandInTheDocumentationExistsWithItsFlags(t *testing.T) {

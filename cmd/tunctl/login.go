@@ -107,8 +107,11 @@ func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host stri
 		switch {
 		case !asked: // the status: from now on nothing is missed
 			asked = true
-			if err := cl.Login(ctx, host); err != nil {
+			switch h, err := cl.Login(ctx, host); {
+			case err != nil:
 				cancel(err)
+			case h.State == api.HostUp: // it was there already, so nothing will be heard of it
+				cancel(errLoggedIn)
 			}
 		case e.Type == api.EventPrompt:
 			askPerson(ctx, t, cl, *e.Prompt, keep)

@@ -123,7 +123,8 @@ func (a trayAgent) start(ctx context.Context) error {
 // dialog can be shown, a terminal asks.
 func (a trayAgent) login(ctx context.Context, host string) error {
 	if desktop.CanAsk(nil) {
-		return a.client.Login(ctx, host)
+		_, err := a.client.Login(ctx, host)
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -70,8 +70,8 @@ func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
 }
 
 // Login asks to log in to a host now.
-func (c *Client) Login(ctx context.Context, host string) error {
-	return c.call(ctx, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: Environment()}, nil)
+func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
+	return ask[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: Environment()})
 }
 
 // Logout disconnects from a host.
