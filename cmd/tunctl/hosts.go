@@ -120,7 +120,7 @@ func printHosts(t *terminal, list []api.Host, one bool) error {
 		t.say("no hosts in the config; `tunctl hosts NAME` shows any alias of your ssh config")
 		return nil
 	}
-	text := ""
+	var text string
 	if paper, now := newPaper(t.out), time.Now(); one {
 		text = paper.host(list[0], now)
 	} else {

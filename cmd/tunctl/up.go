@@ -291,20 +291,34 @@ func (u *up) leave(s api.Session) {
 	u.term.say("stopped waiting; job %s goes on: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 }
 
-// openPage opens a session's page, or prints its address where no browser is.
+// openPage opens a session's page.
 func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) error {
 	url, err := cl.PageURL(ctx, name)
 	if err != nil {
 		return err
 	}
-	err = desktop.Open(ctx, url, desktop.OpenOptions{})
-	if errors.Is(err, desktop.ErrUnavailable) {
+	if err := desktop.Open(ctx, url, desktop.OpenOptions{}); err != nil {
+		return notOpened(ctx, t, name, url, err)
+	}
+	return nil
+}
+
+// notOpened tells a person whose page did not open how to come by it.
+func notOpened(ctx context.Context, t *terminal, name, url string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return silentError(exitInterrupted)
+	case errors.Is(err, desktop.ErrUnavailable):
 		t.say("no viewer for %s here; point yours at that address", url)
 		return nil
-	}
-	if errors.Is(err, desktop.ErrNoBrowser) {
+	case errors.Is(err, desktop.ErrNoBrowser):
 		t.say("no browser here; `tunctl open %s --print` shows the whole address, token included", name)
 		return nil
+	case errors.Is(err, desktop.ErrNotOpened):
+		return &api.Error{
+			Code: api.CodeFailed, Message: "a browser was started, and did not ask for the page", Err: err,
+			Hint: fmt.Sprintf("`tunctl open %s` tries again; with --print it shows the whole address, token included", name),
+		}
 	}
 	return err
 }

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// paper is what a table is drawn on.
+type paper struct {
+	width   int // 0: as wide as it gets
+	colours bool
+}
+
+// newPaper is as wide as the terminal behind w. Into a file or a pipe nothing is cut,
+// unless COLUMNS says how wide it is.
+func newPaper(w io.Writer) paper {
+	p := paper{}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			p.width = width
+		}
+	} else if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		p.width = width
+	}
+	if p.width < 40 {
+		p.width = 0 // nothing fits there anyway
+	}
+	return p
+}
+
+// table is rows under a head, with notes under each row.
+type table struct {
+	head []string
+	rows []row
+}
+
+type row struct {
+	cells []cell
+	notes []string
+}
+
+type cell struct{ text, colour string }
+
+func (t *table) add(notes []string, cells ...cell) {
+	t.rows = append(t.rows, row{cells, notes})
+}
+
+const (
+	columnGap  = 2
+	noteIndent = 2
+	leastWidth = 6 // of a column that is cut
+)
+
+// draw lays the table out so that no line is wider than the paper.
+func (t *table) draw(p paper) string {
+	widths := t.widths(p.width)
+	var out strings.Builder
+	head := make([]cell, len(t.head))
+	for i, h := range t.head {
+		head[i] = cell{text: h, colour: grey}
+	}
+	p.line(&out, head, widths)
+	for _, r := range t.rows {
+		p.line(&out, r.cells, widths)
+		for _, note := range r.notes {
+			for line := range strings.SplitSeq(note, "\n") {
+				p.note(&out, line)
+			}
+		}
+	}
+	return out.String()
+}
+
+// widths cuts the widest columns until the table fits.
+func (t *table) widths(most int) []int {
+	widths := make([]int, len(t.head))
+	total := (len(t.head) - 1) * columnGap
+	for i, h := range t.head {
+		widths[i] = runes(h)
+		for _, r := range t.rows {
+			widths[i] = max(widths[i], runes(r.cells[i].text))
+		}
+		total += widths[i]
+	}
+	for most > 0 && total > most {
+		widest := slices.Index(widths, slices.Max(widths))
+		if widths[widest] <= leastWidth {
+			break
+		}
+		widths[widest]--
+		total--
+	}
+	return widths
+}
+
+func (p paper) line(out *strings.Builder, cells []cell, widths []int) {
+	for i, c := range cells {
+		text := shorten(c.text, widths[i])
+		out.WriteString(p.paint(c.colour, text))
+		if i < len(cells)-1 {
+			out.WriteString(strings.Repeat(" ", widths[i]-runes(text)+columnGap))
+		}
+	}
+	out.WriteByte('\n')
+}
+
+// note writes a line under a row, broken between words.
+func (p paper) note(out *strings.Builder, text string) {
+	indent := strings.Repeat(" ", noteIndent)
+	at := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			out.WriteString(indent)
+			at = noteIndent
+		case p.width > 0 && at+1+runes(word) > p.width:
+			out.WriteString("\n" + indent + "  ")
+			at = noteIndent + 2
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at += runes(word)
+	}
+	out.WriteByte('\n')
+}
+
+func (p paper) paint(colour, text string) string {
+	if !p.colours || colour == "" {
+		return text
+	}
+	return colour + text + "\x1b[0m"
+}
+
+func runes(text string) int { return len([]rune(text)) }
+
+// shorten cuts text to a width, and says so.
+func shorten(text string, width int) string {
+	r := []rune(text)
+	if len(r) <= width {
+		return text
+	}
+	return string(r[:width-1]) + "…"
+}
