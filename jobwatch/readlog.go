@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"unicode"
+	"unicode/utf8"
 
 	"tunctl/internal/api"
 )
@@ -30,7 +32,7 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 	}
 }
 
-// TailLog returns the last lines of a log.
+// TailLog returns the last lines of a log, as a terminal would show them.
 func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
 	sh := readShell(r)
 	// The path may be a glob: which file it is, and how long, comes first.
@@ -43,7 +45,27 @@ func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return lastLines(file.data, lines), nil
+	return asShown(lastLines(file.data, lines)), nil
+}
+
+// asShown is text without what steers a terminal; of a line that was drawn over and
+// over, as a progress bar is, its last state.
+func asShown(text []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		line, ended := bytes.CutSuffix(line, []byte("\n"))
+		line = bytes.TrimRight(line, "\r")
+		line = line[bytes.LastIndexByte(line, '\r')+1:]
+		for _, r := range cleanLine(line) {
+			if r == '\t' || !unicode.IsControl(r) {
+				out = utf8.AppendRune(out, r)
+			}
+		}
+		if ended {
+			out = append(out, '\n')
+		}
+	}
+	return out
 }
 
 // ReadFile returns a small file, such as one in which a server says how to reach it.

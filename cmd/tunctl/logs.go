@@ -14,6 +14,8 @@ func logsCommand(t *terminal) *cli.Command {
 		Name:      "logs",
 		Usage:     "show the log of a session's job",
 		ArgsUsage: "[SESSION]",
+		Description: "On a terminal, what would steer that is left out of the log: everything but text and its colours. " +
+			"Into a file or a pipe it goes as it is.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing what is written, until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},
@@ -30,12 +32,18 @@ func logsCommand(t *terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
+			out := t.out
+			if isTerminal(out) {
+				safe := &tamed{out: out}
+				defer safe.end()
+				out = safe
+			}
 			q := api.LogQuery{Session: name, Follow: c.Bool("follow"), Secrets: c.Bool("secrets")}
 			err = client.New(p).Log(ctx, q, func(chunk api.LogChunk) {
 				if chunk.Restarted {
 					t.say("— %s begins anew —", chunk.Path)
 				}
-				fmt.Fprint(t.out, chunk.Text)
+				fmt.Fprint(out, chunk.Text)
 			})
 			if ctx.Err() != nil {
 				return silentError(exitInterrupted)
