@@ -53,7 +53,10 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	defer l.work.Wait()
 	defer cancel()
 	defer l.session.change(func(f *facts) {
-		f.endpoint, f.link, f.answers, f.doing = nil, "", false, "the job no longer serves"
+		f.endpoint, f.link, f.answers = nil, "", false
+		if ctx.Err() == nil {
+			f.doing = "the job has ended or moved"
+		}
 	})
 
 	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })

@@ -111,7 +111,7 @@ func (p *prober) pause(since time.Time) time.Duration {
 // try asks the endpoint once, by every way that may lead there, and notes what came
 // of it.
 func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
-	ep, err := p.resolve(ctx, a)
+	ep, err := p.resolve(ctx, a, since)
 	if err != nil {
 		p.failed(ep, err)
 		return false
@@ -178,12 +178,12 @@ func (p *prober) failed(ep api.Endpoint, err error) {
 
 // resolve turns an announcement into an endpoint: the runtime file is asked where
 // the log leaves doubt.
-func (p *prober) resolve(ctx context.Context, a *aim) (api.Endpoint, error) {
+func (p *prober) resolve(ctx context.Context, a *aim, since time.Time) (api.Endpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.session.agent.limits.Probe)
 	defer cancel()
 	f := a.finding
 	if f.Doubt {
-		f = p.correct(ctx, a)
+		f = p.correct(ctx, a, since)
 	}
 	ep := f.Endpoint
 	ep.Guess = f.Low

@@ -19,14 +19,15 @@ type corrected struct {
 
 // correct reads the runtime file of a server whose log leaves doubt, not more often
 // than a log is read.
-func (p *prober) correct(ctx context.Context, a *aim) jobwatch.Finding {
-	if p.checked.aim == a && time.Since(p.checked.at) < p.session.agent.limits.Jobs.LogFirst {
+func (p *prober) correct(ctx context.Context, a *aim, since time.Time) jobwatch.Finding {
+	limits := &p.session.agent.limits
+	if p.checked.aim == a && time.Since(p.checked.at) < limits.Jobs.LogFirst {
 		return p.checked.finding
 	}
 	found := a.finding
 	if ep, err := readRuntimeFile(ctx, runner{p.host}, found.RuntimeFile); err == nil {
 		found = found.WithRuntime(ep)
-	} else if better, ok := runtimeFinding(ctx, runner{p.host}, found, a.node, a.start); ok {
+	} else if better, ok := runtimeFinding(ctx, runner{p.host}, found, a.node, a.start, time.Since(since) > limits.TokenGrace); ok {
 		found = better
 	}
 	p.checked = corrected{aim: a, at: time.Now(), finding: found}
@@ -35,8 +36,10 @@ func (p *prober) correct(ctx context.Context, a *aim) jobwatch.Finding {
 
 // runtimeFinding corrects what a log says by the newest runtime file since the job's
 // start that can be its own. A server bound to a name is on that node; another may be
-// anywhere, and is believed once it answers there to the token in the file.
-func runtimeFinding(ctx context.Context, r jobwatch.Runner, f jobwatch.Finding, node string, start time.Time) (jobwatch.Finding, bool) {
+// anywhere, and is believed once it answers there to the token in the file. One on
+// another port than the log announced may be another job's of the same person: it is
+// believed only where elsewhere says so, since that port may have been taken.
+func runtimeFinding(ctx context.Context, r jobwatch.Runner, f jobwatch.Finding, node string, start time.Time, elsewhere bool) (jobwatch.Finding, bool) {
 	if start.IsZero() {
 		return f, false
 	}
@@ -44,13 +47,18 @@ func runtimeFinding(ctx context.Context, r jobwatch.Runner, f jobwatch.Finding, 
 	if err != nil {
 		return f, false
 	}
+	better, found := f, false
 	for _, file := range files {
 		ep, err := readRuntimeFile(ctx, r, file)
-		if err == nil && (ep.NeedsNode || sameNode(ep.Host, node)) {
+		switch {
+		case err != nil || !ep.NeedsNode && !sameNode(ep.Host, node):
+		case f.Port == 0 || ep.Port == f.Port:
 			return f.WithRuntime(ep), true
+		case elsewhere && !found:
+			better, found = f.WithRuntime(ep), true
 		}
 	}
-	return f, false
+	return better, found
 }
 
 func readRuntimeFile(ctx context.Context, r jobwatch.Runner, path string) (api.Endpoint, error) {

@@ -31,7 +31,7 @@ func (l *life) lookAround(ctx context.Context, job api.Job) {
 	began, pause := time.Now(), limits.LogFirst
 	for {
 		if !l.session.answers() {
-			if f, ok := runtimeFinding(ctx, runner{l.host}, jobwatch.Finding{}, job.Node, job.Start); ok {
+			if f, ok := runtimeFinding(ctx, runner{l.host}, jobwatch.Finding{}, job.Node, job.Start, true); ok {
 				offer(l.scouted, f)
 			}
 		}

@@ -157,6 +157,25 @@ func TestAJobWithoutALogIsFoundByJupytersOwnFile(t *testing.T) {
 	}
 }
 
+func TestTheRuntimeFileOfAnotherJobOnTheNodeIsNotBelieved(t *testing.T) {
+	w := newWorld(t)
+	s := w.idleJob("out.log")
+	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	_, others := notebook(t, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
+	file := func(pid int, port, token string) {
+		w.write(filepath.Join(w.cluster.Home(), fmt.Sprintf(".local/share/jupyter/runtime/jpserver-%d.json", pid)), fmt.Sprintf(
+			`{"base_url": "/", "hostname": %q, "pid": %d, "port": %s, "sock": "", "token": %q, "url": "http://%[1]s:%[3]s/"}`, s.Job.Node, pid, port, token))
+	}
+	file(80, others, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
+	w.appendTo("out.log", "JupyterLab will listen on: "+s.Job.Node+":"+port+"\n")
+	w.until("known to want a token", func(s api.Session) bool { return s.State == api.SessionReady || strings.Contains(s.Cause, "token") })
+	file(79, port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.until("ready", ready)
+	if w.token() != "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" {
+		t.Error("the session has the other job's token")
+	}
+}
+
 func TestARedactedTokenComesFromTheRuntimeFile(t *testing.T) {
 	w := newWorld(t)
 	s := w.idleJob("out.log")
