@@ -17,10 +17,7 @@ func TestThePackagedUnitIsTheOneWrittenAtAutostartOn(t *testing.T) {
 }
 
 func TestThePackagedMenuEntryIsAGoodOne(t *testing.T) {
-	validate, err := exec.LookPath("desktop-file-validate")
-	if err != nil {
-		t.Skip("no desktop-file-validate here")
-	}
+	validate := need(t, "desktop-file-validate")
 	if out, err := exec.CommandContext(t.Context(), validate, "../../packaging/tunctl.desktop").CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
