@@ -40,7 +40,7 @@ func newLender(t *testing.T, extra ...string) *lender {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	l.socket = filepath.Join(dir, "cm")
-	l.serve(t, PracticeLimits(), fmt.Sprintf("Host open\n Port %d\n ControlPath %s\n", l.server.port, l.socket))
+	l.serve(t, patientLimits(), fmt.Sprintf("Host open\n Port %d\n ControlPath %s\n", l.server.port, l.socket))
 	l.o.Preset = reuse
 	l.connect(t)
 	return l
@@ -87,6 +87,7 @@ func (l *lender) stays(t *testing.T) {
 func (l *lender) logins() int { return strings.Count(l.server.log.String(), "Accepted publickey") }
 
 func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
+	t.Parallel()
 	l := newLender(t)
 	h := l.Host("open")
 	h.Want() // nobody need be there
@@ -189,6 +190,7 @@ func carriesBack(t *testing.T, h *Host) {
 }
 
 func TestThePersonsOwnConnectionOutlivesOurCrash(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")
 	}
@@ -240,7 +242,7 @@ func signal(s *realServer, what syscall.Signal) {
 // be killed.
 func rider(config string) {
 	ctx := context.Background()
-	p := NewPool(Options{SSHConfig: config, Limits: PracticeLimits(), Preset: reuse})
+	p := NewPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: reuse})
 	go func() { _ = p.Serve(ctx) }()
 	h := p.Host("open")
 	h.Want()
@@ -278,6 +280,7 @@ func rider(config string) {
 }
 
 func TestWithoutThePersonsConnectionWeMakeOurOwnAndRideTheNext(t *testing.T) {
+	t.Parallel()
 	l := newLender(t)
 	h := l.up(t, "open")
 	if s := h.Status(); s.Transport != api.TransportMaster {
@@ -331,6 +334,7 @@ func awaitState(t *testing.T, h *Host, want api.HostState) error {
 }
 
 func TestAProbeLeavesThePersonsConnectionAlone(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")
 	}
@@ -338,17 +342,18 @@ func TestAProbeLeavesThePersonsConnectionAlone(t *testing.T) {
 	h := l.up(t, "open")
 	signal(l.server, syscall.SIGSTOP)
 	l.NetworkChanged()
-	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
+	if err := awaitState(t, h, api.HostConnecting); err != nil {
 		t.Error(err)
 	}
 	signal(l.server, syscall.SIGCONT)
 	l.stays(t)
-	if s := l.up(t, "open").Status(); s.Transport != api.TransportMaster {
-		t.Errorf("status %+v", s)
+	if err := awaitState(t, h, api.HostUp); err != nil || h.Status().Transport != api.TransportMaster {
+		t.Errorf("%v, status %+v", err, h.Status())
 	}
 }
 
 func TestCommandsTakeTurnsOnAConnectionOfThePersonsToo(t *testing.T) {
+	t.Parallel()
 	h := newLender(t, "MaxSessions 2").up(t, "open")
 	var wg sync.WaitGroup
 	for range 6 {
@@ -362,6 +367,7 @@ func TestCommandsTakeTurnsOnAConnectionOfThePersonsToo(t *testing.T) {
 }
 
 func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
+	t.Parallel()
 	l := newLender(t)
 	h := l.up(t, "open")
 	l.disconnect()

@@ -26,13 +26,20 @@ func (l *laptop) masters() {
 	l.o.Askpass, _ = os.Executable()
 }
 
+// patientLimits are for what must not be taken for dead beside other tests.
+func patientLimits() Limits {
+	l := PracticeLimits()
+	l.DialTimeout, l.HandshakeTimeout, l.ProbeTimeout = 20*time.Second, 20*time.Second, 5*time.Second
+	return l
+}
+
 // startMasters is a laptop with one host, "open", that ssh logs in to.
 func startMasters(t *testing.T, config string) (*laptop, *realServer) {
 	t.Helper()
 	l := newLaptop(t)
 	s := startSSHD(t, authorized(l.key))
 	l.know(t, s)
-	l.serve(t, PracticeLimits(), fmt.Sprintf("Host open\n Port %d\n%s", s.port, config))
+	l.serve(t, patientLimits(), fmt.Sprintf("Host open\n Port %d\n%s", s.port, config))
 	l.masters()
 	return l, s
 }
@@ -127,6 +134,7 @@ func TestAnSSHOfOursCarriesBack(t *testing.T) {
 }
 
 func TestAProbeFindsAnSSHWhoseLinkIsDead(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")
 	}
@@ -203,7 +211,7 @@ func TestAnSSHOfOursEndsWhenWeAreKilled(t *testing.T) {
 
 // masterUser is a process that has an ssh log in and waits to be killed.
 func masterUser(config string) {
-	p := NewPool(Options{SSHConfig: config, Limits: PracticeLimits(), Preset: func(_ string, s *Settings) { s.Transport = api.TransportOpenSSH }})
+	p := NewPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: func(_ string, s *Settings) { s.Transport = api.TransportOpenSSH }})
 	go func() { _ = p.Serve(context.Background()) }()
 	h := p.Host("open")
 	h.Up()
