@@ -54,12 +54,12 @@ const (
 
 // stepOutput attaches to the job's newest steps for a moment: their daemon keeps the
 // last lines for whoever attaches. An end of sattach's input would be passed on to the
-// person's program, so that its input stays open until both are killed at once.
+// person's program, so that its input is held open until after sattach was killed.
 func (slurm) stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error) {
 	res, err := sh.login(ctx, quiet+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 steps=$(limit squeue -h -s -j `+quote(id)+` -o %i) || exit
 for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(stepsHeard)+`); do
-	timeout -s KILL `+strconv.Itoa(stepSeconds)+` sh -c 'sleep 60 | sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
+	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo
 done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
 	if err != nil {
