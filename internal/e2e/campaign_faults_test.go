@@ -117,7 +117,7 @@ var faults = []fault{
 		state:   api.SessionReconnecting, cause: "the connection to … was lost: …", within: plus(15*time.Second, noticed),
 		mend: func(c *campaign) { c.lab.ContConns(c.alias) }, again: relogin,
 		beside: func(t *testing.T) *campaign {
-			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-cert", "cn02", "", 18903))
+			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-cert", "cn02", ""))
 			return newCampaign(t, l, "lab-cert")
 		},
 	},
@@ -170,7 +170,7 @@ var faults = []fault{
 		state:   api.SessionEnded, cause: "the job reached its time limit at … (job …)", code: api.CodeJobEnded, within: plus(2*time.Minute, asked),
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 		beside: func(t *testing.T) *campaign {
-			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-inner", "cn02", `, "--time=1"`, 18902))
+			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-inner", "cn02", `, "--time=1"`))
 			return newCampaign(t, l, "lab-inner")
 		},
 	},

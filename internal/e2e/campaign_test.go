@@ -51,7 +51,6 @@ patterns = ['the campaign serves at http://(?P<host>\S+):(?P<port>\d+)/']
 host   = "%s"
 submit = "local:./job.sh"
 args   = ["--nodelist=%s"%s]
-local  = %d
 `
 
 // campaign is a session in use on a laptop, to which faults happen.
@@ -81,7 +80,7 @@ func newCampaign(t *testing.T, l *laptop, alias string) *campaign {
 // name.
 func newNamedLaptop(t *testing.T) *laptop {
 	t.Helper()
-	l := furnish(t, fmt.Sprintf(campaignConfig, "lab-named", "cn01", "", 18901))
+	l := furnish(t, real.Start(t), fmt.Sprintf(campaignConfig, "lab-named", "cn01", ""))
 	config := filepath.Join(t.TempDir(), "ssh_config")
 	text := fmt.Sprintf("Host lab-named\n  HostName login1.lab.test\n  HostKeyAlias %s\n  ConnectTimeout 3\nHost *\n  Include %s\n",
 		l.lab.NodeAddr("login1"), l.lab.SSHConfig())
@@ -102,6 +101,7 @@ type result struct {
 
 func TestTheSessionOutlivesEveryFault(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
+	t.Parallel()
 	results := make([]result, len(faults))
 	t.Run("faults", func(t *testing.T) {
 		var beside sync.WaitGroup
@@ -163,8 +163,8 @@ func (c *campaign) run(f fault) result {
 		limit += f.again(agent.PracticeLimits())
 	}
 	now, at := c.awaitReady(after, limit, f.moved)
-	c.answers()
 	c.unchanged(f, now)
+	c.answers()
 	r := result{f, shown.at.Sub(c.began), max(0, at.Sub(mended))}
 	c.t.Logf("%s: %v, and %v later ready again:\n%s", f.name, r.shown.Round(time.Millisecond), r.again.Round(time.Millisecond), shown)
 	return r

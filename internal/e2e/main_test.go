@@ -35,7 +35,7 @@ var (
 )
 
 // together is how many tests may wait for Slurm at once: they sleep most of the time.
-const together = "6"
+const together = "8"
 
 func TestMain(m *testing.M) {
 	real.Role() // a lab's own processes build nothing
@@ -75,15 +75,28 @@ func buildProgram() error {
 
 func newLaptop(t *testing.T, config string) *laptop {
 	t.Helper()
-	l := furnish(t, config)
+	l := furnish(t, real.Start(t), config)
 	t.Cleanup(l.close)
 	return l
 }
 
-// furnish makes a laptop that is not yet closed by itself.
-func furnish(t *testing.T, config string) *laptop {
+// newQuietLaptop is one at a lab where nothing is broken, so that tests can wait for
+// Slurm together, and beside those that break the other lab.
+func newQuietLaptop(t *testing.T, config string) *laptop {
 	t.Helper()
-	lab := real.Start(t)
+	l := furnish(t, quietLab(t), config)
+	t.Cleanup(l.close)
+	return l
+}
+
+func quietLab(t *testing.T) *real.Lab {
+	t.Helper()
+	return real.StartWith(t, real.Options{Apart: "quiet"})
+}
+
+// furnish makes a laptop that is not yet closed by itself.
+func furnish(t *testing.T, lab *real.Lab, config string) *laptop {
+	t.Helper()
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}

@@ -109,9 +109,10 @@ func unless(ok bool, wrong string) string {
 
 func TestEveryFormOfARealJupyterServerIsOpened(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
 	for _, form := range serverForms {
 		t.Run(form.name, func(t *testing.T) {
-			l := newLaptop(t, serverConfig)
+			l := newQuietLaptop(t, serverConfig)
 			if err := os.WriteFile(filepath.Join(l.home, "server.sh"), []byte(serverHead+form.script+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -60,6 +60,7 @@ func siteConfig(site string, answers ...string) string {
 
 func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
 	for _, x := range []struct{ site, config string }{
 		{"narval", siteConfig("narval", `account = "proj1"`, `modules = ""`)},
 		{"sdumont", siteConfig("sdumont", `folder = "/home/hpcuser"`, `partition = "normal"`)},
@@ -67,7 +68,7 @@ func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
 		{"slurm", siteConfig("slurm", `hours = 1`)},
 	} {
 		t.Run(x.site, func(t *testing.T) {
-			l := newLaptop(t, x.config)
+			l := newQuietLaptop(t, x.config)
 			out, talk := l.run("up", "--no-open")
 			t.Logf("what a person sees:\n%s%s", talk, out)
 			if got := strings.TrimSpace(out); !strings.HasPrefix(got, "http://localhost:18889/jupyter/") {

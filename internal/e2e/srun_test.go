@@ -15,7 +15,8 @@ const typedServer = `setsid salloc --quiet --job-name=typed --time=10 srun pytho
 
 func TestAServerThatPrintsToATerminalOnlyIsAttachedToOnRealSlurm(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
-	l := newLaptop(t, "")
+	t.Parallel()
+	l := newQuietLaptop(t, "")
 	if out, err := l.lab.As("hpcuser", "sh", "-c", typedServer); err != nil {
 		t.Fatal(err, out)
 	}

@@ -20,13 +20,14 @@ const keepConfig = `
 host   = "lab-login"
 submit = "~/jupyter.sh"
 args   = ["--time=1", "--mem=100M"]
-local  = 18889
+local  = 18891
 keep   = true
 `
 
 func TestKeepHasTheNextJobReadyThroughTwoEndsOnRealSlurm(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
-	l := newLaptop(t, keepConfig)
+	t.Parallel()
+	l := newQuietLaptop(t, keepConfig)
 	began := time.Now()
 	l.run("up", "--no-open")
 	first := l.status()
@@ -74,7 +75,8 @@ func (l *laptop) wantHistory(want map[string]api.JobState) {
 
 func TestTheEndIsToldAndAnExtensionRefusedOnRealSlurm(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
-	l := newLaptop(t, strings.NewReplacer("--time=1", "--time=3", "keep   = true", "").Replace(keepConfig))
+	t.Parallel()
+	l := newQuietLaptop(t, strings.NewReplacer("--time=1", "--time=3", "keep   = true", "", "18891", "18892").Replace(keepConfig))
 	l.run("up", "--no-open")
 	told := l.notice("ends in 2 minutes")
 	s := l.status()

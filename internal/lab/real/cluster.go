@@ -19,6 +19,8 @@ type Options struct {
 	// Accounting adds slurmdbd and its database: sacct, accounts and their limits.
 	// It takes some seconds more to start.
 	Accounting bool `json:"accounting,omitempty"`
+	// Apart names one of several labs that are otherwise the same.
+	Apart string `json:"apart,omitempty"`
 }
 
 // Cluster is a running lab.
@@ -31,6 +33,8 @@ type Cluster struct {
 	record record
 	own    []*exec.Cmd // children of this process, to be reaped
 	leash  *os.File    // while it is open, the keeper knows that we live
+
+	nodes sync.RWMutex // guards record.Nodes: one test may crash a node while others look at theirs
 }
 
 // record is what another process must know of a lab, as in its lab.json.
@@ -165,7 +169,9 @@ func (c *Cluster) Down() error {
 }
 
 func (c *Cluster) save() error {
+	c.nodes.RLock()
 	text, err := json.MarshalIndent(c.record, "", "  ")
+	c.nodes.RUnlock()
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,9 @@ func (c *Cluster) startNode(n node) error {
 	logFile := c.path("nodes", n.name, "init.log")
 	p, err := c.spawn(command(newNode, "node", c.dir, n.name), bytes.NewReader(text), logFile)
 	if p.PID != 0 {
+		c.nodes.Lock()
 		c.record.Nodes[n.name] = p
+		c.nodes.Unlock()
 	}
 	if err != nil {
 		return err
@@ -55,11 +57,18 @@ func (c *Cluster) pid(name string) (int, error) {
 	if _, err := nodeByName(name); err != nil {
 		return 0, err
 	}
-	p := c.record.Nodes[name]
+	p := c.process(name)
 	if !p.alive() {
 		return 0, fmt.Errorf("node %q is down", name)
 	}
 	return p.PID, nil
+}
+
+// process is a node's pid 1, if it was started.
+func (c *Cluster) process(name string) process {
+	c.nodes.RLock()
+	defer c.nodes.RUnlock()
+	return c.record.Nodes[name]
 }
 
 // root is the path of a node's file, as seen from the machine.
@@ -123,7 +132,7 @@ func (c *Cluster) Crash(name string) error {
 	if err := c.onSwitch(down.String()); err != nil {
 		return err
 	}
-	p := c.record.Nodes[name]
+	p := c.process(name)
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -132,7 +141,9 @@ func (c *Cluster) Crash(name string) error {
 	}
 	// An orphaned socket can hold the node's namespace, and with it its devices.
 	_ = c.onSwitch(del.String())
+	c.nodes.Lock()
 	delete(c.record.Nodes, name)
+	c.nodes.Unlock()
 	return c.save()
 }
 
