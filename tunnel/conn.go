@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 type conn struct {
 	client   *ssh.Client
 	wire     *wire
+	log      *slog.Logger
 	limits   Limits
 	interval time.Duration // of the keepalive
 	misses   int
@@ -48,7 +50,7 @@ type conn struct {
 // newConn takes over an SSH connection that has just logged in.
 func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
-		client: client, wire: t.wire, limits: t.pool.o.Limits,
+		client: client, wire: t.wire, log: t.log, limits: t.pool.o.Limits,
 		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
 		slots: newSlots(t.pool.o.Limits.MaxSessions),
 		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
@@ -115,7 +117,26 @@ func (c *conn) close(why error) {
 	c.mu.Unlock()
 	_ = c.wire.Close()
 	_ = c.client.Close()
-	c.wg.Wait()
+	c.settle()
+}
+
+// closePatience is how long a close waits for what runs beside the connection. All
+// of that ends with the link at once; were it not so, the host must come back all
+// the same.
+const closePatience = 10 * time.Second
+
+// settle waits for what runs beside the connection.
+func (c *conn) settle() {
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		c.wg.Wait()
+	}()
+	select {
+	case <-settled:
+	case <-time.After(closePatience):
+		c.log.Error("something outlives a connection that has ended")
+	}
 }
 
 // ended reports whether the connection is at its end, maybe before all of it knows.

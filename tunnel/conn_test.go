@@ -39,3 +39,29 @@ func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
 		mustConnect(t, h)
 	})
 }
+
+func TestAHostComesBackThoughSomethingHangsOnItsLostConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		c, err := h.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		defer close(release)
+		c.spawn(func() { <-release })
+		time.Sleep(time.Hour)
+		s.drop()
+		synctest.Wait()
+		time.Sleep(closePatience)
+		synctest.Wait()
+		mustConnect(t, h)
+		if now, err := h.current(); err != nil || now == c {
+			t.Errorf("it still has the lost connection, %v", err)
+		}
+	})
+}
