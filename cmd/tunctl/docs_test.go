@@ -249,6 +249,25 @@ func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
 	}
 }
 
+// TestEveryLineOfTheThreatModelNamesATest reads the rows of its tables.
+func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
+	_, model, _ := strings.Cut(pages(t)[filepath.Join("docs", "security.md")], "## Threat model")
+	rows := 0
+	for line := range strings.Lines(model) {
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		if !strings.HasPrefix(line, "|") || strings.Trim(cells[0], " -") == "" || strings.TrimSpace(cells[len(cells)-1]) == "held by" {
+			continue
+		}
+		rows++
+		if held := cells[len(cells)-1]; !strings.Contains(held, "`Test") && !strings.Contains(held, "`Fuzz") {
+			t.Errorf("nothing holds:%s", cells[0])
+		}
+	}
+	if rows < 20 {
+		t.Errorf("only %d rows were found", rows)
+	}
+}
+
 func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
 	limit := regexp.MustCompile("`([A-Z]\\w+(?:\\.\\w+)?)` (\\d\\w*)")
 	found := limit.FindAllStringSubmatch(pages(t)[filepath.Join("docs", "cluster.md")], -1)

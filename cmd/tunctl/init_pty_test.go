@@ -3,112 +3,22 @@
 package main
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/creack/pty"
 
 	"tunctl/internal/lab"
+	"tunctl/internal/lab/typist"
 )
 
-// talk is a program in a pseudo-terminal, and what it has said.
-type talk struct {
-	t    *testing.T
-	pty  *os.File
-	cmd  *exec.Cmd
-	gone chan struct{}
-	more chan struct{}
-
-	mu   sync.Mutex
-	said bytes.Buffer
-	read int // up to where expect has looked
-}
-
-func startTalk(t *testing.T, env []string, args ...string) *talk {
+// startTalk runs the program in a terminal, as a person would.
+func startTalk(t *testing.T, env []string, args ...string) *typist.Talk {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 110})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &talk{t: t, pty: f, cmd: cmd, gone: make(chan struct{}), more: make(chan struct{}, 1)}
-	go k.listen()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-k.gone
-	})
-	return k
-}
-
-func (k *talk) listen() {
-	defer close(k.gone)
-	buf := make([]byte, 4096)
-	for {
-		n, err := k.pty.Read(buf)
-		k.mu.Lock()
-		k.said.Write(buf[:n])
-		k.mu.Unlock()
-		select {
-		case k.more <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// expect waits until the program says the words, after those of the last expect.
-func (k *talk) expect(words string) {
-	k.t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	ended := false
-	for {
-		k.mu.Lock()
-		rest := k.said.String()[k.read:]
-		at := strings.Index(rest, words)
-		if at >= 0 {
-			k.read += at + len(words)
-		}
-		k.mu.Unlock()
-		if at >= 0 {
-			return
-		}
-		if ended {
-			k.t.Fatalf("it never said %q, but:\n%s", words, rest)
-		}
-		select {
-		case <-k.more:
-		case <-k.gone:
-			ended = true
-		case <-deadline.C:
-			k.t.Fatalf("it has not said %q, but:\n%s", words, rest)
-		}
-	}
-}
-
-func (k *talk) say(line string) {
-	k.t.Helper()
-	if _, err := io.WriteString(k.pty, line); err != nil {
-		k.t.Fatal(err)
-	}
-}
-
-// end waits for the program and returns its exit code.
-func (k *talk) end() int {
-	k.t.Helper()
-	<-k.gone
-	_ = k.cmd.Wait() // its code says it all
-	return k.cmd.ProcessState.ExitCode()
+	return typist.Start(t, cmd)
 }
 
 // personAt makes a home with a site of its own for a practice cluster.
@@ -141,29 +51,29 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	env, config := personAt(t, c)
 
 	k := startTalk(t, env, "init")
-	k.expect("These clusters are known:")
-	k.expect("aspire2a")
-	k.expect("in your ssh config:")
-	k.expect("practice")
-	k.expect("Which one?")
-	k.say("narwal\n")
-	k.expect("no site \"narwal\"")
-	k.expect("Which one?")
-	k.say("ours\n")
-	k.expect("Which entrance? [main]")
-	k.say("\n")
-	k.expect("Which account is charged?")
-	k.say("def ann\n")
-	k.expect("must be one plain word")
-	k.say("def-ann\n")
-	k.expect("How many hours should the job last? [2]")
-	k.say("0.5\n")
-	k.expect("How many GPUs? [0]")
-	k.say("\n")
-	k.expect("added to")
-	k.expect("connected to ours")
-	k.expect("Now: tunctl up jupyter")
-	if code := k.end(); code != 0 {
+	k.Expect("These clusters are known:")
+	k.Expect("aspire2a")
+	k.Expect("in your ssh config:")
+	k.Expect("practice")
+	k.Expect("Which one?")
+	k.Answer("narwal")
+	k.Expect("no site \"narwal\"")
+	k.Expect("Which one?")
+	k.Answer("ours")
+	k.Expect("Which entrance? [main]")
+	k.Answer("")
+	k.Expect("Which account is charged?")
+	k.Answer("def ann")
+	k.Expect("must be one plain word")
+	k.Answer("def-ann")
+	k.Expect("How many hours should the job last? [2]")
+	k.Answer("0.5")
+	k.Expect("How many GPUs? [0]")
+	k.Answer("")
+	k.Expect("added to")
+	k.Expect("connected to ours")
+	k.Expect("Now: tunctl up jupyter")
+	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	text, err := os.ReadFile(config)
@@ -185,10 +95,10 @@ func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	env, config := personAt(t, c)
 	k := startTalk(t, env, "init", "ours")
-	k.expect("Which entrance?")
-	k.say("\x03")
-	k.expect("stopped")
-	if code := k.end(); code != exitInterrupted {
+	k.Expect("Which entrance?")
+	k.Type("\x03")
+	k.Expect("stopped")
+	if code, _ := k.End(); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 	if _, err := os.Stat(config); err == nil {
@@ -219,14 +129,14 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 		}
 	}
 	k := startTalk(t, env, "attach", "practice", "--no-open")
-	k.expect("1) 1002")
-	k.expect("2) 1001")
-	k.expect("Which one? [1-2]")
-	k.say("7\n")
-	k.expect("Which one? [1-2]")
-	k.say("2\n")
-	k.expect("practice-1001\x1b[0m is ready")
-	if code := k.end(); code != 0 {
+	k.Expect("1) 1002")
+	k.Expect("2) 1001")
+	k.Expect("Which one? [1-2]")
+	k.Answer("7")
+	k.Expect("Which one? [1-2]")
+	k.Answer("2")
+	k.Expect("practice-1001\x1b[0m is ready")
+	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

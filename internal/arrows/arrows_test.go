@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/gateway":          {},
 	"internal/transfer":         {"internal/api"},
 	"internal/lab":              {},
+	"internal/lab/typist":       {},
 	"tray":                      {"internal/client", "internal/desktop", "internal/autostart", "internal/api", "internal/home"},
 	"jobwatch/realtest":         {},
 	"tunnel/realtest":           {},

@@ -49,10 +49,10 @@ func TestASavedPasswordLogsInAfterANewStartOfTheAgent(t *testing.T) {
 	d := newDesk(t, "", nil)
 	d.withKeyring()
 	k := d.run("login", "lab-pass", "--save")
-	k.expect("password:")
-	k.answerHidden(real.Password)
-	k.expect("connected to lab-pass")
-	if status, said := k.end(); status != 0 || strings.Contains(said, "warning") {
+	k.Expect("password:")
+	k.AnswerHidden(real.Password)
+	k.Expect("connected to lab-pass")
+	if status, said := k.End(); status != 0 || strings.Contains(said, "warning") {
 		t.Fatalf("exit code %d:\n%s", status, said)
 	}
 	d.mustRun("agent", "stop")
@@ -64,9 +64,9 @@ func TestASavedPasswordLogsInAfterANewStartOfTheAgent(t *testing.T) {
 func TestARememberedPasswordLastsAsLongAsTheAgent(t *testing.T) {
 	d := newDesk(t, "", nil)
 	k := d.run("login", "lab-pass", "--remember")
-	k.expect("password:")
-	k.answerHidden(real.Password)
-	k.expect("connected to lab-pass")
+	k.Expect("password:")
+	k.AnswerHidden(real.Password)
+	k.Expect("connected to lab-pass")
 	d.mustRun("logout", "lab-pass")
 	d.mustRun("login", "lab-pass")
 	d.mustRun("agent", "stop")
@@ -81,8 +81,8 @@ func TestWithoutAKeyringTheLoginWorksAndSaysThatNothingWasSaved(t *testing.T) {
 	d := newDesk(t, "", nil)
 	d.env = append(d.env, "DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent")
 	k := d.run("login", "lab-pass", "--save")
-	k.expect("password:")
-	k.answerHidden(real.Password)
-	k.expect("the password was not saved: the system's keyring cannot be used")
-	k.expect("connected to lab-pass")
+	k.Expect("password:")
+	k.AnswerHidden(real.Password)
+	k.Expect("the password was not saved: the system's keyring cannot be used")
+	k.Expect("connected to lab-pass")
 }

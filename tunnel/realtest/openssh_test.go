@@ -15,30 +15,31 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/lab/real"
+	"tunctl/internal/lab/typist"
 )
 
 func TestAnSSHThatLogsInForUsAsksAtTheTerminal(t *testing.T) {
 	for _, x := range []struct {
 		host  string
-		talks func(d *desk, k *talk)
+		talks func(d *desk, k *typist.Talk)
 	}{
-		{"lab-login", func(*desk, *talk) {}},
-		{"lab-inner", func(*desk, *talk) {}},
-		{"lab-pass", func(_ *desk, k *talk) { k.expect("password:"); k.answerHidden(real.Password) }},
-		{"lab-otp", func(d *desk, k *talk) { k.expect("One-time password"); k.answerHidden(d.lab.Code()) }},
-		{"lab-pwotp", func(d *desk, k *talk) {
-			k.expect("Password:")
-			k.answerHidden(real.Password)
-			k.expect("One-time password")
-			k.answerHidden(d.lab.Code())
+		{"lab-login", func(*desk, *typist.Talk) {}},
+		{"lab-inner", func(*desk, *typist.Talk) {}},
+		{"lab-pass", func(_ *desk, k *typist.Talk) { k.Expect("password:"); k.AnswerHidden(real.Password) }},
+		{"lab-otp", func(d *desk, k *typist.Talk) { k.Expect("One-time password"); k.AnswerHidden(d.lab.Code()) }},
+		{"lab-pwotp", func(d *desk, k *typist.Talk) {
+			k.Expect("Password:")
+			k.AnswerHidden(real.Password)
+			k.Expect("One-time password")
+			k.AnswerHidden(d.lab.Code())
 		}},
 	} {
 		t.Run(x.host, func(t *testing.T) {
 			d := newDesk(t, "[host."+x.host+"]\ntransport = \"openssh\"\n", nil)
 			k := d.run("login", x.host)
 			x.talks(d, k)
-			k.expect("connected to " + x.host)
-			if status, said := k.end(); status != 0 || strings.Contains(said, real.Password) {
+			k.Expect("connected to " + x.host)
+			if status, said := k.End(); status != 0 || strings.Contains(said, real.Password) {
 				t.Errorf("exit code %d:\n%s", status, said)
 			}
 			if out := d.mustRun("ssh", x.host, "hostname"); strings.TrimSpace(out) != "login1" {
@@ -61,8 +62,8 @@ func ownSSH(t *testing.T, host string) *desk {
 		return "Host *\n ControlMaster auto\n ControlPath " + socket + "\n" + text
 	})
 	k := d.start("ssh", "-F", d.ssh, "-N", host)
-	k.expect("One-time password")
-	k.answerHidden(d.lab.Code())
+	k.Expect("One-time password")
+	k.AnswerHidden(d.lab.Code())
 	late := time.After(patience)
 	for {
 		if c, err := net.Dial("unix", socket); err == nil {
@@ -107,7 +108,7 @@ func TestThePersonsOwnSSHIsAskedForACodeAndNobodyElse(t *testing.T) {
 	}{
 		{"none", func() {}},
 		{"a refused dial", func() {
-			if status, said := d.run("connect", host, "localhost:1").end(); status == 0 {
+			if status, said := d.run("connect", host, "localhost:1").End(); status == 0 {
 				t.Errorf("a closed port answers:\n%s", said)
 			}
 		}},
