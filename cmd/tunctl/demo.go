@@ -40,7 +40,7 @@ func demoCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 		},
 		Action: func(c *cli.Context) error {
-			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(c.Context, demoEnds()...)
 			context.AfterFunc(ctx, stop)
 			defer stop()
 			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once")}
@@ -51,6 +51,16 @@ func demoCommand(t *terminal) *cli.Command {
 			return d.run(ctx)
 		},
 	}
+}
+
+// demoEnds are the signals that end a demo: also that of a closed window, after which
+// an agent and a job would stay, unless somebody has set it aside, as nohup does.
+func demoEnds() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // demo is the whole product against a cluster of its own, in a home of its own.
@@ -76,6 +86,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }() // elsewhere, where dir is too long for a socket
 	u := &up{term: d.term, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
 	if err := u.run(ctx, p, d.open); err != nil {
