@@ -3,7 +3,9 @@ package tunnel
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -29,13 +31,23 @@ func (t *attempt) needsSSH(ctx context.Context) bool {
 	if why == "" {
 		return false
 	}
-	if _, err := findSSH(t.pool.o.Env()); err != nil {
-		t.warn(why + ", which needs the ssh program: install OpenSSH's client, or load the key into an ssh-agent")
+	if hint, err := t.sshAtHand(); err != nil {
+		t.warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
 	t.onlySSH = why
 	return true
+}
+
+// sshAtHand looks for an ssh program whose connection we can use, and says what to do
+// where there is none.
+func (t *attempt) sshAtHand() (hint string, err error) {
+	if runtime.GOOS == "windows" {
+		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
+	}
+	_, err = findSSH(t.pool.o.Env())
+	return "install OpenSSH's client", err
 }
 
 // securityKey names a key of the person's on a FIDO token that no ssh-agent holds; ""
@@ -118,9 +130,9 @@ func (t *attempt) beyondUs(allowed []string) (bool, error) {
 	if t.settings.Transport == api.TransportNative {
 		return false, t.deny(why+"; leave out transport = \"native\" for this host", nil)
 	}
-	if _, err := findSSH(t.pool.o.Env()); err != nil {
+	if hint, err := t.sshAtHand(); err != nil {
 		t.denied = &api.Error{
-			Code: api.CodeConfig, Err: err, Hint: "install OpenSSH's client",
+			Code: api.CodeConfig, Err: err, Hint: hint,
 			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.name, why),
 		}
 		return false, t.denied
