@@ -172,7 +172,7 @@ func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, no
 				all = append(all, readyNews(s, now))
 			}
 		case api.SessionEnded, api.SessionFailed:
-			if !seen || !wished.IsZero() { // the menu shows no steps: only this tells
+			if !s.Asked && (!seen || !wished.IsZero()) { // the menu shows no steps: only this tells
 				all = append(all, endedNews(s, now))
 			}
 		}

@@ -151,3 +151,15 @@ func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEndThatWasAskedForIsNoNews(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		h := newHerald()
+		s := session("jupyter", api.SessionReady, runsFor(time.Hour))
+		h.hear(api.Status{Sessions: []api.Session{s}}, nil, noon)
+		s.State, s.Asked = api.SessionEnded, asked
+		if got := h.hear(api.Status{Sessions: []api.Session{s}}, nil, noon.Add(time.Hour)); (len(got) == 0) != asked {
+			t.Errorf("asked for: %t, news: %+v", asked, got)
+		}
+	}
+}

@@ -106,9 +106,23 @@ func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
 	host, id := r.PathValue("host"), r.PathValue("id")
 	job, err := a.hostJob(r.Context(), host, id)
 	if err == nil && !job.State.Ended() {
+		a.dropping(host, job.ID)
 		err = aboutScheduler(host, a.watcher(host).Cancel(r.Context(), job.ID))
 	}
 	answer(w, api.JobResponse{Job: job}, err)
+}
+
+// dropping notes that a person cancels a job: the session that it serves ends as
+// they want.
+func (a *Agent) dropping(host, id string) {
+	for _, s := range a.live() {
+		if s.host() != host {
+			continue
+		}
+		s.mu.Lock()
+		s.dropped = id
+		s.mu.Unlock()
+	}
 }
 
 // jobsOn is a connected host's job watcher. It never connects: that is a person's act.

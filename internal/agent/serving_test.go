@@ -189,3 +189,24 @@ func TestARedactedTokenComesFromTheRuntimeFile(t *testing.T) {
 		t.Error("the token in the runtime file was not found")
 	}
 }
+
+func TestAnEndIsToldFromOneThatAPersonAskedFor(t *testing.T) {
+	w := newWorld(t)
+	for name, end := range map[string]func(s api.Session) error{
+		"cancelled through us": func(s api.Session) error {
+			_, err := w.client.Cancel(t.Context(), s.Host, s.Job.ID)
+			return err
+		},
+		"killed elsewhere": func(s api.Session) error { return w.cluster.KillJob(s.Job.ID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := end(w.up()); err != nil {
+				t.Fatal(err)
+			}
+			ended := w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
+			if want := name == "cancelled through us"; ended.Asked != want {
+				t.Errorf("asked for: %t, want %t: %s", ended.Asked, want, ended.Cause)
+			}
+		})
+	}
+}

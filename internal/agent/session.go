@@ -39,6 +39,7 @@ type session struct {
 	forward *forwards   // from the first start to down
 	run     *run        // the try under way
 	watch   *jobwatch.Watch
+	dropped string       // the job that a person cancelled through us
 	told    chan api.Job // what was learnt of the job beside the watch
 }
 
@@ -227,6 +228,7 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
+		Asked: v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
 		Since: s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
 	}
 	if v.state != s.current.State {

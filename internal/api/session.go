@@ -36,7 +36,8 @@ type Session struct {
 	State    SessionState `json:"state"`
 	Cause    string       `json:"cause,omitempty"`
 	Hint     string       `json:"hint,omitempty"`
-	Code     Code         `json:"code,omitempty"` // of the failure behind a failed, ended or needs-login state
+	Code     Code         `json:"code,omitempty"`  // of the failure behind a failed, ended or needs-login state
+	Asked    bool         `json:"asked,omitempty"` // it ended because a person cancelled its job through us
 	Since    time.Time    `json:"since,omitzero"`
 	Job      *Job         `json:"job,omitempty"`
 	Next     *Job         `json:"next,omitempty"`
