@@ -34,9 +34,6 @@ const (
 	appWeb         = "http" // some web server: offered, never opened by itself
 )
 
-// Apps returns the names of the built-in apps.
-func Apps() []string { return slices.Clone(appsByRank) }
-
 // appsByRank is whom to believe to be what a person came for, when one log
 // announces several: places to work in, then pages made to be looked at, then
 // dashboards that come along with a computation, then any web server.

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ErrNoUnit says that the agent is not an enabled unit of the person's systemd.
-var ErrNoUnit = errors.New("the agent is no enabled unit")
+// errNoUnit says that the agent is not an enabled unit of the person's systemd.
+var errNoUnit = errors.New("the agent is no enabled unit")
 
 // StartAgent starts the agent's enabled unit now, so that a command that needs an
 // agent does not start a second one beside it.
@@ -17,10 +17,10 @@ func (a *Autostart) StartAgent(ctx context.Context) error {
 			continue
 		}
 		if e, err := u.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale {
-			return errors.Join(ErrNoUnit, err)
+			return errors.Join(errNoUnit, err)
 		}
 		_, err := u.run(ctx, "systemctl", "--user", "start", unitName)
 		return err
 	}
-	return ErrNoUnit
+	return errNoUnit
 }

@@ -10,7 +10,7 @@ import (
 // Attach asks to bring up a session for a job that somebody started by hand. The
 // host must be connected.
 func (c *Client) Attach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
-	req.Env = Environment()
+	req.Env = environment()
 	return askFar[api.AttachResponse](ctx, c, "/v1/attach", req)
 }
 

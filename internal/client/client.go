@@ -55,7 +55,7 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 
 // Up asks to bring a session up and returns at once.
 func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	return ask[api.UpResponse](ctx, c, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: Environment()})
+	return ask[api.UpResponse](ctx, c, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: environment()})
 }
 
 // Down takes sessions down.
@@ -71,7 +71,7 @@ func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
 
 // Login asks to log in to a host now.
 func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
-	return ask[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: Environment()})
+	return ask[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: environment()})
 }
 
 // Logout disconnects from a host.
@@ -216,8 +216,8 @@ func unreachable(err error) error {
 	}
 }
 
-// Environment is what the agent may need of this process's environment.
-func Environment() api.Env {
+// environment is what the agent may need of this process's environment.
+func environment() api.Env {
 	env := api.Env{}
 	for _, name := range api.EnvNames {
 		if v := os.Getenv(name); v != "" {

@@ -33,7 +33,7 @@ func (s *Stream) CloseWrite() error {
 // Stream opens a private stream. It waits as long as ctx lasts for the host to be
 // connected, since a person may be answering its questions.
 func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, error) {
-	req.Env = Environment()
+	req.Env = environment()
 	body, err := json.Marshal(req)
 	if err != nil {
 		return nil, err

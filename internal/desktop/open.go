@@ -21,12 +21,12 @@ type OpenOptions struct {
 	Env api.Env // the environment to find and start the browser in; nil: the process's own
 }
 
-// OpenPage shows target, an http or https address that may carry a token, in the
+// openPage shows target, an http or https address that may carry a token, in the
 // person's browser. No command line ever holds the address: the browser is given
 // a link that works once. It returns as soon as the browser asked for the page,
 // however long the browser runs, and an error that wraps ErrNoBrowser where the
 // caller had better print the address.
-func OpenPage(ctx context.Context, target string, o OpenOptions) error {
+func openPage(ctx context.Context, target string, o OpenOptions) error {
 	u, err := url.Parse(target)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return errors.New("only a whole http or https address can be opened") // the address itself may hold a token

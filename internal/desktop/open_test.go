@@ -37,7 +37,7 @@ func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
 	// The stand-in reports after its answer, so wait for its end as well: it
 	// holds a connection until then.
 	finish := linger(t, env)
-	if err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+	if err := openPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
 		t.Fatal(err)
 	}
 	finish()
@@ -75,7 +75,7 @@ func linger(t *testing.T, env api.Env) (finish func()) {
 func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
 	env, _ := standIn(t, "browser")
 	finish := linger(t, env)
-	if err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+	if err := openPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
 		t.Fatal(err)
 	}
 	finish() // only now may the browser end
@@ -89,7 +89,7 @@ func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 	}
 	env["BROWSER"] = "/nonexistent/browser:" + script + ":" + env["BROWSER"] + " --tab %s"
 	finish := linger(t, env)
-	if err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+	if err := openPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
 		t.Fatal(err)
 	}
 	finish()
@@ -100,7 +100,7 @@ func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 
 func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
 	env, _ := standIn(t, "failing")
-	err := OpenPage(t.Context(), secretPage, OpenOptions{Env: env})
+	err := openPage(t.Context(), secretPage, OpenOptions{Env: env})
 	if !errors.Is(err, ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
@@ -113,7 +113,7 @@ func TestABrowserThatNeverAsksIsTold(t *testing.T) {
 	env, _ := standIn(t, "idle")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := OpenPage(ctx, secretPage, OpenOptions{Env: env}); !errors.Is(err, ErrNotOpened) {
+	if err := openPage(ctx, secretPage, OpenOptions{Env: env}); !errors.Is(err, ErrNotOpened) {
 		t.Errorf("got %v, want ErrNotOpened", err)
 	}
 }
@@ -122,7 +122,7 @@ func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("this system always has a browser")
 	}
-	err := OpenPage(t.Context(), secretPage, OpenOptions{Env: api.Env{"PATH": os.Getenv("PATH")}})
+	err := openPage(t.Context(), secretPage, OpenOptions{Env: api.Env{"PATH": os.Getenv("PATH")}})
 	if !errors.Is(err, ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
@@ -130,7 +130,7 @@ func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
 
 func TestOnlyWebPagesAreOpened(t *testing.T) {
 	for _, bad := range []string{"", "file:///etc/passwd?token=s3cr3t", "javascript:alert(1)", "localhost:8888", "http://"} {
-		err := OpenPage(t.Context(), bad, OpenOptions{Env: api.Env{"BROWSER": "true"}})
+		err := openPage(t.Context(), bad, OpenOptions{Env: api.Env{"BROWSER": "true"}})
 		if err == nil {
 			t.Errorf("%q was opened", bad)
 		} else if strings.Contains(err.Error(), "s3cr3t") {

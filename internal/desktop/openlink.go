@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Open shows target by what the desktop has for it: a web page by OpenPage, anything
-// else by OpenLink.
+// Open shows target by what the desktop has for it: a web page by openPage, anything
+// else by openLink.
 func Open(ctx context.Context, target string, o OpenOptions) error {
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
-		return OpenPage(ctx, target, o)
+		return openPage(ctx, target, o)
 	}
-	return OpenLink(ctx, target, o)
+	return openLink(ctx, target, o)
 }
 
-// OpenLink hands an address that is no web page, such as vnc://localhost:5901, to
+// openLink hands an address that is no web page, such as vnc://localhost:5901, to
 // the program that the desktop has for it. The address stands on a command line, so
 // it must hold no secret. Where there is no desktop the error wraps ErrUnavailable.
-func OpenLink(ctx context.Context, target string, o OpenOptions) error {
+func openLink(ctx context.Context, target string, o OpenOptions) error {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" {
 		return errors.New("only a whole address without secrets can be opened")

@@ -21,12 +21,12 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := OpenLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"}})
+	err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []byte
-	until(t, "xdg-open ran", func() bool { // OpenLink need not wait for its end
+	until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
 		got, err = os.ReadFile(seen)
 		return err == nil
 	})
@@ -37,9 +37,9 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 
 func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
 	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "http://localhost:8888/lab?token=s3cr3t", "localhost"} {
-		err := OpenLink(t.Context(), link, OpenOptions{Env: api.Env{"DISPLAY": ":0"}})
+		err := openLink(t.Context(), link, OpenOptions{Env: api.Env{"DISPLAY": ":0"}})
 		if err == nil || strings.Contains(err.Error(), "s3cr3t") {
-			t.Errorf("OpenLink(%q): %v", link, err)
+			t.Errorf("openLink(%q): %v", link, err)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems always have a desktop")
 	}
-	if err := OpenLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{}}); !errors.Is(err, ErrUnavailable) {
+	if err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{}}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -120,8 +120,8 @@ func shortSocket(path string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-%d-%s", os.Getuid(), short(path)), "agent.sock")
 }
 
-// ErrShared is wrapped when a folder that must be private belongs to another user.
-var ErrShared = errors.New("the folder is not ours alone")
+// errShared is wrapped when a folder that must be private belongs to another user.
+var errShared = errors.New("the folder is not ours alone")
 
 // MakePrivate makes a folder that only its owner can enter, or checks that an
 // existing one is so: a socket in a folder that others can write to can be replaced.
@@ -134,7 +134,7 @@ func MakePrivate(dir string) error {
 		return err
 	}
 	if !info.IsDir() || !ownedByUs(info) {
-		return fmt.Errorf("%q: %w", dir, ErrShared)
+		return fmt.Errorf("%q: %w", dir, errShared)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs its x bit

@@ -17,7 +17,7 @@ type cut struct {
 func (c *Cluster) cutAt(name string) (cut, error) {
 	switch name {
 	case "wifi":
-		from, err := c.LaptopAddr()
+		from, err := c.laptopAddr()
 		if err != nil {
 			return cut{}, err
 		}
@@ -83,8 +83,8 @@ func (c *Cluster) Restore(name string) error {
 	return x.where(x.undo)
 }
 
-// LaptopAddr is the address that the laptop has now.
-func (c *Cluster) LaptopAddr() (string, error) {
+// laptopAddr is the address that the laptop has now.
+func (c *Cluster) laptopAddr() (string, error) {
 	out, err := run("", "ip", "-4", "-o", "addr", "show", "dev", c.plan.device())
 	if err != nil {
 		return "", err
@@ -100,7 +100,7 @@ func (c *Cluster) LaptopAddr() (string, error) {
 // Roam moves the laptop to another address, as a change of Wi-Fi does, and
 // returns the new one. Connections from the old one hear nothing more.
 func (c *Cluster) Roam() (string, error) {
-	old, err := c.LaptopAddr()
+	old, err := c.laptopAddr()
 	if err != nil {
 		return "", err
 	}

@@ -34,7 +34,7 @@ func (c *Cluster) Delay(rtt time.Duration, loss float64) error {
 	if err := c.save(); err != nil {
 		return err
 	}
-	from, err := c.LaptopAddr()
+	from, err := c.laptopAddr()
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *Cluster) endDelay() error {
 	if !p.alive() {
 		return nil
 	}
-	from, err := c.LaptopAddr()
+	from, err := c.laptopAddr()
 	if err != nil {
 		return err
 	}

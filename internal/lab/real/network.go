@@ -38,7 +38,7 @@ func (c *Cluster) connect() error {
 		}
 		return c.layNetwork()
 	}
-	return errors.New("all lab networks of " + Supernet + " are in use: end other labs, or delete their tunlab devices")
+	return errors.New("all lab networks of " + supernet + " are in use: end other labs, or delete their tunlab devices")
 }
 
 func (c *Cluster) layNetwork() error {

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// Supernet holds the addresses of every lab; each takes a /22 of it.
-const Supernet = "10.77.0.0/16"
+// supernet holds the addresses of every lab; each takes a /22 of it.
+const supernet = "10.77.0.0/16"
 
 const slots = 64
 

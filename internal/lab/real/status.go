@@ -8,7 +8,7 @@ import (
 // Status tells what runs where, for a person.
 func (c *Cluster) Status() (string, error) {
 	var b strings.Builder
-	laptop, err := c.LaptopAddr()
+	laptop, err := c.laptopAddr()
 	if err != nil {
 		return "", err
 	}
