@@ -34,16 +34,22 @@ func newLender(t *testing.T, extra ...string) *lender {
 	l := &lender{laptop: newLaptop(t)}
 	l.server = startSSHD(t, authorized(l.key), extra...)
 	l.know(t, l.server)
-	dir, err := os.MkdirTemp("", "lent-") // a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	l.socket = filepath.Join(dir, "cm")
+	l.socket = filepath.Join(shortDir(t), "cm")
 	l.serve(t, patientLimits(), fmt.Sprintf("Host open\n Port %d\n ControlPath %s\n", l.server.port, l.socket))
 	l.o.Preset = reuse
 	l.connect(t)
 	return l
+}
+
+// shortDir is a folder for sockets, whose paths are bounded.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func reuse(_ string, s *Settings) { s.ReuseMaster = true }
@@ -195,11 +201,11 @@ func TestThePersonsOwnConnectionOutlivesOurCrash(t *testing.T) {
 		t.Skip("needs /proc to find sshd's processes")
 	}
 	l := newLender(t)
-	back := freePort(t)
+	back, tmp := freePort(t), shortDir(t)
 	for range 2 { // what the first one leaves does not stand in the way of the second
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "TUNCTL_TEST_RIDER="+filepath.Join(l.dir, "config"), fmt.Sprintf("TUNCTL_TEST_BACK=127.0.0.1:%d", back),
-			"TUNCTL_TEST_ECHO="+echoServer(t), fmt.Sprintf("TUNCTL_TEST_CLOSED=127.0.0.1:%d", freePort(t)))
+			"TMPDIR="+tmp, "TUNCTL_TEST_ECHO="+echoServer(t), fmt.Sprintf("TUNCTL_TEST_CLOSED=127.0.0.1:%d", freePort(t)))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

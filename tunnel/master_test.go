@@ -190,7 +190,7 @@ func TestAnSSHOfOursEndsWhenWeAreKilled(t *testing.T) {
 	}
 	l, s := startMasters(t, "")
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "TUNCTL_TEST_MASTER="+filepath.Join(l.dir, "config"))
+	cmd.Env = append(os.Environ(), "TMPDIR="+shortDir(t), "TUNCTL_TEST_MASTER="+filepath.Join(l.dir, "config"))
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
