@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -70,9 +71,10 @@ func (t *terminal) warnAboutVersion(st api.Status) {
 	}
 }
 
-// interruptible ends ctx at Ctrl-C; a second Ctrl-C ends the program at once.
+// interruptible ends ctx at Ctrl-C, or when the system asks the program to end: a
+// screen is put back, a window closed. Asked a second time, the program ends at once.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
