@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,11 +103,7 @@ func TestTheEndIsToldAndAnExtensionRefusedOnRealSlurm(t *testing.T) {
 func (l *laptop) bundleIsClean() {
 	l.t.Helper()
 	_, token := l.page()
-	key, err := os.ReadFile(l.lab.KeyFile("id_hpcuser"))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	secrets := []string{token, real.Password, real.Passphrase, "hpcuser", strings.Split(string(key), "\n")[1]}
+	secrets := append(l.lab.Secrets(), token, "hpcuser")
 	path := filepath.Join(l.t.TempDir(), "report.zip")
 	l.run("doctor", "--bundle", path)
 	bundle, err := zip.OpenReader(path)
