@@ -33,7 +33,10 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 		return st, err
 	}
 	if err := home.MakePrivate(c.paths.State); err != nil {
-		return st, fmt.Errorf("state folder: %w", err)
+		return st, &api.Error{
+			Code: api.CodeAgent, Message: fmt.Sprintf("the folder for tunctl's state cannot be had: %v", err), Err: err,
+			Hint: "mend the disk, or set TUNCTL_HOME to a folder that can be written",
+		}
 	}
 	lock := flock.New(c.paths.Lock() + ".start")
 	defer func() { _ = lock.Close() }()
