@@ -167,7 +167,7 @@ func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
 	}
 	var hosts []string
 	for _, h := range st.Hosts {
-		if h.State == api.HostUp && h.Auth != "publickey" && h.Auth != "hostbased" {
+		if h.State == api.HostUp && h.Auth != "publickey" && h.Auth != "hostbased" && h.Transport != api.TransportMaster {
 			hosts = append(hosts, h.Alias)
 		}
 	}

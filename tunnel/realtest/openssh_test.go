@@ -112,7 +112,11 @@ func TestThePersonsOwnSSHIsAskedForACodeAndNobodyElse(t *testing.T) {
 				t.Errorf("a closed port answers:\n%s", said)
 			}
 		}},
-		{"our exit", func() { d.mustRun("agent", "stop") }},
+		{"our exit", func() {
+			if said := d.mustRun("agent", "restart"); strings.Contains(said, "log in again") {
+				t.Errorf("nobody has to:\n%s", said)
+			}
+		}},
 		{"our crash", func() {
 			if err := syscall.Kill(d.agentPID(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
