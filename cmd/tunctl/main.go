@@ -60,16 +60,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 		},
-		Commands: withUsageErrors([]*cli.Command{
-			initCommand(t), upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t),
-			attachCommand(t), sitesCommand(t), scriptCommand(t), quotaCommand(t),
-			extendCommand(t), historyCommand(t), doctorCommand(t),
-			jobsCommand(t), submitCommand(t), cancelCommand(t),
-			loginCommand(t), logoutCommand(t), hostsCommand(t), detectCommand(t),
-			sshCommand(t), cpCommand(t), forwardCommand(t), connectCommand(t), sshConfigCommand(t),
-			configCommand(t), agentCommand(t), trayCommand(t), autostartCommand(t),
-			demoCommand(t), practicePageCommand(t), keyringCommand(t), completionCommand(t), versionCommand(t), manCommand(),
-		}),
+		Commands: withUsageErrors(commands(t)),
 	}
 }
 

@@ -80,8 +80,13 @@ func mainPage(app *cli.App) string {
 	p.description(app.Description)
 	p.macro(".SH COMMANDS")
 	var others []string
+	chapter := ""
 	for _, c := range app.Commands {
 		if !c.Hidden && c.Name != "help" {
+			if c.Category != chapter {
+				chapter = c.Category
+				p.macro(".SS " + roff(chapter))
+			}
 			p.item("tunctl-"+c.Name+"(1)", c.Usage)
 			others = append(others, c.Name)
 		}
