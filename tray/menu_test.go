@@ -192,3 +192,15 @@ func TestTimeIsSaidAsPeopleDo(t *testing.T) {
 		}
 	}
 }
+
+func TestALongCauseIsCutBetweenWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"short\n and  sweet": "short and sweet",
+		"the job failed with exit status 137 at 07:14 (job 1005); its log ends with:\nKilled": "the job failed with exit status 137 at 07:14 (job 1005)…",
+		strings.Repeat("ü", 61): strings.Repeat("ü", 59) + "…",
+	} {
+		if got := brief(text); got != want {
+			t.Errorf("%q is cut to %q, want %q", text, got, want)
+		}
+	}
+}

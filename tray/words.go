@@ -109,7 +109,14 @@ func brief(text string) string {
 	if len(runes) <= most {
 		return text
 	}
-	return strings.TrimSpace(string(runes[:most-1])) + "…"
+	cut := runes[:most-1]
+	for i := most - 1; i > most/2; i-- {
+		if runes[i] == ' ' { // between words, if there are any
+			cut = runes[:i]
+			break
+		}
+	}
+	return strings.TrimRight(string(cut), " ,;:") + "…"
 }
 
 // duration is a time span as people say it.
