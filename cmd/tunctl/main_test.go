@@ -243,12 +243,18 @@ func lastJob(ts *testscript.TestScript, c *lab.Cluster) string {
 	return all[len(all)-1].ID
 }
 
-// countJobs checks how many jobs there were, and how many are not over: jobs 2 1.
+// countJobs checks how many jobs there were, and how many are not over: jobs 2 1. A
+// job that was cancelled takes a moment to end: where none is to be left, it waits.
 func countJobs(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
 	all, live := 0, 0
 	for _, j := range clusterOf(ts).Jobs() {
 		all++
-		if j.State == "PENDING" || j.State == "RUNNING" {
+		switch {
+		case j.State == "COMPLETING" || args[1] == "0":
+			ts.Check(clusterOf(ts).Await(ctx, j.ID))
+		case !j.Over():
 			live++
 		}
 	}

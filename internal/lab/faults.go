@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"time"
@@ -49,6 +50,12 @@ func (c *Cluster) Logins() int {
 
 // Jobs lists every job so far, oldest first.
 func (c *Cluster) Jobs() []Job { return c.batch.snapshot() }
+
+// Await waits until a job is over: one that was cancelled takes a moment to end.
+func (c *Cluster) Await(ctx context.Context, id string) error {
+	_, err := c.batch.await(ctx, id)
+	return err
+}
 
 // KillJob ends a running job's processes, as a crash would.
 func (c *Cluster) KillJob(id string) error { return c.batch.stop(id, stopKill) }
