@@ -1,11 +1,11 @@
 package lab
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // jobEnv is what the batch system adds to a job's environment.
 func (b *batch) jobEnv(j *job) environment {
+	b.mu.Lock() // its time limit may be altered as soon as it counts as running
+	defer b.mu.Unlock()
 	env := environment{"HOSTNAME=" + j.Node, "TUNCTL_PRACTICE_JOB=" + j.ID}
 	if b.jupyter {
 		env = append(env, "TUNCTL_PRACTICE_JUPYTER=1")
