@@ -60,7 +60,7 @@ func TestAPersonAnswersInARealWindow(t *testing.T) {
 				err  error
 			}
 			done := make(chan result, 1)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			go func() {
 				text, err := desktop.Ask(ctx, tt.Question, env)

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	// glance is the time between two looks at the screen.
 	glance = 100 * time.Millisecond
 	screen = "1024x768x24"
