@@ -69,7 +69,7 @@ vuln: ## look for known vulnerabilities in the dependencies
 fmt: ## format the code
 	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
 
-bench: build ## measure, side by side with OpenSSH where there is a peer; takes some ten minutes
+bench: build ## measure, side by side with OpenSSH where there is a peer; takes some twenty minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	$(GO) run ./internal/bench/transfer
