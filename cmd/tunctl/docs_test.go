@@ -182,6 +182,27 @@ func known(flags []cli.Flag, word string) bool {
 	return name == "help" || name == "h" || slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
+// TestEveryDependencyIsInTheReadmeWithItsReason holds for those that go.mod calls direct.
+func TestEveryDependencyIsInTheReadmeWithItsReason(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var required, explained []string
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(text, -1) {
+		required = append(required, string(m[1]))
+	}
+	_, table, _ := strings.Cut(pages(t)["README.md"], "## Dependencies")
+	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| [^|]+ \|$`).FindAllStringSubmatch(table, -1) {
+		explained = append(explained, strings.Split(m[1], ", ")...)
+	}
+	slices.Sort(required)
+	slices.Sort(explained)
+	if !slices.Equal(required, explained) {
+		t.Errorf("go.mod requires\n%q\nthe README explains\n%q", required, explained)
+	}
+}
+
 func TestEveryTargetOfMakeInTheDocumentationExists(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"tunctl/internal/desktop/desktest"
 	"tunctl/internal/lab/real"
@@ -96,12 +97,17 @@ func endBrowser(t *testing.T, profile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = syscall.Kill(pid, syscall.SIGTERM)
-	for limit := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; {
-		if time.Now().After(limit) {
-			t.Fatal("the browser does not end")
+	fd, err := unix.PidfdOpen(pid, 0) // it is no child of ours, but this tells of its end
+	if err != nil {
+		return // it has ended by itself
+	}
+	defer func() { _ = unix.Close(fd) }()
+	_ = unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
+	for n := 0; n == 0; {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+		if err != nil && !errors.Is(err, unix.EINTR) || err == nil && n == 0 {
+			t.Fatalf("the browser does not end: %v", err)
 		}
-		time.Sleep(50 * time.Millisecond) // no child of ours: nobody tells us of its end
 	}
 }
 
