@@ -9,6 +9,15 @@ import (
 	"tunctl/internal/api"
 )
 
+// parseScontrol reads the answer of scontrol show job, one line a job.
+func parseScontrol(out string) []api.Job {
+	var jobs []api.Job
+	for _, r := range splitScontrol(out) {
+		jobs = append(jobs, r.job())
+	}
+	return jobs
+}
+
 // squeueRecord is a line as squeue prints it for our format.
 func squeueRecord(fields ...string) string { return strings.Join(fields, fieldEnd) + recordEnd }
 

@@ -9,15 +9,6 @@ import (
 	"tunctl/internal/api"
 )
 
-// parseScontrol reads the answer of scontrol show job, one line a job.
-func parseScontrol(out string) []api.Job {
-	var jobs []api.Job
-	for _, r := range splitScontrol(out) {
-		jobs = append(jobs, r.job())
-	}
-	return jobs
-}
-
 // slurmRecord is what scontrol tells of one job, by field.
 type slurmRecord map[string]string
 
