@@ -229,7 +229,7 @@ func TestAStuckControllerMakesOneJobUnderARealSlurm(t *testing.T) {
 
 func TestThreeHundredJobsAreOneQueryUnderARealSlurm(t *testing.T) {
 	b := newBench(t)
-	out, err := b.lab.As("hpcuser", "bash", "-c", "for i in $(seq 300); do sbatch --parsable --hold --job-name=many --wrap=true; done | tail -n 1")
+	out, err := b.lab.As("hpcuser", "bash", "-c", "seq 300 | xargs -P 8 -I{} sbatch --parsable --hold --job-name=many --wrap=true | sort -n | tail -n 1")
 	if err != nil {
 		t.Fatal(err, out)
 	}
