@@ -51,11 +51,11 @@ func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	menu := d.OpenMenu("tray-menu", d.Find("tray-icon", readyGreen))
 	d.ClickFirst("tray-pointed", menu)
 
-	title := awaitPage(t, profile, "http://localhost:18888/")
+	base, token := l.page()
+	title := awaitPage(t, profile, base.String())
 	if !strings.Contains(title, "Home") && !strings.Contains(title, "Jupyter") {
 		t.Errorf("the browser shows %q, no notebook", title)
 	}
-	_, token := l.page()
 	onlooker.Await("http://127.0.0.1:")
 	if words := onlooker.Saw(token); token == "" || len(words) > 0 {
 		t.Errorf("the token is in command lines: %q", words)
