@@ -7,6 +7,4 @@ import "syscall"
 const (
 	refused     = syscall.ECONNREFUSED // a socket without an agent behind it
 	unsupported = syscall.EAFNOSUPPORT // a system without such sockets
-	reset       = syscall.ECONNRESET   // an agent that ended before it answered
-	shut        = syscall.EPIPE        // … or before it was asked
 )

@@ -6,6 +6,4 @@ import "golang.org/x/sys/windows"
 const (
 	refused     = windows.WSAECONNREFUSED // a socket without an agent behind it
 	unsupported = windows.WSAEAFNOSUPPORT // a system without such sockets
-	reset       = windows.WSAECONNRESET   // an agent that ended before it answered
-	shut        = windows.WSAECONNABORTED // … or before it was asked
 )

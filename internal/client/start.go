@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -57,7 +59,7 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
 	for {
 		st, err := c.Status(ctx)
-		if !errors.Is(err, io.EOF) && !errors.Is(err, reset) && !errors.Is(err, shut) {
+		if !cutOff(err) {
 			return st, err
 		}
 		select {
@@ -66,6 +68,18 @@ func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
 			return st, err
 		}
 	}
+}
+
+// cutOff reports whether err comes of an agent that took the connection and ended
+// before it had answered. What that is called depends on the moment and the system:
+// an end, a reset, a broken pipe, or what net/http has no exported name for.
+func cutOff(err error) bool {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	op, _ := errors.AsType[*net.OpError](err)
+	failed, ok := errors.AsType[*url.Error](err)
+	return ok && !failed.Timeout() && (op == nil || op.Op != "dial")
 }
 
 // awaitStart asks until the agent answers, or has failed.
