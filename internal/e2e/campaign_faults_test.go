@@ -3,14 +3,11 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
 	"tunctl/internal/api"
 )
 
@@ -32,49 +29,6 @@ type fault struct {
 	// beside makes a campaign of its own, for a fault that takes long.
 	beside func(*testing.T) *campaign
 }
-
-// bound is how long something may take, by the limits in force.
-type bound func(agent.Limits) time.Duration
-
-func atOnce(agent.Limits) time.Duration { return time.Second }
-
-// silence is until a connection that says nothing is given up.
-func silence(l agent.Limits) time.Duration {
-	return l.Tunnel.KeepaliveEvery * time.Duration(l.Tunnel.KeepaliveMax+1)
-}
-
-// noticed is until a change of the network is found to have cost the connection.
-func noticed(l agent.Limits) time.Duration { return time.Second + l.Tunnel.ProbeTimeout }
-
-// dialled is until a dial has failed.
-func dialled(l agent.Limits) time.Duration { return l.Tunnel.DialTimeout }
-
-// noDial is until a silence is found and a dial has failed, too.
-func noDial(l agent.Limits) time.Duration { return silence(l) + dialled(l) }
-
-// noBanner is until a silence is found and a server has not greeted.
-func noBanner(l agent.Limits) time.Duration { return silence(l) + l.Tunnel.BannerTimeout }
-
-// asked is until the scheduler was asked.
-func asked(l agent.Limits) time.Duration {
-	return l.Jobs.Query + time.Duration(l.Jobs.Jitter*float64(l.Jobs.Query))
-}
-
-// unanswered is until the scheduler was asked twice without an answer.
-func unanswered(l agent.Limits) time.Duration { return 2 * (asked(l) + l.Jobs.Command) }
-
-// relogin is until the next login, which keeps a distance from the last.
-func relogin(l agent.Limits) time.Duration { return l.Tunnel.LoginSpacing + time.Second }
-
-// retried is the longest wait between two tries, after many in vain.
-func retried(l agent.Limits) time.Duration { return l.Tunnel.RetryMax }
-
-// plus adds what others take.
-func plus(d time.Duration, b bound) bound {
-	return func(l agent.Limits) time.Duration { return d + b(l) }
-}
-
-func nothing(*campaign) {}
 
 var faults = []fault{
 	{
@@ -235,98 +189,4 @@ func matches(pattern, words string) bool {
 		_, rest, ok = strings.Cut(rest, part)
 	}
 	return ok && (rest == "" || strings.HasSuffix(pattern, "…"))
-}
-
-func (c *campaign) killServer() {
-	c.t.Helper()
-	if out, err := c.lab.Exec(c.was.Job.Node, "pkill", "-KILL", "-u", "hpcuser", "python3"); err != nil {
-		c.t.Fatal(err, out)
-	}
-}
-
-// requeue sends the job back to the queue.
-func (c *campaign) requeue() {
-	c.t.Helper()
-	c.scontrol("update", "jobid="+c.was.Job.ID, "requeue=1")
-	c.scontrol("requeue", c.was.Job.ID)
-}
-
-// startElsewhere has the job start on the other node now. Slurm would let it wait for
-// two minutes.
-func (c *campaign) startElsewhere() {
-	c.t.Helper()
-	c.lab.WaitJob(c.was.Job.ID, "PENDING")
-	c.scontrol("update", "jobid="+c.was.Job.ID, "reqnodelist=cn02", "starttime=now")
-}
-
-func (c *campaign) scontrol(args ...string) {
-	c.t.Helper()
-	if out, err := c.lab.Exec("ctl", append([]string{"scontrol"}, args...)...); err != nil {
-		c.t.Fatal(err, out)
-	}
-}
-
-// shortenJob changes something that the agent wants to note down.
-func (c *campaign) shortenJob() {
-	c.t.Helper()
-	c.scontrol("update", "jobid="+c.was.Job.ID, "timelimit=50")
-}
-
-func (c *campaign) killAgent() {
-	c.t.Helper()
-	c.signal(c.agentPID(), syscall.SIGKILL)
-}
-
-// asleep is longer than the agent takes for a delay (tunnel's wakeTick and wakeJump).
-const asleep = 36 * time.Second
-
-// sleep stops the agent and what it is connected to. When the agent goes on, the clock
-// has jumped for it, as after a sleep of the laptop.
-func (c *campaign) sleep() {
-	c.t.Helper()
-	pid := c.agentPID()
-	c.signal(pid, syscall.SIGSTOP)
-	c.lab.FreezeConns(c.alias)
-	pause(c.t, asleep)
-	c.began = time.Now()
-	c.signal(pid, syscall.SIGCONT)
-}
-
-func (c *campaign) agentPID() int {
-	c.t.Helper()
-	st, err := c.l.client.Status(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return st.Agent.PID
-}
-
-func (c *campaign) signal(pid int, sig syscall.Signal) {
-	c.t.Helper()
-	if err := syscall.Kill(pid, sig); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// rotateHostKey gives the server another key before anybody can log in again. Those who
-// are connected elsewhere come first: the other servers of the node read the key, too.
-func (c *campaign) rotateHostKey() {
-	c.t.Helper()
-	c.beside.Wait()
-	c.lab.FreezeListener(c.alias)
-	c.lab.KillConns(c.alias)
-	c.lab.RotateHostKey(c.alias)
-}
-
-// endAndTry ends the job and has a person ask for another, in vain.
-func (c *campaign) endAndTry() {
-	c.t.Helper()
-	mark := c.seen.mark()
-	c.lab.Cancel(c.was.Job.ID)
-	c.await(mark, slack, "ended", func(s sighting) bool { return s.session.State == api.SessionEnded })
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
-	if out, err := c.l.commandIn(ctx, "up", "--no-open", "page").CombinedOutput(); err == nil {
-		c.t.Errorf("up says that all is well:\n%s", out)
-	}
 }

@@ -1,0 +1,109 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// What happens to a campaign's session, where a word to the lab is not enough.
+
+func nothing(*campaign) {}
+
+func (c *campaign) killServer() {
+	c.t.Helper()
+	if out, err := c.lab.Exec(c.was.Job.Node, "pkill", "-KILL", "-u", "hpcuser", "python3"); err != nil {
+		c.t.Fatal(err, out)
+	}
+}
+
+// requeue sends the job back to the queue.
+func (c *campaign) requeue() {
+	c.t.Helper()
+	c.scontrol("update", "jobid="+c.was.Job.ID, "requeue=1")
+	c.scontrol("requeue", c.was.Job.ID)
+}
+
+// startElsewhere has the job start on the other node now. Slurm would let it wait for
+// two minutes.
+func (c *campaign) startElsewhere() {
+	c.t.Helper()
+	c.lab.WaitJob(c.was.Job.ID, "PENDING")
+	c.scontrol("update", "jobid="+c.was.Job.ID, "reqnodelist=cn02", "starttime=now")
+}
+
+func (c *campaign) scontrol(args ...string) {
+	c.t.Helper()
+	if out, err := c.lab.Exec("ctl", append([]string{"scontrol"}, args...)...); err != nil {
+		c.t.Fatal(err, out)
+	}
+}
+
+// shortenJob changes something that the agent wants to note down.
+func (c *campaign) shortenJob() {
+	c.t.Helper()
+	c.scontrol("update", "jobid="+c.was.Job.ID, "timelimit=50")
+}
+
+func (c *campaign) killAgent() {
+	c.t.Helper()
+	c.signal(c.agentPID(), syscall.SIGKILL)
+}
+
+// asleep is longer than the agent takes for a delay (tunnel's wakeTick and wakeJump).
+const asleep = 36 * time.Second
+
+// sleep stops the agent and what it is connected to. When the agent goes on, the clock
+// has jumped for it, as after a sleep of the laptop.
+func (c *campaign) sleep() {
+	c.t.Helper()
+	pid := c.agentPID()
+	c.signal(pid, syscall.SIGSTOP)
+	c.lab.FreezeConns(c.alias)
+	pause(c.t, asleep)
+	c.began = time.Now()
+	c.signal(pid, syscall.SIGCONT)
+}
+
+func (c *campaign) agentPID() int {
+	c.t.Helper()
+	st, err := c.l.client.Status(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return st.Agent.PID
+}
+
+func (c *campaign) signal(pid int, sig syscall.Signal) {
+	c.t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// rotateHostKey gives the server another key before anybody can log in again. Those who
+// are connected elsewhere come first: the other servers of the node read the key, too.
+func (c *campaign) rotateHostKey() {
+	c.t.Helper()
+	c.beside.Wait()
+	c.lab.FreezeListener(c.alias)
+	c.lab.KillConns(c.alias)
+	c.lab.RotateHostKey(c.alias)
+}
+
+// endAndTry ends the job and has a person ask for another, in vain.
+func (c *campaign) endAndTry() {
+	c.t.Helper()
+	mark := c.seen.mark()
+	c.lab.Cancel(c.was.Job.ID)
+	c.await(mark, slack, "ended", func(s sighting) bool { return s.session.State == api.SessionEnded })
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	if out, err := c.l.commandIn(ctx, "up", "--no-open", "page").CombinedOutput(); err == nil {
+		c.t.Errorf("up says that all is well:\n%s", out)
+	}
+}
