@@ -17,6 +17,10 @@ REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && ec
 # Of a release: where it will be found, and who answers for its packages.
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
 
+# What `make cover` looks at.
+COVERED     := ./tunnel ./jobwatch ./configs ./internal/agent
+COMMA       := ,
+
 LABCTL      := $(GO) run ./internal/lab/real/cmd/labctl
 
 # The tools' versions; `go run` fetches and caches them.
@@ -87,8 +91,14 @@ fuzz: ## run every fuzz target for FUZZTIME
 	  done || exit 1; \
 	done
 
-cover: ## test coverage by package
-	$(GO) test -coverprofile=cover.out ./... && $(GO) tool cover -func=cover.out | tail -1
+cover: ## coverage of the main packages, by their own tests and by the scripts that run the program; less than 80 % is an error
+	rm -rf cover && mkdir -p cover/program
+	$(GO) test -coverpkg=$(subst $() $(),$(COMMA),$(COVERED)) -coverprofile=cover/tests.out $(COVERED)
+	GOCOVERDIR=$(CURDIR)/cover/program $(GO) test -count=1 -run TestScripts ./cmd/tunctl
+	$(GO) tool covdata textfmt -i=cover/program -o cover/program.out
+	@awk '/^(mode:|tunctl\/cmd)/ { next } { n[$$1] = $$2; if ($$3 > 0) hit[$$1] = 1 } \
+	  END { for (b in n) { p = b; sub(/\/[^\/]*$$/, "", p); all[p] += n[b]; if (b in hit) got[p] += n[b] } \
+	    for (p in all) { c = 100 * got[p] / all[p]; printf "%-24s %5.1f %%\n", p, c; if (c < 80) low = 1 } exit low }' cover/*.out
 
 release: ## make a release in dist/: programs, archives, packages, bills of materials, checksums; URL=… for the manifests, MAINTAINER='NAME <ADDRESS>' for the packages
 	$(GO) run ./internal/release $(RELEASEFLAGS)
@@ -97,7 +107,7 @@ release-check: ## make it twice, the second time elsewhere with an empty cache, 
 	$(GO) run ./internal/release -again $(RELEASEFLAGS)
 
 clean: ## remove what was built
-	rm -rf bin dist artifacts cover.out
+	rm -rf bin dist artifacts cover
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

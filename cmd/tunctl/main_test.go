@@ -60,12 +60,19 @@ func exeSuffix() string {
 	return ""
 }
 
+// coverDir names the folder where Go has programs say what of them ran; `make cover`
+// sets it.
+const coverDir = "GOCOVERDIR"
+
 // build builds the program, with the race detector where the tests have it: a
 // race in the agent is then found by whatever test provokes it.
 func build(out string) error {
 	args := []string{"build", "-o", out}
 	if raceEnabled {
 		args = append(args, "-race")
+	}
+	if os.Getenv(coverDir) != "" { // without the main package Go writes nothing down
+		args = append(args, "-cover", "-coverpkg=tunctl/cmd/tunctl,tunctl/tunnel,tunctl/jobwatch,tunctl/configs,tunctl/internal/agent")
 	}
 	cmd := exec.Command("go", append(args, ".")...)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -109,6 +116,7 @@ func setup(env *testscript.Env) error {
 		"PROGRAM":           program,
 		"NO_COLOR":          "1",
 		"GORACE":            os.Getenv("GORACE"),
+		coverDir:            os.Getenv(coverDir),
 		"PATH":              filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
 	} {
 		env.Setenv(name, value)
