@@ -249,20 +249,27 @@ func (r *reader) try(t *testing.T, line string) {
 	}
 }
 
-// isName reports whether the words are but the name of a command that needs more.
+// isName reports whether the words are but the name of a command that needs more,
+// with flags or without.
 func (r *reader) isName(words []string) bool {
 	if words[0] != "tunctl" {
 		return false
 	}
-	commands := r.app.Commands
-	var last *cli.Command
+	last := &cli.Command{Subcommands: r.app.Commands}
+	value := false
 	for _, word := range words[1:] {
-		if last = find(commands, word); last == nil {
-			return false
+		switch {
+		case value:
+			value = false
+		case strings.HasPrefix(word, "-"):
+			value = takesValue(last.Flags, word)
+		default:
+			if last = find(last.Subcommands, word); last == nil {
+				return false
+			}
 		}
-		commands = last.Subcommands
 	}
-	return last != nil && (len(commands) > 0 || last.ArgsUsage != "" && !strings.HasPrefix(last.ArgsUsage, "["))
+	return len(last.Subcommands) > 0 || last.ArgsUsage != "" && !strings.HasPrefix(last.ArgsUsage, "[")
 }
 
 // up sees to it that the notebook is up, and tells its job. After a job that was
