@@ -20,7 +20,7 @@ type Session struct {
 	// With are the answers to the questions of a job that comes with tunctl.
 	With    map[string]string
 	Workdir string    // where to submit from
-	Log     string    // the job's log; may hold {id}, {name}, {user} and {node}
+	Log     string    // the job's log, or "local:PATH" where it is mounted here; may hold {id}, {name}, {user} and {node}
 	Local   int       // the wanted local port; 0: any
 	Reach   api.Reach // by default auto
 	Keep    bool      // submit again when the job ends by its time limit

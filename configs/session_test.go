@@ -75,6 +75,12 @@ config.toml:4:7: the scheduler's own placeholders are not known here
     |       ^^^^^^^^^^^^^^
   write: log = "slurm-{id}.out"
 `},
+		{"a log here without a whole path", inSession(`log = "local:{id}.log"`), `
+config.toml:4:7: "{id}.log" is no whole path of a file on this computer
+  4 | log = "local:{id}.log"
+    |       ^^^^^^^^^^^^^^^^
+  as in "local:/mnt/home/{name}.{id}.log"
+`},
 		{"bad forwards", inSession(`forward = ["5432:db", 'R:9000']`), `
 config.toml:4:12: bad forward "5432:db": the target "db" has no port
   4 | forward = ["5432:db", 'R:9000']

@@ -214,7 +214,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := jobwatch.NewDetector(c.session.app(), c.agent.customApps()...)
 	size := 0
-	err := jobwatch.ReadLog(ctx, runner{c.host}, path, func(chunk jobwatch.Chunk) {
+	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})

@@ -17,12 +17,24 @@ const tailLines = 5
 // logPath is where the job writes: as the config says, else as the scheduler does.
 func (s *session) logPath(job api.Job) string {
 	s.mu.Lock()
-	pattern := s.cfg.Log
+	pattern := strings.TrimPrefix(s.cfg.Log, localPrefix)
 	s.mu.Unlock()
 	if pattern == "" {
 		return job.Log
 	}
 	return jobwatch.ExpandLog(pattern, job, s.remoteUser())
+}
+
+// logReader reads what is at logPath: on the host, or on this computer where the
+// config says that the host's files are mounted here.
+func (s *session) logReader() jobwatch.Runner {
+	s.mu.Lock()
+	here := strings.HasPrefix(s.cfg.Log, localPrefix)
+	s.mu.Unlock()
+	if here {
+		return jobwatch.Local{}
+	}
+	return runner{s.agent.pool.Host(s.host())}
 }
 
 // logPaths are all files that tell where the job serves: the log, and what the job
@@ -62,7 +74,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 	if path == "" {
 		return ""
 	}
-	text, err := jobwatch.TailLog(ctx, runner{s.agent.pool.Host(s.host())}, path, tailLines)
+	text, err := jobwatch.TailLog(ctx, s.logReader(), path, tailLines)
 	if err != nil {
 		s.agent.log.Debug("the log's end cannot be read", "session", s.name, "err", err)
 		return ""
@@ -91,7 +103,7 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 
 // logSource is where a session's log lies, and what of it may be shown.
 type logSource struct {
-	runner  runner
+	reader  jobwatch.Runner
 	path    string
 	token   api.Secret
 	secrets bool
@@ -112,17 +124,18 @@ func (a *Agent) logSource(name string) (logSource, error) {
 			Hint: fmt.Sprintf("`tunctl up %s` brings it up", name),
 		}
 	}
-	src := logSource{runner: runner{a.pool.Host(s.host())}, path: s.logPath(*job)}
+	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
 	if ep != nil {
 		src.token = ep.Token
 	}
+	over, remote := src.reader.(runner)
 	switch {
 	case src.path == "":
 		return src, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s has not said where its log is", job.ID),
 			Hint: fmt.Sprintf("it is %s; [session.%s] log = \"~/{name}.{id}.log\" names the file", job.State, name),
 		}
-	case src.runner.host.Status().State != api.HostUp:
+	case remote && over.host.Status().State != api.HostUp:
 		return src, &api.Error{
 			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, where the log is", s.host()),
 			Hint: fmt.Sprintf("`tunctl login %s` connects", s.host()),
@@ -141,14 +154,14 @@ func (s *session) jobAndEndpoint() (*api.Job, *api.Endpoint) {
 func (src logSource) readAll(ctx context.Context, out lines) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return jobwatch.ReadLog(ctx, src.runner, src.path, src.sink(out, cancel))
+	return jobwatch.ReadLog(ctx, src.reader, src.path, src.sink(out, cancel))
 }
 
 // follow sends the log and what is added to it, until ctx ends or nobody reads.
 func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f := jobwatch.NewFollower(src.runner, jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits})
+	f := jobwatch.NewFollower(src.reader, jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits})
 	f.Nudge() // a person asked
 	return f.Serve(ctx, src.sink(out, cancel))
 }

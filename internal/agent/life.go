@@ -137,8 +137,9 @@ func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job
 		l.scout(ctx, job)
 		return
 	}
+	l.session.change(func(f *facts) { f.doing = "waiting for its log to say where it serves: " + paths[0] })
 	detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)
-	l.follower = jobwatch.NewFollower(runner{l.host}, jobwatch.FollowOptions{
+	l.follower = jobwatch.NewFollower(l.session.logReader(), jobwatch.FollowOptions{
 		Paths:     paths,
 		From:      l.from,
 		NewerThan: job.Submitted,
