@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 
@@ -90,13 +91,28 @@ func copyFiles(ctx context.Context, c *cli.Context, t *terminal) error {
 	}
 	err = transfer.Copy(ctx, o)
 	done()
-	return withResumeHint(err)
+	if missing, ok := errors.AsType[*transfer.NoFolderError](err); ok {
+		return noFolder(missing.Path, to)
+	}
+	return withResumeHint(err, o.Progress.Counts())
+}
+
+// noFolder says where a folder is missing.
+func noFolder(path string, to spot) error {
+	place := "on this machine"
+	if to.host != "" {
+		place = "on " + to.host
+	}
+	return &api.Error{
+		Code: api.CodeFailed, Message: fmt.Sprintf("there is no folder %q %s", path, place),
+		Hint: "make it first, or copy into one that is there",
+	}
 }
 
 // copyArguments reads what to copy, all of it in one place, and where to.
 func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err error) {
 	if c.NArg() < 2 {
-		return from, nil, to, usagef("cp takes what to copy, and where to")
+		return from, nil, to, usagef("cp takes what to copy, and where to, as in `tunctl cp data.csv narval:`")
 	}
 	if via := c.String("via"); via != "" && via != viaLogin && via != viaTransfer {
 		return from, nil, to, usagef("--via is %s or %s, not %q", viaLogin, viaTransfer, via)
@@ -117,9 +133,10 @@ func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err er
 	return from, sources, to, nil
 }
 
-// withResumeHint says how to go on with a copy that failed.
-func withResumeHint(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+// withResumeHint says how to go on with a copy that failed, where it left something to
+// go on from.
+func withResumeHint(err error, c transfer.Counts) error {
+	if err == nil || errors.Is(err, context.Canceled) || c.Copied+c.Skipped == 0 {
 		return err
 	}
 	if e, ok := errors.AsType[*api.Error](err); ok {

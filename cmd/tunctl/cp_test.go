@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/transfer"
 )
 
@@ -23,6 +25,19 @@ func TestASpotIsOnAHostOnlyWithAColonBeforeAnySlash(t *testing.T) {
 	} {
 		if got := spotOf(text); got != want {
 			t.Errorf("%q is %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestGoingOnIsOfferedWhereSomethingWasLeft(t *testing.T) {
+	failed := errors.New("no room left")
+	for want, c := range map[string]transfer.Counts{"": {Total: 7}, "--resume": {Copied: 1, Total: 7}, "with --resume": {Skipped: 1, Total: 7}} {
+		hint := ""
+		if e, ok := errors.AsType[*api.Error](withResumeHint(failed, c)); ok {
+			hint = e.Hint
+		}
+		if (hint == "") != (want == "") || !strings.Contains(hint, want) {
+			t.Errorf("after %+v the hint is %q", c, hint)
 		}
 	}
 }

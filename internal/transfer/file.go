@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/pkg/sftp"
 )
@@ -34,15 +35,16 @@ func (c *copier) copySmall(ctx context.Context, j job) error {
 			return nil
 		}
 		data, err := readAll(from, j)
-		if err == nil {
-			err = writeAll(to, part, data)
+		if err != nil {
+			return err
 		}
+		err = writeAll(to, part, data)
 		if err == nil {
 			err = c.settle(from, to, j, part)
 		}
 		if err != nil {
 			_ = to.Remove(part)
-			return inWords(err, to, part)
+			return inWords(err, to, part, j.to)
 		}
 		c.Progress.copied.Add(int64(len(data)))
 		return nil
@@ -137,8 +139,20 @@ func tailHash(in files, name string, end int64) ([sha256.Size]byte, error) {
 // errFull is a disk or quota with no room left.
 var errFull = errors.New("no room left (disk or quota is full)")
 
-// inWords finds out what a failed write means.
-func inWords(err error, to files, part string) error {
+// inWords finds out what a failed write means, and says which file it was for: the
+// part's name is nobody's affair.
+func inWords(err error, to files, part, name string) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && !isLost(err) {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("cannot write %q: %w", name, reason(err, to, part))
+}
+
+// reason tells a place without room from one that refuses.
+func reason(err error, to files, part string) error {
 	if full(err) {
 		return fmt.Errorf("%w: %w", errFull, err)
 	}

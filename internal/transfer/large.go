@@ -169,7 +169,7 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 			}
 			dst, err := f.sink(to)
 			if err != nil {
-				return inWords(err, to, f.part)
+				return inWords(err, to, f.part, f.to)
 			}
 			n, err := src.ReadAt(buf[:ch.n], ch.off)
 			if n < ch.n {
@@ -179,7 +179,7 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 				return err
 			}
 			if _, err := dst.WriteAt(buf[:ch.n], ch.off); err != nil {
-				return inWords(err, to, f.part)
+				return inWords(err, to, f.part, f.to)
 			}
 			return nil
 		})
@@ -277,6 +277,9 @@ func (c *copier) finish(ctx context.Context, f *largeFile) error {
 			}
 		}
 		again = true
-		return c.settle(from, to, f.job, f.part)
+		if err := c.settle(from, to, f.job, f.part); err != nil {
+			return inWords(err, to, f.part, f.to)
+		}
+		return nil
 	})
 }

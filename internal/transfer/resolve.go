@@ -28,8 +28,12 @@ func (c *copier) resolve(ctx context.Context) ([]job, error) {
 	case err == nil && into:
 		return nil, fmt.Errorf("%q is no folder", c.Target)
 	case into:
-		return nil, fmt.Errorf("there is no folder %q", c.Target)
-	case err == nil && found[0].info.IsDir():
+		return nil, &NoFolderError{c.Target}
+	case err != nil:
+		if err := c.checkFolder(ctx); err != nil {
+			return nil, err
+		}
+	case found[0].info.IsDir():
 		return nil, fmt.Errorf("%q is no folder", c.Target)
 	}
 	for i := range found {
@@ -40,6 +44,29 @@ func (c *copier) resolve(ctx context.Context) ([]job, error) {
 		}
 	}
 	return found, nil
+}
+
+// NoFolderError says that the folder to copy into is not there.
+type NoFolderError struct{ Path string }
+
+// Error implements error.
+func (e *NoFolderError) Error() string { return fmt.Sprintf("there is no folder %q", e.Path) }
+
+// checkFolder looks for the folder of a target that is yet to be made: a part that
+// cannot be written would not say what is wrong.
+func (c *copier) checkFolder(ctx context.Context) error {
+	dir, _ := c.To.split(c.Target)
+	err := c.To.use(ctx, 0, func(to files) error {
+		_, err := to.Stat(dir)
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &NoFolderError{dir}
+	case err != nil:
+		return fmt.Errorf("%q: %w", dir, err)
+	}
+	return nil
 }
 
 // expand finds the sources: a name first as it is, then as a pattern.

@@ -322,6 +322,40 @@ func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	noParts(t, s.path("d"))
 }
 
+func TestAFailedWriteNamesTheTargetAndNotItsPart(t *testing.T) {
+	for _, size := range []int{10, smallFile + 1} {
+		s := newServer(t)
+		here, there := filepath.Join(t.TempDir(), "taken"), t.TempDir()
+		file(t, here, size)
+		file(t, s.path("taken"), size)
+		file(t, s.path("d/taken/inside"), 1) // a folder of that name is in the way
+		file(t, filepath.Join(there, "taken", "inside"), 1)
+		for target, err := range map[string]error{
+			s.path("d/taken"):             s.copy(Options{From: Local(), Sources: []string{here}, Target: s.path("d")}),
+			filepath.Join(there, "taken"): s.copy(Options{To: Local(), Sources: []string{s.path("taken")}, Target: there}),
+		} {
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot write %q: ", target)) || target != s.path("d/taken") && strings.Contains(err.Error(), partPrefix) {
+				t.Errorf("%d bytes: got %v", size, err)
+			}
+		}
+	}
+}
+
+func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+	s := newServer(t)
+	here := t.TempDir()
+	file(t, filepath.Join(here, "a"), 10)
+	file(t, s.path("a"), 10)
+	for want, err := range map[string]error{
+		s.path("no"):              s.copy(Options{From: Local(), Sources: []string{filepath.Join(here, "a")}, Target: s.path("no/a")}),
+		filepath.Join(here, "no"): s.copy(Options{To: Local(), Sources: []string{s.path("a")}, Target: filepath.Join(here, "no", "a")}),
+	} {
+		if missing, ok := errors.AsType[*NoFolderError](err); !ok || missing.Path != want {
+			t.Errorf("got %v, want that %q is missing", err, want)
+		}
+	}
+}
+
 func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
