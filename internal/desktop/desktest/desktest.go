@@ -247,11 +247,26 @@ func (d *Desk) ClickFirst(name string, menu image.Rectangle) {
 		d.Point(image.Pt(x, y))
 		d.pause()
 		if lit := difference(before, d.Look(name)).Intersect(menu); lit.Dx() > menu.Dx()/2 {
-			d.Click(image.Pt(x, y+step))
+			d.clickLit(name, before, menu, image.Pt(x, (lit.Min.Y+lit.Max.Y)/2))
 			return
 		}
 	}
 	d.t.Fatal("no entry of the menu lit up")
+}
+
+// clickLit clicks an entry of a menu once it is the one that is lit: on a busy machine
+// the menu lags behind the pointer.
+func (d *Desk) clickLit(name string, unlit *image.RGBA, menu image.Rectangle, at image.Point) {
+	d.t.Helper()
+	d.Point(at)
+	var last image.Rectangle
+	d.Await(name, func(now *image.RGBA) bool {
+		lit := difference(unlit, now).Intersect(menu)
+		settled := lit == last && at.In(lit)
+		last = lit
+		return settled
+	})
+	d.Do("xdotool", "click", "1")
 }
 
 // difference is the smallest rectangle that holds every pixel that differs.
