@@ -23,6 +23,9 @@ import (
 // demoSession is what the demo brings up.
 const demoSession = "jupyter"
 
+// demoFolder begins the name of the temporary folder that a demo lives in.
+const demoFolder = "tunctl-demo-"
+
 //go:embed demo.toml
 var demoConfig string
 
@@ -72,7 +75,7 @@ type demo struct {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp("", "tunctl-demo-")
+	dir, err := os.MkdirTemp("", demoFolder)
 	if err != nil {
 		return err
 	}

@@ -5,16 +5,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // backupSuffix marks the copy of a person's file as it was before we changed it.
 const backupSuffix = ".before-tunctl"
 
-// editFile changes a person's text file, and keeps a copy of how it was; backup is that
-// copy's name, none where nothing changed or there was no file. A link, as people with
-// a folder of dotfiles have, stays one.
-func editFile(path string, change func(string) string) (backup string, err error) {
+// editFile changes a person's text file, and keeps a copy of how it was before us;
+// backup is that copy's name, none where nothing changed, there was no file, or mark in
+// it says that it was ours to change before. A link, as people with a folder of dotfiles
+// have, stays one; any other file that ends up empty goes.
+func editFile(path, mark string, change func(string) string) (backup string, err error) {
+	linked := false
 	if target, err := filepath.EvalSymlinks(path); err == nil {
+		info, err := os.Lstat(path)
+		linked = err == nil && info.Mode()&fs.ModeSymlink != 0
 		path = target
 	}
 	mode := fs.FileMode(0o600)
@@ -37,7 +42,10 @@ func editFile(path string, change func(string) string) (backup string, err error
 	if after == string(before) {
 		return "", nil
 	}
-	if len(before) > 0 {
+	if after == "" && !linked {
+		return "", os.Remove(path)
+	}
+	if len(before) > 0 && !strings.Contains(string(before), mark) {
 		backup = path + backupSuffix
 		if err := replaceFile(backup, before, mode); err != nil {
 			return "", err

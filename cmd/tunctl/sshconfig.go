@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
 )
@@ -44,6 +45,9 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
+	if err := refusePractice(p, file); err != nil {
+		return err
+	}
 	if _, err := gateway.HostKey(p.Gateway()); err != nil {
 		return err
 	}
@@ -58,7 +62,7 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 	if err := replaceFile(includedFile(p), []byte(aliases(p, self, hosts)), 0o600); err != nil {
 		return err
 	}
-	backup, err := editFile(file, func(text string) string { return includeLine(p) + without(text, p) })
+	backup, err := editFile(file, includeNote, func(text string) string { return includeLine(p) + without(text, p) })
 	if err != nil {
 		return err
 	}
@@ -81,7 +85,7 @@ func sshConfigRemove(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if _, err := editFile(file, func(text string) string { return without(text, p) }); err != nil {
+	if _, err := editFile(file, includeNote, func(text string) string { return without(text, p) }); err != nil {
 		return err
 	}
 	if err := os.Remove(includedFile(p)); err != nil && !os.IsNotExist(err) {
@@ -91,22 +95,44 @@ func sshConfigRemove(c *cli.Context, t *terminal) error {
 	return nil
 }
 
+// refusePractice keeps the practice cluster out of the person's own ssh config: its
+// home goes away, and the line that leads there would stay.
+func refusePractice(p home.Paths, file string) error {
+	own, err := ownSSHConfig()
+	if err != nil || file != own || !practiceHome(p) {
+		return err
+	}
+	return &api.Error{
+		Code: api.CodeUsage, Message: fmt.Sprintf("this is the practice cluster, and %s is your own: it is not touched", own),
+		Hint: "TUNCTL_SSH_CONFIG=FILE before the command writes to another file, for `ssh -F FILE`",
+	}
+}
+
+func practiceHome(p home.Paths) bool {
+	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
+	return p.Moved && (os.Getenv("TUNCTL_PRACTICE") != "" || strings.HasPrefix(dir, demoFolder))
+}
+
+func ownSSHConfig() (string, error) {
+	dir, err := os.UserHomeDir()
+	return filepath.Join(dir, ".ssh", "config"), err
+}
+
 // personalSSHConfig is the file that the person's ssh reads.
 func personalSSHConfig(p home.Paths) (string, error) {
 	if f := os.Getenv("TUNCTL_SSH_CONFIG"); f != "" {
 		return f, nil
 	}
-	dir, err := os.UserHomeDir()
-	if err != nil {
-		return "", err
+	cfg, err := configs.Load(p.Config)
+	if err != nil || cfg.SSHConfig == "" {
+		return ownSSHConfig()
 	}
-	if cfg, err := configs.Load(p.Config); err == nil && cfg.SSHConfig != "" {
-		if rest, ok := strings.CutPrefix(cfg.SSHConfig, "~/"); ok {
-			return filepath.Join(dir, rest), nil
-		}
+	rest, inHome := strings.CutPrefix(cfg.SSHConfig, "~/")
+	if !inHome {
 		return cfg.SSHConfig, nil
 	}
-	return filepath.Join(dir, ".ssh", "config"), nil
+	dir, err := os.UserHomeDir()
+	return filepath.Join(dir, rest), err
 }
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }
