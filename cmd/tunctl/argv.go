@@ -7,6 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// completionWord is what the shell adds to ask what may follow: what stands before it
+// is unfinished, and no mistake yet.
+const completionWord = "--generate-bash-completion"
+
 // reorder moves flags before arguments, since urfave/cli v2 stops at the first
 // argument and a person writes `tunctl up jupyter --no-open` as often as not. It
 // reads which flags take a value from the commands' own definitions; what follows
@@ -17,18 +21,21 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 	}
 	out := []string{argv[0]}
 	rest := argv[1:]
-	flags, commands := app.Flags, app.Commands
-	passes := false
+	level := level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands, lenient: argv[len(argv)-1] == completionWord}
 	for {
-		options, args, err := split(flags, rest, passes || len(commands) > 0)
+		options, args, err := level.split(rest)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, options...)
-		if len(args) == 0 {
-			return out, nil
+		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, asksHelp) {
+			return out, nil // the library takes an argument beside --help for a command
 		}
-		command := find(commands, args[0])
+		if level.asksHelpFor(args) {
+			rest = append(slices.Clone(args[1:]), "--help")
+			continue
+		}
+		command := find(level.commands, args[0])
 		if command == nil {
 			return append(out, args...), nil
 		}
@@ -36,9 +43,33 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 		if command.SkipFlagParsing {
 			return append(out, args[1:]...), nil
 		}
-		flags, commands, rest = command.Flags, command.Subcommands, args[1:]
-		passes = command.HasName(sshName)
+		rest = args[1:]
+		level = level.below(command)
 	}
+}
+
+// level is a command with what may follow it.
+type level struct {
+	app      *cli.App
+	name     string // as it is typed, without the program
+	flags    []cli.Flag
+	commands []*cli.Command
+	passes   bool // what follows its first argument is another program's
+	lenient  bool // the command line is unfinished
+}
+
+func (l level) below(c *cli.Command) level {
+	name := c.Name
+	if l.name != l.app.Name {
+		name = l.name + " " + name
+	}
+	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName), lenient: l.lenient}
+}
+
+// asksHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND
+// --help`, also for a command that there is not.
+func (l level) asksHelpFor(words []string) bool {
+	return !l.lenient && len(l.commands) > 0 && len(words) > 1 && slices.Contains(helpWords, words[0])
 }
 
 func find(commands []*cli.Command, name string) *cli.Command {
@@ -49,44 +80,61 @@ func find(commands []*cli.Command, name string) *cli.Command {
 	return commands[i]
 }
 
-// split takes the options out of words. With stop it leaves everything from the
-// first argument on: that is a command with options of its own.
-func split(flags []cli.Flag, words []string, stop bool) (options, args []string, err error) {
+// split takes the options out of words. Where commands may follow it leaves
+// everything from the first argument on: that is one with options of its own.
+func (l level) split(words []string) (options, args []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
 		case word == "--":
 			return options, append(args, words[i:]...), nil
 		case len(word) < 2 || word[0] != '-': // "-" alone is standard input
-			if stop {
+			if l.passes || len(l.commands) > 0 {
 				return options, words[i:], nil
 			}
 			args = append(args, word)
 			continue
 		}
-		options = append(options, word)
-		if !takesValue(flags, word) {
-			continue
+		n, err := l.option(words[i:])
+		if err != nil {
+			return nil, nil, err
 		}
-		if i++; i == len(words) {
-			return nil, nil, usagef("%s needs a value", word)
-		}
-		options = append(options, words[i])
+		options = append(options, words[i:i+n]...)
+		i += n - 1
 	}
 	return options, args, nil
 }
 
+// option checks the option that words begin with, and returns how many it takes up.
+func (l level) option(words []string) (int, error) {
+	typed, value, given := strings.Cut(words[0], "=")
+	f := lookUp(l.flags, typed)
+	values := takesValue(l.flags, words[0])
+	switch {
+	case asksHelp(typed), l.lenient && (!values || len(words) < 2):
+		return 1, nil
+	case l.lenient:
+		return 2, nil
+	case f == nil:
+		return 0, unknownFlag(l.app, l.name, l.flags, typed)
+	case given:
+		return 1, checkValue(f, typed, value)
+	case !values:
+		return 1, nil
+	case len(words) < 2:
+		return 0, usagef("%s needs a value", typed)
+	}
+	return 2, checkValue(f, typed, words[1])
+}
+
+var helpWords = []string{"help", "h"}
+
+func asksHelp(option string) bool {
+	return strings.HasPrefix(option, "-") && slices.Contains(helpWords, strings.TrimLeft(option, "-"))
+}
+
 // takesValue reports whether the option's value is the next word.
 func takesValue(flags []cli.Flag, word string) bool {
-	name := strings.TrimLeft(word, "-")
-	if strings.Contains(name, "=") {
-		return false
-	}
-	for _, f := range flags {
-		if slices.Contains(f.Names(), name) {
-			d, ok := f.(cli.DocGenerationFlag)
-			return ok && d.TakesValue()
-		}
-	}
-	return false
+	d, ok := lookUp(flags, word).(cli.DocGenerationFlag)
+	return ok && d.TakesValue() && !strings.Contains(word, "=")
 }

@@ -17,7 +17,9 @@ func detectCommand(t *terminal) *cli.Command {
 		Usage:     "say where a job serves, from its log",
 		ArgsUsage: "FILE|-",
 		Description: "Reads a job's log and explains what was found on which line, and what was passed over and why.\n" +
-			"Apps of your own ([app.NAME] in the config) are known to it too.",
+			"Apps of your own ([app.NAME] in the config) are known to it too.\n\n" +
+			"  tunctl detect slurm-4711.out\n" +
+			"  tunctl logs jupyter --secrets | tunctl detect -",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},

@@ -23,7 +23,7 @@ func forwardCommand(t *terminal) *cli.Command {
 			"restart; `tunctl down NAME` ends them. For good, write them into the config: forward = [\"…\"].",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of this computer alone; * is everywhere"},
-			&cli.DurationFlag{Name: "wait", Usage: "give up after this `TIME`, such as 2m (default: never on a terminal, else 30m)"},
+			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
 		BashComplete: completeHosts,

@@ -14,8 +14,11 @@ func logsCommand(t *terminal) *cli.Command {
 		Name:      "logs",
 		Usage:     "show the log of a session's job",
 		ArgsUsage: "[SESSION]",
-		Description: "On a terminal, what would steer that is left out of the log: everything but text and its colours. " +
-			"Into a file or a pipe it goes as it is.",
+		Description: "A log may hold codes that move the cursor, rename the window or clear the screen. On a\n" +
+			"terminal only its text and colours are shown; a file or a pipe gets all of it.\n\n" +
+			"  tunctl logs jupyter           what the job has written so far\n" +
+			"  tunctl logs -f                go on, until Ctrl-C\n" +
+			"  tunctl logs jupyter > job.log",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing what is written, until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},

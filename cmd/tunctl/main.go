@@ -31,7 +31,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = app.RunContext(context.Background(), args)
 	}
 	if err != nil {
-		explain(stderr, err)
+		explain(newTerminal(stdin, stdout, stderr), err)
 	}
 	return exitCode(err)
 }
@@ -42,9 +42,9 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
-		Description: "Log in, submit or find the job, wait for it, forward its port, open its page, and keep\n" +
+		Description: reflow("Log in, submit or find the job, wait for it, forward its port, open its page, and keep\n" +
 			"all of that up when the laptop sleeps or the network changes.\n\n" +
-			"Start with `tunctl demo`: it needs no account. Then `tunctl init`, and `tunctl up`.",
+			"Start with `tunctl demo`: it needs no account. Then `tunctl init`, and `tunctl up`."),
 		Version:                version(),
 		HideVersion:            true, // there is a command
 		Suggest:                true,
@@ -60,24 +60,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 		},
-		Commands: withUsageErrors(commands(t)),
+		Commands: tidy(commands(t)),
 	}
-}
-
-func noCommand(c *cli.Context) error {
-	if name := c.Args().First(); name != "" {
-		return usagef("no command %q; `tunctl help` lists them", name)
-	}
-	return cli.ShowAppHelp(c)
-}
-
-// withUsageErrors lets every command report a wrong flag in our words.
-func withUsageErrors(commands []*cli.Command) []*cli.Command {
-	for _, c := range commands {
-		c.OnUsageError = usageError
-		withUsageErrors(c.Subcommands)
-	}
-	return commands
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
@@ -98,13 +82,13 @@ type silentError int
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // explain prints an error and, where we know it, the way out.
-func explain(w io.Writer, err error) {
+func explain(t *terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return
 	}
-	fmt.Fprintf(w, "tunctl: error: %v\n", err)
+	t.say("tunctl: error: %v", err)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		fmt.Fprintf(w, "tunctl: hint: %s\n", e.Hint)
+		t.say("tunctl: hint: %s", e.Hint)
 	}
 }
 

@@ -20,10 +20,11 @@ func scriptCommand(t *terminal) *cli.Command {
 		ArgsUsage: "SITE|SESSION",
 		Description: "For a session with submit = \"builtin:…\": the script with its answers. For a site: the script\n" +
 			"with the answers given by --with, and CHANGE-ME where one is needed. To take it over:\n\n" +
-			"  tunctl script jupyter > my-job.sh     then, in the config: submit = \"local:./my-job.sh\"",
+			"  tunctl script jupyter > my-job.sh\n\n" +
+			"and in the config: submit = \"local:./my-job.sh\"",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question of the job: `NAME=VALUE`; again for more"},
-			&cli.StringFlag{Name: "app", Usage: "which job, for a site: jupyter or tensorboard", Value: "jupyter"},
+			&cli.StringSliceFlag{Name: "with", Usage: "answer a question; may be repeated: `NAME=VALUE`"},
+			&cli.StringFlag{Name: "app", Usage: "jupyter or tensorboard", Value: "jupyter"},
 		},
 		BashComplete: func(c *cli.Context) { completeSessions(c); completeSites(c) },
 		Action: func(c *cli.Context) error {

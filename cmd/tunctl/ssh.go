@@ -43,7 +43,7 @@ func sshCommand(t *terminal) *cli.Command {
 			if _, said := errors.AsType[silentError](err); err == nil || said {
 				return err
 			}
-			explain(t.err, err)
+			explain(t, err)
 			return silentError(exitOwn)
 		},
 	}

@@ -58,7 +58,7 @@ func (t *terminal) say(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clearLocked()
-	fmt.Fprintf(t.err, format+"\n", args...)
+	fmt.Fprintln(t.err, wrapTalk(fmt.Sprintf(format, args...), t.width()))
 }
 
 // draw replaces the unfinished line at the bottom of the terminal.
@@ -79,19 +79,25 @@ func (t *terminal) draw(line string) {
 
 // fit cuts a line to the terminal's width: a wrapped line cannot be redrawn.
 func (t *terminal) fit(line string) string {
+	width := t.width()
+	if width == 0 || runes(line) < width {
+		return line
+	}
+	return shorten(line, width-1)
+}
+
+// width is how wide the terminal is that talk goes to; 0 where there is none, or next
+// to nothing fits.
+func (t *terminal) width() int {
 	f, ok := t.err.(*os.File)
 	if !ok {
-		return line
+		return 0
 	}
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil || width < 10 {
-		return line
+		return 0
 	}
-	runes := []rune(line)
-	if len(runes) < width {
-		return line
-	}
-	return string(runes[:width-2]) + "…"
+	return width
 }
 
 func (t *terminal) clearLocked() {

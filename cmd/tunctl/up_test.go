@@ -32,7 +32,7 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			if err != nil {
-				explain(&said, err)
+				explain(newTerminal(nil, nil, &said), err)
 			}
 			if !strings.Contains(said.String(), tt.says) || tt.says == "" && said.Len() > 0 {
 				t.Errorf("said %q, want %q", said.String(), tt.says)
