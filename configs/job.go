@@ -4,7 +4,9 @@ import (
 	"embed"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -124,7 +126,7 @@ func (j *Job) answers() (map[string]string, error) {
 func (q *Question) example() string {
 	switch q.Kind {
 	case AskNumber, AskHours:
-		return "1"
+		return strconv.Itoa(int(math.Ceil(max(1, q.Min))))
 	case AskMemory:
 		return `"8G"`
 	case AskChoice:

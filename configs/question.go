@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -32,6 +33,7 @@ type Question struct {
 	Default  string       `json:"default,omitempty"`
 	Choices  []string     `json:"choices,omitempty"`
 	Required bool         `json:"required,omitempty"`
+	Min      float64      `json:"min,omitempty"` // the least, of a number or of hours
 	// Quiet questions are not asked by `tunctl init`: their default will mostly do.
 	Quiet bool `json:"quiet,omitempty"`
 }
@@ -67,12 +69,12 @@ func (q *Question) Check(answer string) (string, error) {
 func (q *Question) problem(answer string) string {
 	switch q.Kind {
 	case AskNumber:
-		if n, err := strconv.Atoi(answer); err != nil || n < 0 {
-			return "a whole number"
+		if n, err := strconv.Atoi(answer); err != nil || n < 0 || float64(n) < q.Min {
+			return "a whole number" + q.atLeast()
 		}
 	case AskHours:
-		if h, err := strconv.ParseFloat(answer, 64); err != nil || h <= 0 || h > 10000 {
-			return "a number of hours, such as 2 or 0.5"
+		if h, err := strconv.ParseFloat(answer, 64); err != nil || h <= 0 || h > 10000 || h < q.Min {
+			return "a number of hours" + cmp.Or(q.atLeast(), ", such as 2 or 0.5")
 		}
 	case AskMemory:
 		if !goodMemory.MatchString(answer) {
@@ -98,6 +100,14 @@ func (q *Question) problem(answer string) string {
 	return ""
 }
 
+// atLeast says the least that the answer may be, where there is such.
+func (q *Question) atLeast() string {
+	if q.Min == 0 {
+		return ""
+	}
+	return ", at least " + strconv.FormatFloat(q.Min, 'f', -1, 64)
+}
+
 // directive reports whether an answer may stand in a scheduler's directive.
 func (q *Question) directive() bool { return q.Kind != AskPath && q.Kind != AskWords }
 
@@ -109,6 +119,7 @@ func questionFields() []field[Question] {
 		{"default", `"1"`, (*input).questionDefault},
 		{"choices", `["a", "b"]`, setTexts(func(q *Question) *[]string { return &q.Choices })},
 		{"required", `true`, setFlag(func(q *Question) *bool { return &q.Required })},
+		{"min", `1`, (*input).questionMin},
 		{"quiet", `true`, setFlag(func(q *Question) *bool { return &q.Quiet })},
 	}
 }
@@ -117,6 +128,19 @@ func (in *input) questionDefault(q *Question) {
 	if text, ok := in.scalar(in.entry.value); ok {
 		q.Default = text
 	}
+}
+
+func (in *input) questionMin(q *Question) {
+	text, ok := in.scalar(in.entry.value)
+	if !ok {
+		return
+	}
+	least, err := strconv.ParseFloat(text, 64)
+	if err != nil || least <= 0 {
+		in.complain(in.entry.value.at, "write: min = "+in.example, "%q is no least number", text)
+		return
+	}
+	q.Min = least
 }
 
 // softwareQuestions can be answered for every job of ours, whatever the site.

@@ -177,6 +177,8 @@ func (in *input) checkQuestion(t *table, q *Question) {
 		in.complain(t.at, `add: ask = "Which project is charged?"`, "%s asks nothing", t.title())
 	case q.Kind == AskChoice && len(q.Choices) == 0:
 		in.complain(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
+	case q.Min > 0 && q.Kind != AskNumber && q.Kind != AskHours:
+		in.complain(t.byKey["min"].at, `write: kind = "number" or "hours"`, "%s has a least answer, and is no number", t.title())
 	case q.Default != "":
 		if _, err := q.Check(q.Default); err != nil {
 			in.complain(t.byKey["default"].at, "", "the default is no answer: %v", err)

@@ -222,6 +222,33 @@ func TestAnswersCannotLeaveTheirPlace(t *testing.T) {
 	wantAll(t, string(text), `venv='/home/o'\''brien/$(touch x)/v e'`)
 }
 
+func TestAnAnswerBelowTheLeastIsRefusedWithTheLeast(t *testing.T) {
+	for _, c := range []struct {
+		q            Question
+		answer, want string
+	}{
+		{Question{Kind: AskHours, Min: 1}, "0.5", "a number of hours, at least 1"},
+		{Question{Kind: AskHours, Min: 1}, "0", "a number of hours, at least 1"},
+		{Question{Kind: AskHours, Min: 1}, "1", ""},
+		{Question{Kind: AskHours}, "0", "such as 2 or 0.5"},
+		{Question{Kind: AskNumber, Min: 2}, "1", "a whole number, at least 2"},
+		{Question{Kind: AskNumber, Min: 2}, "2", ""},
+	} {
+		_, err := c.q.Check(c.answer)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v of %q: %v", c.q, c.answer, err)
+		}
+	}
+	_, err := parseSite("s.toml", "s", []byte("title = \"x\"\n[question.a]\nask = \"a?\"\nmin = 1\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "is no number") {
+		t.Errorf("a word with a least one: %v", err)
+	}
+	_, err = parseSite("s.toml", "s", []byte("title = \"x\"\n[question.a]\nask = \"a?\"\nkind = \"hours\"\nmin = \"soon\"\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "is no least number") {
+		t.Errorf("a least that is none: %v", err)
+	}
+}
+
 func TestAMissingAnswerIsNamedWithTheWayToGiveIt(t *testing.T) {
 	narval, err := builtinSites(t).Find("narval")
 	if err != nil {

@@ -91,6 +91,9 @@ func existingConfig(p home.Paths) (*configs.Config, error) {
 	if err != nil && errors.Is(err, errNoConfig) {
 		return &configs.Config{Path: p.Config}, nil
 	}
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint == "" {
+		e.Hint = "init adds to a file without errors only: `tunctl config edit` opens it"
+	}
 	return cfg, err
 }
 
@@ -108,19 +111,6 @@ func tryLogin(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, ho
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if e, ok := errors.AsType[*api.Error](err); ok {
-		e.Hint = joinHints(e.Hint, "the config is written; `tunctl login "+host+"` tries again")
-	}
+	t.say("The login did not work, and the config is written all the same: `tunctl login %s` tries again.", host)
 	return err
-}
-
-func joinHints(hints ...string) string {
-	out := ""
-	for _, h := range hints {
-		if out != "" && h != "" {
-			out += "; "
-		}
-		out += h
-	}
-	return out
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/suggest"
 	"tunctl/tunnel"
 )
 
@@ -36,6 +38,12 @@ type interview struct {
 func newInterview(c *cli.Context, t *terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
 	if c.NArg() > 1 {
 		return nil, usagef("one site at a time, please: %q is one too many", c.Args().Get(1))
+	}
+	if err := checkSessionName(c.String("session")); err != nil {
+		return nil, err
+	}
+	if host := c.String("host"); strings.ContainsAny(host, " \t") {
+		return nil, usagef("--host is one plain word, and %q is not", host)
 	}
 	with, err := answersOf(c)
 	if err != nil {
@@ -65,7 +73,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 		i.term.say("[host.%s] is in the config already (%s) and stays as it is", p.host, known.SSH)
 		p.hostThere = true
 	}
-	if p.session, err = i.askSession(ctx, p.site); err != nil {
+	if p.session, err = i.askSession(ctx, p.host); err != nil {
 		return p, err
 	}
 	p.answers, err = i.askJob(ctx, p.site)
@@ -91,21 +99,21 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			if err != nil {
 				return configs.Site{}, err
 			}
-			what = i.numbered(text)
+			what = i.chosen(text)
 			continue
 		}
 		site, err := i.sites.Find(what)
 		switch {
 		case err == nil:
 			return site, nil
-		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@"):
+		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.what == "":
 			i.host = what
 			return i.askGeneric(ctx, what)
-		case i.what != "" || !i.term.asks:
-			return site, err
 		}
-		i.term.say("%v", err)
-		what = ""
+		if e, ok := errors.AsType[*api.Error](err); ok {
+			e.Hint += fmt.Sprintf("; for a host of that name: `tunctl init --host %s`", what)
+		}
+		return site, err
 	}
 }
 
@@ -146,16 +154,38 @@ func (i *interview) list() {
 	i.term.say("")
 }
 
-// numbered is what stands at that number of the list, or the text itself.
-func (i *interview) numbered(text string) string {
-	n, err := strconv.Atoi(text)
-	switch {
-	case err != nil || n < 1 || n > len(i.sites)+len(i.aliases):
-		return text
-	case n <= len(i.sites):
-		return i.sites[n-1].Name
+// chosen is what stands at that number of the list, or the text itself: a site or a
+// host. It is empty, and said why, where it can be neither, or is a slip of a site's name.
+func (i *interview) chosen(text string) string {
+	names := i.listed()
+	if n, err := strconv.Atoi(text); err == nil {
+		if n >= 1 && n <= len(names) {
+			return names[n-1]
+		}
+		i.term.say("The numbers are 1 to %d.", len(names))
+		return ""
 	}
-	return i.aliases[n-1-len(i.sites)]
+	near := suggest.Nearest(text, names)
+	switch {
+	case text == "" || slices.Contains(names, text) || strings.Contains(text, "@"):
+		return text
+	case strings.ContainsAny(text, " \t"):
+		i.term.say("A host is one plain word, as in NAME or USER@NAME, and %q is not.", text)
+		return ""
+	case len(near) > 0:
+		i.term.say("no site %q: did you mean %q? (A host of that name: USER@%s)", text, near[0], text)
+		return ""
+	}
+	return text
+}
+
+// listed are the names of the list, in its order.
+func (i *interview) listed() []string {
+	names := make([]string, 0, len(i.sites)+len(i.aliases))
+	for _, s := range i.sites {
+		names = append(names, s.Name)
+	}
+	return append(names, i.aliases...)
 }
 
 // askHost finds the login node, and who the person is there.
@@ -172,7 +202,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		i.term.say("It asks for %s.", s.Login)
 	}
 	if len(s.Unsure) > 0 {
-		i.term.say("%s not certain: %s (`tunctl sites %s` tells more)", i.term.paint(yellow, "?"), unsureOf(s), s.Name)
+		i.term.say("%s partly our guess: %s", i.term.paint(yellow, "?"), unsureOf(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
@@ -227,15 +257,22 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
 }
 
-// unsureOf are the matters about which a site is not known well: an entry begins with
-// what it is about.
+// unsureOf says about which matters a site is not known well, and who knows: an entry
+// begins with what it is about.
 func unsureOf(s configs.Site) string {
 	var matters []string
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")
+		if what == "defaults" {
+			what = "the suggested answers"
+		}
 		matters = append(matters, what)
 	}
-	return strings.Join(matters, ", ")
+	text := fmt.Sprintf("%s (`tunctl sites %s` says more", strings.Join(matters, ", "), s.Name)
+	if len(s.Help) > 0 {
+		text += "; the site's own page is " + s.Help[0]
+	}
+	return text + ")"
 }
 
 // probe tells whether what must be true before SSH is: a VPN that is off shows in
@@ -252,10 +289,13 @@ func (i *interview) probe(ctx context.Context, s configs.Site) {
 }
 
 // askSession finds a name that is free.
-func (i *interview) askSession(ctx context.Context, s configs.Site) (string, error) {
+func (i *interview) askSession(ctx context.Context, host string) (string, error) {
 	name := i.session
 	for n := 1; ; n++ {
 		if _, taken := i.cfg.Session(name); !taken {
+			if !i.named && n > 1 {
+				i.term.say("[session.%s] is there already; this one is called %s. To change the first: `tunctl config edit`", i.session, name)
+			}
 			return name, nil
 		}
 		switch {
@@ -266,13 +306,25 @@ func (i *interview) askSession(ctx context.Context, s configs.Site) (string, err
 			if err != nil {
 				return "", err
 			}
+			if err := checkSessionName(text); err != nil {
+				i.term.say("%v", err)
+				continue
+			}
 			name = text
 		case n == 1:
-			name = i.session + "-" + s.Name
+			name = i.session + "-" + host
 		default:
-			name = fmt.Sprintf("%s-%s%d", i.session, s.Name, n)
+			name = fmt.Sprintf("%s-%s%d", i.session, host, n)
 		}
 	}
+}
+
+// checkSessionName refuses what could not be written as it is after [session.
+func checkSessionName(name string) error {
+	if !plainName.MatchString(name) {
+		return usagef("a session's name is one plain word of letters, digits, '-' and '_', and %q is not", name)
+	}
+	return nil
 }
 
 // askJob asks the site's questions. Answers that are the defaults of quiet ones are

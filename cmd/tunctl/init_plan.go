@@ -21,6 +21,7 @@ type plan struct {
 
 var (
 	notInName   = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)
 	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 )
 

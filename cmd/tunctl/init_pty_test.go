@@ -57,7 +57,13 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Expect("practice")
 	k.Expect("Which one?")
 	k.Answer("narwal")
-	k.Expect("no site \"narwal\"")
+	k.Expect("no site \"narwal\": did you mean \"narval\"?")
+	k.Expect("Which one?")
+	k.Answer("99")
+	k.Expect("The numbers are 1 to ")
+	k.Expect("Which one?")
+	k.Answer("a b")
+	k.Expect("A host is one plain word")
 	k.Expect("Which one?")
 	k.Answer("ours")
 	k.Expect("Which entrance? [main]")
@@ -84,6 +90,31 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}
+	}
+}
+
+func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = c.Close() }()
+	env, config := personAt(t, c)
+	k := startTalk(t, env, "init")
+	k.Expect("Which one?")
+	k.Answer("elsewhere")
+	k.Expect("Which scheduler has elsewhere: slurm, pbs or none? [slurm]")
+	k.Answer("none")
+	k.Expect("Your user name there?")
+	k.Answer("ann")
+	k.Expect("The login did not work, and the config is written all the same: `tunctl login elsewhere` tries again.")
+	k.Expect("error: ")
+	if code, _ := k.End(); code == 0 {
+		t.Error("a login that failed is a success")
+	}
+	text, err := os.ReadFile(config)
+	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\nsite = \"workstation\"\n") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
