@@ -89,7 +89,7 @@ func checkScript(s Submission) string {
 		return ":"
 	}
 	return "test -f " + quotePath(s.Script) + " && test -r " + quotePath(s.Script) +
-		" || tunctl_fail " + quote(fmt.Sprintf("there is no script %q on the host that can be read", s.Script))
+		" || tunctl_fail " + quote(fmt.Sprintf("there is no script %q on the host that can be read: a path is from your home folder there, and local:FILE is one on this machine", s.Script))
 }
 
 // writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse

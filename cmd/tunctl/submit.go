@@ -59,7 +59,7 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 			return req, err
 		}
 		if _, err := os.Stat(whole); err != nil {
-			return req, &api.Error{Code: api.CodeUsage, Message: err.Error(), Err: err}
+			return req, &api.Error{Code: api.CodeUsage, Message: err.Error(), Err: err, Hint: fmt.Sprintf("for a script on %s, leave out %q", words[0], localPrefix)}
 		}
 		req.Script = localPrefix + whole
 	}
