@@ -94,6 +94,9 @@ func unknownKey(src *source, t *table, e *entry, known []string) {
 	if hint == "" && slices.Contains(src.kinds, "session") {
 		hint = elsewhere(e.key)
 	}
+	if hint == "" {
+		hint = "there is: " + strings.Join(known, ", ")
+	}
 	src.complain(e.at, hint, "unknown key %q%s", e.key, t.where())
 }
 

@@ -197,11 +197,22 @@ func (l *checkList) check(x api.Check) {
 		api.CheckOK: l.paper.paint(green, "✓"), api.CheckBad: l.paper.paint(red, "✗"), api.CheckUnknown: l.paper.paint(yellow, "?"),
 	}[x.Result]
 	text := strings.ReplaceAll(strings.TrimSpace(x.Text), "\n", "\n"+strings.Repeat(" ", checkName+3))
-	fmt.Fprintf(l.term.out, "%s %s %s\n", mark, pad(x.Name, checkName), text)
+	l.print(fmt.Sprintf("%s %s %s", mark, pad(x.Name, checkName), text), checkName+3)
 	if x.Mend != "" && x.Result != api.CheckOK {
-		fmt.Fprintf(l.term.out, "  %s → %s\n", pad("", checkName), x.Mend)
+		l.print(fmt.Sprintf("  %s → %s", pad("", checkName), x.Mend), checkName+5)
 	}
 	l.term.draw("looking…")
+}
+
+// print writes a text, broken between words where the terminal ends.
+func (l *checkList) print(text string, indent int) {
+	for line := range strings.SplitSeq(text, "\n") {
+		lines := []string{line}
+		if l.paper.width > 0 {
+			lines = wrap(line, l.paper.width, indent)
+		}
+		fmt.Fprintln(l.term.out, strings.Join(lines, "\n"))
+	}
 }
 
 func (l *checkList) heading(about string) {

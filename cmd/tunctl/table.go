@@ -36,8 +36,10 @@ func newPaper(w io.Writer) paper {
 
 // table is rows under a head, with notes under each row.
 type table struct {
-	head []string
-	rows []row
+	head  []string
+	whole []string // the columns that are cut last
+	spare string   // the column that is left out where it gets too narrow for that
+	rows  []row
 }
 
 type row struct {
@@ -60,6 +62,10 @@ const (
 // draw lays the table out so that no line is wider than the paper.
 func (t *table) draw(p paper) string {
 	widths := t.widths(p.width)
+	if t.cuts(widths) {
+		t = t.without(t.spare)
+		widths = t.widths(p.width)
+	}
 	var out strings.Builder
 	head := make([]cell, len(t.head))
 	for i, h := range t.head {
@@ -77,26 +83,66 @@ func (t *table) draw(p paper) string {
 	return out.String()
 }
 
-// widths cuts the widest columns until the table fits.
+// widths cuts the widest columns until the table fits, those that should stay whole
+// only when nothing else is left to cut.
 func (t *table) widths(most int) []int {
 	widths := make([]int, len(t.head))
 	total := (len(t.head) - 1) * columnGap
-	for i, h := range t.head {
-		widths[i] = runes(h)
-		for _, r := range t.rows {
-			widths[i] = max(widths[i], runes(r.cells[i].text))
-		}
+	for i := range t.head {
+		widths[i] = t.columnWidth(i)
 		total += widths[i]
 	}
-	for most > 0 && total > most {
-		widest := slices.Index(widths, slices.Max(widths))
-		if widths[widest] <= leastWidth {
-			break
+	for _, spared := range [][]string{t.whole, nil} {
+		for most > 0 && total > most {
+			widest := t.widest(widths, spared)
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
+			total--
 		}
-		widths[widest]--
-		total--
 	}
 	return widths
+}
+
+// cuts reports whether a column is cut that should stay whole.
+func (t *table) cuts(widths []int) bool {
+	return slices.ContainsFunc(t.whole, func(name string) bool {
+		i := slices.Index(t.head, name)
+		return widths[i] < t.columnWidth(i)
+	})
+}
+
+func (t *table) columnWidth(i int) int {
+	width := runes(t.head[i])
+	for _, r := range t.rows {
+		width = max(width, runes(r.cells[i].text))
+	}
+	return width
+}
+
+// without is the table but for a column.
+func (t *table) without(name string) *table {
+	i := slices.Index(t.head, name)
+	if i < 0 {
+		return t
+	}
+	less := &table{head: slices.Delete(slices.Clone(t.head), i, i+1), whole: t.whole}
+	for _, r := range t.rows {
+		less.add(r.notes, slices.Delete(slices.Clone(r.cells), i, i+1)...)
+	}
+	return less
+}
+
+// widest is the column to cut next, -1 when none can be.
+func (t *table) widest(widths []int, spared []string) int {
+	found := -1
+	for i, w := range widths {
+		if w > leastWidth && !slices.Contains(spared, t.head[i]) && (found < 0 || w > widths[found]) {
+			found = i
+		}
+	}
+	return found
 }
 
 func (p paper) line(out *strings.Builder, cells []cell, widths []int) {

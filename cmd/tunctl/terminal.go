@@ -22,7 +22,7 @@ type terminal struct {
 	asks     bool // there is a person to ask
 
 	mu   sync.Mutex // one line at a time
-	line string     // the unfinished line on the terminal
+	line string     // the unfinished line on the terminal, or lines
 }
 
 func newTerminal(in io.Reader, out, err io.Writer) *terminal {
@@ -61,7 +61,7 @@ func (t *terminal) say(format string, args ...any) {
 	fmt.Fprintln(t.err, wrapTalk(fmt.Sprintf(format, args...), t.width()))
 }
 
-// draw replaces the unfinished line at the bottom of the terminal.
+// draw replaces the unfinished line, or lines, at the bottom of the terminal.
 func (t *terminal) draw(line string) {
 	if !t.live {
 		return
@@ -77,13 +77,17 @@ func (t *terminal) draw(line string) {
 	t.line = line
 }
 
-// fit cuts a line to the terminal's width: a wrapped line cannot be redrawn.
-func (t *terminal) fit(line string) string {
+// fit cuts lines to the terminal's width: one that the terminal breaks cannot be redrawn.
+func (t *terminal) fit(text string) string {
 	width := t.width()
-	if width == 0 || runes(line) < width {
-		return line
+	if width == 0 {
+		return text
 	}
-	return shorten(line, width-1)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = shorten(line, width-1)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // width is how wide the terminal is that talk goes to; 0 where there is none, or next
@@ -102,7 +106,7 @@ func (t *terminal) width() int {
 
 func (t *terminal) clearLocked() {
 	if t.line != "" {
-		fmt.Fprint(t.err, "\r\x1b[K")
+		fmt.Fprint(t.err, "\r\x1b[K", strings.Repeat("\x1b[A\x1b[K", strings.Count(t.line, "\n")))
 		t.line = ""
 	}
 }

@@ -105,6 +105,21 @@ func (e *examination) failed(name string, err error, mend string) {
 	e.bad(name, err.Error(), mend)
 }
 
+// stateText is how a session is that is neither ready nor down, and why.
+func stateText(s api.Session) string {
+	text := "it is " + string(s.State)
+	switch s.State {
+	case api.SessionFailed, api.SessionEnded:
+		text = "it " + string(s.State)
+	case api.SessionNeedsLogin:
+		text = "it needs a login"
+	}
+	if s.Cause != "" {
+		text += ": " + s.Cause
+	}
+	return text
+}
+
 // session examines what the agent knows of a session and what it finds on the host.
 func (e *examination) session(ctx context.Context, s Subject) {
 	now, known := e.status.Session(s.Session)
@@ -114,9 +129,9 @@ func (e *examination) session(ctx context.Context, s Subject) {
 	case now.State == api.SessionReady:
 		e.ok("session", "it is ready at %s", now.Local)
 	case now.State == api.SessionFailed || now.State == api.SessionEnded || now.State == api.SessionNeedsLogin:
-		e.bad("session", fmt.Sprintf("it is %s: %s", now.State, now.Cause), now.Hint)
+		e.bad("session", stateText(now), now.Hint)
 	default:
-		e.unknown("session", fmt.Sprintf("it is %s: %s", now.State, now.Cause), now.Hint)
+		e.unknown("session", stateText(now), now.Hint)
 	}
 	if e.isUp(s.Host) {
 		e.remote(ctx, api.CheckRequest{Host: s.Host, Session: s.Session})

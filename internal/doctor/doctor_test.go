@@ -190,7 +190,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			status(func(st *api.Status) {
 				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionFailed, Cause: "the job was refused", Hint: "change --time"}}
 			}),
-			"session", api.CheckBad, "the job was refused", "change --time",
+			"session", api.CheckBad, "it failed: the job was refused", "change --time",
 		},
 		"the agent finds something": {func(t *testing.T, w *World) {
 			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)
@@ -253,6 +253,15 @@ func jumpFor(h *api.Host, gate string) string {
 
 func look(s Sight, err error) func(context.Context, string) (Sight, error) {
 	return func(context.Context, string) (Sight, error) { return s, err }
+}
+
+func TestAHostThatIsConnectedNeedsNoKeyHere(t *testing.T) {
+	w := healthy(t)
+	host(func(h *api.Host) { h.IdentityFiles = nil })(t, &w)
+	status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, Auth: "publickey"}} })(t, &w)
+	if _, all := examine(t, w); !strings.Contains(all, "ok key: ") || strings.Contains(all, "only a password") {
+		t.Errorf("the checks contradict the login there is:\n%s", all)
+	}
 }
 
 func TestABundleHasNoSecretAndNoName(t *testing.T) {

@@ -20,8 +20,8 @@ func (e *examination) host(ctx context.Context, name string) {
 		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows how it is read")
 		return
 	}
-	e.keys(ctx, settings)
 	live := e.live(name)
+	e.keys(ctx, settings, live)
 	switch live.State {
 	case api.HostUp:
 		e.remote(ctx, api.CheckRequest{Host: name})
@@ -67,7 +67,7 @@ func (e *examination) live(name string) api.Host {
 }
 
 // keys looks at what there is to log in with.
-func (e *examination) keys(ctx context.Context, h api.Host) {
+func (e *examination) keys(ctx context.Context, h, live api.Host) {
 	found := []string{}
 	for _, path := range h.IdentityFiles {
 		info, err := os.Stat(path)
@@ -87,7 +87,11 @@ func (e *examination) keys(ctx context.Context, h api.Host) {
 	case reached:
 		found = append(found, "those in the ssh agent")
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0 && live.State == api.HostUp: // the agent found what is not to be seen from here
+		e.ok("key", "no key file or ssh agent is seen from here, and none is needed: the host is connected")
+		return
+	case len(found) == 0:
 		e.unknown("key", "there is no key file and no ssh agent: only a password or a code can log in", "`ssh-keygen` makes a key, where the site takes one")
 		return
 	}

@@ -16,7 +16,7 @@ const longest = 64
 // Nearest returns those of among that word could be a slip of, nearest first;
 // words equally near keep their order. Letter case, and a hyphen written for an
 // underscore, count for nothing. A word of two letters or more is also near to
-// what it begins.
+// what it begins, and one with a part too many, such as local_port, to the rest of it.
 func Nearest(word string, among []string) []string {
 	type scored struct {
 		word     string
@@ -37,6 +37,17 @@ func Nearest(word string, among []string) []string {
 	return words
 }
 
+// NearestFirst returns all of among, those first that word could be a slip of.
+func NearestFirst(word string, among []string) []string {
+	all := Nearest(word, among)
+	for _, candidate := range among {
+		if !slices.Contains(all, candidate) {
+			all = append(all, candidate)
+		}
+	}
+	return all
+}
+
 func fold(word string) string {
 	return strings.ReplaceAll(strings.ToLower(word), "-", "_")
 }
@@ -49,6 +60,9 @@ func slip(typed, wanted string) (distance int, ok bool) {
 	}
 	if n >= 2 && n < m && strings.HasPrefix(wanted, typed) {
 		return 1, true
+	}
+	if strings.HasPrefix(typed, wanted+"_") {
+		return m, true
 	}
 	d := edits([]rune(typed), []rune(wanted))
 	// One slip in every three letters, and never a whole word.

@@ -22,6 +22,8 @@ func TestNearestFindsWhatWasMeant(t *testing.T) {
 		{"what it begins", "jup", []string{"rstudio", "jupyter", "jupyter-gpu"}, []string{"jupyter", "jupyter-gpu"}},
 		{"the nearest first", "jupiter", []string{"jupyter2", "jupyter"}, []string{"jupyter", "jupyter2"}},
 		{"equally near in their order", "nodb", []string{"nodc", "noda"}, []string{"nodc", "noda"}},
+		{"a part too many", "local_port", keys, []string{"local"}},
+		{"a longer word", "logging", keys, nil},
 		{"nothing in common", "colour", keys, nil},
 		{"one letter for another", "x", []string{"y"}, nil},
 		{"letters beyond ASCII", "größe", []string{"grösse", "größen"}, []string{"größen", "grösse"}},
