@@ -48,6 +48,20 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
+// HostNames are the hosts that the config is about.
+func (c *Config) HostNames() []string {
+	names := []string{}
+	for _, h := range c.Hosts {
+		names = append(names, h.Name)
+	}
+	for _, s := range c.Sessions {
+		if !slices.Contains(names, s.Host) {
+			names = append(names, s.Host)
+		}
+	}
+	return names
+}
+
 // readFile reads just enough of a file to tell that it is too large.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)

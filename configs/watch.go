@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -15,8 +16,7 @@ const (
 	// write a new file and rename it, in several steps.
 	settle = 100 * time.Millisecond
 
-	// pollUnwatched is how often to look where the system tells of no changes, as
-	// long as the folder is not there.
+	// pollUnwatched is how often to look where the system tells of no changes.
 	pollUnwatched = 2 * time.Second
 
 	// pollWatched is how often to look all the same: on network file systems the
@@ -53,6 +53,7 @@ type watch struct {
 	errors   <-chan error
 
 	target  string // where path leads when it is a symbolic link
+	above   string // the nearest folder that is there, while that of the file is not
 	watched bool   // the system tells of changes
 	seen    string // the state of the file when last looked at
 }
@@ -115,8 +116,24 @@ func (w *watch) follow() {
 	}
 	// Adding a folder again is cheap, and finds one that was replaced.
 	w.watched = w.notifier.Add(filepath.Dir(w.path)) == nil
+	w.awaitFolder()
 	if folder := filepath.Dir(w.target); folder != filepath.Dir(w.path) {
 		w.watched = w.notifier.Add(folder) == nil && w.watched
+	}
+}
+
+// awaitFolder has the system tell when the folder of the file comes to be, as long
+// as it is not there.
+func (w *watch) awaitFolder() {
+	if w.above != "" {
+		_ = w.notifier.Remove(w.above) // it may be gone
+		w.above = ""
+	}
+	for folder := filepath.Dir(w.path); !w.watched && w.above == "" && filepath.Dir(folder) != folder; {
+		folder = filepath.Dir(folder)
+		if w.notifier.Add(folder) == nil {
+			w.above = folder
+		}
 	}
 }
 
@@ -127,14 +144,14 @@ func (w *watch) interval() time.Duration {
 	return pollUnwatched
 }
 
-// concerns reports whether an event is about the file, or about a folder that
-// went away.
+// concerns reports whether an event is about the file, or about a folder on the way
+// to it that went away or came to be.
 func (w *watch) concerns(event fsnotify.Event) bool {
 	switch event.Name {
 	case w.path, w.target, filepath.Dir(w.path), filepath.Dir(w.target):
 		return true
 	}
-	return false
+	return !w.watched && strings.HasPrefix(w.path, event.Name+string(filepath.Separator))
 }
 
 // differs reports whether the file is not as it was seen last.

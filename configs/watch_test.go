@@ -102,6 +102,26 @@ func TestAFileInAFolderThatComesLaterIsTold(t *testing.T) {
 	waitFor(t, calls)
 }
 
+func TestAFolderThatComesToBeIsToldAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "later", "tunctl", "config.toml")
+	notifier, err := fsnotify.NewWatcher()
+	must(t, err)
+	t.Cleanup(func() { _ = notifier.Close() })
+	w := newWatch(path, notifier)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	select {
+	case event := <-w.events:
+		if !w.concerns(event) {
+			t.Errorf("%v is not looked at", event)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the folder was not told")
+	}
+	if w.follow(); !w.watched || w.above != "" {
+		t.Errorf("watched %v, above %q", w.watched, w.above)
+	}
+}
+
 func TestWithoutNotificationsChangesAreStillTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.toml")
 	synctest.Test(t, func(t *testing.T) {

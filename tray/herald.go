@@ -250,7 +250,7 @@ func (h *herald) logins(st api.Status, now time.Time) []news {
 	var all []news
 	asked := map[string]bool{}
 	for _, s := range st.Sessions {
-		if s.State != api.SessionNeedsLogin || asked[s.Host] {
+		if s.State != api.SessionNeedsLogin || s.Asked || asked[s.Host] {
 			continue
 		}
 		asked[s.Host] = true

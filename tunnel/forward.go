@@ -218,7 +218,7 @@ func (f *Forward) standing() *footing {
 
 // Status tells where the forward listens, where it goes and what it carried.
 func (f *Forward) Status() api.Forward {
-	s := api.Forward{Kind: f.kind, Listen: f.side.String()}
+	s := api.Forward{Kind: f.kind, Listen: f.side.String(), Note: f.side.note}
 	if t := f.standing().target; t != nil && f.kind != api.ForwardDynamic {
 		s.Target = t.Address
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,12 +11,14 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
 )
 
 // appendConfig adds text at the end of the config file. What a person wrote stays
-// as it is, to the byte; an addition that would make the file wrong is not made.
-func appendConfig(p home.Paths, text string) error {
+// as it is, to the byte; an addition that would make the file wrong is not made. An
+// agent that runs knows of it when this returns.
+func appendConfig(ctx context.Context, p home.Paths, text string) error {
 	before, err := os.ReadFile(p.Config)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -42,7 +45,13 @@ func appendConfig(p home.Paths, text string) error {
 		return err
 	}
 	_, err = f.WriteString(addition)
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := client.New(p).Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	return nil
 }
 
 // tomlText is text as TOML writes it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -64,7 +63,7 @@ func (a *attachment) run(ctx context.Context, c *cli.Context) error {
 	if _, err := connected(ctx, c, a.term, a.host); err != nil {
 		return err
 	}
-	u := &up{term: a.term, json: c.Bool("json"), wait: c.Duration("wait")}
+	u := &up{term: a.term, attaches: true, json: c.Bool("json"), wait: c.Duration("wait")}
 	var ready api.Session
 	u.begin = func(ctx context.Context) (api.UpResponse, error) { return a.attach(ctx, u) }
 	u.done = func(s api.Session) { ready = s }
@@ -77,7 +76,7 @@ func (a *attachment) run(ctx context.Context, c *cli.Context) error {
 		}
 		return nil
 	}
-	return errors.Join(a.keep(p, ready), u.client.Reload(ctx))
+	return a.keep(ctx, p, ready)
 }
 
 // checkSave refuses a name that is taken, before anything is done.
@@ -137,12 +136,13 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 				return text, nil
 			}
 		}
+		a.term.say("%q is none of them: answer with a number from 1 to %d, or a job's id", text, len(jobs))
 	}
 }
 
 // keep makes a session of the job in the config: adopted by its name, and started
 // by its script where the scheduler tells that.
-func (a *attachment) keep(p home.Paths, s api.Session) error {
+func (a *attachment) keep(ctx context.Context, p home.Paths, s api.Session) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, tomlText(a.host))
 	if s.Endpoint != nil && s.Endpoint.App != "" {
@@ -154,7 +154,7 @@ func (a *attachment) keep(p home.Paths, s api.Session) error {
 	if s.Job != nil && strings.HasPrefix(s.Job.Script, "/") && !strings.Contains(s.Job.Script, "/.tunctl/") { // not a copy of ours
 		fmt.Fprintf(&b, "# Submitted when no such job is there.\nsubmit = %s\n", tomlText(s.Job.Script))
 	}
-	if err := appendConfig(p, b.String()); err != nil {
+	if err := appendConfig(ctx, p, b.String()); err != nil {
 		return err
 	}
 	a.term.say("%s saved in %s: `tunctl up %s` finds it again", a.term.paint(green, "✓"), p.Config, a.save)

@@ -44,8 +44,16 @@ func configCheck(c *cli.Context, t *terminal) error {
 	if err := checkJobs(t.loadSites(p), cfg); err != nil {
 		return err
 	}
-	t.say("%s is right: %d sessions on %d hosts", p.Config, len(cfg.Sessions), len(hostNames(cfg)))
+	t.say("%s is right: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
 	return nil
+}
+
+// counted is a number of things, in the plural unless it is one.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func configPath(t *terminal) cli.ActionFunc {

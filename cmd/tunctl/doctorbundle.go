@@ -87,7 +87,7 @@ func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config) *doctor.Sc
 		names[name] = "this-machine"
 	}
 	world := newWorld(p, cfg)
-	for _, host := range hostNames(cfg) {
+	for _, host := range cfg.HostNames() {
 		if h, err := world.Resolve(ctx, host); err == nil {
 			names[h.User] = "user"
 		}

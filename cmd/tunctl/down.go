@@ -53,9 +53,9 @@ func down(c *cli.Context, t *terminal) error {
 		return nil
 	}
 	for _, s := range res.Sessions {
-		t.say("%s is down%s", s.Name, runsOn(s.Job, time.Now()))
+		t.say("%s is down%s", s.Name, runsOn(s, time.Now()))
 		if s.Next != nil {
-			t.say("job %s, which was to follow it, stays in the queue: `tunctl down --cancel` removes it", s.Next.ID)
+			t.say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
 		}
 	}
 	return err
@@ -85,7 +85,8 @@ func confirmCancel(c *cli.Context, t *terminal, cl *client.Client, req api.DownR
 }
 
 // runsOn says that a job outlives its session, and what that means.
-func runsOn(j *api.Job, now time.Time) string {
+func runsOn(s api.Session, now time.Time) string {
+	j := s.Job
 	switch {
 	case j == nil:
 		return ""
@@ -94,7 +95,16 @@ func runsOn(j *api.Job, now time.Time) string {
 	case j.State.Ended():
 		return ""
 	case j.State.Waiting():
-		return fmt.Sprintf("; job %s is still queued and will run: `tunctl down --cancel` removes it", j.ID)
+		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
 	}
-	return fmt.Sprintf("; job %s runs on and is charged%s: `tunctl down --cancel` ends it", j.ID, untilText(j, now))
+	return fmt.Sprintf("; job %s runs on and is charged%s: `%s` ends it", j.ID, untilText(j, now), howToEnd(s, j))
+}
+
+// howToEnd is how to end the job of a session that is down. One that was
+// forgotten has no name to end it by.
+func howToEnd(s api.Session, j *api.Job) string {
+	if s.Forgotten {
+		return fmt.Sprintf("tunctl cancel %s %s", s.Host, j.ID)
+	}
+	return fmt.Sprintf("tunctl down %s --cancel", s.Name)
 }

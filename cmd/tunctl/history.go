@@ -48,6 +48,11 @@ func showHistory(c *cli.Context, t *terminal) error {
 			runs = append(runs, r)
 		}
 	}
+	if len(runs) == 0 {
+		if err := checkAsked(c, t); err != nil {
+			return err
+		}
+	}
 	if !c.Bool("all") {
 		runs = runs[max(0, len(runs)-historyShown):]
 	}
@@ -62,8 +67,18 @@ func showHistory(c *cli.Context, t *terminal) error {
 	return err
 }
 
+// checkAsked tells a session none of whose jobs has ended from one that is not there.
+func checkAsked(c *cli.Context, t *terminal) error {
+	st, err := currentStatus(c, t)
+	if err != nil {
+		return err
+	}
+	_, err = onlyAsked(c, st)
+	return err
+}
+
 func historyTable(runs []api.Run) *table {
-	h := &table{head: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}}
+	h := &table{head: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, whole: []string{"JOB", "STARTED", "END"}, spare: "NODE"}
 	for _, r := range runs {
 		end := cell{text: string(r.Job.State)}
 		var notes []string

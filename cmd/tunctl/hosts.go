@@ -11,6 +11,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/suggest"
 	"tunctl/tunnel"
 )
 
@@ -33,11 +34,11 @@ func hosts(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := configs.Load(p.Config)
+	cfg, err := existingConfig(p)
 	if err != nil {
-		cfg = &configs.Config{}
+		return err
 	}
-	names := hostNames(cfg)
+	names := cfg.HostNames()
 	if c.NArg() > 0 {
 		names = c.Args().Slice()
 	}
@@ -61,21 +62,31 @@ func hosts(c *cli.Context, t *terminal) error {
 	case c.Bool("json"):
 		return t.indented(list)
 	}
-	return printHosts(t, list, c.NArg() == 1)
+	if err := printHosts(t, list, c.NArg() == 1); err != nil {
+		return err
+	}
+	sayWhatWasMeant(t, cfg, c.Args().Slice())
+	return nil
 }
 
-// hostNames are the hosts that the config is about.
-func hostNames(cfg *configs.Config) []string {
-	names := []string{}
-	for _, h := range cfg.Hosts {
-		names = append(names, h.Name)
-	}
-	for _, s := range cfg.Sessions {
-		if !slices.Contains(names, s.Host) {
-			names = append(names, s.Host)
+// sayWhatWasMeant helps who mistyped a host's name: any word may be a host to ssh.
+func sayWhatWasMeant(t *terminal, cfg *configs.Config, typed []string) {
+	known := knownHosts(cfg)
+	for _, name := range typed {
+		if near := suggest.Nearest(name, known); len(near) > 0 && !slices.Contains(known, name) {
+			t.say("tunctl: hint: neither the config nor your ssh config names %s; did you mean %s?", name, near[0])
 		}
 	}
-	return names
+}
+
+// knownHosts are the config's hosts and the ssh config's aliases.
+func knownHosts(cfg *configs.Config) []string {
+	names := cfg.HostNames()
+	if aliases, err := tunnel.Aliases(sshConfigFile(cfg)); err == nil {
+		names = append(names, aliases...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func readHost(c *cli.Context, cfg *configs.Config, name string) (api.Host, error) {
@@ -147,12 +158,7 @@ func completeHosts(c *cli.Context) {
 	if err != nil {
 		cfg = &configs.Config{}
 	}
-	names := hostNames(cfg)
-	if aliases, err := tunnel.Aliases(sshConfigFile(cfg)); err == nil {
-		names = append(names, aliases...)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	for _, name := range knownHosts(cfg) {
 		fmt.Fprintln(c.App.Writer, name)
 	}
 }

@@ -72,7 +72,7 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 		_, err := io.WriteString(t.out, text)
 		return err
 	}
-	if err := appendConfig(p, text); err != nil {
+	if err := appendConfig(ctx, p, text); err != nil {
 		return err
 	}
 	t.say("%s added to %s:\n\n%s", t.paint(green, "✓"), p.Config, text)

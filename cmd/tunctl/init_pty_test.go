@@ -160,10 +160,19 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 		}
 	}
 	k := startTalk(t, env, "attach", "practice", "--no-open")
+	k.Expect("Which one? [1-2]")
+	k.Type("\x03")
+	k.Expect("nothing was begun")
+	if code, _ := k.End(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+
+	k = startTalk(t, env, "attach", "practice", "--no-open")
 	k.Expect("1) 1002")
 	k.Expect("2) 1001")
 	k.Expect("Which one? [1-2]")
 	k.Answer("7")
+	k.Expect("answer with a number from 1 to 2")
 	k.Expect("Which one? [1-2]")
 	k.Answer("2")
 	k.Expect("practice-1001\x1b[0m is ready")

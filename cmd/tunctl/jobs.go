@@ -11,6 +11,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/home"
 )
 
 func jobsCommand(t *terminal) *cli.Command {
@@ -122,18 +123,28 @@ func jobHosts(c *cli.Context, st api.Status) ([]string, error) {
 	if err != nil || len(hosts) > 0 {
 		return hosts, err
 	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		cfg = &configs.Config{}
-	}
-	if hosts = hostNames(cfg); len(hosts) == 1 {
+	if hosts = configuredHosts(p); len(hosts) == 1 {
 		return hosts, nil
 	}
-	e := &api.Error{Code: api.CodeUsage, Message: "which host?", Hint: "name one of your ssh config: `tunctl jobs HOST`"}
+	return nil, whichHost(c.Command.Name, hosts)
+}
+
+// configuredHosts are the hosts of the config, none where there is no good one.
+func configuredHosts(p home.Paths) []string {
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		return nil
+	}
+	return cfg.HostNames()
+}
+
+// whichHost asks for the host that a command's line leaves open.
+func whichHost(command string, hosts []string) error {
+	e := &api.Error{Code: api.CodeUsage, Message: "which host?", Hint: fmt.Sprintf("name one of your ssh config: `tunctl %s HOST`", command)}
 	if len(hosts) > 0 {
 		e.Hint = "there is: " + strings.Join(hosts, ", ")
 	}
-	return nil, e
+	return e
 }
 
 // jobsTable has a row a job, with why it waits or how it ended below.

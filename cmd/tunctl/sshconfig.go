@@ -57,7 +57,7 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 	}
 	hosts := []string{}
 	if cfg, err := configs.Load(p.Config); err == nil {
-		hosts = hostNames(cfg)
+		hosts = cfg.HostNames()
 	}
 	if err := replaceFile(includedFile(p), []byte(aliases(p, self, hosts)), 0o600); err != nil {
 		return err

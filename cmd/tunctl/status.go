@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/suggest"
 )
 
 func statusCommand(t *terminal) *cli.Command {
@@ -61,11 +61,13 @@ func currentStatus(c *cli.Context, t *terminal) (api.Status, error) {
 	if !errors.Is(err, client.ErrNotRunning) {
 		return st, err
 	}
+	cfg, err := existingConfig(p)
+	if err != nil {
+		return api.Status{}, err
+	}
 	st = api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: []api.Session{}}
-	if cfg, err := configs.Load(p.Config); err == nil { // else nothing is up, whatever the file says
-		for _, s := range cfg.Sessions {
-			st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, State: api.SessionDown, Forwards: []api.Forward{}})
-		}
+	for _, s := range cfg.Sessions {
+		st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, State: api.SessionDown, Forwards: []api.Forward{}})
 	}
 	return st, nil
 }
@@ -94,7 +96,7 @@ func onlyAsked(c *cli.Context, st api.Status) (api.Status, error) {
 	}
 	s, ok := st.Session(c.Args().First())
 	if !ok {
-		return st, &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", c.Args().First()), Hint: "there is: " + sessionNames(st)}
+		return st, unknownSession(c.Args().First(), st)
 	}
 	st.Sessions = []api.Session{s}
 	st.Hosts = hostsOf(st.Hosts, s.Host)
@@ -110,12 +112,17 @@ func hostsOf(hosts []api.Host, name string) []api.Host {
 	return nil
 }
 
-func sessionNames(st api.Status) string {
+// unknownSession lists the sessions there are, the nearest first.
+func unknownSession(name string, st api.Status) error {
 	names := make([]string, len(st.Sessions))
 	for i, s := range st.Sessions {
 		names[i] = s.Name
 	}
-	return strings.Join(names, ", ")
+	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` makes one"}
+	if len(names) > 0 {
+		e.Hint = "there is: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+	}
+	return e
 }
 
 func printStatus(t *terminal, st api.Status) error {

@@ -48,6 +48,11 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, strings.TrimSuffix(f.Listen+" → "+f.Target, " → "))
 		}
 	}
+	for _, f := range s.Forwards {
+		if f.Note != "" {
+			notes = append(notes, "! "+f.Note)
+		}
+	}
 	if s.Cause != "" {
 		notes = append(notes, s.Cause)
 	}

@@ -12,9 +12,10 @@ import (
 // steps draws a session's way as one line a step: a spinner while it lasts, ✓ and
 // its time when it is done.
 type steps struct {
-	term *terminal
-	quit chan struct{}
-	done sync.WaitGroup
+	term     *terminal
+	attaches bool // its job is there already
+	quit     chan struct{}
+	done     sync.WaitGroup
 
 	mu    sync.Mutex
 	state api.SessionState
@@ -41,7 +42,7 @@ func (s *steps) show(x api.Session) {
 	if x.State != s.state {
 		s.completeLocked(x)
 		s.state, s.since = x.State, time.Now()
-		s.text = stepText(x)
+		s.text = s.stepText(x)
 		if s.text != "" && !s.term.live {
 			s.term.say("… %s", s.text)
 			if worthALine(x) {
@@ -94,25 +95,39 @@ func (s *steps) spin() {
 		s.mu.Lock()
 		line := ""
 		if s.text != "" {
-			line = fmt.Sprintf("%c %s%s  %s", spinner[i%len(spinner)], s.text, because(s.cause), seconds(time.Since(s.since)))
+			line = stepLines(spinner[i%len(spinner)], s.text, s.cause, time.Since(s.since), s.term.width())
 		}
 		s.mu.Unlock()
 		s.term.draw(line)
 	}
 }
 
+// stepLines is the step under way and how long it has lasted, with why it takes its
+// time below: that is too long to stand beside it, and the most useful of all.
+func stepLines(spinner rune, text, cause string, lasts time.Duration, width int) string {
+	line := fmt.Sprintf("%c %s  %s", spinner, text, seconds(lasts))
+	if cause == "" {
+		return line
+	}
+	return line + "\n" + wrapTalk("  "+cause, max(0, width-1))
+}
+
 // stepText says what is going on in a state that passes.
-func stepText(x api.Session) string {
-	switch x.State {
-	case api.SessionConnecting:
+func (s *steps) stepText(x api.Session) string {
+	switch {
+	case x.State == api.SessionConnecting:
 		return "connecting to " + x.Host
-	case api.SessionReconnecting:
+	case x.State == api.SessionReconnecting:
 		return "reconnecting to " + x.Host
-	case api.SessionSubmitting:
+	case x.State == api.SessionSubmitting && s.attaches:
+		return "looking for the job"
+	case x.State == api.SessionSubmitting:
 		return "looking for the job, or submitting it"
-	case api.SessionQueued:
+	case x.State == api.SessionQueued:
 		return fmt.Sprintf("waiting in the queue (job %s)", x.Job.ID)
-	case api.SessionStarting:
+	case x.State == api.SessionStarting && x.Job == nil: // there are only forwards
+		return "opening its forwards"
+	case x.State == api.SessionStarting:
 		return "waiting until the notebook answers"
 	}
 	return ""
@@ -129,6 +144,8 @@ func doneText(state api.SessionState, x api.Session) string {
 		return strings.TrimSpace(fmt.Sprintf("job %s %s", x.Job.ID, x.Job.Name))
 	case state == api.SessionQueued && x.Job != nil && x.Job.Node != "":
 		return "started on " + x.Job.Node
+	case state == api.SessionStarting && x.Job == nil:
+		return "forwards are open"
 	case state == api.SessionStarting && x.Endpoint != nil:
 		return strings.TrimSpace(fmt.Sprintf("%s answers on %s", x.Endpoint.App, x.Endpoint.Address()))
 	}

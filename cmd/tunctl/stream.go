@@ -55,7 +55,7 @@ func destination(p home.Paths, st api.Status, name string) (api.StreamRequest, e
 	if err != nil {
 		cfg = &configs.Config{} // any alias of ~/.ssh/config will do
 	}
-	hosts := hostNames(cfg)
+	hosts := cfg.HostNames()
 	if slices.Contains(hosts, name) {
 		return api.StreamRequest{Host: name}, nil
 	}

@@ -71,7 +71,9 @@ type up struct {
 	wait   time.Duration
 	client *client.Client
 	begin  func(context.Context) (api.UpResponse, error) // asks the agent; nil: to bring name up
-	done   func(api.Session)                             // is told of the session that is ready; may be nil
+	// attaches says that the job is there already: none is submitted.
+	attaches bool
+	done     func(api.Session) // is told of the session that is ready; may be nil
 }
 
 // upLine is a line of `tunctl up --json`.
@@ -122,7 +124,7 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return session, &api.Error{
 			Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, session.State, because(session.Cause)),
-			Hint: "it goes on by itself: `tunctl status` shows how it is, `tunctl up` waits again",
+			Hint: fmt.Sprintf("it goes on by itself: `tunctl status` shows how it is, `tunctl up %s` waits again", u.name),
 		}
 	}
 	return session, err
@@ -209,7 +211,7 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 		case e, ok := <-events:
 			switch {
 			case !ok && ctx.Err() == nil:
-				return now, &api.Error{Code: api.CodeAgent, Message: "the agent went away", Hint: "`tunctl agent log` shows why; `tunctl up` starts it again"}
+				return now, &api.Error{Code: api.CodeAgent, Message: "the agent went away", Hint: fmt.Sprintf("`tunctl agent log` shows why; `tunctl up %s` starts it again", u.name)}
 			case !ok:
 				return now, ctx.Err()
 			case e.Time.Before(from):
@@ -235,7 +237,9 @@ func (u *up) drawing() *steps {
 	if u.json {
 		return newSteps(newTerminal(nil, nil, discard{}))
 	}
-	return newSteps(u.term)
+	s := newSteps(u.term)
+	s.attaches = u.attaches
+	return s
 }
 
 type discard struct{}
@@ -284,11 +288,14 @@ func (u *up) conclude(s api.Session, err error) error {
 
 // leave tells what stays behind after a Ctrl-C.
 func (u *up) leave(s api.Session) {
-	if s.Job == nil || s.Job.State.Ended() {
+	switch {
+	case u.name == "": // the agent was not asked for anything yet
+		u.term.say("stopped; nothing was begun")
+	case s.Job == nil || s.Job.State.Ended():
 		u.term.say("stopped waiting; the agent goes on: `tunctl down %s` stops it", u.name)
-		return
+	default:
+		u.term.say("stopped waiting; job %s goes on: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 	}
-	u.term.say("stopped waiting; job %s goes on: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 }
 
 // openPage opens a session's page.

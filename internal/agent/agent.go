@@ -161,7 +161,7 @@ func (a *Agent) Status() api.Status {
 		if i := slices.IndexFunc(st.Sessions, func(x api.Session) bool { return x.Name == s.name }); i >= 0 {
 			st.Sessions[i] = now
 		} else {
-			st.Sessions = append(st.Sessions, now) // no longer in the config
+			st.Sessions = append(st.Sessions, s.outlived(now))
 		}
 	}
 	return st
@@ -187,27 +187,31 @@ func (a *Agent) session(name string) (*session, error) {
 	switch {
 	case a.problem != nil:
 		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "mend the file; `tunctl config check` looks at it again"}
-	case len(a.config.Sessions) == 0:
+	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
 		return nil, &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),
-			Hint: "`tunctl config edit` makes the file from an example; `tunctl demo` needs none",
+			Hint: "`tunctl init` makes one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
 		}
 	}
-	return nil, unknownSession(name, a.config)
+	return nil, a.unknownSessionLocked(name)
 }
 
-// unknownSession lists the sessions there are, the nearest first.
-func unknownSession(name string, cfg *configs.Config) *api.Error {
-	names := make([]string, 0, len(cfg.Sessions))
-	for _, s := range cfg.Sessions {
+// unknownSessionLocked lists the sessions there are, in the config or not, the nearest
+// first.
+func (a *Agent) unknownSessionLocked(name string) *api.Error {
+	names := make([]string, 0, len(a.config.Sessions))
+	for _, s := range a.config.Sessions {
 		names = append(names, s.Name)
 	}
-	near := suggest.Nearest(name, names)
-	rest := slices.DeleteFunc(names, func(n string) bool { return slices.Contains(near, n) })
+	for _, n := range slices.Sorted(maps.Keys(a.sessions)) {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
 	return &api.Error{
 		Code:    api.CodeUnknownSession,
-		Message: fmt.Sprintf("no session %q in %s", name, cfg.Path),
-		Hint:    "there is: " + strings.Join(append(near, rest...), ", "),
+		Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
+		Hint:    "there is: " + strings.Join(suggest.NearestFirst(name, names), ", "),
 	}
 }
 
@@ -235,9 +239,7 @@ func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, e
 		if err != nil {
 			return done, err
 		}
-		if s.attached || s.adhoc {
-			a.forget(s)
-		}
+		after.Forgotten = a.let(s)
 		done = append(done, after)
 	}
 	return done, nil
@@ -298,6 +300,9 @@ func (a *Agent) hostChanged(h api.Host) {
 	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
 	if n := a.certificates.notice(h, time.Now()); n != nil {
 		a.hub.publish(api.Event{Type: api.EventNotice, Notice: n})
+	}
+	if h.State == api.HostDown && a.ctx.Err() != nil {
+		return // the agent ends, and nobody logged out
 	}
 	for _, s := range a.live() {
 		if s.host() == h.Alias {

@@ -95,7 +95,7 @@ func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest
 	case !found:
 		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s knows no job %s of yours", req.Host, req.Job)}
 	case job.State.Ended():
-		return job, endedError(&job, true, "")
+		return job, &api.Error{Code: api.CodeJobEnded, Message: endedWords(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists those that are not over", req.Host)}
 	}
 	return job, nil
 }
@@ -197,16 +197,8 @@ func (a *Agent) rememberedLocked(name string) (*session, bool) {
 
 // forget drops an attached session that was taken down: nothing names it any more.
 func (a *Agent) forget(s *session) {
-	a.mu.Lock()
-	_, configured := a.config.Session(s.name)
-	delete(a.sessions, s.name)
-	a.mu.Unlock()
 	if err := a.store.drop(s.name); err != nil {
 		a.log.Error("cannot forget the session", "session", s.name, "err", err)
 	}
-	if configured {
-		return // saved meanwhile: it is down, and not gone
-	}
-	gone := s.status()
-	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+	a.unlist(s)
 }

@@ -73,9 +73,11 @@ func (s *session) learn(ctx context.Context, job api.Job) {
 // extendable is the session's job, if it runs and there is someone to ask.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
-	job, host := s.facts.job, s.facts.host
+	job, host, hasJob := s.facts.job, s.facts.host, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
+	case !hasJob:
+		return api.Job{}, s.onlyForwards()
 	case job == nil || job.State.Ended():
 		return api.Job{}, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job to extend", s.name),
@@ -84,7 +86,7 @@ func (s *session) extendable() (api.Job, error) {
 	case job.State.Waiting():
 		return api.Job{}, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s is still queued: its time has not begun", job.ID),
-			Hint: "for a longer job, change its script or the session's args, `tunctl down --cancel` and `tunctl up`",
+			Hint: fmt.Sprintf("for a longer job, change its script or the session's args, `tunctl down %s --cancel` and `tunctl up %s`", s.name, s.name),
 		}
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler tells no time limit of job %s", job.ID)}

@@ -12,6 +12,7 @@ import (
 
 // facts are what is known about a session. Its state follows from them alone.
 type facts struct {
+	name    string
 	wanted  bool
 	failure *api.Error // why the last try to bring it up is over
 	host    api.Host
@@ -39,6 +40,7 @@ type verdict struct {
 	cause string
 	hint  string
 	code  api.Code
+	asked bool // a person made it so
 }
 
 // derive is the one place that decides a session's state.
@@ -71,7 +73,7 @@ func (f *facts) ready(now time.Time) verdict {
 		v.cause = f.job.Hint
 	case f.limitNear(now):
 		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
-		v.hint = "`tunctl extend` asks for more time, where the site allows that"
+		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, where the site allows that", f.name)
 		if f.next != nil {
 			v.hint = fmt.Sprintf("job %s follows it, and the page moves there", f.next.ID)
 		}
@@ -115,6 +117,10 @@ func (f *facts) unconnected(now time.Time) verdict {
 	switch {
 	case f.host.State == api.HostNeedsLogin:
 		v.state, v.code = api.SessionNeedsLogin, api.CodeNeedsPerson
+	case f.host.State == api.HostDown: // a wanted session's host is down when a person logged out
+		v.state, v.code, v.asked = api.SessionNeedsLogin, api.CodeNeedsPerson, true
+		v.cause = "you logged out of " + f.host.Alias
+		v.hint = fmt.Sprintf("`tunctl login %s` goes on with it", f.host.Alias)
 	case f.host.State == api.HostBlocked:
 		v.state, v.code = api.SessionFailed, f.host.Code
 	case f.served:
@@ -161,12 +167,15 @@ func inOrder(s api.JobState) bool {
 
 // endedError says why a job is over. One that never served has failed the person;
 // one that did has merely ended.
-func endedError(j *api.Job, served bool, excerpt string) *api.Error {
-	e := &api.Error{Code: api.CodeJobEnded, Message: endedWords(j), Hint: "`tunctl up` starts a new one; `tunctl logs` shows what it wrote"}
+func endedError(session string, j *api.Job, served bool, excerpt string) *api.Error {
+	e := &api.Error{
+		Code: api.CodeJobEnded, Message: endedWords(j),
+		Hint: fmt.Sprintf("`tunctl up %s` starts a new one; `tunctl logs %s` shows what it wrote", session, session),
+	}
 	if !served {
 		e.Code = api.CodeFailed
 		e.Message += " before it served anything"
-		e.Hint = "`tunctl logs` shows the whole log; mend the job's script, then `tunctl up` again"
+		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; mend the job's script, then `tunctl up %s` again", session, session)
 	}
 	if excerpt != "" {
 		e.Message += "; its log ends with:\n" + excerpt

@@ -23,6 +23,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		"the host waits for a network": {facts{wanted: true, host: api.Host{State: api.HostWaiting, Cause: "no route"}}, api.SessionConnecting, "no route"},
 		"the host needs a person":      {facts{wanted: true, host: api.Host{State: api.HostNeedsLogin, Cause: "a code"}}, api.SessionNeedsLogin, "a code"},
 		"the host may have banned us":  {facts{wanted: true, host: api.Host{State: api.HostBlocked, Cause: "banned"}}, api.SessionFailed, "banned"},
+		"a person logged out":          {facts{wanted: true, served: true, host: api.Host{Alias: "narval", State: api.HostDown}}, api.SessionNeedsLogin, "you logged out of narval"},
 		"the link is lost":             {facts{wanted: true, served: true, host: api.Host{State: api.HostWaiting}}, api.SessionReconnecting, ""},
 		"no job yet":                   {facts{wanted: true, host: up, needsJob: true, doing: "looking"}, api.SessionSubmitting, "looking"},
 		"being submitted":              {facts{wanted: true, host: up, needsJob: true, submitting: true, job: job(api.JobQueued), doing: "submitting"}, api.SessionSubmitting, "submitting"},
@@ -59,12 +60,12 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 
 func TestAnEndIsToldFromAFailure(t *testing.T) {
 	exit := 3
-	failed := endedError(&api.Job{ID: "7", State: api.JobFailed, Exit: &exit}, false, "no such module")
+	failed := endedError("lab", &api.Job{ID: "7", State: api.JobFailed, Exit: &exit}, false, "no such module")
 	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "exit status 3 (job 7) before it served anything") ||
 		!strings.Contains(failed.Message, "no such module") {
 		t.Errorf("a job that never served: %+v", failed)
 	}
-	ended := endedError(&api.Job{ID: "7", State: api.JobTimeout}, true, "")
+	ended := endedError("lab", &api.Job{ID: "7", State: api.JobTimeout}, true, "")
 	if ended.Code != api.CodeJobEnded || ended.Message != "the job reached its time limit (job 7)" {
 		t.Errorf("a job that served: %+v", ended)
 	}

@@ -52,20 +52,21 @@ func (s *session) listen(ctx context.Context) error {
 	return nil
 }
 
-// keepPort makes the local port the session's own, and says so where it is not
-// the one that was wanted.
+// keepPort makes the local port of the page the session's own, and says so where a
+// port is not the one that was wanted.
 func (s *session) keepPort() {
 	s.mu.Lock()
-	page := s.forward.page
+	fwd := s.forward
 	s.mu.Unlock()
-	if page == nil {
-		return
+	for _, f := range fwd.status() {
+		if f.Note != "" {
+			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
+		}
 	}
-	if note := page.Note(); note != "" {
-		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: note}})
-		return // for now only: the wanted one is tried again at the next up
+	if fwd.page == nil || fwd.page.Note() != "" {
+		return // taken for now only: the wanted one is tried again at the next up
 	}
-	s.remember(func(r *record) { r.Port = page.Port() })
+	s.remember(func(r *record) { r.Port = fwd.page.Port() })
 }
 
 func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards, error) {

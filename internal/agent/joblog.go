@@ -114,6 +114,9 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	if err != nil {
 		return logSource{}, err
 	}
+	if !s.hasJob() {
+		return logSource{}, s.onlyForwards()
+	}
 	job, ep := s.jobAndEndpoint()
 	if job == nil {
 		job = a.store.session(name).Job

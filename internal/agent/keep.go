@@ -141,7 +141,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	s.mu.Unlock()
 	tag, err := s.permitNext()
 	if errors.Is(err, errKeptEnough) {
-		return api.Job{}, s.forgo(job, err)
+		return api.Job{}, s.forgo(job, fmt.Errorf("%w; `tunctl up %s` starts one", err, s.name))
 	}
 	if err != nil {
 		return api.Job{}, err
@@ -163,7 +163,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 }
 
 // errKeptEnough says that a day's limit is reached.
-var errKeptEnough = errors.New("keep has submitted as many jobs as it may in a day; `tunctl up` starts one")
+var errKeptEnough = errors.New("keep has submitted as many jobs as it may in a day")
 
 // permitNext hands out the tag of the next job, and counts it.
 func (s *session) permitNext() (string, error) {

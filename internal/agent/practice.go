@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/suggest"
 	"tunctl/tunnel"
 )
 
@@ -22,17 +24,39 @@ func (a *Agent) allowed(ctx context.Context, host string) error {
 	if !a.opt.Practice {
 		return nil
 	}
-	settings, err := tunnel.Resolve(ctx, a.sshTarget(host), tunnel.ResolveOptions{SSHConfig: a.sshConfig()})
-	if err != nil {
+	address, err := a.address(ctx, host)
+	if err != nil || isPractice(address) {
 		return err
 	}
-	addr, err := netip.ParseAddr(settings.Hostname)
-	if settings.Hostname == "localhost" || strings.HasSuffix(settings.Hostname, nobodysDomain) || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr)) {
-		return nil
-	}
-	return &api.Error{
+	e := &api.Error{
 		Code:    api.CodeUsage,
-		Message: fmt.Sprintf("TUNCTL_PRACTICE is set, and %s (%s) is no practice cluster", host, settings.Hostname),
-		Hint:    "unset TUNCTL_PRACTICE and restart the agent",
+		Message: fmt.Sprintf("this is the practice cluster's agent, which reaches nothing else: %s (%s) is no practice cluster", host, address),
 	}
+	if ours := a.practiceHosts(ctx); len(ours) > 0 {
+		e.Hint = "there is: " + strings.Join(suggest.NearestFirst(host, ours), ", ")
+	}
+	return e
+}
+
+// address is where ssh would go for a host.
+func (a *Agent) address(ctx context.Context, host string) (string, error) {
+	settings, err := tunnel.Resolve(ctx, a.sshTarget(host), tunnel.ResolveOptions{SSHConfig: a.sshConfig()})
+	if err != nil {
+		return "", err
+	}
+	return settings.Hostname, nil
+}
+
+// isPractice reports whether an address can only be a practice cluster's.
+func isPractice(address string) bool {
+	addr, err := netip.ParseAddr(address)
+	return address == "localhost" || strings.HasSuffix(address, nobodysDomain) || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
+}
+
+// practiceHosts are the hosts that a person can mean here.
+func (a *Agent) practiceHosts(ctx context.Context) []string {
+	return slices.DeleteFunc(a.hostNames(), func(name string) bool {
+		address, err := a.address(ctx, name)
+		return err != nil || !isPractice(address)
+	})
 }

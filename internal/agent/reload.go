@@ -13,6 +13,11 @@ import (
 // its new settings at its next up. A file with errors leaves the last good one in
 // place and is complained about once.
 func (a *Agent) reload() {
+	a.readConfig()
+	a.letOutlived()
+}
+
+func (a *Agent) readConfig() {
 	cfg, err := configs.Load(a.opt.Paths.Config)
 	if errors.Is(err, fs.ErrNotExist) {
 		cfg, err = &configs.Config{Path: a.opt.Paths.Config}, nil

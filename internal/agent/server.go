@@ -171,6 +171,9 @@ func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host
 }
 
 func (a *Agent) handleLogout(_ context.Context, req api.LoginRequest) (api.Host, error) {
+	if err := a.knownHost(req.Host); err != nil {
+		return api.Host{}, err
+	}
 	h := a.pool.Host(req.Host)
 	h.Down()
 	return h.Status(), nil

@@ -89,6 +89,7 @@ func (s *session) status() api.Session {
 func (s *session) start(who asker) api.Session {
 	s.acting.Lock()
 	defer s.acting.Unlock()
+	s.agent.enlist(s)
 	s.remember(func(rec *record) { rec.Wanted = true })
 	host := s.agent.pool.Host(s.host())
 	if who == byPerson {
@@ -119,7 +120,7 @@ func (s *session) launchLocked(host *tunnel.Host, who asker) {
 	r := &run{who: who, cancel: cancel, done: make(chan struct{})}
 	s.run = r
 	needsJob := s.hasJobLocked()
-	s.facts = facts{wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
+	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
 	s.enterLocked()
 	s.agent.work.Go(func() {
 		defer close(r.done)
@@ -139,6 +140,21 @@ func (s *session) asked() asker {
 }
 
 func (s *session) hasJobLocked() bool { return s.attached || s.cfg.Job != "" || s.cfg.Submit != "" }
+
+func (s *session) hasJob() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasJobLocked()
+}
+
+// onlyForwards is the answer to who asks for the job or the page of a session that
+// can have neither.
+func (s *session) onlyForwards() *api.Error {
+	return &api.Error{
+		Code: api.CodeUsage, Message: fmt.Sprintf("%s is a forward: it has no job and no page", s.name),
+		Hint: fmt.Sprintf("`tunctl status %s` shows where it listens", s.name),
+	}
+}
 
 // finish records why a try is over. The listener stays, and says so.
 func (s *session) finish(r *run, host *tunnel.Host, err error) {
@@ -228,7 +244,7 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
-		Asked: v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
+		Asked: v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
 		Since: s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
 	}
 	if v.state != s.current.State {
@@ -275,6 +291,9 @@ func (s *session) remember(change func(*record)) {
 func (s *session) pageURL() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.hasJobLocked() {
+		return "", s.onlyForwards()
+	}
 	if s.facts.link != "" {
 		return s.facts.link, nil
 	}

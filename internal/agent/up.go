@@ -161,6 +161,9 @@ func (s *session) adopt(job api.Job, tag string) error {
 // asked for that.
 var errNotPermitted = errors.New("only a person may start a job")
 
+// startedByHand is why an attached job is not followed by another.
+const startedByHand = "it was started by hand, so nothing starts it again"
+
 // gone says that a remembered job is no more.
 func (s *session) gone(rec record) error {
 	e := &api.Error{
@@ -168,7 +171,7 @@ func (s *session) gone(rec record) error {
 		Hint: "`tunctl up " + s.name + "` starts a new one",
 	}
 	if s.attached {
-		e.Err, e.Hint = nil, "it was started by hand, so nothing starts it again"
+		e.Err, e.Hint = nil, startedByHand
 	}
 	if rec.Job != nil {
 		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
@@ -242,7 +245,11 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 	}
 	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
 	s.chronicle(job)
-	return endedError(&job, served, excerpt)
+	e := endedError(s.name, &job, served, excerpt)
+	if s.attached {
+		e.Hint = startedByHand
+	}
+	return e
 }
 
 func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }

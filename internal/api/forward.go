@@ -17,6 +17,7 @@ const (
 type Forward struct {
 	Kind     ForwardKind `json:"kind"`
 	Listen   string      `json:"listen"`
+	Note     string      `json:"note,omitempty"` // why it does not listen on the wanted port
 	Target   string      `json:"target,omitempty"`
 	Conns    int64       `json:"conns"` // now
 	Total    int64       `json:"total"` // ever

@@ -31,18 +31,21 @@ func (s SessionState) Settled() bool {
 
 // Session is the thing a person brings up by name.
 type Session struct {
-	Name     string       `json:"name"`
-	Host     string       `json:"host"`
-	State    SessionState `json:"state"`
-	Cause    string       `json:"cause,omitempty"`
-	Hint     string       `json:"hint,omitempty"`
-	Code     Code         `json:"code,omitempty"`  // of the failure behind a failed, ended or needs-login state
-	Asked    bool         `json:"asked,omitempty"` // it ended because a person cancelled its job through us
-	Since    time.Time    `json:"since,omitzero"`
-	Job      *Job         `json:"job,omitempty"`
-	Next     *Job         `json:"next,omitempty"`
-	Endpoint *Endpoint    `json:"endpoint,omitempty"`
-	Local    string       `json:"local,omitempty"`
-	URL      string       `json:"url,omitempty"`
-	Forwards []Forward    `json:"forwards"`
+	Name  string       `json:"name"`
+	Host  string       `json:"host"`
+	State SessionState `json:"state"`
+	Cause string       `json:"cause,omitempty"`
+	Hint  string       `json:"hint,omitempty"`
+	Code  Code         `json:"code,omitempty"`  // of the failure behind a failed, ended or needs-login state
+	Asked bool         `json:"asked,omitempty"` // a person made it so through us: cancelled its job, or logged out
+	// Forgotten, in the answer to a down: nothing names the session any more, and its
+	// job, which runs on, is none of ours.
+	Forgotten bool      `json:"forgotten,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	Job       *Job      `json:"job,omitempty"`
+	Next      *Job      `json:"next,omitempty"`
+	Endpoint  *Endpoint `json:"endpoint,omitempty"`
+	Local     string    `json:"local,omitempty"`
+	URL       string    `json:"url,omitempty"`
+	Forwards  []Forward `json:"forwards"`
 }
