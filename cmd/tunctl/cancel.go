@@ -13,10 +13,11 @@ import (
 
 func cancelCommand(t *terminal) *cli.Command {
 	return &cli.Command{
-		Name:         "cancel",
-		Usage:        "end a job on a host, or take it out of the queue",
-		ArgsUsage:    "HOST JOB",
-		Description:  "JOB is its id, as `tunctl jobs HOST` lists it. On a terminal it asks first.",
+		Name:      "cancel",
+		Usage:     "end a job on a host, or take it out of the queue",
+		ArgsUsage: "HOST JOB",
+		Description: "JOB is its id, as `tunctl jobs HOST` lists it. On a terminal it asks first.\n\n" +
+			"  tunctl cancel narval 4711",
 		Flags:        []cli.Flag{yesFlag()},
 		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {

@@ -26,10 +26,12 @@ func cpCommand(t *terminal) *cli.Command {
 			"Where the site has a data-transfer node, the files go through that; it may ask for a login of\n" +
 			"its own, once. --via login copies through the login node.\n\n" +
 			"A file appears under its name when it is whole. When the connection is lost, the copy waits and\n" +
-			"goes on; when it was interrupted, run it again with --resume.",
+			"goes on; when it was interrupted, run it again with --resume.\n\n" +
+			"  tunctl cp data.csv narval:\n" +
+			"  tunctl cp narval:results .",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "go on with a copy that was interrupted; skip what is there already"},
-			&cli.StringFlag{Name: "via", Usage: "`login` or transfer: copy through the login node, or through nothing but the data-transfer node"},
+			&cli.StringFlag{Name: "via", Usage: "copy through this `NODE` alone: login or transfer"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "nothing: folders are always copied whole", Hidden: true},
 		},

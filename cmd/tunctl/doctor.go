@@ -30,7 +30,9 @@ func doctorCommand(t *terminal) *cli.Command {
 			"It never logs in, so that it can never fail a login. Where you are connected, it looks further: the\n" +
 			"scheduler, your disk space there, the job, its log and its page.\n\n" +
 			"--bundle writes a zip file for a bug report, without tokens, passwords and user names, and lists\n" +
-			"what is in it. Exit code 1 says that something is wrong.",
+			"what is in it. Exit code 1 says that something is wrong.\n\n" +
+			"  tunctl doctor narval\n" +
+			"  tunctl doctor --bundle report.zip",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},

@@ -17,6 +17,9 @@ func downCommand(t *terminal) *cli.Command {
 		Name:      "down",
 		Usage:     "stop forwarding; with --cancel end the job too",
 		ArgsUsage: "[SESSION]",
+		Description: "The job runs on, unless --cancel ends it.\n\n" +
+			"  tunctl down jupyter\n" +
+			"  tunctl down jupyter --cancel",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "take every session down"},
 			&cli.BoolFlag{Name: "cancel", Usage: "end the job as well, so that it is charged no longer; asks first"},

@@ -20,7 +20,9 @@ func extendCommand(t *terminal) *cli.Command {
 		Description: "TIME is how much longer the job may run: 30m, 2h, 1h30m, or 1:30:00 as for sbatch and qsub.\n\n" +
 			"Many sites let only their staff extend a job that runs; what the scheduler says is shown as it is.\n" +
 			"Then save your work: `tunctl up` starts a new job after this one, and with keep = true in the\n" +
-			"session's config the next one is queued in time by itself.",
+			"session's config the next one is queued in time by itself.\n\n" +
+			"  tunctl extend 2h\n" +
+			"  tunctl extend jupyter 1h30m",
 		BashComplete: completeSessions,
 		Action:       func(c *cli.Context) error { return extend(c, t) },
 	}

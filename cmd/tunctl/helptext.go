@@ -30,29 +30,15 @@ func tidy(commands []*cli.Command) []*cli.Command {
 }
 
 // reflow breaks prose anew where help ends. Lines that are indented, such as examples,
-// stay as they are.
+// and lines in columns stay as they are.
 func reflow(text string) string {
-	var out []string
-	paragraph := ""
-	flush := func() {
-		if paragraph != "" {
-			out = append(out, wrap(paragraph, helpWidth, 0)...)
-			paragraph = ""
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if !columns.MatchString(p) {
+			paragraphs[i] = strings.Join(wrap(strings.ReplaceAll(p, "\n", " "), helpWidth, 0), "\n")
 		}
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if line == "" || line[0] == ' ' {
-			flush()
-			out = append(out, line)
-			continue
-		}
-		if paragraph != "" {
-			paragraph += " "
-		}
-		paragraph += line
-	}
-	flush()
-	return strings.Join(out, "\n")
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // waitFlag is --wait of the commands that wait for a session.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,10 +59,19 @@ func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
 	})
 }
 
+func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
+	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+		example := func(line string) bool { return columns.MatchString(line) && strings.Contains(line, "tunctl "+c.Name) }
+		if c.ArgsUsage != "" && !c.Hidden && !slices.ContainsFunc(strings.Split(c.Description, "\n"), example) {
+			t.Errorf("tunctl %s --help has no example", c.Name)
+		}
+	}
+}
+
 func TestReflowKeepsWhatIsIndented(t *testing.T) {
 	prose := strings.TrimSpace(strings.Repeat("some words ", 12))
-	got := reflow(prose + "\nand on\n\n  tunctl up      as it is\n\nend")
-	if want := "\n\n  tunctl up      as it is\n\nend"; !strings.HasSuffix(got, want) {
+	got := reflow(prose + "\nand on\n\nbash:  source it\nzsh:   source it\n\n  tunctl up      as it is\n\nend")
+	if want := "\n\nbash:  source it\nzsh:   source it\n\n  tunctl up      as it is\n\nend"; !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s", got)
 	}
 	for line := range strings.SplitSeq(got, "\n") {

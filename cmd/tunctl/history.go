@@ -20,7 +20,9 @@ func historyCommand(t *terminal) *cli.Command {
 		Usage:     "show which jobs ran, how long they waited, and why they ended",
 		ArgsUsage: "[SESSION]",
 		Description: "The newest is last. What the agent saw end is written down on this machine; the oldest are\n" +
-			"forgotten in time.",
+			"forgotten in time.\n\n" +
+			"  tunctl history\n" +
+			"  tunctl history jupyter --all",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all that is known, not only the last %d", historyShown)},

@@ -22,7 +22,9 @@ func hostsCommand(t *terminal) *cli.Command {
 		ArgsUsage: "[HOST]",
 		Description: "Without a name: the hosts of the config, a line each. With one: all that is known of it, such\n" +
 			"as how it logged in, through which hosts, and the algorithms in use. HOST may also be any\n" +
-			"alias of ~/.ssh/config. Nothing is dialled.",
+			"alias of ~/.ssh/config. Nothing is dialled.\n\n" +
+			"  tunctl hosts\n" +
+			"  tunctl hosts narval",
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
 		BashComplete: completeHosts,
 		Action:       func(c *cli.Context) error { return hosts(c, t) },

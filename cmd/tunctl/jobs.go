@@ -20,7 +20,9 @@ func jobsCommand(t *terminal) *cli.Command {
 		Usage:     "list your jobs on a host, with why they wait and until when they run",
 		ArgsUsage: "[HOST]",
 		Description: "HOST may be any alias of ~/.ssh/config; it is connected to if need be, and stays so until\n" +
-			"`tunctl logout`. Without HOST: the config's only host, or every host that is connected.",
+			"`tunctl logout`. Without HOST: the config's only host, or every host that is connected.\n\n" +
+			"  tunctl jobs narval\n" +
+			"  tunctl jobs --all",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also those that ended within the last day"},
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},

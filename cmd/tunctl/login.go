@@ -20,7 +20,8 @@ func loginCommand(t *terminal) *cli.Command {
 		Description: "HOST is an alias of your ~/.ssh/config, a host of tunctl's config, or user@address.\n\n" +
 			"What the host asks is put to you here. A password is asked for anew at each login,\n" +
 			"unless you let it be kept: --remember keeps it in the agent's memory until the agent\n" +
-			"ends, --save in your system's keyring. One-time codes are never kept.",
+			"ends, --save in your system's keyring. One-time codes are never kept.\n\n" +
+			"  tunctl login narval",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "save", Usage: "keep the password you type in the system's keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password you type in memory, until the agent ends"},
@@ -45,6 +46,7 @@ func logoutCommand(t *terminal) *cli.Command {
 		Name:         "logout",
 		Usage:        "disconnect from a host; its sessions wait until you log in again",
 		ArgsUsage:    "HOST",
+		Description:  "  tunctl logout narval",
 		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {

@@ -14,7 +14,8 @@ func openCommand(t *terminal) *cli.Command {
 		Usage:     "open a session's page in the browser",
 		ArgsUsage: "[SESSION]",
 		Description: "The browser is handed a link that works once, so that the page's token is in no process list.\n" +
-			"--print shows the whole address, token included: whoever has it can use your notebook.",
+			"--print shows the whole address, token included: whoever has it can use your notebook.\n\n" +
+			"  tunctl open jupyter",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the whole address, token included, and open nothing"},
 		},

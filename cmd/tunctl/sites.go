@@ -18,7 +18,9 @@ func sitesCommand(t *terminal) *cli.Command {
 		Usage:     "list the clusters that tunctl knows",
 		ArgsUsage: "[SITE]",
 		Description: "With a name: all that is known about it, what is not certain, and the questions of its job.\n" +
-			"Sites of your own lie in the folder `sites` beside the config file, one file each.",
+			"Sites of your own lie in the folder `sites` beside the config file, one file each.\n\n" +
+			"  tunctl sites\n" +
+			"  tunctl sites narval",
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
 		BashComplete: completeSites,
 		Action: func(c *cli.Context) error {

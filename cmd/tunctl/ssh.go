@@ -29,7 +29,9 @@ func sshCommand(t *terminal) *cli.Command {
 			"SESSION is the compute node that its job runs on, where the site lets you in.\n" +
 			"The exit status is the command's, or 255 when something went wrong on the way. There is no\n" +
 			"X11 and no agent forwarding. `tunctl ssh-config install` does the same for ssh, scp, rsync,\n" +
-			"git and VS Code.",
+			"git and VS Code.\n\n" +
+			"  tunctl ssh narval\n" +
+			"  tunctl ssh jupyter nvidia-smi",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "t", Usage: "give the command a terminal too"},
 			&cli.BoolFlag{Name: "T", Usage: "give not even the shell a terminal"},

@@ -18,7 +18,7 @@ import (
 func sshConfigCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
-		Usage: "let ssh, scp, rsync, git and VS Code use the login there is, as HOST.tun",
+		Usage: "let ssh, scp, rsync, git and VS Code use the login, as HOST.tun",
 		Description: "After `tunctl ssh-config install`, HOST.tun is a host for every program that uses ssh, and\n" +
 			"needs no login of its own: `scp data.h5 narval.tun:`, `rsync -e ssh`, `git clone`, VS Code's\n" +
 			"Remote-SSH. NODE.HOST.tun is a compute node behind it, where the site lets you in.\n" +

@@ -19,7 +19,10 @@ func statusCommand(t *terminal) *cli.Command {
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
 		Description: "It shows what the agent knows and asks nobody; the scheduler is asked about once a minute anyway.\n" +
-			"--refresh asks it now.",
+			"--refresh asks it now.\n\n" +
+			"  tunctl status\n" +
+			"  tunctl status jupyter --json\n" +
+			"  tunctl status --watch",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.BoolFlag{Name: "watch", Usage: "go on showing every change, until Ctrl-C"},
@@ -135,7 +138,7 @@ func printStatus(t *terminal, st api.Status) error {
 		t.say("the config has errors, the last good one is in use:\n%s", st.Config.Message)
 	}
 	if len(st.Sessions) == 0 {
-		t.say("no sessions: `tunctl config edit` makes some, `tunctl demo` needs none")
+		t.say("no sessions: `tunctl init` makes one, `tunctl demo` needs none")
 		return nil
 	}
 	_, err := fmt.Fprint(t.out, newPaper(t.out).status(st, time.Now()))

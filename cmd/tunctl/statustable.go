@@ -144,7 +144,7 @@ func loginText(h api.Host) string {
 	if h.Auth != "" && h.State == api.HostUp {
 		text += " by " + h.Auth
 	}
-	return strings.Trim(text, "@")
+	return orDash(strings.Trim(text, "@"))
 }
 
 func rttText(ms float64) string {

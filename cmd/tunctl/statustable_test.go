@@ -54,6 +54,33 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	}
 }
 
+func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
+	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
+	lines := strings.Split(strings.TrimSpace(paper{}.status(st, time.Now())), "\n")
+	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval down - - -" {
+		t.Errorf("the host's row is %q", got)
+	}
+}
+
+func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
+	start := time.Date(2026, 11, 15, 7, 30, 0, 0, time.Local)
+	runs := []api.Run{{
+		Session: "a-session-with-a-long-name",
+		Job:     api.Job{ID: "48213345", State: api.JobFinished, Node: "nc10214.narval.calcul.quebec", Submitted: start.Add(-time.Minute), Start: start, End: start.Add(90 * time.Minute)},
+	}}
+	text := historyTable(runs).draw(paper{width: 60})
+	for _, want := range []string{"Sun 15 Nov 07:30", "48213345", "finished"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if runes(strings.TrimRight(line, "\n")) > 60 {
+			t.Errorf("it does not fit:\n%s", text)
+		}
+	}
+}
+
 func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
 	now := time.Now()
 	text := paper{}.status(busy(now), now)

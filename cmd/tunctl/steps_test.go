@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhyAStepTakesItsTimeIsReadableOnANarrowTerminal(t *testing.T) {
+	const cause = "Priority; an earlier job like this waited until it was its turn, for about 3 h 20 min"
+	for _, width := range []int{50, 60, 80} {
+		text := stepLines('⠋', "waiting in the queue (job 4711)", cause, 3*time.Second, width)
+		for line := range strings.SplitSeq(text, "\n") {
+			if runes(line) >= width {
+				t.Errorf("%d columns do not fit %d: %s", runes(line), width, line)
+			}
+		}
+		if !strings.HasPrefix(text, "⠋ waiting in the queue (job 4711)  3.0 s\n") || !strings.Contains(strings.Join(strings.Fields(text), " "), cause) {
+			t.Errorf("on %d columns:\n%s", width, text)
+		}
+	}
+}
+
+func TestTalkTakesThePlaceOfAllUnfinishedLines(t *testing.T) {
+	var screen bytes.Buffer
+	term := &terminal{err: &screen, live: true}
+	term.draw("⠋ waiting\n  because")
+	term.say("done")
+	if want := "⠋ waiting\n  because" + "\r\x1b[K" + "\x1b[A\x1b[K" + "done\n"; screen.String() != want {
+		t.Errorf("got %q, want %q", screen.String(), want)
+	}
+}
