@@ -314,7 +314,7 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 		case n == 1:
 			name = i.session + "-" + host
 		default:
-			name = fmt.Sprintf("%s-%s%d", i.session, host, n)
+			name = fmt.Sprintf("%s-%s-%d", i.session, host, n)
 		}
 	}
 }
