@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,10 +22,12 @@ func attachCommand(t *terminal) *cli.Command {
 		Description: "Reads the job's log, forwards the port that it tells and opens the page. Without JOB: the one\n" +
 			"that runs, or the one of several that serves something. HOST is as for ssh.\n\n" +
 			"`tunctl down` ends the forwarding and forgets the job, which runs on. --save makes a session\n" +
-			"of it in the config, so that `tunctl up NAME` finds or starts the next one.",
+			"of it in the config, so that `tunctl up NAME` finds or starts the next one.\n\n" +
+			"  tunctl attach narval\n" +
+			"  tunctl attach narval 4711 --save notebook",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "save", Usage: "add a session of this `NAME` to the config"},
-			&cli.DurationFlag{Name: "wait", Usage: "give up after this `TIME`, such as 30m (default: never on a terminal, else 30m)"},
+			waitFlag(),
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
@@ -124,6 +127,10 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 	}
 	for {
 		text, err := a.term.readLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(jobs)), true)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			a.term.say("stopped; nothing was begun")
+			return "", silentError(exitInterrupted)
+		}
 		if err != nil {
 			return "", err
 		}

@@ -25,10 +25,10 @@ func initCommand(t *terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "user", Usage: "your user `NAME` there"},
 			&cli.StringFlag{Name: "entrance", Usage: "which of the site's entrances"},
-			&cli.StringFlag{Name: "host", Usage: "the login node's `ADDRESS`, or a host of your ssh config"},
-			&cli.StringFlag{Name: "scheduler", Usage: "slurm, pbs or none, for a host that is none of the sites"},
+			&cli.StringFlag{Name: "host", Usage: "the login node's `ADDRESS`, or its ssh alias"},
+			&cli.StringFlag{Name: "scheduler", Usage: "slurm, pbs or none, if it is no known site"},
 			&cli.StringFlag{Name: "session", Usage: "what to call the session", Value: "jupyter"},
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question of the job: `NAME=VALUE`; again for more"},
+			&cli.StringSliceFlag{Name: "with", Usage: "answer a question; may be repeated: `NAME=VALUE`"},
 			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
 			&cli.BoolFlag{Name: "print", Usage: "print the part and change nothing"},
 		},
@@ -52,7 +52,7 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := existingConfig(p)
+	cfg, err := configToAddTo(p)
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,9 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 	return nil
 }
 
-// existingConfig is the config as it is; none is an empty one.
-func existingConfig(p home.Paths) (*configs.Config, error) {
-	cfg, err := loadConfig(p)
-	if err != nil && errors.Is(err, errNoConfig) {
-		return &configs.Config{Path: p.Config}, nil
-	}
+// configToAddTo is the config that init adds to.
+func configToAddTo(p home.Paths) (*configs.Config, error) {
+	cfg, err := existingConfig(p)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint == "" {
 		e.Hint = "init adds to a file without errors only: `tunctl config edit` opens it"
 	}

@@ -97,6 +97,15 @@ func loadConfig(p home.Paths) (*configs.Config, error) {
 	return cfg, nil
 }
 
+// existingConfig is the config as it is; none is an empty one.
+func existingConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := loadConfig(p)
+	if err != nil && errors.Is(err, errNoConfig) {
+		return &configs.Config{Path: p.Config}, nil
+	}
+	return cfg, err
+}
+
 // sessionName is the session that a command is about: the argument, or the only
 // one in the config.
 func sessionName(c *cli.Context, p home.Paths) (string, error) {

@@ -25,9 +25,12 @@ func upCommand(t *terminal) *cli.Command {
 		Description: "Connects to the session's host, finds its job or submits it, waits until it runs, reads from\n" +
 			"its log where it serves, forwards that to a port on this machine and opens the page.\n\n" +
 			"With one session in the config no name is needed. Ctrl-C stops the waiting only: the job and\n" +
-			"the agent stay, and `tunctl up` picks up where it was.",
+			"the agent stay, and `tunctl up` picks up where it was.\n\n" +
+			"  tunctl up                      the config's only session\n" +
+			"  tunctl up jupyter --no-open    by its name; print the page's address only\n" +
+			"  tunctl up jupyter --wait 2h    give up, not the job, after two hours",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "wait", Usage: "give up after this `TIME`, such as 30m (default: never on a terminal, else 30m)"},
+			waitFlag(),
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
@@ -117,10 +120,17 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 	waiting, cancel := u.deadline(ctx)
 	defer cancel()
 	session, err := u.follow(waiting)
+	_, silent := errors.AsType[silentError](err)
 	switch {
+	case silent: // what there is to say was said
+		return session, err
 	case ctx.Err() != nil:
 		u.leave(session)
 		return session, silentError(exitInterrupted)
+	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
+		return session, &api.Error{
+			Code: api.CodeTimeout, Message: "the agent has not answered in time", Hint: "`tunctl status` shows what it has begun",
+		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return session, &api.Error{
 			Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, session.State, because(session.Cause)),
@@ -146,7 +156,9 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, gone := u.watch(ctx)
 	defer func() { cancel(); <-gone }()
-	if _, ok := <-events; !ok {
+	if _, ok := <-events; !ok && ctx.Err() != nil {
+		return api.Session{}, ctx.Err()
+	} else if !ok {
 		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent went away"}
 	}
 	answer, err := u.ask(ctx)
@@ -289,8 +301,8 @@ func (u *up) conclude(s api.Session, err error) error {
 // leave tells what stays behind after a Ctrl-C.
 func (u *up) leave(s api.Session) {
 	switch {
-	case u.name == "": // the agent was not asked for anything yet
-		u.term.say("stopped; nothing was begun")
+	case u.name == "": // the agent has not answered yet
+		u.term.say("stopped waiting; `tunctl status` shows what the agent has begun")
 	case s.Job == nil || s.Job.State.Ended():
 		u.term.say("stopped waiting; the agent goes on: `tunctl down %s` stops it", u.name)
 	default:
