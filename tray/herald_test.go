@@ -105,9 +105,11 @@ func TestWhatIsNews(t *testing.T) {
 
 func TestALinkThatAPersonCutIsNoNews(t *testing.T) {
 	h := newHerald()
-	for i, state := range []api.SessionState{api.SessionReady, api.SessionReconnecting, api.SessionReconnecting, api.SessionReady} {
+	for i, state := range []api.SessionState{api.SessionReady, api.SessionNeedsLogin, api.SessionNeedsLogin, api.SessionReconnecting, api.SessionReady} {
+		s := session("jupyter", state)
+		s.Asked = state == api.SessionNeedsLogin
 		st := api.Status{
-			Sessions: []api.Session{session("jupyter", state)},
+			Sessions: []api.Session{s},
 			Hosts:    []api.Host{{Alias: "narval", State: api.HostDown}},
 		}
 		if told := h.hear(st, nil, noon.Add(time.Duration(i)*time.Hour)); len(told) > 0 {

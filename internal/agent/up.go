@@ -73,6 +73,9 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	for {
 		changed := host.Changed()
 		err := host.Await(ctx)
+		if ctx.Err() != nil { // how the host is after the agent's own end says nothing
+			return ctx.Err()
+		}
 		s.change(func(f *facts) { f.host = host.Status() })
 		if err == nil {
 			return nil
