@@ -239,7 +239,7 @@ func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, e
 		if err != nil {
 			return done, err
 		}
-		after.Forgotten = a.let(s)
+		after.Forgotten = a.letGo(s)
 		done = append(done, after)
 	}
 	return done, nil

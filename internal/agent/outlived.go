@@ -18,9 +18,9 @@ func (s *session) outlived(now api.Session) api.Session {
 	return now
 }
 
-// let lets go of a session that was taken down and that nothing names any more,
+// letGo lets go of a session that was taken down and that nothing names any more,
 // and reports whether it did.
-func (a *Agent) let(s *session) bool {
+func (a *Agent) letGo(s *session) bool {
 	if !s.named() {
 		a.forget(s)
 		return true
@@ -32,15 +32,15 @@ func (a *Agent) let(s *session) bool {
 	return true
 }
 
-// letOutlived lets go of the sessions that are down and no longer in the config. One
+// letGoOfOutlived lets go of the sessions that are down and no longer in the config. One
 // that is just being brought up or taken down is seen to there.
-func (a *Agent) letOutlived() {
+func (a *Agent) letGoOfOutlived() {
 	for _, s := range a.live() {
 		if !s.named() || !s.acting.TryLock() {
 			continue
 		}
 		if s.status().State == api.SessionDown {
-			a.let(s)
+			a.letGo(s)
 		}
 		s.acting.Unlock()
 	}

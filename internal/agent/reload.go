@@ -14,7 +14,7 @@ import (
 // place and is complained about once.
 func (a *Agent) reload() {
 	a.readConfig()
-	a.letOutlived()
+	a.letGoOfOutlived()
 }
 
 func (a *Agent) readConfig() {
