@@ -80,16 +80,17 @@ func (c *Cluster) join(ch ssh.NewChannel, network, addr string) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = channel.Close() }()
-	var wg sync.WaitGroup
-	wg.Go(func() { ssh.DiscardRequests(requests) })
-	wg.Go(func() {
+	var up, asked sync.WaitGroup
+	asked.Go(func() { ssh.DiscardRequests(requests) })
+	up.Go(func() {
 		_, _ = io.Copy(conn, channel)
 		closeWrite(conn)
 	})
 	_, _ = io.Copy(channel, conn)
 	_ = channel.CloseWrite()
-	wg.Wait()
+	up.Wait()
+	_ = channel.Close() // a client may wait for this before it closes, which ends the requests
+	asked.Wait()
 }
 
 func closeWrite(conn net.Conn) {

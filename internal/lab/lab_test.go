@@ -202,6 +202,36 @@ func TestUnixSocketsAreReachedThroughTheLoginNode(t *testing.T) {
 	}
 }
 
+func TestAStreamThatEndedOnBothSidesIsClosedFirstByTheServer(t *testing.T) {
+	client := dial(t, practice(t, Options{}))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	to := listener.Addr().(*net.TCPAddr)
+	channel, requests, err := client.OpenChannel("direct-tcpip", ssh.Marshal(struct {
+		Host       string
+		Port       uint32
+		Originator string
+		FromPort   uint32
+	}{to.IP.String(), uint32(to.Port), "127.0.0.1", 0}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = far.Close()
+	_ = channel.CloseWrite()
+	select {
+	case <-requests: // closed with the channel
+	case <-time.After(time.Minute):
+		t.Error("the server waits for the client, which waits for the server")
+	}
+}
+
 func TestAClusterStartsInTheFolderOfOneBefore(t *testing.T) {
 	before := practice(t, Options{})
 	if err := before.Close(); err != nil {
