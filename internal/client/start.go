@@ -18,6 +18,7 @@ import (
 const (
 	startTimeout = 30 * time.Second // a computer that has just started is slow; one that fails says so at once
 	startPoll    = 20 * time.Millisecond
+	endTimeout   = 5 * time.Second // one that ends is gone by then; what still hangs up does not want us
 )
 
 // Launcher starts an agent process and returns at once. The channel tells why the
@@ -57,6 +58,7 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 
 // steadyStatus asks again where the agent ended while it was asked.
 func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
+	ended := time.After(endTimeout)
 	for {
 		st, err := c.Status(ctx)
 		if !cutOff(err) {
@@ -64,6 +66,8 @@ func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
 		}
 		select {
 		case <-time.After(startPoll):
+		case <-ended:
+			return st, err
 		case <-ctx.Done():
 			return st, err
 		}
