@@ -24,6 +24,9 @@ const stranger = 65534
 // when only the agent itself, which asks the kernel who is there, is in the way.
 func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
 	if os.Getuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("only root can play another user, and CI promises that one is played")
+		}
 		t.Skip("NOT TRIED: only root can play another user")
 	}
 	t.Parallel()
