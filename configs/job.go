@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,9 +48,14 @@ type script struct {
 	Directives            []string
 	Variables             []string
 	Private, Setup        string
-	Loopback              bool
+	Environment           string
+	Binds                 []string
+	LoginShell, Loopback  bool
 	Base, Announce        string
 }
+
+// goodJobName is a name that can stand in a directive and in the path of a log.
+var goodJobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // Questions are those that the job takes answers to.
 func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
@@ -59,12 +65,17 @@ func (j *Job) Script() ([]byte, error) {
 	if !slices.Contains(BuiltinJobs(), j.App) {
 		return nil, configError("there is: builtin:"+strings.Join(BuiltinJobs(), ", builtin:"), "there is no job %q that comes with tunctl", "builtin:"+j.App)
 	}
+	if !goodJobName.MatchString(j.Name) {
+		return nil, configError("use letters, digits, '.', '_' and '-'", "%q cannot be the name of a job that tunctl writes", j.Name)
+	}
 	answers, err := j.answers()
 	if err != nil {
 		return nil, err
 	}
+	recipe := &j.Site.Job
 	s := script{
-		What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: j.Site.Job.Private, Setup: j.Site.Job.Setup,
+		What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
+		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
 		Loopback: j.loopback(), Base: shellWord("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
 	}
 	if j.App == "jupyter" {
@@ -77,7 +88,7 @@ func (j *Job) Script() ([]byte, error) {
 		return nil, err
 	}
 	for _, q := range j.Questions() {
-		s.Variables = append(s.Variables, q.Name+"="+shellWord(answers[q.Name]))
+		s.Variables = append(s.Variables, q.Name+"="+q.shell(answers[q.Name]))
 	}
 	var b strings.Builder
 	if err := jobTemplates.ExecuteTemplate(&b, j.App+".sh.tmpl", s); err != nil {
@@ -109,6 +120,9 @@ func (j *Job) answers() (map[string]string, error) {
 		}
 		all[q.Name] = text
 	}
+	if err := j.Site.checkQueue(all); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(j.Answers)) {
 		if _, known := all[name]; !known {
 			names := slices.Sorted(maps.Keys(all))
@@ -120,6 +134,25 @@ func (j *Job) answers() (map[string]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// Answer takes one more answer, or says why it cannot be one beside those given before.
+func (j *Job) Answer(q Question, text string) error {
+	text, err := q.Check(text)
+	if err != nil {
+		return err
+	}
+	all := map[string]string{q.Name: text}
+	for name, given := range j.Answers {
+		if name != q.Name {
+			all[name] = given
+		}
+	}
+	if err := j.Site.checkQueue(all); err != nil {
+		return err
+	}
+	j.Answers = all
+	return nil
 }
 
 // example is an answer as it would be written in the config.
@@ -194,6 +227,14 @@ func (j *Job) loopback() bool {
 		reach = j.Site.Reach[0]
 	}
 	return reach == api.ReachNode || j.scheduler() == "none"
+}
+
+// shell is an answer as a word of the shell, where ~/ in a path is the home folder.
+func (q *Question) shell(answer string) string {
+	if rest, ok := strings.CutPrefix(answer, "~/"); ok && q.Kind == AskPath {
+		return `"$HOME"/` + shellWord(rest)
+	}
+	return shellWord(answer)
 }
 
 // shellWord makes text one word of a shell, whatever it contains.

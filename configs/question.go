@@ -23,6 +23,7 @@ const (
 	AskMemory QuestionKind = "memory" // 8G, 512M
 	AskPath   QuestionKind = "path"   // on the host; ~/ is the home folder
 	AskChoice QuestionKind = "choice" // one of Choices
+	AskQueue  QuestionKind = "queue"  // a word; the site's table of queues has the limits of those it knows
 )
 
 // Question is what a site's job needs to know of a person.
@@ -34,20 +35,22 @@ type Question struct {
 	Choices  []string     `json:"choices,omitempty"`
 	Required bool         `json:"required,omitempty"`
 	Min      float64      `json:"min,omitempty"` // the least, of a number or of hours
-	// Quiet questions are not asked by `tunctl init`: their default will mostly do.
+	Max      float64      `json:"max,omitempty"` // the most, of a number or of hours
+	// Quiet questions are offered together at the end of `tunctl init`: their default
+	// will mostly do.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
 var (
 	goodVariable = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	goodWord     = regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:@/+,=-]*$`)
-	goodMemory   = regexp.MustCompile(`(?i)^[1-9][0-9]*[KMGT]?B?$`)
+	goodMemory   = regexp.MustCompile(`(?i)^[1-9][0-9]*[KMGT]B?$`)
 )
 
 // reservedNames are the job templates' own variables, and those of the shell whose
 // change would break it.
 var reservedNames = []string{
-	"name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program",
+	"name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program", "usual_umask", "tested",
 }
 
 // Check returns the answer as the question's kind writes it, or why it is none.
@@ -69,16 +72,16 @@ func (q *Question) Check(answer string) (string, error) {
 func (q *Question) problem(answer string) string {
 	switch q.Kind {
 	case AskNumber:
-		if n, err := strconv.Atoi(answer); err != nil || n < 0 || float64(n) < q.Min {
-			return "a whole number" + q.atLeast()
+		if n, err := strconv.Atoi(answer); err != nil || n < 0 || q.outside(float64(n)) {
+			return "a whole number" + q.bounds()
 		}
 	case AskHours:
-		if h, err := strconv.ParseFloat(answer, 64); err != nil || h <= 0 || h > 10000 || h < q.Min {
-			return "a number of hours" + cmp.Or(q.atLeast(), ", such as 2 or 0.5")
+		if h, err := strconv.ParseFloat(answer, 64); err != nil || h <= 0 || h > 10000 || q.outside(h) {
+			return "a number of hours" + cmp.Or(q.bounds(), ", such as 2 or 0.5")
 		}
 	case AskMemory:
 		if !goodMemory.MatchString(answer) {
-			return "an amount of memory, such as 8G"
+			return "an amount of memory with its unit, such as 8G" // 16 is 16 MB to Slurm, and 16 bytes to PBS
 		}
 	case AskChoice:
 		if !slices.Contains(q.Choices, answer) {
@@ -100,13 +103,22 @@ func (q *Question) problem(answer string) string {
 	return ""
 }
 
-// atLeast says the least that the answer may be, where there is such.
-func (q *Question) atLeast() string {
-	if q.Min == 0 {
-		return ""
+// outside reports whether a number is less than the least, or more than the most.
+func (q *Question) outside(n float64) bool { return n < q.Min || q.Max > 0 && n > q.Max }
+
+// bounds says between what the answer must be, where there is such.
+func (q *Question) bounds() string {
+	var text string
+	if q.Min > 0 {
+		text = ", at least " + number(q.Min)
 	}
-	return ", at least " + strconv.FormatFloat(q.Min, 'f', -1, 64)
+	if q.Max > 0 {
+		text += ", at most " + number(q.Max)
+	}
+	return text
 }
+
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // directive reports whether an answer may stand in a scheduler's directive.
 func (q *Question) directive() bool { return q.Kind != AskPath && q.Kind != AskWords }
@@ -115,11 +127,12 @@ func questionFields() []field[Question] {
 	return []field[Question]{
 		{"ask", `"Which project is charged?"`, setText(func(q *Question) *string { return &q.Ask })},
 		{"kind", `"word"`, setWord(func(q *Question) *QuestionKind { return &q.Kind },
-			AskWord, AskWords, AskNumber, AskHours, AskMemory, AskPath, AskChoice)},
+			AskWord, AskWords, AskNumber, AskHours, AskMemory, AskPath, AskChoice, AskQueue)},
 		{"default", `"1"`, (*input).questionDefault},
 		{"choices", `["a", "b"]`, setTexts(func(q *Question) *[]string { return &q.Choices })},
 		{"required", `true`, setFlag(func(q *Question) *bool { return &q.Required })},
 		{"min", `1`, (*input).questionMin},
+		{"max", `168`, (*input).questionMax},
 		{"quiet", `true`, setFlag(func(q *Question) *bool { return &q.Quiet })},
 	}
 }
@@ -130,17 +143,22 @@ func (in *input) questionDefault(q *Question) {
 	}
 }
 
-func (in *input) questionMin(q *Question) {
+func (in *input) questionMin(q *Question) { in.bound(&q.Min, "minimum") }
+
+func (in *input) questionMax(q *Question) { in.bound(&q.Max, "maximum") }
+
+// bound reads the least or the most that an answer may be.
+func (in *input) bound(into *float64, what string) {
 	text, ok := in.scalar(in.entry.value)
 	if !ok {
 		return
 	}
-	least, err := strconv.ParseFloat(text, 64)
-	if err != nil || least <= 0 {
-		in.complain(in.entry.value.at, "write: min = "+in.example, "%q is no least number", text)
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n <= 0 {
+		in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid %s", text, what)
 		return
 	}
-	q.Min = least
+	*into = n
 }
 
 // softwareQuestions can be answered for every job of ours, whatever the site.

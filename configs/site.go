@@ -3,6 +3,8 @@ package configs
 import (
 	"bytes"
 	"fmt"
+	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -34,20 +36,32 @@ type Site struct {
 	Unsure    []string    `json:"unsure,omitempty"` // what is not known for certain
 	Help      []string    `json:"help,omitempty"`
 	Workdir   string      `json:"workdir,omitempty"` // where to submit from; a template of answers
+	Queues    []Queue     `json:"queues,omitempty"`
 	Questions []Question  `json:"questions"`
 	Job       Recipe      `json:"-"`
 }
 
-// Gate says what to do where the site cannot be reached: what must be true before SSH
-// and, by whether the site's probe answers, whether that is it.
-func (s *Site) Gate(answers func(address string) bool) string {
+// Gate says what to do where a host of the site cannot be reached: what must be true
+// before SSH and, by whether the probe of that entrance answers, whether it is.
+func (s *Site) Gate(host string, answers func(address string) bool) string {
+	probe := s.ProbeAt(host)
 	switch {
-	case s.Before == "" || s.Probe == "":
+	case s.Before == "" || probe == "":
 		return s.Before
-	case answers(s.Probe):
-		return fmt.Sprintf("%s answers, so your network is one that the site accepts; `tunctl sites %s` lists its entrances", s.Probe, s.Name)
+	case answers(probe):
+		return fmt.Sprintf("%s answers, so your network is one that the site accepts; `tunctl sites %s` lists its entrances", probe, s.Name)
 	}
-	return fmt.Sprintf("%s does not answer from here. %s", s.Probe, s.Before)
+	return fmt.Sprintf("%s does not answer from here. %s", probe, s.Before)
+}
+
+// ProbeAt is the address that answers only once what must be true before SSH is. For
+// an entrance that is its own, unless the site names one for all; other entrances
+// may need another network.
+func (s *Site) ProbeAt(host string) string {
+	if s.Probe == "" && s.Before != "" && slices.ContainsFunc(s.Entrances, func(e Entrance) bool { return strings.EqualFold(e.Host, host) }) {
+		return net.JoinHostPort(host, "22")
+	}
+	return s.Probe
 }
 
 // Entrance is one way in.
@@ -60,8 +74,13 @@ type Entrance struct {
 // Recipe is what a site adds to a job script of ours.
 type Recipe struct {
 	Directives []string // templates of answers; one that comes out empty is left out
-	Setup      string   // shell text; the answers are variables
-	Private    string   // the folder for private files, in the shell's words
+	Setup      string   // shell text before modules are loaded; the answers are variables
+	// Environment is shell text once modules are loaded, for software that is made in
+	// the job.
+	Environment string
+	Private     string   // the folder for private files, in the shell's words
+	Binds       []string // folders outside the home that a container needs, in the shell's words
+	LoginShell  bool     // the job's shell reads the profile: without it there is no `module`
 }
 
 func siteFields() []field[Site] {
@@ -85,6 +104,7 @@ func siteFields() []field[Site] {
 		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
 		{"help", `["https://docs.example.org"]`, setTexts(func(s *Site) *[]string { return &s.Help })},
 		{"workdir", `"{{.folder}}"`, (*input).siteWorkdir},
+		{"queue", "", (*input).queues},
 		{"question", "", (*input).questions},
 		{"job", "", func(in *input, s *Site) {
 			if t := in.entry.value.table; t != nil {
@@ -106,13 +126,39 @@ func recipeFields() []field[Recipe] {
 				}
 			})
 		}},
-		{"setup", `"""module load python"""`, func(in *input, r *Recipe) {
-			if text, ok := in.block(); ok {
-				r.Setup = text
-			}
-		}},
+		{"setup", `"""module load python"""`, setBlock(func(r *Recipe) *string { return &r.Setup })},
+		{"environment", `"""virtualenv "$SLURM_TMPDIR/env""""`, setBlock(func(r *Recipe) *string { return &r.Environment })},
+		{"binds", `["/scratch", "$PROJECT"]`, (*input).binds},
+		{"login_shell", `true`, setFlag(func(r *Recipe) *bool { return &r.LoginShell })},
 		{"private", `"$SCRATCH/.tunctl"`, setText(func(r *Recipe) *string { return &r.Private })},
 	}
+}
+
+// setBlock makes the reader of a field that is shell text of some lines.
+func setBlock(where func(*Recipe) *string) func(*input, *Recipe) {
+	return func(in *input, r *Recipe) {
+		if text, ok := in.block(); ok {
+			*where(r) = text
+		}
+	}
+}
+
+// goodBind is a folder that can stand in double quotes: a path, or a variable and
+// what is below it.
+var goodBind = regexp.MustCompile(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`)
+
+func (in *input) binds(r *Recipe) {
+	r.Binds = nil
+	in.list(func(v value) {
+		text, ok := in.line(v)
+		switch {
+		case !ok:
+		case goodBind.MatchString(text):
+			r.Binds = append(r.Binds, text)
+		default:
+			in.complain(v.at, "write: binds = "+in.example, "%q is not a folder such as \"/scratch\" or \"$PROJECT\"", text)
+		}
+	})
 }
 
 // template checks that text is a template.
@@ -177,8 +223,8 @@ func (in *input) checkQuestion(t *table, q *Question) {
 		in.complain(t.at, `add: ask = "Which project is charged?"`, "%s asks nothing", t.title())
 	case q.Kind == AskChoice && len(q.Choices) == 0:
 		in.complain(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
-	case q.Min > 0 && q.Kind != AskNumber && q.Kind != AskHours:
-		in.complain(t.byKey["min"].at, `write: kind = "number" or "hours"`, "%s has a least answer, and is no number", t.title())
+	case (q.Min > 0 || q.Max > 0) && q.Kind != AskNumber && q.Kind != AskHours:
+		in.complain(t.at, `write: kind = "number" or "hours"`, "%s has a minimum or maximum, and is not a number", t.title())
 	case q.Default != "":
 		if _, err := q.Check(q.Default); err != nil {
 			in.complain(t.byKey["default"].at, "", "the default is no answer: %v", err)
@@ -211,7 +257,7 @@ func setPeriod[T any](where func(*T) *Period) func(*input, *T) {
 // parseSite reads a site's file. base returns the site that it is like.
 func parseSite(path, name string, data []byte, base func(name string) (Site, bool)) (Site, error) {
 	src := newSource(path, bytes.TrimPrefix(data, []byte("\uFEFF")))
-	src.kinds = []string{"entrance", "question"}
+	src.kinds = []string{"entrance", "queue", "question"}
 	if !checkText(src) {
 		return Site{}, src.err()
 	}
@@ -238,7 +284,7 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 }
 
 func (s Site) clone() Site {
-	s.Entrances, s.Questions = slices.Clone(s.Entrances), slices.Clone(s.Questions)
+	s.Entrances, s.Queues, s.Questions = slices.Clone(s.Entrances), slices.Clone(s.Queues), slices.Clone(s.Questions)
 	return s
 }
 
@@ -286,14 +332,15 @@ func fill(text string, answers map[string]string) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// hms writes a number of hours as schedulers want it: 02:00:00.
+// hms writes a number of hours as schedulers want it: 02:00:00. It is rounded up to
+// minutes: no time at all means no limit to Slurm.
 func hms(hours string) (string, error) {
 	d, err := time.ParseDuration(hours + "h")
 	if err != nil {
 		return "", fmt.Errorf("%q is not a number of hours", hours)
 	}
-	d = d.Round(time.Minute)
-	return fmt.Sprintf("%02d:%02d:00", int(d.Hours()), int(d.Minutes())%60), nil
+	minutes := int((d + time.Minute - 1) / time.Minute)
+	return fmt.Sprintf("%02d:%02d:00", minutes/60, minutes%60), nil
 }
 
 // allQuestions are the site's and those that every job has.

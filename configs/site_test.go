@@ -22,7 +22,7 @@ func builtinSites(t *testing.T) Sites {
 
 func TestTheSitesThatComeWithTunctlAreWhole(t *testing.T) {
 	sites := builtinSites(t)
-	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "rorqual", "sdumont", "pbs", "slurm", "workstation"} {
+	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "pegasus", "rorqual", "sdumont", "pbs", "slurm", "workstation"} {
 		if _, err := sites.Find(want); err != nil {
 			t.Errorf("Find(%q): %v", want, err)
 		}
@@ -178,12 +178,15 @@ func TestSitesAreAskedForByTheirOwnRules(t *testing.T) {
 		answers map[string]string
 		want    []string
 	}{
-		{"narval", map[string]string{"account": "def-ann", "hours": "1.5", "gpus": "1"}, []string{"#SBATCH --account=def-ann", "--time=01:30:00", "--gpus-per-node=1", "bind=$node"}},
-		{"rorqual", map[string]string{"account": "def-ann"}, []string{"#SBATCH --account=def-ann"}},
-		{"m3", map[string]string{"account": "ab12", "qos": "desktopq"}, []string{"--qos=desktopq", "bind=127.0.0.1"}},
-		{"sdumont", map[string]string{"folder": "/scratch/p/ann", "partition": "sequana_gpu", "gpus": "2"}, []string{"--time=02:00:00", "--gpus=2", `private="$folder/.tunctl/job.$job"`}},
-		{"dfki", map[string]string{"image": "/enroot/a.sqsh"}, []string{`--container-image="$image"`, "image='/enroot/a.sqsh'", "mounts='/netscratch,/ds'"}},
-		{"aspire2a", map[string]string{}, []string{"#PBS -P personal", "#PBS -q normal", ":ngpus=1", "-l walltime=02:00:00"}},
+		{"narval", map[string]string{"account": "def-ann", "hours": "1.5", "gpus": "1"}, []string{"#SBATCH --account=def-ann", "--time=01:30:00", "--gres=gpu:a100:1", "bind=$node", `virtualenv --no-download "$SLURM_TMPDIR/env"`}},
+		{"narval", map[string]string{"account": "def-ann", "gpus": "1", "gpu_type": "a100_3g.20gb"}, []string{"--gres=gpu:a100_3g.20gb:1"}},
+		{"rorqual", map[string]string{"account": "def-ann", "gpus": "2"}, []string{"#SBATCH --account=def-ann", "--gres=gpu:h100:2"}},
+		{"m3", map[string]string{"account": "ab12"}, []string{"--partition=desktop", "--qos=desktopq", "--gres=gpu:P4:1", "bind=127.0.0.1"}},
+		{"cvl-uwa", map[string]string{}, []string{"--partition=desktop", "--mem=40G"}},
+		{"sdumont", map[string]string{"folder": "/scratch/p/ann", "gpus": "2"}, []string{"--partition=sequana_gpu_shared", "--time=02:00:00", "--gpus=2", `private="$folder/.tunctl/job.$job"`}},
+		{"dfki", map[string]string{"image": "/data/enroot/a.sqsh"}, []string{"--partition=batch", `--container-image="$image"`, "image='/data/enroot/a.sqsh'", "mounts='/data'"}},
+		{"pegasus", map[string]string{"image": "/enroot/a.sqsh"}, []string{`--container-image="$image"`, "mounts='/netscratch,/ds'"}},
+		{"aspire2a", map[string]string{}, []string{"#!/bin/bash -l", "#PBS -P personal", "#PBS -q normal", "ncpus=2:mem=16gb:ngpus=1", "-l walltime=01:00:00"}},
 	} {
 		s, err := sites.Find(c.site)
 		if err != nil {
@@ -222,7 +225,7 @@ func TestAnswersCannotLeaveTheirPlace(t *testing.T) {
 	wantAll(t, string(text), `venv='/home/o'\''brien/$(touch x)/v e'`)
 }
 
-func TestAnAnswerBelowTheLeastIsRefusedWithTheLeast(t *testing.T) {
+func TestAnAnswerOutOfBoundsIsRefusedWithItsBounds(t *testing.T) {
 	for _, c := range []struct {
 		q            Question
 		answer, want string
@@ -233,6 +236,10 @@ func TestAnAnswerBelowTheLeastIsRefusedWithTheLeast(t *testing.T) {
 		{Question{Kind: AskHours}, "0", "such as 2 or 0.5"},
 		{Question{Kind: AskNumber, Min: 2}, "1", "a whole number, at least 2"},
 		{Question{Kind: AskNumber, Min: 2}, "2", ""},
+		{Question{Kind: AskHours, Min: 1, Max: 168}, "169", "a number of hours, at least 1, at most 168"},
+		{Question{Kind: AskHours, Min: 1, Max: 168}, "168", ""},
+		{Question{Kind: AskMemory}, "16", "with its unit, such as 8G"},
+		{Question{Kind: AskMemory}, "16GB", ""},
 	} {
 		_, err := c.q.Check(c.answer)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -240,11 +247,11 @@ func TestAnAnswerBelowTheLeastIsRefusedWithTheLeast(t *testing.T) {
 		}
 	}
 	_, err := parseSite("s.toml", "s", []byte("title = \"x\"\n[question.a]\nask = \"a?\"\nmin = 1\n"), nil)
-	if err == nil || !strings.Contains(err.Error(), "is no number") {
+	if err == nil || !strings.Contains(err.Error(), "is not a number") {
 		t.Errorf("a word with a least one: %v", err)
 	}
 	_, err = parseSite("s.toml", "s", []byte("title = \"x\"\n[question.a]\nask = \"a?\"\nkind = \"hours\"\nmin = \"soon\"\n"), nil)
-	if err == nil || !strings.Contains(err.Error(), "is no least number") {
+	if err == nil || !strings.Contains(err.Error(), "is not a valid minimum") {
 		t.Errorf("a least that is none: %v", err)
 	}
 }

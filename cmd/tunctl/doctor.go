@@ -138,7 +138,7 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 		},
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
-		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host) },
+		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host, resolve) },
 		Remote:      cl.Check,
 	}
 }
@@ -155,7 +155,7 @@ func configSummary(p home.Paths) (string, error) {
 }
 
 // siteAdvice is what the host's site says must be true before SSH, and whether it is.
-func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string) string {
+func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, resolve func(context.Context, string) (tunnel.Settings, error)) string {
 	name := cfg.Host(host).Site
 	if name == "" {
 		return ""
@@ -168,7 +168,8 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	if err != nil {
 		return ""
 	}
-	return site.Gate(func(address string) bool { return tunnel.Answers(ctx, address) })
+	settings, _ := resolve(ctx, host) // where it cannot be read, the site's own probe is asked
+	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Answers(ctx, address) })
 }
 
 // checkList prints checks as they come, under what they are about.

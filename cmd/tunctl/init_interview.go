@@ -197,7 +197,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	if s.Before != "" {
 		i.term.say("%s", s.Before)
 	}
-	i.probe(ctx, s)
+	i.probe(ctx, s, host)
 	if s.Login != "" {
 		i.term.say("It asks for %s.", s.Login)
 	}
@@ -277,15 +277,17 @@ func unsureOf(s configs.Site) string {
 
 // probe tells whether what must be true before SSH is: a VPN that is off shows in
 // an address that does not answer.
-func (i *interview) probe(ctx context.Context, s configs.Site) {
-	if s.Probe == "" || !i.probes || !i.term.asks {
+func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
+	if !i.probes || !i.term.asks {
 		return
 	}
-	if !tunnel.Answers(ctx, s.Probe) {
-		i.term.say("%s %s does not answer from here", i.term.paint(yellow, "!"), s.Probe)
-		return
+	switch probe := s.ProbeAt(i.address(ctx, host)); {
+	case probe == "":
+	case tunnel.Answers(ctx, probe):
+		i.term.say("%s %s answers", i.term.paint(green, "✓"), probe)
+	default:
+		i.term.say("%s %s does not answer from here", i.term.paint(yellow, "!"), probe)
 	}
-	i.term.say("%s %s answers", i.term.paint(green, "✓"), s.Probe)
 }
 
 // askSession finds a name that is free.
@@ -330,21 +332,84 @@ func checkSessionName(name string) error {
 // askJob asks the site's questions. Answers that are the defaults of quiet ones are
 // left out of the config.
 func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]string, error) {
-	job := configs.Job{App: "jupyter", Name: "jupyter", Site: s, Answers: i.answers}
+	job := &configs.Job{App: "jupyter", Name: "jupyter", Site: s, Answers: i.answers}
 	for _, q := range s.Questions {
-		if _, given := i.answers[q.Name]; given || q.Quiet {
+		if _, given := job.Answers[q.Name]; given || q.Quiet {
 			continue
 		}
-		text, err := i.answer(ctx, q, "--with "+q.Name+"=…")
-		if err != nil {
+		if q.Kind == configs.AskQueue && i.term.asks {
+			i.listQueues(s)
+		}
+		if err := i.askAnswer(ctx, job, q); err != nil {
 			return nil, err
 		}
-		if text != "" {
-			job.Answers[q.Name] = text
-		}
+	}
+	if err := i.askOthers(ctx, job); err != nil {
+		return nil, err
 	}
 	_, err := job.Script() // all together: what was given by flags is checked here
 	return job.Answers, err
+}
+
+func (i *interview) listQueues(s configs.Site) {
+	for _, q := range s.Queues {
+		i.term.say("  %-20s %s", q.Name, q.Limits())
+	}
+}
+
+// askAnswer asks until the answer fits the question and what was answered before.
+func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Question) error {
+	for {
+		text, err := i.answer(ctx, q, "--with "+q.Name+"=…")
+		if err != nil || text == "" {
+			return err
+		}
+		if err = job.Answer(q, text); err == nil {
+			return nil
+		}
+		if !i.term.asks {
+			return err
+		}
+		i.term.say("%v", err)
+		if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
+			i.term.say("%s", e.Hint)
+		}
+	}
+}
+
+// askOthers shows the questions that were not asked one by one, for most people keep
+// their defaults, and takes what a person wants otherwise.
+func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
+	if !i.term.asks {
+		return nil
+	}
+	others := map[string]configs.Question{}
+	for _, q := range job.Questions() {
+		if _, given := job.Answers[q.Name]; q.Quiet && !given {
+			if len(others) == 0 {
+				i.term.say("Other settings:")
+			}
+			others[q.Name] = q
+			i.term.say("  %-10s %s%s", q.Name, q.Ask, defaultOf(q))
+		}
+	}
+	for len(others) > 0 {
+		text, err := i.ask(ctx, "Change one as NAME=VALUE, or press Enter to go on: ")
+		if err != nil || text == "" {
+			return err
+		}
+		name, value, ok := strings.Cut(text, "=")
+		q, known := others[strings.TrimSpace(name)]
+		switch {
+		case !ok || !known:
+			i.term.say("%q is not NAME=VALUE with one of these names", text)
+		default:
+			if err := job.Answer(q, value); err != nil {
+				i.term.say("%v", err)
+			}
+		}
+	}
+	return nil
 }
 
 // answer puts a question until the answer will do. Without a person its default

@@ -76,6 +76,16 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Answer("0.5")
 	k.Expect("How many GPUs? [0]")
 	k.Answer("")
+	k.Expect("Other settings:")
+	k.Expect("memory     How much memory? [8G]")
+	k.Expect("container  An Apptainer or Singularity image to run in")
+	k.Answer("cores=4")
+	k.Expect("\"cores=4\" is not NAME=VALUE with one of these names")
+	k.Answer("memory=16")
+	k.Expect("with its unit, such as 8G")
+	k.Answer("memory=16G")
+	k.Expect("press Enter to go on")
+	k.Answer("")
 	k.Expect("added to")
 	k.Expect("connected to ours")
 	k.Expect("Now: tunctl up jupyter")
@@ -86,7 +96,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, gpus = 0 }`} {
+	for _, want := range []string{"[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, memory = "16G", gpus = 0 }`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}
@@ -107,6 +117,8 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	k.Answer("none")
 	k.Expect("Your user name there?")
 	k.Answer("ann")
+	k.Expect("press Enter to go on")
+	k.Answer("")
 	k.Expect("The login did not work, and the config is written all the same: `tunctl login elsewhere` tries again.")
 	k.Expect("error: ")
 	if code, _ := k.End(); code == 0 {

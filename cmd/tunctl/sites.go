@@ -71,6 +71,7 @@ func showSite(c *cli.Context, t *terminal, sites configs.Sites) error {
 	if err != nil {
 		return err
 	}
+	s.Questions = (&configs.Job{App: "jupyter", Site: s}).Questions() // also those of every job
 	if c.Bool("json") {
 		return t.indented(s)
 	}
@@ -99,6 +100,9 @@ func describeSite(w io.Writer, s configs.Site) {
 		reach[i] = string(r)
 	}
 	fact("reach", strings.Join(reach, ", then "))
+	for _, q := range s.Queues {
+		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
+	}
 	fact("balance", strings.Join(s.Balance, "; "))
 	for _, n := range s.Notes {
 		fact("note", n)

@@ -1,0 +1,115 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Queue is a queue or partition of a site with its limits. One that is not in the
+// site's table can be asked for too; nothing is checked for it then.
+type Queue struct {
+	Name  string `json:"name"`
+	Limit Period `json:"limit,omitempty"` // the longest that a job may run
+	GPUs  int    `json:"gpus,omitempty"`  // of one node
+	About string `json:"about,omitempty"`
+}
+
+// Limits are the queue's, in words.
+func (q *Queue) Limits() string {
+	var parts []string
+	if q.Limit > 0 {
+		parts = append(parts, "at most "+q.Limit.words())
+	}
+	if q.GPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d GPUs a node", q.GPUs))
+	}
+	if q.About != "" {
+		parts = append(parts, q.About)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// words are a time as a person says it.
+func (p Period) words() string {
+	if d := time.Duration(p); d%time.Hour != 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d h", time.Duration(p)/time.Hour)
+}
+
+// queues replaces those of the site that this one is like.
+func (in *input) queues(s *Site) {
+	s.Queues = nil
+	in.tables(func(name string, t *table) {
+		q := Queue{Name: name}
+		readTable(in.src, t, []field[Queue]{
+			{"limit", `"48h"`, setPeriod(func(q *Queue) *Period { return &q.Limit })},
+			{"gpus", `4`, func(in *input, q *Queue) {
+				if text, ok := in.scalar(in.entry.value); ok {
+					n, err := strconv.Atoi(text)
+					if err != nil || n < 1 {
+						in.complain(in.entry.value.at, "write: gpus = 4", "%q is not a number of GPUs", text)
+						return
+					}
+					q.GPUs = n
+				}
+			}},
+			{"about", `"for tests"`, setText(func(q *Queue) *string { return &q.About })},
+		}, &q)
+		s.Queues = append(s.Queues, q)
+	})
+}
+
+// checkQueue reports an answer that the queue asked for does not allow.
+func (s *Site) checkQueue(answers map[string]string) error {
+	queue, ok := s.queueOf(answers)
+	if !ok {
+		return nil
+	}
+	for _, q := range s.Questions {
+		switch {
+		case q.Kind == AskHours && queue.Limit > 0:
+			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
+				return configError(s.longerQueues(d), "queue %s runs a job for at most %s, and %s = %s is more", queue.Name, queue.Limit.words(), q.Name, answers[q.Name])
+			}
+		case q.Name == gpusQuestion && queue.GPUs > 0:
+			if n, err := strconv.Atoi(answers[q.Name]); err == nil && n > queue.GPUs {
+				return configError(fmt.Sprintf("ask for at most %d, or another queue", queue.GPUs), "a node of queue %s has %d GPUs, and %s = %d is more", queue.Name, queue.GPUs, q.Name, n)
+			}
+		}
+	}
+	return nil
+}
+
+// gpusQuestion is what every site calls the question for the number of GPUs.
+const gpusQuestion = "gpus"
+
+// queueOf is the queue that the answers ask for, if its limits are known.
+func (s *Site) queueOf(answers map[string]string) (Queue, bool) {
+	for _, q := range s.Questions {
+		if q.Kind != AskQueue {
+			continue
+		}
+		if i := slices.IndexFunc(s.Queues, func(x Queue) bool { return x.Name == answers[q.Name] }); i >= 0 {
+			return s.Queues[i], true
+		}
+	}
+	return Queue{}, false
+}
+
+// longerQueues names the queues that run a job for so long.
+func (s *Site) longerQueues(d time.Duration) string {
+	var names []string
+	for _, q := range s.Queues {
+		if q.Limit == 0 || time.Duration(q.Limit) >= d {
+			names = append(names, q.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no queue of the site runs a job for so long"
+	}
+	return "ask for less, or for another queue: " + strings.Join(names, ", ")
+}

@@ -1,0 +1,73 @@
+package configs
+
+import (
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+func sdumontJob(t *testing.T, answers map[string]string) *Job {
+	t.Helper()
+	site, err := builtinSites(t).Find("sdumont")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers["folder"] = "/scratch/p/ann"
+	return &Job{App: "jupyter", Name: "jupyter", Site: site, Answers: answers}
+}
+
+func TestAQueuesLimitsAreCheckedBeforeAnythingIsSubmitted(t *testing.T) {
+	for _, c := range []struct {
+		queue, hours, gpus string
+		message, hint      string
+	}{
+		{"nvidia_dev", "0.25", "1", "", ""},
+		{"nvidia_dev", "0.5", "1", "queue nvidia_dev runs a job for at most 20 min, and hours = 0.5 is more", "nvidia_small"},
+		{"nvidia_small", "1", "2", "", ""},
+		{"nvidia_small", "2", "1", "at most 1 h", "sequana_gpu_shared"},
+		{"nvidia_long", "800", "1", "at most 744 h", "no queue of the site runs a job for so long"},
+		{"gdl", "2", "8", "", ""},
+		{"sequana_gpu_shared", "2", "8", "a node of queue sequana_gpu_shared has 4 GPUs, and gpus = 8 is more", "at most 4"},
+		{"a_new_one", "1000", "16", "", ""}, // nothing is known about it
+	} {
+		_, err := sdumontJob(t, map[string]string{"partition": c.queue, "hours": c.hours, "gpus": c.gpus}).Script()
+		if c.message == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		e, ok := err.(*api.Error) //nolint:errorlint // the outermost one carries the hint
+		if !ok || !strings.Contains(e.Message, c.message) || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%+v: %#v", c, err)
+		}
+	}
+}
+
+func TestAnAnswerIsCheckedAgainstTheQueueThatWasChosenBefore(t *testing.T) {
+	j := sdumontJob(t, map[string]string{"partition": "nvidia_dev"})
+	hours := Question{Name: "hours", Kind: AskHours}
+	if err := j.Answer(hours, "2"); err == nil || !strings.Contains(err.Error(), "at most 20 min") {
+		t.Errorf("two hours in nvidia_dev: %v", err)
+	}
+	if _, kept := j.Answers["hours"]; kept {
+		t.Error("an answer that was refused is kept")
+	}
+	if err := j.Answer(hours, "0.3"); err != nil || j.Answers["hours"] != "0.3" {
+		t.Errorf("%v, %v", err, j.Answers)
+	}
+}
+
+func TestAQueueTableWithAMistakeIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"[queue.a]\nlimit = \"long\"\n": "not a time",
+		"[queue.a]\ngpus = \"many\"\n":  "not a number of GPUs",
+		"[queue.a]\nhours = 2\n":        "unknown key",
+	} {
+		_, err := parseSite("s.toml", "s", []byte("title = \"x\"\n"+text), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
