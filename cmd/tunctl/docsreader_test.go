@@ -46,6 +46,8 @@ site = "narval"
 [host.aspire2a]
 site      = "aspire2a"
 scheduler = "slurm"
+[host.pegasus]
+site = "pegasus"
 [host.dfki]
 site = "dfki"
 [host.m3]
@@ -165,7 +167,7 @@ func (r *reader) startCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := strings.Replace(string(config), "Host "+c.Alias(), "Host "+c.Alias()+" narval aspire2a dfki m3 myhost", 1)
+	names := strings.Replace(string(config), "Host "+c.Alias(), "Host "+c.Alias()+" narval aspire2a dfki pegasus m3 myhost", 1)
 	writeFiles(t, r.dir, map[string]string{"ssh_config": names})
 }
 

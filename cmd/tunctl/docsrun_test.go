@@ -27,6 +27,7 @@ var asked = map[string]string{
 	"tunctl init narval":   "--user student --with account=def-bob --no-login",
 	"tunctl init aspire2a": "--user student --entrance nus --no-login",
 	"tunctl init dfki":     "--user student --with image=/enroot/pytorch.sqsh --no-login",
+	"tunctl init pegasus":  "--user student --entrance pegasus1 --with image=/enroot/pytorch.sqsh --no-login",
 	"tunctl init m3":       "--user student --with account=ab12 --no-login",
 	"tunctl init sdumont":  "--user student --with folder=/scratch/x/ann --with partition=sequana_cpu --no-login",
 	"tunctl init myhost":   "--scheduler slurm --no-login",
