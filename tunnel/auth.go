@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -40,7 +41,7 @@ type login struct {
 	typed       bool // something was answered in the method under way
 	asked       int  // the questions of this login, failed methods left out
 	saved       savedPassword
-	lastMessage []string // the server's banner
+	lastMessage []api.RemoteText // the server's banner
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
@@ -142,16 +143,16 @@ func (l *login) password() (string, error) {
 // challenge answers one round of keyboard-interactive (RFC 4256). Each question goes
 // to the person; nothing but the account's password is ever answered from memory.
 func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
-	about := strings.TrimSpace(strings.TrimSpace(name) + "\n" + strings.TrimSpace(instruction))
+	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
-		if about != "" {
-			l.try.host.step("logging in: " + visible(about))
+		if !about.IsZero() {
+			l.try.host.step("logging in: " + about.String())
 		}
 		return nil, nil
 	}
 	answers := make([]string, len(questions))
 	for i, q := range questions {
-		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: visible(q), Instruction: visible(about), Echo: echos[i]})
+		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: api.NewRemoteText(q).String(), Instruction: about.String(), Echo: echos[i]})
 		if err != nil {
 			return nil, err
 		}
@@ -173,10 +174,11 @@ func (l *login) answer(p api.Prompt) (string, error) {
 
 // banner keeps what the server says before the login.
 func (l *login) banner(message string) error {
+	text := api.NewRemoteText(message)
 	if len(l.lastMessage) < 8 {
-		l.lastMessage = append(l.lastMessage, visible(message))
+		l.lastMessage = append(l.lastMessage, text)
 	}
-	l.try.log.Debug("login banner", "text", visible(message))
+	l.try.log.Debug("login banner", "text", text)
 	return nil
 }
 
@@ -245,14 +247,14 @@ func (l *login) refused(err error) *api.Error {
 		e.Message += "; it accepts " + strings.Join(l.allowed, ", ")
 	}
 	if text, ok := disconnectText(err); ok {
-		e.Message += "; it said: " + text
+		e.Message += "; it said: " + text.String()
 	}
-	e.Hint = l.hint(did)
+	e.Hint = l.hint(did, err)
 	return e
 }
 
-func (l *login) hint(did []string) string {
-	if text, ok := disconnectText(l.ctx.Err()); ok && strings.Contains(text, "Too many") || l.keys.count() > 5 {
+func (l *login) hint(did []string, err error) string {
+	if text, ok := disconnectText(err); ok && strings.Contains(text.String(), "Too many") || l.keys.count() > 5 {
 		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
 	}
 	if !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey) {
@@ -262,32 +264,20 @@ func (l *login) hint(did []string) string {
 }
 
 // disconnectText is what a server said when it hung up. The library's type is
-// private, so its text is all there is.
-func disconnectText(err error) (string, bool) {
+// private, so its text is all there is: "ssh: disconnect, reason 2: "…"".
+func disconnectText(err error) (api.RemoteText, bool) {
 	if err == nil {
-		return "", false
+		return api.RemoteText{}, false
 	}
 	_, text, ok := strings.Cut(err.Error(), "ssh: disconnect, reason ")
 	if !ok {
-		return "", false
+		return api.RemoteText{}, false
 	}
 	if _, said, ok := strings.Cut(text, ": "); ok {
 		text = said
 	}
-	return visible(text), true
-}
-
-// visible keeps a server's text from steering a terminal, and bounds it.
-func visible(text string) string {
-	const most = 2000
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
+	if plain, err := strconv.Unquote(text); err == nil {
+		text = plain
 	}
-	return strings.TrimRight(text, " \n\t")
+	return api.NewRemoteText(text), true
 }

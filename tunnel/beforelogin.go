@@ -3,7 +3,6 @@ package tunnel
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -35,8 +34,8 @@ func (t *attempt) prepare(ctx context.Context) error {
 	if ctx.Err() != nil {
 		e.Message = fmt.Sprintf("before_login = %q did not end within %v", line, limit)
 	}
-	if text := said.text(); text != "" {
-		e.Message += "; it said: " + strings.TrimSpace(text)
+	if text := said.text(); !text.IsZero() {
+		e.Message += "; it said: " + text.String()
 	}
 	return e
 }

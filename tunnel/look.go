@@ -70,7 +70,7 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 	t.wire = newWire(raw)
 	t.wire.greeted = func() {
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
-		sight.Greeting = firstLine(text)
+		sight.Greeting = firstLine(text).String()
 	}
 	t.guard = newGuard(lookHandshake, func() { _ = t.wire.Close() })
 	defer t.guard.stop()

@@ -205,7 +205,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	if t.denied != nil {
 		return t.denied
 	}
-	said := m.said.text()
+	said := m.said.text().String()
 	e := &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
 	switch {
 	case t.guard.expired():

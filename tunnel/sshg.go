@@ -66,7 +66,7 @@ func runSSHG(ctx context.Context, program, config, destination string, env api.E
 		return nil, fmt.Errorf("ssh -G took longer than %v: a Match exec or a name lookup hangs", sshGTimeout)
 	}
 	if err != nil {
-		if text := strings.TrimSpace(stderr.String()); text != "" {
+		if text := api.NewRemoteText(stderr.String()); !text.IsZero() { // a Match exec may have said it
 			return nil, fmt.Errorf("%s", text)
 		}
 		return nil, fmt.Errorf("ssh -G: %w", err)
