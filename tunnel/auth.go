@@ -36,10 +36,11 @@ type login struct {
 	last        string   // the method under way
 	passed      []string // the methods that succeeded so far
 	tried       map[string]int
-	keyStage    int  // for how many stages keys were offered
-	interacted  bool // a keyboard-interactive round took place, or a password
-	typed       bool // something was answered in the method under way
-	asked       int  // the questions of this login, failed methods left out
+	keyStage    int          // for how many stages keys were offered
+	keysLeft    []ssh.Signer // to be offered in this stage, one after another
+	interacted  bool         // a keyboard-interactive round took place, or a password
+	typed       bool         // something was answered in the method under way
+	asked       int          // the questions of this login, failed methods left out
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
 }
@@ -85,7 +86,9 @@ func (l *login) settle(c *ssh.ClientAuthContext) {
 		return
 	}
 	l.tried[l.last]++
-	l.failedAnswers()
+	if l.last != methodKey { // a key answers nothing: the password before it may be right
+		l.failedAnswers()
+	}
 }
 
 // order is the methods in the person's order of preference.
@@ -103,15 +106,7 @@ func (l *login) order() []string {
 // keyboard-interactive round can push a request to somebody's phone.
 func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
-		if l.keyStage > stage {
-			return nil
-		}
-		l.keyStage = stage + 1
-		signers := l.keys.signers()
-		if len(signers) == 0 {
-			return nil
-		}
-		return ssh.PublicKeys(signers...)
+		return l.nextKey(stage)
 	}
 	if !l.mayRetry(name) || !l.try.attended && !l.hasSaved() {
 		return nil
@@ -121,6 +116,22 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 		return ssh.PasswordCallback(l.password)
 	}
 	return ssh.KeyboardInteractive(l.challenge)
+}
+
+// nextKey offers one key at a time: given several, the library ends with the first that
+// the server accepts and that cannot sign, where another would do.
+func (l *login) nextKey(stage int) ssh.AuthMethod {
+	if l.keyStage <= stage {
+		l.keyStage = stage + 1
+		l.keysLeft = l.keys.signers()
+	}
+	if len(l.keysLeft) == 0 {
+		return nil
+	}
+	key := l.keysLeft[0]
+	l.keysLeft = l.keysLeft[1:]
+	l.keys.offer(key)
+	return ssh.PublicKeys(key)
 }
 
 // mayRetry bounds how often a person may mistype. Both methods usually ask for the
@@ -189,11 +200,17 @@ func (l *login) giveUp() error {
 			return cmp.Or(err, errBeyondUs)
 		}
 	}
+	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // a passphrase that nobody was there for
+		l.try.denied = asked
+		return asked
+	}
 	if l.try.attended {
 		return nil
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
 	switch {
+	case l.keys.unable != "":
+		return l.try.deny(l.keys.unable, l.keys.cause)
 	case len(l.passed) > 0 && interactive:
 		return l.try.deny("it asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
@@ -242,6 +259,9 @@ func (l *login) refused(err error) *api.Error {
 	e.Message += ": tried " + strings.Join(did, ", ")
 	if slices.Contains(did, methodKey) {
 		e.Message += " (" + l.keys.describe() + ")"
+	}
+	if l.keys.unable != "" {
+		e.Message += "; " + l.keys.unable
 	}
 	if len(l.allowed) > 0 {
 		e.Message += "; it accepts " + strings.Join(l.allowed, ", ")

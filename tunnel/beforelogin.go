@@ -22,7 +22,7 @@ func (t *attempt) prepare(ctx context.Context) error {
 	defer cancel()
 	said := &tail{}
 	cmd := shellCommand(ctx, line)
-	cmd.Env = environ(t.pool.o.Env())
+	cmd.Env = environ(t.pool.env(ctx))
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()

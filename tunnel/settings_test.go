@@ -36,7 +36,7 @@ var destinations = map[string][]string{
 	"plain":      {"narval", "mila", "nobody-knows", "zoe@mila", "ssh://zoe@mila:99"},
 	"tokens":     {"node-7", "other"},
 	"jump":       {"inner", "direct", "corkscrew", "any"},
-	"algorithms": {"old"},
+	"algorithms": {"old", "policy"},
 	"forwards":   {"db", "other"},
 	"include":    {"top", "deep", "other", "else"},
 }
