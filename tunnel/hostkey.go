@@ -253,7 +253,7 @@ func (k *hostKeys) accept(key ssh.PublicKey) error {
 }
 
 func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error {
-	message := fmt.Sprintf("the host key of %s has changed: it shows %s %s, known is %s", k.display(), keyType(key), ssh.FingerprintSHA256(key), k.list(old))
+	message := fmt.Sprintf("the host key of %s has changed: it shows %s, known is %s", k.display(), describeKey(key), k.list(old))
 	return k.refuse(message, fmt.Sprintf("somebody may be listening in. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`",
 		xknownhosts.Normalize(k.name()), k.db.origin(old[0].Filename)))
 }
@@ -262,7 +262,7 @@ func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error 
 func (k *hostKeys) list(keys []xknownhosts.KnownKey) string {
 	where := make([]string, len(keys))
 	for i, known := range keys {
-		where[i] = fmt.Sprintf("%s %s (%s:%d)", keyType(known.Key), ssh.FingerprintSHA256(known.Key), k.db.origin(known.Filename), known.Line)
+		where[i] = fmt.Sprintf("%s (%s:%d)", describeKey(known.Key), k.db.origin(known.Filename), known.Line)
 	}
 	return strings.Join(where, ", ")
 }
@@ -277,6 +277,9 @@ func (k *hostKeys) refuse(message, hint string) error {
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }
+
+// describeKey is how a key is shown to a person.
+func describeKey(key ssh.PublicKey) string { return keyType(key) + " " + ssh.FingerprintSHA256(key) }
 
 // keyType is a key's type as people call it: ED25519, ECDSA, RSA.
 func keyType(key ssh.PublicKey) string {

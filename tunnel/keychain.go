@@ -74,7 +74,7 @@ func (k *keychain) signers() []ssh.Signer {
 
 // offer notes that a key is shown to the server.
 func (k *keychain) offer(s ssh.Signer) {
-	k.offered = append(k.offered, keyType(s.PublicKey())+" "+ssh.FingerprintSHA256(s.PublicKey()))
+	k.offered = append(k.offered, describeKey(s.PublicKey()))
 }
 
 // wrap drops what was used before and what the settings rule out, and watches what is
