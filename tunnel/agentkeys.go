@@ -82,10 +82,7 @@ func agentSockets(s *Settings, envs []api.Env) []string {
 			sockets = append(sockets, socket)
 		}
 	}
-	if len(sockets) == 0 {
-		return []string{""}
-	}
-	return sockets
+	return append(sockets, "")
 }
 
 // envs are the environments that clients sent, the newest first.

@@ -126,3 +126,42 @@ func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 		}
 	}
 }
+
+func TestOpenSSHKeysThatCannotSignArePassedOver(t *testing.T) {
+	l := newLaptop(t)
+	ring, refusing := ringOf(t)
+	socket := serveAgent(t, refusingAgent{ring})
+	s := startSSHD(t, authorized(refusing)+"\n"+authorized(l.key)+"\n")
+	l.know(t, s)
+	l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityAgent %s\n", s.port, socket))
+	if !l.sshLogsIn(t, "login") {
+		t.Error("ssh does not go on to the next key")
+	}
+	l.up(t, "login")
+}
+
+func TestOpenSSHOwnKeysFollowTheSettings(t *testing.T) {
+	file, public := rsaKeyFile(t, 2048)
+	s := startSSHD(t, authorized(public)+"\n")
+	for setting, in := range map[string]bool{
+		"RequiredRSASize 2048":                              true,
+		"RequiredRSASize 3072":                              false,
+		"PubkeyAcceptedAlgorithms ssh-ed25519":              false,
+		"PubkeyAcceptedAlgorithms -rsa-sha2-512":            true,
+		"PubkeyAcceptedAlgorithms ssh-ed25519,rsa-sha2-256": true,
+	} {
+		t.Run(setting, func(t *testing.T) {
+			l := newLaptop(t)
+			l.know(t, s)
+			l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityFile %s\n %s\n", s.port, file, setting))
+			if theirs := l.sshLogsIn(t, "login"); theirs != in {
+				t.Errorf("ssh logs in: %v", theirs)
+			}
+			h := l.Host("login")
+			h.Up()
+			if err := h.Await(t.Context()); in != (err == nil) {
+				t.Errorf("Await: %v", err)
+			}
+		})
+	}
+}

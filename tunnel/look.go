@@ -104,5 +104,6 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 	case t.wire.badGreeting() != nil:
 		return notSSH(t.settings.address(), t.wire.badGreeting())
 	}
+	err = api.RemoteError(err)
 	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s does not finish the SSH handshake: %v", t.settings.address(), err)}
 }

@@ -57,13 +57,6 @@ func (t RemoteText) LogValue() slog.Value { return slog.StringValue(t.text) }
 // MarshalText implements encoding.TextMarshaler.
 func (t RemoteText) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It sanitises again: the other end
-// may be an older program.
-func (t *RemoteText) UnmarshalText(text []byte) error {
-	*t = NewRemoteText(string(text))
-	return nil
-}
-
 // RemoteError is err with a text that is safe to show, for errors that carry words of a
 // remote side, such as those of an SSH library. errors.Is and errors.As see through it.
 func RemoteError(err error) error {

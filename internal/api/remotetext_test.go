@@ -112,10 +112,3 @@ func TestRemoteTextIsBounded(t *testing.T) {
 		t.Errorf("FirstLine: %q", got)
 	}
 }
-
-func TestRemoteTextFromAnOlderProgramIsSanitised(t *testing.T) {
-	var got struct{ Text RemoteText }
-	if err := json.Unmarshal([]byte(`{"Text":"a\u001b[2Jb"}`), &got); err != nil || got.Text.String() != "ab" {
-		t.Errorf("%q, %v", got.Text, err)
-	}
-}
