@@ -32,8 +32,8 @@ func firstComplaint(res Result) string {
 	if text == "" {
 		return fmt.Sprintf("status %d", res.Exit)
 	}
-	lines := strings.Split(text, "\n")
-	return clip(api.Redact(strings.TrimSpace(lines[len(lines)-1])), 300)
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
 }
 
 // hasTag reports whether job was submitted from the folder of tag.

@@ -151,7 +151,7 @@ func (b *notebook) pass(s sighting, why string) {
 }
 
 func (b *notebook) add(n Note) {
-	n.Text = clip(n.Text, 240)
+	n.Text = api.NewRemoteText(n.Text).FirstLine(240).String()
 	if slices.ContainsFunc(b.notes, func(o Note) bool { return o.Text == n.Text && o.Passed == n.Passed }) {
 		return
 	}

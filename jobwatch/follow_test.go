@@ -184,7 +184,7 @@ func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
 func TestTheEndOfALogIsShownAsATerminalWould(t *testing.T) {
 	m := newMachine(t)
 	m.file(t, "log", "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x07\r\n 10%\r 20%\r\n\u009b2Jé\tend")
-	if got, err := TailLog(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\n2Jé\tend" {
+	if got, err := TailLog(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\né\tend" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -3,6 +3,8 @@ package jobwatch
 import (
 	"bytes"
 	"strings"
+
+	"tunctl/internal/api"
 )
 
 // maxLine bounds what is kept of a line without an end. Progress bars and dumped
@@ -102,47 +104,7 @@ func cleanLine(p []byte) string {
 	if bytes.IndexByte(p, 0x1b) < 0 && bytes.IndexByte(p, 0) < 0 {
 		return string(p)
 	}
-	out := make([]byte, 0, len(p))
-	for i := 0; i < len(p); {
-		switch p[i] {
-		case 0:
-			i++
-		case 0x1b:
-			i += escapeLen(p[i:])
-		default:
-			out = append(out, p[i])
-			i++
-		}
-	}
-	return string(out)
-}
-
-// escapeLen is the length of the escape sequence at the start of p (ECMA-48: CSI
-// ends with a byte of 0x40 to 0x7e; OSC with BEL or ESC \).
-func escapeLen(p []byte) int {
-	if len(p) < 2 {
-		return len(p)
-	}
-	switch p[1] {
-	case '[':
-		for i := 2; i < len(p); i++ {
-			if p[i] >= 0x40 && p[i] <= 0x7e {
-				return i + 1
-			}
-		}
-		return len(p)
-	case ']':
-		for i := 2; i < len(p); i++ {
-			if p[i] == 0x07 {
-				return i + 1
-			}
-			if p[i] == 0x1b {
-				return min(i+2, len(p))
-			}
-		}
-		return len(p)
-	}
-	return 2
+	return api.Sanitize(string(p))
 }
 
 // jupyterTokenLen is the length of the token Jupyter makes up: 24 bytes in hex.

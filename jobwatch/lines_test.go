@@ -63,7 +63,7 @@ func TestWhatATerminalHidesIsDropped(t *testing.T) {
 		"a\x00b":                                "ab",
 		"cut \x1b[3":                            "cut ",
 		"\x1b":                                  "",
-		"\x1b(Bx":                               "Bx",
+		"\x1b(Bx":                               "x",
 	} {
 		if got := cleanLine([]byte(raw)); got != want {
 			t.Errorf("%q: got %q, want %q", raw, got, want)

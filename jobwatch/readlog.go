@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"unicode"
-	"unicode/utf8"
 
 	"tunctl/internal/api"
 )
@@ -56,11 +54,7 @@ func asShown(text []byte) []byte {
 		line, ended := bytes.CutSuffix(line, []byte("\n"))
 		line = bytes.TrimRight(line, "\r")
 		line = line[bytes.LastIndexByte(line, '\r')+1:]
-		for _, r := range cleanLine(line) {
-			if r == '\t' || !unicode.IsControl(r) {
-				out = utf8.AppendRune(out, r)
-			}
-		}
+		out = append(out, api.Sanitize(string(line))...)
 		if ended {
 			out = append(out, '\n')
 		}

@@ -44,7 +44,7 @@ func complaints(a answer) string {
 	if len(lines) == 0 {
 		return firstComplaint(Result{Stdout: []byte(a.stdout), Exit: a.exit})
 	}
-	return clip(api.Redact(strings.Join(lines, "; ")), 600)
+	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
 
 func hints(pairs ...string) []refusalHint {

@@ -113,11 +113,11 @@ func cutEnd(out []byte, mark string) (inside, after []byte, ok bool) {
 // notFramed says why an answer has no marks: the start-up files of the login shell
 // ended it, the host has no shell for us, or the link went in between.
 func notFramed(res Result) error {
-	words := firstLine(bytes.TrimSpace(res.Stderr))
-	if words == "" {
-		words = firstLine(bytes.TrimSpace(res.Stdout))
+	words := api.NewRemoteText(string(res.Stderr))
+	if words.IsZero() {
+		words = api.NewRemoteText(string(res.Stdout))
 	}
-	err := fmt.Errorf("the host did not run the command (status %d): %q", res.Exit, clip(words, 200))
+	err := fmt.Errorf("the host did not run the command (status %d): %q", res.Exit, words.FirstLine(200))
 	return &api.Error{
 		Code:    api.CodeFailed,
 		Message: api.Redact(err.Error()),

@@ -1,11 +1,14 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,13 +30,27 @@ type agentKeys struct {
 	agent.ExtendedAgent
 }
 
-// dialAgent connects to the agent that the settings name, else to the one of the
-// person's newest environment. The connection ends with ctx.
-func dialAgent(ctx context.Context, s *Settings, env api.Env) (*agentKeys, error) {
-	socket := agentSocket(s, env)
-	if socket == "none" {
+// dialAgent connects to the agent that the settings name, else to the one of the newest
+// environment whose agent answers. The connection ends with ctx.
+func dialAgent(ctx context.Context, s *Settings, envs []api.Env) (*agentKeys, error) {
+	sockets := agentSockets(s, envs)
+	if slices.Equal(sockets, []string{"none"}) {
 		return nil, errors.New("IdentityAgent is none")
 	}
+	var first error
+	for _, socket := range sockets {
+		a, err := dialAgentAt(ctx, socket)
+		if err == nil {
+			return a, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, first
+}
+
+// dialAgentAt connects to one agent and has it answer once. A socket can outlive what
+// listened there, and one that another ssh forwards can accept and say nothing.
+func dialAgentAt(ctx context.Context, socket string) (*agentKeys, error) {
 	dialing, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
 	conn, err := dialAgentSocket(dialing, socket)
@@ -41,24 +58,55 @@ func dialAgent(ctx context.Context, s *Settings, env api.Env) (*agentKeys, error
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	return &agentKeys{conn, agent.NewClient(conn)}, nil
+	a := &agentKeys{conn, agent.NewClient(conn)}
+	if _, err := a.Signers(); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
 }
 
-// agentSocket is where the agent listens; "" is the system's own place.
-func agentSocket(s *Settings, env api.Env) string {
-	fromEnv := func(name string) string {
-		if v := env[name]; v != "" {
-			return v
-		}
-		return os.Getenv(name)
-	}
+// agentSockets are where the agent may listen, the likeliest first; "" is the system's
+// own place.
+func agentSockets(s *Settings, envs []api.Env) []string {
+	name, isVariable := strings.CutPrefix(s.IdentityAgent, "$")
 	switch {
 	case s.IdentityAgent == "" || s.IdentityAgent == "SSH_AUTH_SOCK":
-		return fromEnv("SSH_AUTH_SOCK")
-	case strings.HasPrefix(s.IdentityAgent, "$"):
-		return fromEnv(s.IdentityAgent[1:])
+		name = "SSH_AUTH_SOCK"
+	case !isVariable:
+		return []string{s.IdentityAgent}
 	}
-	return s.IdentityAgent
+	var sockets []string
+	for _, env := range append(slices.Clip(envs), api.Env{name: os.Getenv(name)}) {
+		if socket := env[name]; socket != "" && !slices.Contains(sockets, socket) {
+			sockets = append(sockets, socket)
+		}
+	}
+	return append(sockets, "")
+}
+
+// envs are the environments that clients sent, the newest first.
+func (p *Pool) envs() []api.Env {
+	return append([]api.Env{p.o.Env()}, p.o.EarlierEnvs()...)
+}
+
+// env is the newest environment, for a program that we run, with an ssh-agent that
+// answers where there is one.
+func (p *Pool) env(ctx context.Context) api.Env {
+	const name = "SSH_AUTH_SOCK"
+	env := p.o.Env()
+	for _, socket := range agentSockets(&Settings{}, p.envs()) {
+		if a, err := dialAgentAt(ctx, socket); err == nil {
+			a.close()
+			with := api.Env{}
+			maps.Copy(with, env)
+			if socket != "" {
+				with[name] = socket
+			}
+			return with
+		}
+	}
+	return env
 }
 
 // Signers lists the agent's keys.

@@ -2,7 +2,9 @@ package tunnel
 
 import (
 	"cmp"
+	"crypto/rsa"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,6 +77,60 @@ func algorithms(s *Settings) (ssh.Config, []string, error) {
 	}
 	hostKeys := pick("HostKeyAlgorithms", s.HostKeyAlgorithms, ours.HostKeys, insecure.HostKeys)
 	return config, hostKeys, err
+}
+
+// caSignatureAlgorithms are those by which an authority may have signed a host's key:
+// without SHA-1, unless the person has it otherwise.
+func (s *Settings) caSignatureAlgorithms() []string {
+	if len(s.CASignatureAlgorithms) == 0 {
+		return ssh.SupportedAlgorithms().PublicKeyAuths
+	}
+	return s.CASignatureAlgorithms
+}
+
+// checkRSASize refuses an RSA key that is shorter than RequiredRSASize.
+func (s *Settings) checkRSASize(key ssh.PublicKey) error {
+	wire, ok := plainKey(key).(ssh.CryptoPublicKey)
+	if !ok {
+		return nil
+	}
+	public, ok := wire.CryptoPublicKey().(*rsa.PublicKey)
+	if !ok || public.N.BitLen() >= s.RequiredRSASize {
+		return nil
+	}
+	return fmt.Errorf("it is an RSA key of %d bits, and RequiredRSASize is %d", public.N.BitLen(), s.RequiredRSASize)
+}
+
+// restrict keeps a key to the signatures that PubkeyAcceptedAlgorithms has. Only RSA keys
+// have several. Its error is why the key cannot be used at all.
+func (s *Settings) restrict(signer ssh.Signer) (ssh.Signer, error) {
+	if len(s.PubkeyAcceptedAlgorithms) == 0 {
+		return signer, nil
+	}
+	format := signer.PublicKey().Type()
+	signatures := map[string]string{format: ""}
+	switch format {
+	case ssh.KeyAlgoRSA:
+		signatures = map[string]string{ssh.KeyAlgoRSASHA512: ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256: ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSA: ssh.KeyAlgoRSA}
+	case ssh.CertAlgoRSAv01:
+		signatures = map[string]string{ssh.CertAlgoRSASHA512v01: ssh.KeyAlgoRSASHA512, ssh.CertAlgoRSASHA256v01: ssh.KeyAlgoRSASHA256, ssh.CertAlgoRSAv01: ssh.KeyAlgoRSA}
+	}
+	var accepted []string
+	for _, pattern := range s.PubkeyAcceptedAlgorithms {
+		for _, name := range slices.Sorted(maps.Keys(signatures)) {
+			if matchAny([]string{pattern}, name) && !slices.Contains(accepted, signatures[name]) {
+				accepted = append(accepted, signatures[name])
+			}
+		}
+	}
+	as, several := signer.(ssh.AlgorithmSigner)
+	switch {
+	case len(accepted) == 0:
+		return nil, fmt.Errorf("PubkeyAcceptedAlgorithms has no signature of a key of type %s", format)
+	case several && len(signatures) > 1:
+		return ssh.NewSignerWithAlgorithms(as, accepted)
+	}
+	return signer, nil
 }
 
 // agreed are the algorithms of a connection; nil where it does not tell.

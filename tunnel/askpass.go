@@ -89,7 +89,7 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn) {
 		t.guard.restart(t.pool.o.Limits.PromptTimeout)
 		return
 	}
-	answer, err := t.ask(ctx, sshQuestion(visible(string(text))))
+	answer, err := t.ask(ctx, sshQuestion(api.NewRemoteText(string(text)).String()))
 	if err != nil {
 		return
 	}

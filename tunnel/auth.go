@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -35,12 +36,13 @@ type login struct {
 	last        string   // the method under way
 	passed      []string // the methods that succeeded so far
 	tried       map[string]int
-	keyStage    int  // for how many stages keys were offered
-	interacted  bool // a keyboard-interactive round took place, or a password
-	typed       bool // something was answered in the method under way
-	asked       int  // the questions of this login, failed methods left out
+	keyStage    int          // for how many stages keys were offered
+	keysLeft    []ssh.Signer // to be offered in this stage, one after another
+	interacted  bool         // a keyboard-interactive round took place, or a password
+	typed       bool         // something was answered in the method under way
+	asked       int          // the questions of this login, failed methods left out
 	saved       savedPassword
-	lastMessage []string // the server's banner
+	lastMessage []api.RemoteText // the server's banner
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
@@ -84,7 +86,9 @@ func (l *login) settle(c *ssh.ClientAuthContext) {
 		return
 	}
 	l.tried[l.last]++
-	l.failedAnswers()
+	if l.last != methodKey { // a key answers nothing: the password before it may be right
+		l.failedAnswers()
+	}
 }
 
 // order is the methods in the person's order of preference.
@@ -102,15 +106,7 @@ func (l *login) order() []string {
 // keyboard-interactive round can push a request to somebody's phone.
 func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
-		if l.keyStage > stage {
-			return nil
-		}
-		l.keyStage = stage + 1
-		signers := l.keys.signers()
-		if len(signers) == 0 {
-			return nil
-		}
-		return ssh.PublicKeys(signers...)
+		return l.nextKey(stage)
 	}
 	if !l.mayRetry(name) || !l.try.attended && !l.hasSaved() {
 		return nil
@@ -120,6 +116,22 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 		return ssh.PasswordCallback(l.password)
 	}
 	return ssh.KeyboardInteractive(l.challenge)
+}
+
+// nextKey offers one key at a time: given several, the library ends with the first that
+// the server accepts and that cannot sign, where another would do.
+func (l *login) nextKey(stage int) ssh.AuthMethod {
+	if l.keyStage <= stage {
+		l.keyStage = stage + 1
+		l.keysLeft = l.keys.signers()
+	}
+	if len(l.keysLeft) == 0 {
+		return nil
+	}
+	key := l.keysLeft[0]
+	l.keysLeft = l.keysLeft[1:]
+	l.keys.offer(key)
+	return ssh.PublicKeys(key)
 }
 
 // mayRetry bounds how often a person may mistype. Both methods usually ask for the
@@ -142,16 +154,16 @@ func (l *login) password() (string, error) {
 // challenge answers one round of keyboard-interactive (RFC 4256). Each question goes
 // to the person; nothing but the account's password is ever answered from memory.
 func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
-	about := strings.TrimSpace(strings.TrimSpace(name) + "\n" + strings.TrimSpace(instruction))
+	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
-		if about != "" {
-			l.try.host.step("logging in: " + visible(about))
+		if !about.IsZero() {
+			l.try.host.step("logging in: " + about.String())
 		}
 		return nil, nil
 	}
 	answers := make([]string, len(questions))
 	for i, q := range questions {
-		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: visible(q), Instruction: visible(about), Echo: echos[i]})
+		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: api.NewRemoteText(q).String(), Instruction: about.String(), Echo: echos[i]})
 		if err != nil {
 			return nil, err
 		}
@@ -173,10 +185,11 @@ func (l *login) answer(p api.Prompt) (string, error) {
 
 // banner keeps what the server says before the login.
 func (l *login) banner(message string) error {
+	text := api.NewRemoteText(message)
 	if len(l.lastMessage) < 8 {
-		l.lastMessage = append(l.lastMessage, visible(message))
+		l.lastMessage = append(l.lastMessage, text)
 	}
-	l.try.log.Debug("login banner", "text", visible(message))
+	l.try.log.Debug("login banner", "text", text)
 	return nil
 }
 
@@ -187,11 +200,17 @@ func (l *login) giveUp() error {
 			return cmp.Or(err, errBeyondUs)
 		}
 	}
+	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // a passphrase that nobody was there for
+		l.try.denied = asked
+		return asked
+	}
 	if l.try.attended {
 		return nil
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
 	switch {
+	case l.keys.unable != "":
+		return l.try.deny(l.keys.unable, l.keys.cause)
 	case len(l.passed) > 0 && interactive:
 		return l.try.deny("it asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
@@ -241,18 +260,21 @@ func (l *login) refused(err error) *api.Error {
 	if slices.Contains(did, methodKey) {
 		e.Message += " (" + l.keys.describe() + ")"
 	}
+	if l.keys.unable != "" {
+		e.Message += "; " + l.keys.unable
+	}
 	if len(l.allowed) > 0 {
 		e.Message += "; it accepts " + strings.Join(l.allowed, ", ")
 	}
 	if text, ok := disconnectText(err); ok {
-		e.Message += "; it said: " + text
+		e.Message += "; it said: " + text.String()
 	}
-	e.Hint = l.hint(did)
+	e.Hint = l.hint(did, err)
 	return e
 }
 
-func (l *login) hint(did []string) string {
-	if text, ok := disconnectText(l.ctx.Err()); ok && strings.Contains(text, "Too many") || l.keys.count() > 5 {
+func (l *login) hint(did []string, err error) string {
+	if text, ok := disconnectText(err); ok && strings.Contains(text.String(), "Too many") || l.keys.count() > 5 {
 		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
 	}
 	if !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey) {
@@ -262,32 +284,20 @@ func (l *login) hint(did []string) string {
 }
 
 // disconnectText is what a server said when it hung up. The library's type is
-// private, so its text is all there is.
-func disconnectText(err error) (string, bool) {
+// private, so its text is all there is: "ssh: disconnect, reason 2: "…"".
+func disconnectText(err error) (api.RemoteText, bool) {
 	if err == nil {
-		return "", false
+		return api.RemoteText{}, false
 	}
 	_, text, ok := strings.Cut(err.Error(), "ssh: disconnect, reason ")
 	if !ok {
-		return "", false
+		return api.RemoteText{}, false
 	}
 	if _, said, ok := strings.Cut(text, ": "); ok {
 		text = said
 	}
-	return visible(text), true
-}
-
-// visible keeps a server's text from steering a terminal, and bounds it.
-func visible(text string) string {
-	const most = 2000
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
+	if plain, err := strconv.Unquote(text); err == nil {
+		text = plain
 	}
-	return strings.TrimRight(text, " \n\t")
+	return api.NewRemoteText(text), true
 }

@@ -353,15 +353,6 @@ func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 	})
 }
 
-func TestAServersTextCannotSteerATerminal(t *testing.T) {
-	if got := visible("ok\x1b[2Jmore\r\n\u009b31m\x00\ttab\xff"); got != "ok[2Jmore\n31m\ttab?" {
-		t.Errorf("visible: %q", got)
-	}
-	if got := visible(strings.Repeat("ä", 5000)); len(got) > 2010 {
-		t.Errorf("visible keeps %d bytes", len(got))
-	}
-}
-
 func TestAPushNobodyConfirmsIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pushes := 0

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +29,7 @@ var (
 )
 
 // greetingError is a first line that no SSH server sends.
-type greetingError struct{ line string }
+type greetingError struct{ line api.RemoteText }
 
 func (e *greetingError) Error() string { return fmt.Sprintf("it says %q", e.line) }
 
@@ -153,13 +152,9 @@ func looksForeign(line []byte) bool {
 	return false
 }
 
-func firstLine(text []byte) string {
-	line, _, _ := strings.Cut(string(text), "\n")
-	line = strings.TrimSpace(line)
-	if len(line) > 80 {
-		line = line[:80] + "…"
-	}
-	return line
+func firstLine(text []byte) api.RemoteText {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	return api.NewRemoteText(string(line)).FirstLine(80)
 }
 
 // notSSH puts a wrong greeting into words.

@@ -3,7 +3,6 @@ package tunnel
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -23,7 +22,7 @@ func (t *attempt) prepare(ctx context.Context) error {
 	defer cancel()
 	said := &tail{}
 	cmd := shellCommand(ctx, line)
-	cmd.Env = environ(t.pool.o.Env())
+	cmd.Env = environ(t.pool.env(ctx))
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
@@ -35,8 +34,8 @@ func (t *attempt) prepare(ctx context.Context) error {
 	if ctx.Err() != nil {
 		e.Message = fmt.Sprintf("before_login = %q did not end within %v", line, limit)
 	}
-	if text := said.text(); text != "" {
-		e.Message += "; it said: " + strings.TrimSpace(text)
+	if text := said.text(); !text.IsZero() {
+		e.Message += "; it said: " + text.String()
 	}
 	return e
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
 )
 
 // Dial connects to an address as the host sees it: network is "tcp", or "unix" for
@@ -82,6 +84,7 @@ func (c *conn) dialError(address string, err error) error {
 	if c.ended() {
 		return c.gone()
 	}
+	err = api.RemoteError(err) // the host says why
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
 	if !ok {
 		return err

@@ -159,8 +159,20 @@ func (c *conn) reason() error {
 	if c.why == nil || errors.Is(c.why, io.EOF) {
 		return errors.New("the host closed it")
 	}
-	return plain(c.why)
+	if said, ok := disconnectText(c.why); ok {
+		return &hungUpError{said, c.why}
+	}
+	return plain(api.RemoteError(c.why))
 }
+
+// hungUpError is the end of a connection by a host that said why.
+type hungUpError struct {
+	said api.RemoteText
+	err  error
+}
+
+func (e *hungUpError) Error() string { return "the host closed it and said: " + e.said.String() }
+func (e *hungUpError) Unwrap() error { return e.err }
 
 // remember keeps how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {

@@ -22,7 +22,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 		raw, via, err = t.jump(ctx, limit)
 		return raw, via, err
 	case t.settings.ProxyCommand != "":
-		raw, err = startProxy(ctx, &t.settings, t.pool.o.Env())
+		raw, err = startProxy(ctx, &t.settings, t.pool.env(ctx))
 		return raw, []string{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

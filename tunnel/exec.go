@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
 )
 
 // Result is what a command printed and how it ended.
@@ -83,7 +85,7 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	defer x.leave(c.slots)
 	session, err := c.client.NewSession()
 	if err != nil {
-		x.err = fmt.Errorf("opening a session: %w", err)
+		x.err = fmt.Errorf("opening a session: %w", api.RemoteError(err))
 		return
 	}
 	defer func() { _ = session.Close() }()
@@ -142,7 +144,7 @@ func exitStatus(err error) (int, error) {
 	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
 		return -1, nil
 	}
-	return -1, err
+	return -1, api.RemoteError(err)
 }
 
 // limitedBuffer takes so much and no more.

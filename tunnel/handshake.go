@@ -38,7 +38,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	t.host.step("waiting for " + t.settings.address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.address(), config)
 	if err != nil {
-		return nil, t.explain(login, err)
+		return nil, t.explain(login, api.RemoteError(err))
 	}
 	if !closeOnEnd() {
 		_ = t.wire.Close()
@@ -103,13 +103,17 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	case disagree:
 		return &api.Error{
 			Code: api.CodeConfig, Err: err, Hint: "set transport = \"openssh\" for this host",
-			Message: fmt.Sprintf("%s and tunctl have no algorithm in common: %v", address, negotiation),
+			Message: fmt.Sprintf("%s and tunctl have no algorithm in common: %v", address, api.RemoteError(negotiation)),
 		}
 	case !t.loginAt.IsZero() && login.answered():
 		return login.refused(err)
 	}
+	why := strings.TrimPrefix(api.RemoteError(err).Error(), "ssh: handshake failed: ")
+	if said, ok := disconnectText(err); ok {
+		why = "it said: " + said.String()
+	}
 	return &api.Error{
 		Code: api.CodeUnreachable, Err: err,
-		Message: fmt.Sprintf("the connection to %s broke off: %s", address, strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")),
+		Message: fmt.Sprintf("the connection to %s broke off: %s", address, why),
 	}
 }

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,32 +60,122 @@ func (k *hostKeys) order(offered []string) []string {
 	return append(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) })...)
 }
 
-// check decides about a key as OpenSSH does.
+// check decides about a key as OpenSSH does: a certificate counts by its authority, and
+// where that is unknown for no more than the plain key inside it.
 func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	if _, _, err := net.SplitHostPort(remote.String()); err != nil {
 		remote = &net.TCPAddr{IP: net.IPv4zero} // a pipe or a channel has no address
 	}
-	err := k.db.HostKeyCallback()(k.name(), remote, key)
-	if err == nil {
-		return nil
+	if err := k.s.checkRSASize(key); err != nil {
+		return k.refuse(fmt.Sprintf("the host key of %s is not accepted: %v", k.display(), err), "ask the site's support for a longer key")
 	}
-	if revoked, ok := errors.AsType[*xknownhosts.RevokedError](err); ok {
-		return k.revoked(key, revoked)
+	if err := k.checkRevoked(remote, key); err != nil {
+		return err
 	}
-	mismatch, ok := errors.AsType[*xknownhosts.KeyError](err)
+	cert, ok := key.(*ssh.Certificate)
 	if !ok {
-		if _, isCert := key.(*ssh.Certificate); isCert && k.knownAuthority() {
-			return k.refuse(fmt.Sprintf("the certificate of %s is not good: %v", k.display(), err), "ask the site's support")
-		}
-		return k.unknown(plainKey(key))
+		return k.checkPlain(remote, key, nil)
 	}
-	if old := k.sameType(mismatch.Want, key); len(old) > 0 {
-		return k.changed(key, old)
-	}
-	if k.knownWithoutPort(remote, key) {
+	flaw := k.checkCertificate(remote, cert)
+	if flaw == nil {
 		return nil
 	}
-	return k.unknown(plainKey(key))
+	k.try.log.Debug("the host's certificate does not count, its key does", "err", flaw)
+	if !k.isAuthority(cert.SignatureKey) {
+		flaw = nil // anybody can sign anything
+	}
+	return k.checkPlain(remote, cert.Key, flaw)
+}
+
+// checkRevoked refuses a key that a file of RevokedHostKeys, or a line of known_hosts,
+// has as revoked: itself, or the authority that signed it.
+func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
+	if path := k.s.RevokedHostKeys; path != "" {
+		list, err := readRevokedKeys(path)
+		if err != nil {
+			return k.refuse(fmt.Sprintf("no host key is accepted, since RevokedHostKeys %q cannot be read: %v", path, err), "fix the file, or the setting in your ssh config")
+		}
+		if list.has(key) {
+			return k.refuse(fmt.Sprintf("the host key of %s (%s) is revoked by %q", k.display(), ssh.FingerprintSHA256(key), path), "do not log in; ask the site's support")
+		}
+	}
+	parts := []ssh.PublicKey{plainKey(key)}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		parts = append(parts, cert.SignatureKey)
+	}
+	for _, part := range parts {
+		if r, ok := errors.AsType[*xknownhosts.RevokedError](k.db.HostKeyCallback()(k.name(), remote, part)); ok {
+			return k.revoked(part, r)
+		}
+	}
+	return nil
+}
+
+// checkCertificate says why a certificate does not count.
+func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
+	if !matchAny(k.s.caSignatureAlgorithms(), cert.Signature.Format) {
+		return fmt.Errorf("its signature is %s, which CASignatureAlgorithms does not have", cert.Signature.Format)
+	}
+	var first error
+	for _, name := range k.names() {
+		err := k.db.HostKeyCallback()(name, remote, cert)
+		if err == nil {
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
+}
+
+// checkPlain decides about a key without a certificate. The flaw is why one of a known
+// authority does not count; nil without such a one.
+func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) error {
+	if k.isKnown(k.name(), key) {
+		return nil
+	}
+	others, old := []xknownhosts.KnownKey{}, []xknownhosts.KnownKey{}
+	if mismatch, ok := errors.AsType[*xknownhosts.KeyError](k.db.HostKeyCallback()(k.name(), remote, key)); ok {
+		for _, known := range mismatch.Want {
+			switch {
+			case k.db.isAuthority(known):
+			case known.Key.Type() == key.Type():
+				old = append(old, known)
+			default:
+				others = append(others, known)
+			}
+		}
+	}
+	switch {
+	case len(old) > 0:
+		return k.changed(key, old)
+	case slices.ContainsFunc(k.names(), func(name string) bool { return k.isKnown(name, key) }):
+		return nil
+	case flaw != nil:
+		return k.refuse(fmt.Sprintf("the certificate of %s is not good: %v", k.display(), flaw), "ask the site's support")
+	}
+	return k.unknown(key, others)
+}
+
+// isKnown reports whether known_hosts has this very key for a name, and not as an
+// authority.
+func (k *hostKeys) isKnown(name string, key ssh.PublicKey) bool {
+	return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return !known.Cert && sameKey(known.PublicKey, key) })
+}
+
+// isAuthority reports whether known_hosts trusts this key to sign those of the host.
+func (k *hostKeys) isAuthority(key ssh.PublicKey) bool {
+	return slices.ContainsFunc(k.names(), func(name string) bool {
+		return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return known.Cert && sameKey(known.PublicKey, key) })
+	})
+}
+
+// names are those that a key may be known by: a host on another port is also known by
+// its name alone.
+func (k *hostKeys) names() []string {
+	if k.s.HostKeyAlias != "" || k.s.Port == 22 {
+		return []string{k.name()}
+	}
+	return []string{k.name(), net.JoinHostPort(strings.ToLower(k.s.Hostname), "22")}
 }
 
 // same accepts no other key than the first in the later key exchanges of one
@@ -105,40 +196,29 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	return key
 }
 
-// sameType are the known keys that key contradicts: of its own type, and no
-// authorities. A key of another type is only new, as with OpenSSH.
-func (k *hostKeys) sameType(known []xknownhosts.KnownKey, key ssh.PublicKey) []xknownhosts.KnownKey {
-	return slices.DeleteFunc(slices.Clone(known), func(old xknownhosts.KnownKey) bool {
-		return old.Key.Type() != key.Type() || k.db.isAuthority(old)
-	})
-}
-
-func (k *hostKeys) knownAuthority() bool {
-	return slices.ContainsFunc(k.db.HostKeys(k.name()), func(key knownhosts.PublicKey) bool { return key.Cert })
-}
-
-// knownWithoutPort accepts a key known for the host's default port.
-func (k *hostKeys) knownWithoutPort(remote net.Addr, key ssh.PublicKey) bool {
-	if k.s.HostKeyAlias != "" || k.s.Port == 22 {
-		return false
-	}
-	return k.db.HostKeyCallback()(net.JoinHostPort(strings.ToLower(k.s.Hostname), "22"), remote, key) == nil
-}
-
-// unknown decides about a key seen for the first time.
-func (k *hostKeys) unknown(key ssh.PublicKey) error {
+// unknown decides about a key seen for the first time; others are the keys of other types
+// that are known for the host. A server that has them would show one of them, since they
+// were asked for first: a person may still know better, nobody else does.
+func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) error {
 	shown := ssh.FingerprintSHA256(key)
 	switch k.s.StrictHostKeyChecking {
 	case "yes":
-		return k.refuse(fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), shown),
-			"check the fingerprint, then connect once with `ssh "+k.s.Alias+"`")
+		message := fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), shown)
+		if len(others) > 0 {
+			message += "; known are keys of other types: " + k.list(others)
+		}
+		return k.refuse(message, "check the fingerprint, then connect once with `ssh "+k.s.Alias+"`")
 	case "no", "accept-new":
+		if len(others) > 0 {
+			return k.changed(key, others)
+		}
 		return k.accept(key)
 	}
-	answer, err := k.try.ask(k.ctx, api.Prompt{
-		Kind: api.PromptHostKey, Echo: true, Fingerprint: shown,
-		Text: fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s. Trust it?", k.display(), keyType(key), shown),
-	})
+	text := fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s.", k.display(), keyType(key), shown)
+	if len(others) > 0 {
+		text += " Keys of other types are known for this host, and it shows none of them: " + k.list(others) + "."
+	}
+	answer, err := k.try.ask(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
 			return &api.Error{
@@ -173,13 +253,18 @@ func (k *hostKeys) accept(key ssh.PublicKey) error {
 }
 
 func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error {
-	where := make([]string, len(old))
-	for i, o := range old {
-		where[i] = fmt.Sprintf("%s (%s:%d)", ssh.FingerprintSHA256(o.Key), k.db.origin(o.Filename), o.Line)
-	}
-	message := fmt.Sprintf("the host key of %s has changed: it shows %s, known is %s", k.display(), ssh.FingerprintSHA256(key), strings.Join(where, ", "))
+	message := fmt.Sprintf("the host key of %s has changed: it shows %s, known is %s", k.display(), describeKey(key), k.list(old))
 	return k.refuse(message, fmt.Sprintf("somebody may be listening in. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`",
 		xknownhosts.Normalize(k.name()), k.db.origin(old[0].Filename)))
+}
+
+// list names known keys and where they stand.
+func (k *hostKeys) list(keys []xknownhosts.KnownKey) string {
+	where := make([]string, len(keys))
+	for i, known := range keys {
+		where[i] = fmt.Sprintf("%s (%s:%d)", describeKey(known.Key), k.db.origin(known.Filename), known.Line)
+	}
+	return strings.Join(where, ", ")
 }
 
 func (k *hostKeys) revoked(key ssh.PublicKey, r *xknownhosts.RevokedError) error {
@@ -192,6 +277,9 @@ func (k *hostKeys) refuse(message, hint string) error {
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }
+
+// describeKey is how a key is shown to a person.
+func describeKey(key ssh.PublicKey) string { return keyType(key) + " " + ssh.FingerprintSHA256(key) }
 
 // keyType is a key's type as people call it: ED25519, ECDSA, RSA.
 func keyType(key ssh.PublicKey) string {

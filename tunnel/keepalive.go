@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // keepaliveRequest is one that every server answers, if only to say that it does not
@@ -118,7 +120,7 @@ func (h *Host) greet(ctx context.Context, c *conn) {
 	}
 	name, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
 	// two round trips: the channel and the command
-	c.measure(time.Since(start)/2, visible(name))
+	c.measure(time.Since(start)/2, api.NewRemoteText(name).String())
 	h.refresh()
 }
 

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,9 +25,11 @@ type keychain struct {
 	agent *agentKeys
 
 	offered []string         // what was offered, as shown to a person
-	spent   map[string]bool  // the keys that have signed; not offered twice
+	spent   map[string]bool  // the keys that were to sign; not offered twice
 	touch   bool             // a key wanted a finger on it
 	used    *ssh.Certificate // the certificate that signed last; nil: a plain key did
+	unable  string           // why a key that the server accepts has not signed
+	cause   error            // the error behind that
 	noAgent error
 }
 
@@ -69,7 +72,13 @@ func (k *keychain) signers() []ssh.Signer {
 	return k.wrap(list)
 }
 
-// wrap drops what was used before and watches what is used now.
+// offer notes that a key is shown to the server.
+func (k *keychain) offer(s ssh.Signer) {
+	k.offered = append(k.offered, describeKey(s.PublicKey()))
+}
+
+// wrap drops what was used before and what the settings rule out, and watches what is
+// used now.
 func (k *keychain) wrap(list []ssh.Signer) []ssh.Signer {
 	var out []ssh.Signer
 	k.offered = nil
@@ -80,14 +89,28 @@ func (k *keychain) wrap(list []ssh.Signer) []ssh.Signer {
 			continue
 		}
 		seen[blob] = true
-		k.offered = append(k.offered, keyType(s.PublicKey())+" "+ssh.FingerprintSHA256(s.PublicKey()))
-		out = append(out, watchSigner(s, func() {
-			k.spent[blob] = true
-			k.used, _ = s.PublicKey().(*ssh.Certificate)
-			k.touch = k.touch || strings.HasPrefix(s.PublicKey().Type(), "sk-")
-		}))
+		usable, err := k.s.restrict(s)
+		if err = cmp.Or(k.s.checkRSASize(s.PublicKey()), err); err != nil {
+			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
+			continue
+		}
+		out = append(out, watchSigner(usable, k.signed))
 	}
 	return out
+}
+
+// signed notes that a key was to sign, and how that went.
+func (k *keychain) signed(key ssh.PublicKey, err error) {
+	k.spent[string(key.Marshal())] = true
+	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
+	if err != nil {
+		k.unable = fmt.Sprintf("it accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
+		k.cause = err
+		k.try.log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
+		return
+	}
+	k.used, _ = key.(*ssh.Certificate)
+	k.unable, k.cause = "", nil
 }
 
 // fileKeys are the key files that exist and can be read.
@@ -99,6 +122,8 @@ func (k *keychain) fileKeys() []*fileKey {
 		case err == nil:
 			keys = append(keys, key)
 		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
+		case errors.Is(err, ErrNobody):
+			k.cause = err
 		default:
 			k.try.warn(fmt.Sprintf("the key %s is not used: %v", path, err))
 		}
@@ -108,14 +133,18 @@ func (k *keychain) fileKeys() []*fileKey {
 
 // passphrase asks for a key file's.
 func (k *keychain) passphrase(path string) (string, error) {
-	return k.try.ask(k.ctx, passphrasePrompt(path))
+	answer, err := k.try.ask(k.ctx, passphrasePrompt(path))
+	if errors.Is(err, ErrNobody) {
+		k.try.denied = nil // another key may do
+	}
+	return answer, err
 }
 
 // agentKeys are those of the person's ssh-agent, which is dialled anew at each
 // login since its socket changes.
 func (k *keychain) agentKeys() []ssh.Signer {
 	if k.agent == nil {
-		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.try.pool.o.Env())
+		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.try.pool.envs())
 	}
 	if k.agent == nil {
 		return nil
@@ -199,9 +228,10 @@ func sameKey(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
-// watchSigner calls used when the signer signs, and keeps its algorithms.
-func watchSigner(s ssh.Signer, used func()) ssh.Signer {
-	w := watchedSigner{s, used}
+// watchSigner calls signed when the signer has signed, or failed to, and keeps its
+// algorithms.
+func watchSigner(s ssh.Signer, signed func(ssh.PublicKey, error)) ssh.Signer {
+	w := watchedSigner{s, signed}
 	switch s := s.(type) {
 	case ssh.MultiAlgorithmSigner:
 		return watchedMulti{watchedAlgorithm{w, s}, s}
@@ -213,12 +243,13 @@ func watchSigner(s ssh.Signer, used func()) ssh.Signer {
 
 type watchedSigner struct {
 	ssh.Signer
-	used func()
+	signed func(ssh.PublicKey, error)
 }
 
 func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
-	w.used()
-	return w.Signer.Sign(r, data)
+	signature, err := w.Signer.Sign(r, data)
+	w.signed(w.PublicKey(), err)
+	return signature, err
 }
 
 type watchedAlgorithm struct {
@@ -227,8 +258,9 @@ type watchedAlgorithm struct {
 }
 
 func (w watchedAlgorithm) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	w.used()
-	return w.as.SignWithAlgorithm(rand.Reader, data, algorithm)
+	signature, err := w.as.SignWithAlgorithm(rand.Reader, data, algorithm)
+	w.signed(w.PublicKey(), err)
+	return signature, err
 }
 
 type watchedMulti struct {

@@ -70,7 +70,7 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 	t.wire = newWire(raw)
 	t.wire.greeted = func() {
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
-		sight.Greeting = firstLine(text)
+		sight.Greeting = firstLine(text).String()
 	}
 	t.guard = newGuard(lookHandshake, func() { _ = t.wire.Close() })
 	defer t.guard.stop()
@@ -104,5 +104,6 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 	case t.wire.badGreeting() != nil:
 		return notSSH(t.settings.address(), t.wire.badGreeting())
 	}
+	err = api.RemoteError(err)
 	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s does not finish the SSH handshake: %v", t.settings.address(), err)}
 }

@@ -76,7 +76,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 // startMaster prepares the program: no forwards, no shell, and a sign of life as
 // often as we would ask for one.
 func (t *attempt) startMaster(ctx context.Context) (*master, error) {
-	s, env := &t.settings, t.pool.o.Env()
+	s, env := &t.settings, t.pool.env(ctx)
 	program, err := findSSH(env)
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: err}
@@ -205,7 +205,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	if t.denied != nil {
 		return t.denied
 	}
-	said := m.said.text()
+	said := m.said.text().String()
 	e := &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
 	switch {
 	case t.guard.expired():

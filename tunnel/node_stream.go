@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
 )
 
 // spareSessions are left to commands when connections take sessions too.
@@ -146,7 +148,7 @@ func (s *stream) look(by signs) error {
 // failed says why a command ended before its connection stood.
 func (s *stream) failed(by signs) error {
 	<-s.exited
-	said := s.said.text()
+	said := s.said.text().String()
 	switch {
 	case s.conn.ended():
 		return s.conn.gone()
@@ -256,7 +258,7 @@ func (s *spoken) await(words string) bool {
 }
 
 // text is what was said to a person.
-func (s *spoken) text() string {
+func (s *spoken) text() api.RemoteText {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []string
@@ -266,7 +268,7 @@ func (s *spoken) text() string {
 			lines = append(lines, line)
 		}
 	}
-	return visible(strings.Join(lines[max(0, len(lines)-3):], "; "))
+	return api.NewRemoteText(strings.Join(lines[max(0, len(lines)-3):], "; "))
 }
 
 // errFewSessions says that connections would leave no session for commands.

@@ -28,6 +28,9 @@ type Options struct {
 	Changed func(api.Host)
 	// Env is the newest environment a client sent.
 	Env func() api.Env
+	// EarlierEnvs are those of other clients before it, the newest first: an ssh-agent is
+	// looked for in each, since the newest may name one that is gone.
+	EarlierEnvs func() []api.Env
 	// Target turns a host's name into an ssh destination; nil: they are the same.
 	Target func(name string) string
 	// Preset fills in what is known about a host and its settings leave open; nil:
@@ -74,6 +77,9 @@ func NewPool(o Options) *Pool {
 	}
 	if o.Env == nil {
 		o.Env = func() api.Env { return nil }
+	}
+	if o.EarlierEnvs == nil {
+		o.EarlierEnvs = func() []api.Env { return nil }
 	}
 	if o.Target == nil {
 		o.Target = func(name string) string { return name }

@@ -1,14 +1,12 @@
 package tunnel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,7 +57,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	if err != nil {
 		_ = p.Close()
-		if said := p.stderr.text(); said != "" {
+		if said := p.stderr.text(); !said.IsZero() {
 			return n, &proxyError{said}
 		}
 		if errors.Is(err, io.EOF) {
@@ -82,9 +80,9 @@ func (p *proxyConn) Close() error {
 }
 
 // proxyError is what a ProxyCommand said before it ended.
-type proxyError struct{ said string }
+type proxyError struct{ said api.RemoteText }
 
-func (e *proxyError) Error() string { return "the ProxyCommand says: " + e.said }
+func (e *proxyError) Error() string { return "the ProxyCommand says: " + e.said.String() }
 
 // The rest of net.Conn: pipes have no addresses, and no deadlines are set on them.
 
@@ -116,8 +114,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) text() string {
+func (t *tail) text() api.RemoteText {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return cmp.Or(visible(strings.TrimSpace(string(t.b))), "")
+	return api.NewRemoteText(string(t.b))
 }

@@ -19,6 +19,8 @@ func (t *attempt) ask(ctx context.Context, p api.Prompt) (string, error) {
 // meanwhile. Its error is final for the try.
 func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
+	// Most questions are in the server's words, or in those of a program that we ran.
+	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
 		return api.Answer{}, t.deny("it asks: "+strings.TrimSpace(p.Text), ErrNobody)
 	}

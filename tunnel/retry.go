@@ -266,5 +266,6 @@ func asError(err error) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
+	err = api.RemoteError(err)
 	return &api.Error{Code: api.CodeUnreachable, Message: err.Error(), Err: err}
 }

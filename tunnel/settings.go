@@ -36,12 +36,17 @@ type Settings struct {
 	HostKeyAlias          string
 	StrictHostKeyChecking string // ask, yes, no, accept-new
 	HashKnownHosts        bool
+	RevokedHostKeys       string // a file of keys, or a KRL; "" = none
 
 	// The algorithm lists are empty unless the person set them.
 	KexAlgorithms     []string
 	Ciphers           []string
 	MACs              []string
 	HostKeyAlgorithms []string
+	// CASignatureAlgorithms and PubkeyAcceptedAlgorithms may hold wildcards.
+	CASignatureAlgorithms    []string
+	PubkeyAcceptedAlgorithms []string
+	RequiredRSASize          int // of host keys and our own, in bits
 
 	ConnectTimeout      time.Duration // 0 = ours
 	ServerAliveInterval time.Duration // 0 = ours

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,7 @@ var destinations = map[string][]string{
 	"plain":      {"narval", "mila", "nobody-knows", "zoe@mila", "ssh://zoe@mila:99"},
 	"tokens":     {"node-7", "other"},
 	"jump":       {"inner", "direct", "corkscrew", "any"},
-	"algorithms": {"old"},
+	"algorithms": {"old", "policy"},
 	"forwards":   {"db", "other"},
 	"include":    {"top", "deep", "other", "else"},
 }
@@ -94,6 +95,50 @@ func alike(t *testing.T, s *Settings) {
 	}
 	if words := strings.Fields(s.IPQoS); len(words) == 2 && words[0] == words[1] {
 		s.IPQoS = words[0]
+	}
+}
+
+func TestACryptoPolicyIsRead(t *testing.T) {
+	for name, resolve := range map[string]func(string, string) (Settings, error){
+		"ssh -G": func(destination, config string) (Settings, error) {
+			return resolveSSHG(t.Context(), destination, ResolveOptions{SSHConfig: config})
+		},
+		"ssh_config": func(destination, config string) (Settings, error) {
+			return resolveConfig(destination, ResolveOptions{SSHConfig: config})
+		},
+	} {
+		s, err := resolve("policy", configFile(t, "algorithms"))
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Log("there is no ssh program to ask")
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.CASignatureAlgorithms, " "); got != "ssh-ed25519 rsa-sha2-512" {
+			t.Errorf("%s: CASignatureAlgorithms %q", name, got)
+		}
+		if got := strings.Join(s.PubkeyAcceptedAlgorithms, " "); got != "ssh-ed25519 rsa-sha2-512 ecdsa-sha2-nistp256-cert-v01@openssh.com" {
+			t.Errorf("%s: PubkeyAcceptedAlgorithms %q", name, got)
+		}
+		if s.RequiredRSASize != 2048 || !filepath.IsAbs(s.RevokedHostKeys) || filepath.Base(s.RevokedHostKeys) != "revoked" {
+			t.Errorf("%s: %d, %q", name, s.RequiredRSASize, s.RevokedHostKeys)
+		}
+		if s, err = resolve("else", configFile(t, "algorithms")); err != nil || s.CASignatureAlgorithms != nil || s.PubkeyAcceptedAlgorithms != nil || s.RequiredRSASize != 1024 || s.RevokedHostKeys != "" {
+			t.Errorf("%s: without a policy: %+v, %v", name, s, err)
+		}
+	}
+}
+
+func TestTheOlderNamesOfAPolicyAreRead(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	write(t, config, "Host *\n PubkeyAcceptedKeyTypes -rsa-sha2-*,ssh-ed25519\n RSAMinSize 3072\n RevokedHostKeys none\n")
+	s, err := resolveConfig("host", ResolveOptions{SSHConfig: config})
+	if err != nil || s.RequiredRSASize != 3072 || s.RevokedHostKeys != "" {
+		t.Errorf("%d, %q, %v", s.RequiredRSASize, s.RevokedHostKeys, err)
+	}
+	if list := s.PubkeyAcceptedAlgorithms; slices.Contains(list, "ssh-ed25519") || slices.Contains(list, "rsa-sha2-512") || !slices.Contains(list, "ecdsa-sha2-nistp256") {
+		t.Errorf("%q", list)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kevinburke/ssh_config"
+	"golang.org/x/crypto/ssh"
 )
 
 // maxInclude is how deep Include may nest, as in OpenSSH.
@@ -43,9 +44,11 @@ func resolveConfig(destination string, o ResolveOptions) (Settings, error) {
 		said["identityfile"] = defaultIdentities
 	}
 	supported := supportedAlgorithms()
+	ownKeys := slices.Concat(supported.HostKeys, supported.PublicKeyAuths, []string{ssh.CertAlgoSKED25519v01, ssh.CertAlgoSKECDSA256v01})
 	for key, all := range map[string][]string{
 		"kexalgorithms": supported.KeyExchanges, "ciphers": supported.Ciphers,
 		"macs": supported.MACs, "hostkeyalgorithms": supported.HostKeys,
+		"casignaturealgorithms": supported.PublicKeyAuths, "pubkeyacceptedalgorithms": ownKeys, "pubkeyacceptedkeytypes": ownKeys,
 	} {
 		if v := said.first(key); v != "" {
 			override(said, key, strings.Join(amend(all, v), ","))

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -66,7 +67,7 @@ func runSSHG(ctx context.Context, program, config, destination string, env api.E
 		return nil, fmt.Errorf("ssh -G took longer than %v: a Match exec or a name lookup hangs", sshGTimeout)
 	}
 	if err != nil {
-		if text := strings.TrimSpace(stderr.String()); text != "" {
+		if text := api.NewRemoteText(stderr.String()); !text.IsZero() { // a Match exec may have said it
 			return nil, fmt.Errorf("%s", text)
 		}
 		return nil, fmt.Errorf("ssh -G: %w", err)
@@ -116,6 +117,7 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 		HostbasedAuthentication:  yes(d.first("hostbasedauthentication")),
 		PKCS11Provider:           unlessNone(d.first("pkcs11provider")),
 		NumberOfPasswordPrompts:  atoi(d.first("numberofpasswordprompts"), 3),
+		RequiredRSASize:          atoi(cmp.Or(d.first("requiredrsasize"), d.first("rsaminsize")), 1024), // RSAMinSize: Red Hat's, before OpenSSH 9.1
 		LocalForwards:            d["localforward"],
 		RemoteForwards:           d["remoteforward"],
 		DynamicForwards:          dynamicForwards(d),
@@ -135,6 +137,8 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 	s.Ciphers = commas(own("ciphers"))
 	s.MACs = commas(own("macs"))
 	s.HostKeyAlgorithms = commas(own("hostkeyalgorithms"))
+	s.CASignatureAlgorithms = commas(own("casignaturealgorithms"))
+	s.PubkeyAcceptedAlgorithms = commas(cmp.Or(own("pubkeyacceptedalgorithms"), own("pubkeyacceptedkeytypes"))) // before OpenSSH 8.5
 	s.IPQoS = own("ipqos")
 	s.OwnIdentities = !slices.Equal(d["identityfile"], defaults["identityfile"])
 
@@ -145,6 +149,7 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 	s.UserKnownHosts = t.paths(pathList(d.first("userknownhostsfile")))
 	s.GlobalKnownHosts = t.paths(pathList(d.first("globalknownhostsfile")))
 	s.ControlPath = t.path(s.ControlPath)
+	s.RevokedHostKeys = t.path(unlessNone(d.first("revokedhostkeys")))
 	s.Warnings = unsupported(d, defaults)
 	return s
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"tunctl/internal/api"
 )
 
 // paper is what a table is drawn on.
@@ -49,8 +51,16 @@ type row struct {
 
 type cell struct{ text, colour string }
 
+// add appends a row. Much of what it shows was named on the host, such as jobs.
 func (t *table) add(notes []string, cells ...cell) {
-	t.rows = append(t.rows, row{cells, notes})
+	r := row{slices.Clone(cells), slices.Clone(notes)}
+	for i, c := range r.cells {
+		r.cells[i].text = strings.ReplaceAll(api.Sanitize(c.text), "\n", " ")
+	}
+	for i, note := range r.notes {
+		r.notes[i] = api.Sanitize(note)
+	}
+	t.rows = append(t.rows, r)
 }
 
 const (

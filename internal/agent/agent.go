@@ -58,7 +58,7 @@ type Agent struct {
 	mu       sync.Mutex
 	ctx      context.Context // of Serve; sessions live within it
 	stop     context.CancelFunc
-	env      api.Env
+	envs     []api.Env // that clients sent, the newest first
 	config   *configs.Config
 	problem  *api.Problem
 	sessions map[string]*session
@@ -95,6 +95,8 @@ func New(o Options) (*Agent, error) {
 		Env:       a.clientEnv,
 		Target:    a.sshTarget,
 		Preset:    a.preset,
+
+		EarlierEnvs: a.earlierEnvs,
 	})
 	return a, nil
 }
@@ -319,20 +321,37 @@ func (a *Agent) live() []*session {
 	return slices.SortedFunc(maps.Values(a.sessions), func(x, y *session) int { return strings.Compare(x.name, y.name) })
 }
 
-// useEnv remembers the newest client's environment.
+// maxEnvs is how many environments of clients are remembered. Each agent that hangs
+// holds a login up for a while, so they are few.
+const maxEnvs = 3
+
+// useEnv remembers a client's environment as the newest. An earlier one with the same
+// ssh-agent has nothing to add to it.
 func (a *Agent) useEnv(env api.Env) {
 	if len(env) == 0 {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.env = env
+	earlier := slices.DeleteFunc(slices.Clone(a.envs), func(e api.Env) bool { return e["SSH_AUTH_SOCK"] == env["SSH_AUTH_SOCK"] })
+	a.envs = append([]api.Env{env}, earlier[:min(len(earlier), maxEnvs-1)]...)
 }
 
+// clientEnv is the newest client's environment.
 func (a *Agent) clientEnv() api.Env {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.env
+	if len(a.envs) == 0 {
+		return nil
+	}
+	return a.envs[0]
+}
+
+// earlierEnvs are the environments of clients before the newest.
+func (a *Agent) earlierEnvs() []api.Env {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.envs[min(len(a.envs), 1):])
 }
 
 // sshConfig is the file read in place of ~/.ssh/config, if any.

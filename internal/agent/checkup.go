@@ -119,7 +119,7 @@ func (c *checkup) home(ctx context.Context) {
 		return
 	}
 	if res.Exit != 0 {
-		c.add("disk", api.CheckBad, "your home on the host takes no files: "+lastLine(string(res.Stderr)),
+		c.add("disk", api.CheckBad, "your home on the host takes no files: "+lastLine(string(res.Stderr)).String(),
 			"`tunctl quota "+c.name+"` shows what is used; remove something there, caches first (~/.cache, pip, conda)")
 	} else {
 		c.ok("disk", "your home on the host can be written")
@@ -260,7 +260,7 @@ func (c *checkup) page(ctx context.Context, f facts) {
 	c.ok("page", "%s answers, reached from the login node", f.endpoint.Address())
 }
 
-func lastLine(text string) string {
+func lastLine(text string) api.RemoteText {
 	text = strings.TrimSpace(text)
-	return text[strings.LastIndexByte(text, '\n')+1:]
+	return api.NewRemoteText(text[strings.LastIndexByte(text, '\n')+1:])
 }

@@ -48,5 +48,5 @@ func (a *Agent) balance(ctx context.Context, host, command string) (api.CommandR
 	if err != nil {
 		return api.CommandReport{}, false, err
 	}
-	return api.CommandReport{Command: command, Output: strings.TrimRight(string(res.Stdout), "\n"), Exit: res.Exit}, res.Exit != missing, nil
+	return api.CommandReport{Command: command, Output: strings.TrimRight(api.Sanitize(string(res.Stdout)), "\n"), Exit: res.Exit}, res.Exit != missing, nil
 }

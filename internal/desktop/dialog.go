@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"time"
-	"unicode"
 
 	"tunctl/internal/api"
 )
@@ -127,13 +126,5 @@ func (d dialog) isCancelled(code int, said string) bool {
 
 // printable leaves out what could change how a window shows a server's words.
 func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case r != '\n' && !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, text)
+	return strings.ReplaceAll(api.Sanitize(text), "\t", " ")
 }

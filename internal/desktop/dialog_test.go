@@ -126,7 +126,7 @@ func TestWindowsAndMacAnswersAreRead(t *testing.T) {
 }
 
 func TestAServersWordsCannotSteerTheWindow(t *testing.T) {
-	if got, want := printable("1.\tPass\x1b[2Jword\u202e:\n\x00"), "1. Pass[2Jword:\n"; got != want {
+	if got, want := printable("1.\tPass\x1b[2Jword\u202e:\n\x00"), "1. Password:\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

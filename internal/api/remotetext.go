@@ -1,0 +1,170 @@
+package api
+
+import (
+	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxRemoteText bounds what is kept of a text, in bytes. Nobody reads more of it in a
+// message.
+const maxRemoteText = 2000
+
+// RemoteText is text that a server, a remote program or a log wrote. It holds nothing
+// that could steer a terminal or change how the text around it reads: what comes in is
+// sanitised once, when the value is made, and the original is not kept. So it is safe
+// with every verb, in logs and in JSON.
+type RemoteText struct{ text string }
+
+// NewRemoteText sanitises text, drops the white space around it, and shortens it where
+// it is very long.
+func NewRemoteText(text string) RemoteText {
+	// Removing sequences makes a text shorter: no more than this can count.
+	const enough = 16 * maxRemoteText
+	if len(text) > enough {
+		text = text[:enough]
+	}
+	text = strings.TrimSpace(Sanitize(text))
+	if len(text) > maxRemoteText {
+		text = strings.ToValidUTF8(text[:maxRemoteText], "") + "…"
+	}
+	return RemoteText{text}
+}
+
+// String implements fmt.Stringer.
+func (t RemoteText) String() string { return t.text }
+
+// IsZero reports whether nothing is left to show.
+func (t RemoteText) IsZero() bool { return t.text == "" }
+
+// FirstLine is the text up to the end of its first line, and no longer than most bytes.
+func (t RemoteText) FirstLine(most int) RemoteText {
+	line, _, _ := strings.Cut(t.text, "\n")
+	line = strings.TrimSpace(line)
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "…"
+	}
+	return RemoteText{line}
+}
+
+// GoString implements fmt.GoStringer.
+func (t RemoteText) GoString() string { return t.text }
+
+// LogValue implements slog.LogValuer.
+func (t RemoteText) LogValue() slog.Value { return slog.StringValue(t.text) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (t RemoteText) MarshalText() ([]byte, error) { return []byte(t.text), nil }
+
+// RemoteError is err with a text that is safe to show, for errors that carry words of a
+// remote side, such as those of an SSH library. errors.Is and errors.As see through it.
+func RemoteError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &remoteError{NewRemoteText(err.Error()), err}
+}
+
+type remoteError struct {
+	text RemoteText
+	err  error
+}
+
+func (e *remoteError) Error() string { return e.text.String() }
+func (e *remoteError) Unwrap() error { return e.err }
+
+// GoString implements fmt.GoStringer: %#v would print the cause too.
+func (e *remoteError) GoString() string { return e.text.String() }
+
+// Sanitize removes from text what a terminal would obey instead of show: escape
+// sequences, from their start to their end (ECMA-48), and control characters. It also
+// removes invisible format characters, such as those that turn the direction of writing
+// around, which make a text read differently from what it says. Line ends and tabs stay,
+// and bytes that are not UTF-8 become a question mark.
+func Sanitize(text string) string {
+	if isPlain(text) {
+		return text
+	}
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\r\n", "\n")
+	var out strings.Builder
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '\x1b':
+			text = text[escapeLen(text):]
+			continue
+		case r >= 0x80 && r <= 0x9f: // a C1 control is ESC and a letter in one
+			text = text[size+sequenceLen(text[size:], byte(r-0x40)):]
+			continue
+		case r == '\r' || unicode.In(r, unicode.Zl, unicode.Zp):
+			out.WriteByte('\n')
+		case r == '\n' || r == '\t':
+			out.WriteRune(r)
+		case unicode.IsControl(r) || isHidden(r):
+		default:
+			out.WriteRune(r)
+		}
+		text = text[size:]
+	}
+	return out.String()
+}
+
+// isPlain reports whether text has nothing but printable ASCII, line ends and tabs.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < ' ' && c != '\n' && c != '\t') || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isHidden reports whether r is a format character. The two joiners stay: some scripts
+// and emoji cannot be written without them.
+func isHidden(r rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
+}
+
+// escapeLen is the length of the escape sequence at the start of text, which begins with
+// ESC.
+func escapeLen(text string) int {
+	i := 1
+	for i < len(text) && text[i] >= ' ' && text[i] <= '/' {
+		i++ // intermediate bytes
+	}
+	if i == len(text) || text[i] < '0' || text[i] > '~' {
+		return i
+	}
+	return i + 1 + sequenceLen(text[i+1:], text[i])
+}
+
+// sequenceLen is how much of text belongs to the sequence that the letter after ESC has
+// begun.
+func sequenceLen(text string, letter byte) int {
+	switch letter {
+	case '[':
+		for i := range len(text) {
+			if c := text[i]; c >= '@' && c <= '~' {
+				return i + 1
+			} else if c < ' ' || c > '?' {
+				return i // it was broken off
+			}
+		}
+		return len(text)
+	case ']', 'P', 'X', '^', '_': // a string, up to BEL or ST; one without an end ends with its line
+		for i := range len(text) {
+			switch {
+			case text[i] == '\a':
+				return i + 1
+			case text[i] == '\n', text[i] == '\r':
+				return i
+			case strings.HasPrefix(text[i:], "\x1b\\"), strings.HasPrefix(text[i:], "\u009c"):
+				return i + 2
+			}
+		}
+		return len(text)
+	}
+	return 0
+}

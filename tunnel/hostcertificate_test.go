@@ -1,0 +1,381 @@
+package tunnel
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// certify signs a host key.
+func certify(t testing.TB, ca ssh.Signer, key ssh.PublicKey, set func(*ssh.Certificate)) *ssh.Certificate {
+	t.Helper()
+	cert := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: []string{"login", "127.0.0.1"}, ValidBefore: ssh.CertTimeInfinity}
+	if set != nil {
+		set(cert)
+	}
+	if err := cert.SignCert(rand.Reader, ca); err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// certifiedServer is a server that shows its key inside a certificate, and only so.
+func certifiedServer(t testing.TB, ca ssh.Signer, set func(*ssh.Certificate)) *sshServer {
+	t.Helper()
+	s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+	signer, err := ssh.NewCertSigner(certify(t, ca, s.key.PublicKey(), set), s.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.config = &ssh.ServerConfig{NoClientAuth: true}
+	s.config.AddHostKey(signer)
+	return s
+}
+
+// verdict is what becomes of a host key.
+type verdict string
+
+const (
+	accepted verdict = "accepted"
+	refused  verdict = "refused"
+	isNew    verdict = "new" // as the mode says: refused, asked about, or accepted and added
+)
+
+// in says what the verdict is in one mode of StrictHostKeyChecking.
+func (v verdict) in(mode string) (in, asked, added bool) {
+	if v != isNew {
+		return v == accepted, false, false
+	}
+	return mode == "no" || mode == "accept-new", mode == "ask", mode == "no" || mode == "accept-new"
+}
+
+var strictModes = []string{"yes", "ask", "accept-new", "no"}
+
+// certificateCases are known_hosts for a server, called name there, with a certificate of
+// ca for key.
+var certificateCases = map[string]struct {
+	known func(name string, key, ca, other string) string
+	want  verdict
+}{
+	"unknown authority, unknown key": {func(string, string, string, string) string { return "" }, isNew},
+	"unknown authority, known key":   {func(name, key, _, _ string) string { return name + " " + key }, accepted},
+	"unknown authority, changed key": {func(name, _, _, other string) string { return name + " " + other }, refused},
+	"unknown authority, revoked key": {func(_, key, _, _ string) string { return "@revoked * " + key }, refused},
+	"unknown authority, known and revoked key": {
+		func(name, key, _, _ string) string { return name + " " + key + "\n@revoked * " + key }, refused,
+	},
+	"unknown authority among others": {func(name, _, _, other string) string { return "@cert-authority " + name + " " + other }, isNew},
+	"authority of another host":      {func(_, _, ca, _ string) string { return "@cert-authority elsewhere " + ca }, isNew},
+	"revoked authority":              {func(_, _, ca, _ string) string { return "@revoked * " + ca }, refused},
+	"known and revoked authority": {
+		func(name, _, ca, _ string) string { return "@cert-authority " + name + " " + ca + "\n@revoked * " + ca }, refused,
+	},
+	"known authority": {func(name, _, ca, _ string) string { return "@cert-authority " + name + " " + ca }, accepted},
+	"known authority, changed key": {func(name, _, ca, other string) string {
+		return name + " " + other + "\n@cert-authority " + name + " " + ca
+	}, accepted},
+	"known authority, revoked key": {
+		func(name, key, ca, _ string) string {
+			return "@cert-authority " + name + " " + ca + "\n@revoked * " + key
+		}, refused,
+	},
+}
+
+func TestACertificateOfAnUnknownAuthorityCountsForItsKeyOnly(t *testing.T) {
+	for name, test := range certificateCases {
+		for _, mode := range strictModes {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ca, other := newSigner(t), newSigner(t).PublicKey()
+					s := certifiedServer(t, ca, nil)
+					known := test.known("login", authorized(s.key.PublicKey()), authorized(ca.PublicKey()), authorized(other)) + "\n"
+					b, text, err := connectWith(t, known, s, func(s *Settings) { s.StrictHostKeyChecking = mode })
+					in, asked, added := test.want.in(mode)
+					if in != (err == nil) || asked != (len(b.person.questions()) > 0) || added != (text != known) {
+						t.Errorf("connected: %v (%v), asked %d times, known_hosts was %q and is %q", err == nil, err, len(b.person.questions()), known, text)
+					}
+					if added && !strings.Contains(text, "login "+authorized(s.key.PublicKey())) {
+						t.Errorf("added is no plain key: %q", text)
+					}
+					if !in && !asked && codeOf(err) != api.CodeHostKey {
+						t.Errorf("refused with %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
+	for name, flaw := range map[string]func(*ssh.Certificate){
+		"expired":                func(c *ssh.Certificate) { c.ValidBefore = uint64(time.Now().Add(-time.Hour).Unix()) },
+		"of another host":        func(c *ssh.Certificate) { c.ValidPrincipals = []string{"elsewhere"} },
+		"a user's":               func(c *ssh.Certificate) { c.CertType = ssh.UserCert },
+		"with an unknown option": func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"new": ""} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ca := newSigner(t)
+				s := certifiedServer(t, ca, flaw)
+				authority := "@cert-authority login " + authorized(ca.PublicKey()) + "\n"
+				if _, _, err := connectWith(t, authority+"login "+authorized(s.key.PublicKey())+"\n", s, nil); err != nil {
+					t.Errorf("its key is known: %v", err)
+				}
+				if _, _, err := connectWith(t, authority+"login "+authorized(newSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
+					t.Errorf("its key has changed: %v", err)
+				}
+				if _, _, err := connectWith(t, authority, s, func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not good") {
+					t.Errorf("its key is unknown: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		_, _, err := connectWith(t, "@cert-authority login "+authorized(s.key.PublicKey())+"\n", s, func(s *Settings) { s.StrictHostKeyChecking = "yes" })
+		if codeOf(err) != api.CodeHostKey {
+			t.Errorf("Await: %v", err)
+		}
+	})
+}
+
+func TestAKeyOfAnotherTypeIsNeverAddedWithoutAPerson(t *testing.T) {
+	for _, mode := range strictModes {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				known := "login " + rsaKey + "\n"
+				b, text, err := connectWith(t, known, s, func(s *Settings) { s.StrictHostKeyChecking = mode }, "yes")
+				asked := b.person.questions()
+				if mode == "ask" {
+					if err != nil || len(asked) != 1 || !strings.Contains(asked[0].Text, "other types") || !strings.Contains(asked[0].Text, "RSA SHA256:") || !strings.Contains(asked[0].Text, "known_hosts:1") {
+						t.Errorf("%v, asked %+v", err, asked)
+					}
+					return
+				}
+				if codeOf(err) != api.CodeHostKey || len(asked) > 0 || text != known || !strings.Contains(err.Error(), "RSA SHA256:") {
+					t.Errorf("%v, asked %+v, known_hosts is %q", err, asked, text)
+				}
+			})
+		})
+	}
+}
+
+func TestTheQuestionAboutANewHostSpeaksOfNoOtherKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		b, _, err := connectWith(t, "elsewhere "+rsaKey+"\n@cert-authority login "+rsaKey+"\n", s, nil, "yes")
+		if q := b.person.questions(); err != nil || len(q) != 1 || strings.Contains(q[0].Text, "other types") {
+			t.Errorf("%v, asked %+v", err, q)
+		}
+	})
+}
+
+// sha1Signer signs as authorities did before SHA-1 was broken.
+type sha1Signer struct{ ssh.AlgorithmSigner }
+
+func (s sha1Signer) Algorithms() []string { return []string{ssh.KeyAlgoRSA} }
+
+func newRSASigner(t testing.TB, bits int) ssh.AlgorithmSigner {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(ssh.AlgorithmSigner)
+}
+
+func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
+	long := newRSASigner(t, 2048)
+	for name, test := range map[string]struct {
+		ca   ssh.Signer
+		list []string
+		good bool
+	}{
+		"ed25519, by default":      {newSigner(t), nil, true},
+		"SHA-1, by default":        {sha1Signer{long}, nil, false},
+		"SHA-1, wanted":            {sha1Signer{long}, []string{"ssh-ed25519", "ssh-rsa"}, true},
+		"ed25519, not in the list": {newSigner(t), []string{"rsa-sha2-512"}, false},
+		"by a wildcard":            {newSigner(t), []string{"ssh-*"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := certifiedServer(t, test.ca, nil)
+				_, _, err := connectWith(t, "@cert-authority login "+authorized(test.ca.PublicKey())+"\n", s, func(s *Settings) { s.CASignatureAlgorithms = test.list })
+				if test.good != (err == nil) || !test.good && !strings.Contains(err.Error(), "CASignatureAlgorithms") {
+					t.Errorf("Await: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAShortHostKeyIsRefused(t *testing.T) {
+	key := newRSASigner(t, 2048)
+	for size, good := range map[int]bool{1024: true, 2048: true, 3072: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, func(*ssh.ServerConfig) {})
+			s.config = &ssh.ServerConfig{NoClientAuth: true}
+			s.config.AddHostKey(key)
+			_, _, err := connectWith(t, "login "+authorized(key.PublicKey())+"\n", s, func(s *Settings) { s.RequiredRSASize = size })
+			if good != (err == nil) || !good && (codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "2048 bits")) {
+				t.Errorf("RequiredRSASize %d: %v", size, err)
+			}
+		})
+	}
+}
+
+func TestRevokedHostKeysAreRefused(t *testing.T) {
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip("needs ssh-keygen to make a KRL")
+	}
+	ca, key, unrelated := newSigner(t), newSigner(t), newSigner(t).PublicKey()
+	cert := certify(t, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial, c.KeyId = 70, "login node" })
+	fingerprint := func(k ssh.PublicKey) string { return "hash: " + ssh.FingerprintSHA256(k) + "\n" }
+	ecdsaKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(&ecdsaKey.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		list    string // of keys, unless it is for ssh-keygen
+		spec    string
+		revoked []ssh.PublicKey // of key, cert and ca
+	}{
+		"an empty list":        {},
+		"a list with the key":  {list: "# old keys\n\n" + authorized(unrelated) + " x\n" + authorized(key.PublicKey()) + " stolen\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a list with the cert": {list: authorized(cert) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a list with the CA":   {list: authorized(ca.PublicKey()) + "\n", revoked: []ssh.PublicKey{ca.PublicKey(), cert}},
+		"a list of others":     {list: authorized(unrelated) + "\n" + authorized(public) + "\nssh-new " + "AAAAB3NzaC1uZXcAAAABAQ==\n"},
+
+		"a KRL with the key":       {spec: authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with its hash":      {spec: fingerprint(key.PublicKey()), revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with its SHA-1":     {spec: "sha1: " + authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with its SHA-256":   {spec: "sha256: " + authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with the CA":        {spec: authorized(ca.PublicKey()) + "\n", revoked: []ssh.PublicKey{ca.PublicKey(), cert}},
+		"a KRL with the serial":    {spec: "serial: 70\n", revoked: []ssh.PublicKey{cert}},
+		"a KRL with some serials":  {spec: "serial: 3\nserial: 70\nserial: 900000\n", revoked: []ssh.PublicKey{cert}},
+		"a KRL with a range":       {spec: "serial: 60-80000\n", revoked: []ssh.PublicKey{cert}},
+		"a KRL with many serials":  {spec: serials(1, 99), revoked: []ssh.PublicKey{cert}},
+		"a KRL with odd serials":   {spec: serials(2, 99)},
+		"a KRL with other serials": {spec: "serial: 71-90\nserial: 69\n"},
+		"a KRL with the key's id":  {spec: "id: login node\n", revoked: []ssh.PublicKey{cert}},
+		"a KRL with another id":    {spec: "id: login\n"},
+		"a KRL of others":          {spec: authorized(unrelated) + "\n" + authorized(public) + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "revoked")
+			write(t, path, test.list)
+			if test.spec != "" {
+				makeKRL(t, path, test.spec, ca.PublicKey())
+			}
+			list, err := readRevokedKeys(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, k := range map[string]ssh.PublicKey{"key": key.PublicKey(), "certificate": cert, "authority": ca.PublicKey()} {
+				want := slices.ContainsFunc(test.revoked, func(r ssh.PublicKey) bool { return sameKey(r, k) })
+				if got := list.has(k); got != want {
+					t.Errorf("the %s is revoked: %v, want %v", what, got, want)
+				}
+				if test.spec == "" {
+					continue
+				}
+				file := filepath.Join(t.TempDir(), "key.pub")
+				write(t, file, authorized(k)+"\n")
+				out, err := exec.Command("ssh-keygen", "-Q", "-f", path, file).CombinedOutput()
+				if revoked := strings.Contains(string(out), "REVOKED"); revoked != want {
+					t.Errorf("ssh-keygen of the %s: %s %v", what, out, err)
+				}
+			}
+		})
+	}
+}
+
+// serials are lines for many serial numbers, which ssh-keygen writes as a bitmap.
+func serials(step, last int) string {
+	var b strings.Builder
+	for n := 1; n <= last; n += step {
+		fmt.Fprintf(&b, "serial: %d\n", n)
+	}
+	return b.String()
+}
+
+func makeKRL(t testing.TB, path, spec string, ca ssh.PublicKey) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "spec"), spec)
+	write(t, filepath.Join(dir, "ca.pub"), authorized(ca)+"\n")
+	args := []string{"-k", "-f", path, "-s", filepath.Join(dir, "ca.pub"), "-z", "7", filepath.Join(dir, "spec")}
+	if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %s", out)
+	}
+}
+
+func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
+	for name, test := range map[string]struct {
+		file func(t *testing.T, path string, key ssh.PublicKey)
+		says string
+	}{
+		"revoked":       {func(t *testing.T, path string, key ssh.PublicKey) { write(t, path, authorized(key)+"\n") }, "is revoked by"},
+		"missing":       {func(*testing.T, string, ssh.PublicKey) {}, "cannot be read"},
+		"malformed":     {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "ssh-ed25519 !!!\n") }, "line 1"},
+		"a cut-off KRL": {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, krlMagic+"\x00\x00") }, "cut off"},
+		"a newer KRL":   {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, krlMagic+"\x00\x00\x00\x02") }, "format 2"},
+	} {
+		for _, mode := range strictModes {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+					path := filepath.Join(t.TempDir(), "revoked")
+					test.file(t, path, s.key.PublicKey())
+					known := "login " + authorized(s.key.PublicKey()) + "\n"
+					b, _, err := connectWith(t, known, s, func(s *Settings) { s.RevokedHostKeys, s.StrictHostKeyChecking = path, mode }, "yes")
+					if codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), test.says) || len(b.person.questions()) > 0 {
+						t.Errorf("Await: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func FuzzKRL(f *testing.F) {
+	f.Add([]byte(krlMagic + "\x00\x00\x00\x01" + strings.Repeat("\x00", 32) + "\x02\x00\x00\x00\x08\x00\x00\x00\x04abcd"))
+	f.Add([]byte(krlMagic + "\x00\x00\x00\x01" + strings.Repeat("\x00", 32) + "\x01\xff\xff\xff\xff"))
+	ca, key := newSigner(f), newSigner(f)
+	cert := certify(f, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial = 7 })
+	f.Fuzz(func(t *testing.T, content []byte) {
+		list, err := parseKRL(content)
+		if err == nil {
+			list.has(cert)
+		}
+		if (list == nil) && err == nil {
+			t.Error(errors.New("neither a list nor an error"))
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package tunnel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// revokedKeys is a file of RevokedHostKeys: public keys, one a line, or a KRL.
+type revokedKeys struct {
+	plain map[string]bool // keys without their certificates, in wire format
+	krl   *krl
+}
+
+// readRevokedKeys reads such a file. One that cannot be read, or understood in full, is an
+// error: the key that it was made for may be the one that is lost.
+func readRevokedKeys(path string) (*revokedKeys, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(content, []byte(krlMagic)) {
+		list, err := parseKRL(content)
+		return &revokedKeys{krl: list}, err
+	}
+	r := &revokedKeys{plain: map[string]bool{}}
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		number++
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		blob, err := revokedBlob(fields)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		r.plain[blob] = true
+	}
+	return r, nil
+}
+
+// revokedBlob is the key of a line, without a certificate around it. A type of keys that
+// the library does not have is kept as it is: no server can show it to us.
+func revokedBlob(fields []string) (string, error) {
+	if len(fields) < 2 {
+		return "", errors.New("it has no key type and key")
+	}
+	blob, err := base64.StdEncoding.DecodeString(fields[1])
+	if err != nil {
+		return "", errors.New("its key is no base64")
+	}
+	key, err := ssh.ParsePublicKey(blob)
+	if err != nil {
+		var named struct {
+			Type string
+			Rest []byte `ssh:"rest"`
+		}
+		if ssh.Unmarshal(blob, &named) != nil || named.Type != fields[0] {
+			return "", fmt.Errorf("its key cannot be read: %w", err)
+		}
+		return string(blob), nil
+	}
+	return string(plainKey(key).Marshal()), nil
+}
+
+// has reports whether a key is revoked: itself, its certificate, or the authority that
+// signed that.
+func (r *revokedKeys) has(key ssh.PublicKey) bool {
+	if r.krl != nil {
+		return r.krl.has(key)
+	}
+	if cert, ok := key.(*ssh.Certificate); ok && r.plain[string(cert.SignatureKey.Marshal())] {
+		return true
+	}
+	return r.plain[string(plainKey(key).Marshal())]
+}

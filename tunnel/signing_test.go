@@ -1,0 +1,334 @@
+package tunnel
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/pem"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
+	"tunctl/internal/api"
+)
+
+// refusingAgent lists its keys and signs with none of them, as one that is locked, or
+// whose person said no.
+type refusingAgent struct{ agent.Agent }
+
+func (refusingAgent) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
+	return nil, errors.New("agent refused operation")
+}
+
+// ringOf is an agent that holds a new key.
+func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
+	t.Helper()
+	path, public := newKeyFile(t)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.ParseRawPrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+		t.Fatal(err)
+	}
+	return ring, public
+}
+
+// acceptKeys lets any of the keys in, and counts what was offered.
+func acceptKeys(offered *[]string, keys ...ssh.PublicKey) func(*ssh.ServerConfig) {
+	var mu sync.Mutex
+	return func(c *ssh.ServerConfig) {
+		c.PublicKeyCallback = func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			*offered = append(*offered, ssh.FingerprintSHA256(key))
+			if slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return sameKey(k, key) }) {
+				return nil, nil
+			}
+			return nil, errors.New("unknown key")
+		}
+	}
+}
+
+func TestAKeyThatCannotSignDoesNotStopTheOthers(t *testing.T) {
+	for _, attended := range []bool{true, false} {
+		ring, inAgent := ringOf(t)
+		file, inFile := newKeyFile(t)
+		var offered []string
+		s := newServer(t, acceptKeys(&offered, inAgent, inFile))
+		socket := serveAgent(t, refusingAgent{ring})
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) {
+			s.IdentityAgent, s.IdentityFiles = socket, []string{file}
+		})
+		b.serve(t)
+		if err := connectOnce(t, b, attended); err != nil {
+			t.Errorf("attended %v: %v", attended, err)
+		}
+		if _, logins, _ := s.counts(); logins != 1 {
+			t.Errorf("attended %v: %d logins", attended, logins)
+		}
+	}
+}
+
+// connectOnce connects, with a person there or by itself.
+func connectOnce(t *testing.T, b *bench, attended bool) error {
+	t.Helper()
+	h := b.Host("login")
+	if !attended {
+		b.memory.SetSilent("login", true)
+		h.Want()
+	} else {
+		h.Up()
+	}
+	return h.Await(t.Context())
+}
+
+func TestKeysThatAreRefusedAreOfferedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var files []string
+		for range 3 {
+			file, _ := newKeyFile(t)
+			files = append(files, file)
+		}
+		last, public := newKeyFile(t)
+		files = append(files, last)
+		var offered []string
+		s := newServer(t, acceptKeys(&offered, public))
+		if _, _, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = files }); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(offered)
+		if n := len(slices.Compact(slices.Clone(offered))); n != 4 || len(offered) > 5 { // the last is shown, and then signs
+			t.Errorf("offered %q", offered)
+		}
+	})
+}
+
+func TestWhereNoKeySignsItIsSaidWhy(t *testing.T) {
+	for _, attended := range []bool{true, false} {
+		ring, public := ringOf(t)
+		socket := serveAgent(t, refusingAgent{ring})
+		b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *Settings) { s.IdentityAgent = socket })
+		b.serve(t)
+		err := connectOnce(t, b, attended)
+		want := map[bool]api.Code{true: api.CodeAuth, false: api.CodeNeedsPerson}[attended]
+		if codeOf(err) != want || !strings.Contains(err.Error(), "could not sign") || !strings.Contains(err.Error(), ssh.FingerprintSHA256(public)) {
+			t.Errorf("attended %v: %v", attended, err)
+		}
+	}
+}
+
+func TestAPassphraseThatNobodyCanTypeDoesNotStopOtherKeys(t *testing.T) {
+	for _, attended := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			locked, lockedKey := lockedKeyFile(t)
+			file, public := newKeyFile(t)
+			var offered []string
+			s := newServer(t, acceptKeys(&offered, lockedKey, public))
+			b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{locked, file} })
+			b.serve(t)
+			if err := connectOnce(t, b, attended); err != nil {
+				t.Errorf("attended %v: %v", attended, err)
+			}
+			s = newServer(t, acceptKeys(&offered, lockedKey))
+			b = newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{locked, file} })
+			b.serve(t)
+			if err := connectOnce(t, b, attended); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "passphrase") {
+				t.Errorf("attended %v, and no other key: %v", attended, err)
+			}
+		})
+	}
+}
+
+// lockedKeyFile is a new key with a passphrase.
+func lockedKeyFile(t *testing.T) (string, ssh.PublicKey) {
+	t.Helper()
+	path, public := newKeyFile(t)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.ParseRawPrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, string(pem.EncodeToMemory(block)))
+	return path, public
+}
+
+func rsaKeyFile(t *testing.T, bits int) (string, ssh.PublicKey) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "id")
+	write(t, path, string(pem.EncodeToMemory(block)))
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, signer.PublicKey()
+}
+
+func TestOwnKeysFollowTheSettings(t *testing.T) {
+	rsaFile, rsaPublic := rsaKeyFile(t, 2048)
+	edFile, edPublic := newKeyFile(t)
+	for name, test := range map[string]struct {
+		set     func(*Settings)
+		accepts ssh.PublicKey
+		server  []string // the signatures that it accepts
+		good    bool
+		warns   string
+	}{
+		"nothing set":            {func(*Settings) {}, rsaPublic, nil, true, ""},
+		"RSA is long enough":     {func(s *Settings) { s.RequiredRSASize = 2048 }, rsaPublic, nil, true, ""},
+		"RSA is too short":       {func(s *Settings) { s.RequiredRSASize = 3072 }, rsaPublic, nil, false, "2048 bits"},
+		"others have no size":    {func(s *Settings) { s.RequiredRSASize = 3072 }, edPublic, nil, true, "2048 bits"},
+		"the type is listed":     {func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519"} }, edPublic, nil, true, "PubkeyAcceptedAlgorithms"},
+		"the type is not listed": {func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519"} }, rsaPublic, nil, false, "PubkeyAcceptedAlgorithms"},
+		"a wildcard":             {func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"rsa-*"} }, rsaPublic, nil, true, "PubkeyAcceptedAlgorithms"},
+		"the signature is listed": {
+			func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519", "rsa-sha2-256"} }, rsaPublic, []string{"ssh-ed25519", "rsa-sha2-256"}, true, "",
+		},
+		"only another signature is": {
+			func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519", "rsa-sha2-512"} }, rsaPublic, []string{"ssh-ed25519", "rsa-sha2-256"}, false, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var offered []string
+				s := newServer(t, acceptKeys(&offered, test.accepts))
+				s.config.PublicKeyAuthAlgorithms = test.server
+				_, h, err := logIn(t, s, func(s *Settings) {
+					s.IdentityFiles = []string{rsaFile, edFile}
+					s.PasswordAuthentication, s.KbdInteractive = false, false
+					test.set(s)
+				})
+				if test.good != (err == nil) {
+					t.Errorf("Await: %v, offered %q", err, offered)
+				}
+				if warnings := strings.Join(h.Status().Warnings, "\n"); (test.warns == "") != (warnings == "") || !strings.Contains(warnings, test.warns) {
+					t.Errorf("warned of %q", warnings)
+				}
+			})
+		})
+	}
+}
+
+// deadSocket is one that nobody listens on any more.
+func deadSocket(t *testing.T) string { return filepath.Join(t.TempDir(), "gone") }
+
+func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs unix sockets")
+	}
+	ring, public := ringOf(t)
+	empty := agent.NewKeyring()
+	good, other := serveAgent(t, ring), serveAgent(t, empty)
+	sock := func(path string) api.Env { return api.Env{"SSH_AUTH_SOCK": path} }
+	for name, test := range map[string]struct {
+		newest  api.Env
+		earlier []api.Env
+		own     string
+		set     string // IdentityAgent
+		good    bool
+	}{
+		"the newest":                        {newest: sock(good), own: other, good: true},
+		"the newest, without keys":          {newest: sock(other), earlier: []api.Env{sock(good)}},
+		"an earlier one":                    {newest: sock(deadSocket(t)), earlier: []api.Env{sock(deadSocket(t)), sock(good), sock(other)}, good: true},
+		"the newest has none":               {newest: api.Env{"PATH": "/bin"}, earlier: []api.Env{sock(good)}, own: other, good: true},
+		"our own":                           {newest: sock(deadSocket(t)), own: good, good: true},
+		"our own, without a client":         {own: good, good: true},
+		"none":                              {newest: sock(deadSocket(t)), own: deadSocket(t)},
+		"the settings name a dead one":      {newest: sock(good), own: good, set: deadSocket(t)},
+		"the settings name a variable":      {newest: sock(deadSocket(t)), own: good, set: "$SSH_AUTH_SOCK", good: true},
+		"the settings name the environment": {newest: sock(deadSocket(t)), own: good, set: "SSH_AUTH_SOCK", good: true},
+		"the settings want none":            {newest: sock(good), own: good, set: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("SSH_AUTH_SOCK", test.own)
+			b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *Settings) { s.IdentityAgent = test.set })
+			b.o.Env = func() api.Env { return test.newest }
+			b.o.EarlierEnvs = func() []api.Env { return test.earlier }
+			b.serve(t)
+			if err := connectOnce(t, b, false); test.good != (err == nil) {
+				t.Errorf("Await: %v", err)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs unix sockets")
+	}
+	ring, public := ringOf(t)
+	good := serveAgent(t, ring)
+	mute := serveAgent(t, agent.NewKeyring())
+	hold, err := net.Dial("unix", mute) // the agent serves one at a time: whoever comes next waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hold.Close() }()
+	start := time.Now()
+	a, err := dialAgent(t.Context(), &Settings{}, []api.Env{{"SSH_AUTH_SOCK": mute}, {"SSH_AUTH_SOCK": good}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	keys, err := a.Signers()
+	if err != nil || len(keys) != 1 || !sameKey(keys[0].PublicKey(), public) {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+	if took := time.Since(start); took > 2*agentTimeout {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestProgramsThatWeRunGetAnAgentThatAnswers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs unix sockets")
+	}
+	good := serveAgent(t, agent.NewKeyring())
+	t.Setenv("SSH_AUTH_SOCK", "")
+	newest := api.Env{"SSH_AUTH_SOCK": deadSocket(t), "PATH": "/newest"}
+	p := NewPool(Options{
+		Limits: DefaultLimits(), Env: func() api.Env { return newest },
+		EarlierEnvs: func() []api.Env { return []api.Env{{"SSH_AUTH_SOCK": good, "PATH": "/earlier"}} },
+	})
+	if env := p.env(t.Context()); env["SSH_AUTH_SOCK"] != good || env["PATH"] != "/newest" {
+		t.Errorf("%v", env)
+	}
+	if newest["SSH_AUTH_SOCK"] == good {
+		t.Error("the client's own environment was changed")
+	}
+	p = NewPool(Options{Limits: DefaultLimits()})
+	t.Setenv("SSH_AUTH_SOCK", good)
+	if env := p.env(t.Context()); env["SSH_AUTH_SOCK"] != good {
+		t.Errorf("without a client: %v", env)
+	}
+}
