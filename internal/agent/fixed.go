@@ -55,7 +55,7 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 			Log: s.agent.log,
 		}), nil
 	}
-	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Log: s.agent.log}
+	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
 	if network(spec.Listen) == "unix" {
 		o.UnixPath = localPath(spec.Listen)
 		return tunnel.Listen(o)

@@ -73,7 +73,7 @@ func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards
 	if !s.hasJobLocked() {
 		return s.openFixed(specs)
 	}
-	page, err := tunnel.Listen(tunnel.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Log: s.agent.log})
+	page, err := tunnel.Listen(tunnel.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log})
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
 	}
@@ -130,7 +130,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 }
 
 func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer, refused chan<- struct{}) tunnel.Target {
-	t := tunnel.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), Private: ep.Token.IsZero()}
+	t := tunnel.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), HasToken: !ep.Token.IsZero()}
 	if ep.Socket != "" {
 		t.Network = "unix"
 	}
