@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -62,7 +63,7 @@ func NewRemote(o RemoteOptions) *RemoteForward {
 func (r *RemoteForward) Serve(ctx context.Context) error {
 	pause := r.o.RetryMin
 	for ctx.Err() == nil {
-		l, err := r.o.Listen(ctx, r.o.Network, r.o.Address)
+		l, err := r.listen(ctx)
 		refused := err != nil && !errors.Is(err, ErrDown) && ctx.Err() == nil
 		if err == nil {
 			pause = r.o.RetryMin
@@ -82,6 +83,17 @@ func (r *RemoteForward) Serve(ctx context.Context) error {
 	r.enter(ErrDown, false)
 	r.conns.Wait()
 	return nil
+}
+
+// listen asks the host once.
+func (r *RemoteForward) listen(ctx context.Context) (net.Listener, error) {
+	ask, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	l, err := r.o.Listen(ask, r.o.Network, r.o.Address)
+	if err != nil && ctx.Err() == nil && ask.Err() != nil {
+		err = fmt.Errorf("the host did not answer within %v: %w", dialTimeout, err)
+	}
+	return l, err
 }
 
 // Retry tries to listen now, rather than after the pause: the host is back.

@@ -24,6 +24,7 @@ type forwards struct {
 	done   sync.WaitGroup
 	open   bool
 	target tunnel.Target // of the page, while it is open
+	linked bool          // the host is connected
 }
 
 // listen opens the session's local side, once.
@@ -106,6 +107,11 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 	if facts.dialer != nil {
 		dialer = facts.dialer
 	}
+	linked := facts.wanted && facts.host.State == api.HostUp
+	if linked && !f.linked {
+		f.askHost()
+	}
+	f.linked = linked
 	ready := v.state == api.SessionReady && facts.link == ""
 	var target tunnel.Target
 	if ready && f.page != nil {
@@ -166,6 +172,36 @@ func reason(v verdict, since time.Time) tunnel.Reason {
 		r.Transient = true
 	}
 	return r
+}
+
+// askHost has the host asked at once to listen for the remote forwards.
+func (f *forwards) askHost() {
+	for _, x := range f.fixed {
+		if r, ok := x.served.(*tunnel.RemoteForward); ok {
+			r.Retry()
+		}
+	}
+}
+
+// onHost tells how the forwards are that listen on the host.
+func (f *forwards) onHost() hostListeners {
+	var l hostListeners
+	if f == nil {
+		return l
+	}
+	l.others = f.page != nil
+	for _, x := range f.fixed {
+		r, ok := x.served.(*tunnel.RemoteForward)
+		switch {
+		case !ok || r.Err() == nil:
+			l.others = true
+		case r.Refused() != nil:
+			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, r.Refused()))
+		case l.asked == "":
+			l.asked = "asking the host to listen for " + x.spec.String()
+		}
+	}
+	return l
 }
 
 // status are the forwards with their counters.
