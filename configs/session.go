@@ -28,6 +28,9 @@ type Session struct {
 
 	Forward          []ForwardSpec
 	ForwardSSHConfig bool // forward = "ssh_config": those written there
+	// Shared lets other users of this computer use the session's forwards.
+	Shared     bool
+	AllowHosts []string // names by which browsers may ask besides this computer's own
 }
 
 // builtinPrefix marks a job that comes with tunctl.
@@ -66,6 +69,8 @@ func sessionFields() []field[Session] {
 		{"keep", `true`, setFlag(func(s *Session) *bool { return &s.Keep })},
 		{"open", `true`, setFlag(func(s *Session) *bool { return &s.Open })},
 		{"forward", `["5432:db.int:5432"]`, (*input).forward},
+		{"shared", `true`, setFlag(func(s *Session) *bool { return &s.Shared })},
+		{"allow_hosts", `["lab.example"]`, (*input).allowHosts},
 	}
 }
 
@@ -88,6 +93,20 @@ func (in *input) args(s *Session) {
 		if text, ok := in.line(v); ok {
 			s.Args = append(s.Args, text)
 		}
+	})
+}
+
+func (in *input) allowHosts(s *Session) {
+	in.list(func(v value) {
+		name, ok := in.line(v)
+		if !ok {
+			return
+		}
+		if strings.ContainsAny(name, "/:*@ ") {
+			in.complain(v.at, `write the name alone, as in "lab.example"`, "%q is not a host name", name)
+			return
+		}
+		s.AllowHosts = append(s.AllowHosts, name)
 	})
 }
 

@@ -125,10 +125,13 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	}
 	select {
 	case r := <-results:
-		if r.err != nil {
-			return nil, fmt.Errorf("%s: listening at %s: %w", h.name, address, r.err)
+		switch {
+		case r.err == nil:
+			return r.l, nil
+		case c.ended():
+			return nil, c.gone()
 		}
-		return r.l, nil
+		return nil, fmt.Errorf("%s: listening at %s: %w", h.name, address, r.err)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

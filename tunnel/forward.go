@@ -26,9 +26,9 @@ type Target struct {
 	// HTTP says that browsers come here and that the client speaks first: a dial
 	// that fails is answered by a page, and channels are opened ahead.
 	HTTP bool
-	// Private says that what is served there asks nobody who they are. Other
-	// users of this machine are refused, where the system tells them apart.
-	Private bool
+	// HasToken says that what is served there lets in nobody without its token. To
+	// everything else requests pass by a name of this machine only.
+	HasToken bool
 	// Scarce says that a connection costs more than a round trip: none is opened
 	// ahead of need.
 	Scarce bool
@@ -51,11 +51,16 @@ type ListenOptions struct {
 	Kind api.ForwardKind // local, if empty, or dynamic: a SOCKS5 server
 	Port int             // the wanted port; 0 is none
 	Last int             // the port used last; 0 is none
-	// Bind is the address to listen on in place of 127.0.0.1 and ::1. "*" is all.
+	// Bind is the address to listen on in place of 127.0.0.1 and ::1. "*" is all. One
+	// beyond loopback is open to all who reach it.
 	Bind     string
-	UnixPath string        // a unix socket, in place of a port
-	HoldFor  time.Duration // how long clients wait for a target; 30 s if zero
-	Log      *slog.Logger
+	UnixPath string // a unix socket, in place of a port
+	// Shared lets other users of this machine in. Without it they are refused, where
+	// the system tells them apart.
+	Shared  bool
+	Hosts   []string      // names by which requests may come besides this machine's own
+	HoldFor time.Duration // how long clients wait for a target; 30 s if zero
+	Log     *slog.Logger
 }
 
 // Forward is a local listener whose connections travel to a target beyond a host.
@@ -66,6 +71,8 @@ type Forward struct {
 	holdFor time.Duration
 	log     *slog.Logger
 	side    *localSide
+	shared  bool
+	hosts   hostNames
 
 	counters counters
 	buffers  buffers
@@ -82,7 +89,10 @@ type Forward struct {
 type footing struct {
 	target *Target // nil: withdrawn
 	reason Reason
-	warm   *warmPool // nil: no channels are opened ahead
+	// trusted says that its clients' requests need not be checked: the target, or the
+	// last one, has a token.
+	trusted bool
+	warm    *warmPool // nil: no channels are opened ahead
 
 	ctx context.Context // ends when the footing is replaced
 	end context.CancelFunc
@@ -104,7 +114,7 @@ func Listen(o ListenOptions) (*Forward, error) {
 	var side *localSide
 	var err error
 	if o.UnixPath != "" {
-		side, err = listenUnix(o.UnixPath)
+		side, err = listenUnix(o.UnixPath, o.Shared)
 	} else {
 		side, err = listenTCP(o.Bind, o.Port, o.Last)
 	}
@@ -121,6 +131,8 @@ func newForward(o ListenOptions, side *localSide) *Forward {
 		holdFor: cmp.Or(o.HoldFor, 30*time.Second),
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
 		side:    side,
+		shared:  o.Shared || side.onNetwork(),
+		hosts:   hostNames{listed: o.Hosts, network: side.onNetwork()},
 	}
 	f.life, f.end = context.WithCancel(context.Background())
 	f.enter(nil, Reason{Title: cmp.Or(o.Name, "this forward") + " is not up yet", Transient: true})
@@ -203,6 +215,12 @@ func (f *Forward) enter(t *Target, r Reason) {
 	}
 	f.mu.Lock()
 	last := f.now
+	switch {
+	case t != nil:
+		next.trusted = t.HasToken
+	case last != nil:
+		next.trusted = last.trusted
+	}
 	f.now = next
 	f.mu.Unlock()
 	if last != nil {
@@ -218,7 +236,7 @@ func (f *Forward) standing() *footing {
 
 // Status tells where the forward listens, where it goes and what it carried.
 func (f *Forward) Status() api.Forward {
-	s := api.Forward{Kind: f.kind, Listen: f.side.String(), Note: f.side.note}
+	s := api.Forward{Kind: f.kind, Listen: f.side.String(), Note: f.side.note, Shared: f.shared}
 	if t := f.standing().target; t != nil && f.kind != api.ForwardDynamic {
 		s.Target = t.Address
 	}

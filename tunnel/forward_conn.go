@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/peer"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // Why a client does not get through, apart from what the dialer says.
 var (
 	errWithdrawn = errors.New("the target is withdrawn")
-	errStranger  = errors.New("another user of this machine")
+	errUnchecked = errors.New("the target asks for more than the one before")
 	errGone      = errors.New("the client is gone")
 )
 
@@ -33,6 +34,7 @@ var (
 type visit struct {
 	*Forward
 	conn    net.Conn
+	checked bool // its requests are, or it can bring none of a browser's
 	flight  *flight
 	address string // that a SOCKS client asked for
 }
@@ -43,7 +45,13 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { reset(conn) })()
 
-	v := &visit{Forward: f, conn: conn}
+	if !f.shared && !peer.OwnConn(conn) {
+		f.counters.refused.Add(1)
+		f.log.Warn("refused another user of this machine", "peer", conn.RemoteAddr().String())
+		reset(conn)
+		return
+	}
+	v := &visit{Forward: f, conn: conn, checked: true}
 	if f.kind == api.ForwardDynamic {
 		address, err := socksRequest(conn)
 		if err != nil {
@@ -51,11 +59,13 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 			return
 		}
 		v.address = address
+	} else if f.side.path == "" {
+		v.check()
 	}
-	v.flight = readFlight(conn)
+	v.flight = readFlight(v.conn)
 	remote, err := v.reach(ctx)
 	if err == nil && f.kind == api.ForwardDynamic {
-		err = socksReply(conn, nil)
+		err = socksReply(v.conn, nil)
 	}
 	if err != nil {
 		v.turnAway(ctx, err)
@@ -63,6 +73,19 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		return
 	}
 	relay(ctx, v.flight.stop(), remote, &f.buffers, &f.counters)
+}
+
+// check has the names in the client's requests checked, unless the target sees to who
+// comes. That is for the whole of a connection, whatever the target is later.
+func (v *visit) check() {
+	if v.standing().trusted {
+		v.checked = false
+		return
+	}
+	v.conn = newCheckedConn(v.conn, v.hosts, func(host string) {
+		v.counters.refused.Add(1)
+		v.log.Warn("refused a request for a foreign name", "host", host)
+	})
 }
 
 // leave ends a visit that came to nothing.
@@ -138,15 +161,17 @@ func (v *visit) try(ctx context.Context, now *footing) (*end, error) {
 		return nil, ErrDown
 	case t == nil:
 		return nil, errWithdrawn
-	case t.Private && !ownPeer(v.conn):
-		v.counters.refused.Add(1)
-		v.log.Warn("refused another user of this machine", "peer", v.conn.RemoteAddr().String())
-		return nil, errStranger
+	case !t.HasToken && !v.checked:
+		return nil, errUnchecked
 	case now.warm == nil:
 		return v.dial(ctx, now)
 	}
 	remote := v.tryWarm(ctx, now.warm)
 	if remote == nil {
+		if v.flight.gone() {
+			now.warm.demand() // it came, and used a channel up
+			return nil, errGone
+		}
 		var err error
 		if remote, err = v.dial(ctx, now); err != nil {
 			return nil, err
@@ -187,7 +212,7 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 // to say would take a plain close for an empty answer.
 func (v *visit) turnAway(ctx context.Context, err error) {
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errStranger), errors.Is(err, context.Canceled):
+	case errors.Is(err, errGone), errors.Is(err, errUnchecked), errors.Is(err, context.Canceled):
 		reset(v.conn)
 	case v.kind == api.ForwardDynamic:
 		_ = socksReply(v.conn, err)

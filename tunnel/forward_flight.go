@@ -95,6 +95,13 @@ func (f *flight) gone() bool {
 	return f.err != nil && f.err != io.EOF //nolint:errorlint // a wrapped one is a failure
 }
 
+// ended reports whether the client said that no more follows.
+func (f *flight) ended() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err == io.EOF //nolint:errorlint // a wrapped one is a failure
+}
+
 // opening waits until the client's first words can be judged, for as long as ctx
 // allows.
 func (f *flight) opening(ctx context.Context) opening {

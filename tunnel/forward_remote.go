@@ -23,9 +23,11 @@ type RemoteOptions struct {
 	Address      string
 	LocalNetwork string // of what is dialled here
 	LocalAddress string
-	RetryMin     time.Duration // pause after a failed Listen; 1 s if zero
-	RetryMax     time.Duration // 30 s if zero
-	Log          *slog.Logger
+	// Changed is told when the forward listens, no longer listens, or was refused.
+	Changed  func()
+	RetryMin time.Duration // pause after a failed Listen; 1 s if zero
+	RetryMax time.Duration // 30 s if zero
+	Log      *slog.Logger
 }
 
 // RemoteForward is a listener on a host whose connections are carried to an
@@ -37,15 +39,23 @@ type RemoteForward struct {
 	conns    sync.WaitGroup
 	wake     chan struct{}
 
-	mu  sync.Mutex
-	err error // why it does not listen now
+	mu      sync.Mutex
+	err     error // why it does not listen now
+	refused bool  // because the host refused
 }
+
+// refusedRetryMax is the longest pause after a host has refused to listen. What is wrong
+// there passes rarely: the port was in use, by our own last connection perhaps.
+const refusedRetryMax = 5 * time.Minute
 
 // NewRemote makes a remote forward; Serve runs it.
 func NewRemote(o RemoteOptions) *RemoteForward {
 	o.RetryMin = cmp.Or(o.RetryMin, time.Second)
 	o.RetryMax = cmp.Or(o.RetryMax, 30*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name)
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
 	return &RemoteForward{o: o, wake: make(chan struct{}, 1), err: ErrDown}
 }
 
@@ -53,21 +63,37 @@ func NewRemote(o RemoteOptions) *RemoteForward {
 func (r *RemoteForward) Serve(ctx context.Context) error {
 	pause := r.o.RetryMin
 	for ctx.Err() == nil {
-		l, err := r.o.Listen(ctx, r.o.Network, r.o.Address)
+		l, err := r.listen(ctx)
+		refused := err != nil && !errors.Is(err, ErrDown) && ctx.Err() == nil
 		if err == nil {
 			pause = r.o.RetryMin
-			r.enter(nil)
+			r.enter(nil, false)
 			err = r.serve(ctx, l)
 		}
-		r.enter(fmt.Errorf("listen on the host at %q: %w", r.o.Address, err))
+		r.enter(err, refused)
 		if !r.rest(ctx, pause) {
 			break
 		}
-		pause = min(2*pause, r.o.RetryMax)
+		longest := r.o.RetryMax
+		if refused {
+			longest = refusedRetryMax
+		}
+		pause = min(2*pause, longest)
 	}
-	r.enter(ErrDown)
+	r.enter(ErrDown, false)
 	r.conns.Wait()
 	return nil
+}
+
+// listen asks the host once.
+func (r *RemoteForward) listen(ctx context.Context) (net.Listener, error) {
+	ask, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	l, err := r.o.Listen(ask, r.o.Network, r.o.Address)
+	if err != nil && ctx.Err() == nil && ask.Err() != nil {
+		err = fmt.Errorf("the host did not answer within %v: %w", dialTimeout, err)
+	}
+	return l, err
 }
 
 // Retry tries to listen now, rather than after the pause: the host is back.
@@ -121,18 +147,23 @@ func (r *RemoteForward) handle(ctx context.Context, remote net.Conn) {
 	relay(ctx, &end{Conn: local}, &end{Conn: remote}, &r.buffers, &r.counters)
 }
 
-// enter notes whether the forward listens, and logs when that changes.
-func (r *RemoteForward) enter(err error) {
+// enter takes in whether the forward listens, and tells when that has changed.
+func (r *RemoteForward) enter(err error, refused bool) {
 	r.mu.Lock()
-	was := r.err
-	r.err = err
+	same := (err == nil) == (r.err == nil) && refused == r.refused
+	r.err, r.refused = err, refused
 	r.mu.Unlock()
 	switch {
+	case same:
+		return
 	case err == nil:
 		r.o.Log.Info("listening on the host", "address", r.o.Address)
-	case was == nil && !errors.Is(err, context.Canceled):
+	case refused:
+		r.o.Log.Warn("the host refused to listen", "address", r.o.Address, "err", err)
+	case !errors.Is(err, context.Canceled):
 		r.o.Log.Info("no longer listening on the host", "err", err)
 	}
+	r.o.Changed()
 }
 
 // Err says why the forward does not listen on the host now; nil if it does.
@@ -142,9 +173,23 @@ func (r *RemoteForward) Err() error {
 	return r.err
 }
 
+// Refused says why the host does not listen for the forward, though it is connected;
+// nil if it does, or was not asked yet.
+func (r *RemoteForward) Refused() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.refused {
+		return nil
+	}
+	return r.err
+}
+
 // Status tells where the forward listens, where it goes and what it carried.
 func (r *RemoteForward) Status() api.Forward {
 	s := api.Forward{Kind: api.ForwardRemote, Listen: r.o.Address, Target: r.o.LocalAddress}
+	if err := r.Refused(); err != nil {
+		s.Error = err.Error()
+	}
 	r.counters.fill(&s)
 	return s
 }

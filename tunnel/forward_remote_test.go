@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -114,4 +115,45 @@ func TestAClientOfTheHostIsClosedAtOnceWhereNobodyListensHere(t *testing.T) {
 	if got := r.Status().Refused; got != 1 {
 		t.Errorf("refused %d", got)
 	}
+}
+
+func TestARemoteForwardThatTheHostRefusesSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries, changes atomic.Int64
+		answer := errors.New("tcpip-forward request denied by peer")
+		var last *pipeListener
+		r := runRemote(t, RemoteOptions{
+			Address: "localhost:9000",
+			Changed: func() { changes.Add(1) },
+			Listen: func(context.Context, string, string) (net.Listener, error) {
+				tries.Add(1)
+				if answer != nil {
+					return nil, answer
+				}
+				last = &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+				return last, nil
+			},
+		})
+		synctest.Wait()
+		if got := r.Status().Error; r.Refused() == nil || !strings.Contains(got, "denied by peer") || changes.Load() != 1 {
+			t.Errorf("it says %q, %d times", got, changes.Load())
+		}
+		time.Sleep(time.Hour)
+		if got := tries.Load(); got < 10 || got > 25 {
+			t.Errorf("the host was asked %d times in an hour", got)
+		}
+		answer = nil
+		r.Retry()
+		synctest.Wait()
+		if got := r.Status().Error; r.Refused() != nil || r.Err() != nil || got != "" || changes.Load() != 2 {
+			t.Errorf("now that it listens it says %q, %d times", got, changes.Load())
+		}
+		answer = ErrDown
+		_ = last.Close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r.Refused() != nil || r.Err() == nil || changes.Load() != 3 {
+			t.Errorf("a lost connection is no refusal: %v", r.Refused())
+		}
+	})
 }

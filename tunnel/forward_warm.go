@@ -28,7 +28,7 @@ func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
 	sent, err := v.ask(ctx, conn)
 	if err != nil {
 		_ = conn.Close()
-		v.log.Debug("an open channel was dead", "err", err)
+		v.log.Debug("an open channel was not used", "err", err)
 		return nil
 	}
 	v.counters.sent(sent)
@@ -37,8 +37,11 @@ func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
 }
 
 // ask passes on what the client says until the answer begins, and returns how much
-// that was. An error means that it can all be said again elsewhere.
+// that was. An error means that it can all be said again elsewhere. The end of what the
+// client says is passed on at once, too: a server stops working for one that has left.
+// Whatever the far side does after that is its answer.
 func (v *visit) ask(ctx context.Context, conn *warmConn) (sent int, err error) {
+	ended := false
 	for {
 		said, more := v.flight.peek()
 		if v.flight.gone() {
@@ -49,8 +52,15 @@ func (v *visit) ask(ctx context.Context, conn *warmConn) (sent int, err error) {
 			_, _ = conn.Write(said[sent:])
 			sent = len(said)
 		}
+		if !ended && v.flight.ended() && !conn.spoke() {
+			ended = true
+			_ = conn.CloseWrite()
+		}
 		select {
 		case <-conn.ready:
+			if ended {
+				return sent, nil
+			}
 			return sent, conn.unanswered()
 		case <-more:
 		case <-ctx.Done():

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"tunctl/internal/peer"
 )
 
 // nearbyPorts is how many ports after a taken one are tried, so that a person
@@ -32,6 +34,9 @@ func (l *localSide) String() string {
 	}
 	return l.addr.String()
 }
+
+// onNetwork reports whether other machines can reach it.
+func (l *localSide) onNetwork() bool { return l.path == "" && !l.addr.Addr().IsLoopback() }
 
 func (l *localSide) close() error {
 	var errs []error
@@ -59,7 +64,7 @@ func listenTCP(bind string, want, last int) (*localSide, error) {
 		return nil, fmt.Errorf("listen on a local port: %w", err)
 	}
 	if wished := cmp0(want, last); wished != 0 && side.port() != wished {
-		side.note = fmt.Sprintf("%v; using %d for now", &portTakenError{wished, portHolder(wished), first}, side.port())
+		side.note = fmt.Sprintf("%v; using %d for now", &portTakenError{wished, peer.HolderOf(wished), first}, side.port())
 	}
 	return side, nil
 }
@@ -169,9 +174,10 @@ func hasIPv6Loopback() bool {
 	return true
 }
 
-// listenUnix opens a unix socket that only its owner may use. A socket that
-// nobody serves any more is replaced; a live one, or another kind of file, never.
-func listenUnix(path string) (*localSide, error) {
+// listenUnix opens a unix socket that only its owner may use, or everyone if it is
+// shared. A socket that nobody serves any more is replaced; a live one, or another kind
+// of file, never.
+func listenUnix(path string, shared bool) (*localSide, error) {
 	if err := clearStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
@@ -180,7 +186,11 @@ func listenUnix(path string) (*localSide, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	mode := fs.FileMode(0o600)
+	if shared {
+		mode = 0o666
+	}
+	if err := os.Chmod(path, mode); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}

@@ -1,44 +1,24 @@
 package tunnel
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
+
+	"tunctl/internal/api"
 )
 
-func TestProcSocketsAreRead(t *testing.T) {
-	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
-   1: 0000000000000000FFFF00000100007F:0050 00000000000000000000000001000000:C350 01 00000000:00000000 00:00000000 00000000     0        0 0 1
-   2: garbage
-`
-	if binaryIsBig() {
-		t.Skip("the table is a little-endian machine's")
-	}
-	want := []procSocket{
-		{netip.MustParseAddrPort("127.0.0.1:8888"), netip.MustParseAddrPort("0.0.0.0:0"), procListen, 1000, "4242"},
-		{netip.MustParseAddrPort("127.0.0.1:80"), netip.MustParseAddrPort("[::1]:50000"), procEstablished, 0, "0"},
-	}
-	var got []procSocket
-	for s := range parseProcSockets(strings.NewReader(table)) {
-		got = append(got, s)
-	}
-	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func binaryIsBig() bool {
-	a, _ := parseProcAddr("0100007F:0000")
-	return a.Addr() != netip.MustParseAddr("127.0.0.1")
-}
-
-const playEnv = "TUNNEL_TEST_ADDRESS"
+// The environment of the client that TestPlayAnotherUser plays.
+const (
+	playEnv = "TUNNEL_TEST_ADDRESS"
+	fromEnv = "TUNNEL_TEST_FROM"
+	sayEnv  = "TUNNEL_TEST_SAY"
+)
 
 // TestPlayAnotherUser is not a test of its own: it is the client that
 // TestAnotherUserIsRefused… runs as somebody else.
@@ -47,45 +27,78 @@ func TestPlayAnotherUser(t *testing.T) {
 	if address == "" {
 		t.Skip("plays a part in another test")
 	}
-	c, err := net.Dial("tcp", address)
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(os.Getenv(fromEnv)), 0))}
+	c, err := d.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(c, "open sesame")
+	defer closing(c)
+	say(c, os.Getenv(sayEnv))
 	if n, err := c.Read(make([]byte, 1)); n == 0 {
 		t.Fatal(err)
 	}
 }
 
-func TestAnotherUserIsRefusedWhereNothingElseAsksWhoTheyAre(t *testing.T) {
+// visitAs runs a client of a forward as some user, from some address of this machine.
+func visitAs(t *testing.T, self string, f *Forward, uid uint32, from, words string) error {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestPlayAnotherUser$")
+	cmd.Dir = filepath.Dir(self)
+	cmd.Env = []string{playEnv + "=" + f.Addr().String(), fromEnv + "=" + from, sayEnv + "=" + words}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	return cmd.Run()
+}
+
+const nobodyUID = 65534
+
+func TestAnotherUserIsRefusedFromWhateverAddressTheyCome(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can play another user")
 	}
-	address := far(t, func(c *net.TCPConn) { echo(c) })
-	f := listen(t, ListenOptions{})
 	self := copySelf(t)
-	visit := func(uid uint32) error {
-		cmd := exec.Command(self, "-test.run=^TestPlayAnotherUser$")
-		cmd.Dir = filepath.Dir(self)
-		cmd.Env = []string{playEnv + "=" + f.Addr().String()}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-		return cmd.Run()
+	for _, kind := range []api.ForwardKind{api.ForwardLocal, api.ForwardDynamic} {
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
+				f := listen(t, ListenOptions{Kind: kind, Shared: shared})
+				f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, func(c *net.TCPConn) { echo(c) })})
+				words := "open sesame"
+				if kind == api.ForwardDynamic {
+					words = "\x05\x01\x02" // the greeting, which is answered
+				}
+				strangers := int64(0)
+				for _, from := range ownAddresses(t) {
+					if err := visitAs(t, self, f, uint32(os.Getuid()), from, words); err != nil {
+						t.Errorf("the person was refused from %s: %v", from, err)
+					}
+					if err := visitAs(t, self, f, nobodyUID, from, words); (err == nil) != shared {
+						t.Errorf("a stranger from %s: %v", from, err)
+					}
+					strangers++
+				}
+				got := f.Status()
+				if want := map[bool]int64{false: strangers}[shared]; got.Refused != want || got.Shared != shared {
+					t.Errorf("%d were refused, want %d; status %+v", got.Refused, want, got)
+				}
+			})
+		}
 	}
-	const nobodyUID = 65534
-	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, Private: true})
-	if err := visit(uint32(os.Getuid())); err != nil {
-		t.Errorf("the person was refused: %v", err)
+}
+
+// ownAddresses are addresses of this machine from which its listeners on loopback can be
+// reached: all of 127.0.0.0/8, and those of its interfaces.
+func ownAddresses(t *testing.T) []string {
+	t.Helper()
+	addresses := []string{"127.0.0.1", "127.0.0.2"}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := visit(nobodyUID); err == nil {
-		t.Error("a stranger was let in")
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
+			addresses = append(addresses, ip.IP.String())
+		}
 	}
-	if got := f.Status().Refused; got != 1 {
-		t.Errorf("refused %d", got)
-	}
-	f.Open(Target{Dialer: direct, Network: "tcp", Address: address})
-	if err := visit(nobodyUID); err != nil {
-		t.Errorf("refused where the endpoint asks for itself: %v", err)
-	}
+	return addresses
 }
 
 // copySelf puts the test program where every user may run it.

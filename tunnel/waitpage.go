@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -139,21 +138,6 @@ func isPoll(r *http.Request) bool {
 	return r != nil && r.Header.Get(waitPoll) != "" && (r.Method == http.MethodHead || r.Method == http.MethodGet)
 }
 
-// isLocalName reports whether a request's host is a name of this machine's
-// loopback. A page elsewhere can point its own name here and read the answers.
-func isLocalName(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
 // tellBrowser answers a navigation with the page that says why, and waits until it
 // was taken. It reports false where a page is no answer.
 func (v *visit) tellBrowser(ctx context.Context, err error) bool {
@@ -164,7 +148,7 @@ func (v *visit) tellBrowser(ctx context.Context, err error) bool {
 	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
 	defer cancel()
 	req := v.flight.opening(ctx).req
-	if !isNavigation(req) || v.Addr().Addr().IsLoopback() && !isLocalName(req.Host) {
+	if !isNavigation(req) || !v.hosts.allow(req.Host) {
 		return false
 	}
 	_ = v.conn.SetWriteDeadline(time.Now().Add(speakTimeout))

@@ -217,6 +217,8 @@ type warmConn struct {
 	ready chan struct{} // closed when the pending read has ended
 	first []byte        // what it brought
 	err   error
+
+	closeWrite sync.Once
 }
 
 // listen does the pending read.
@@ -241,9 +243,19 @@ func (c *warmConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// CloseWrite half-closes the channel.
+// spoke reports whether the pending read has ended.
+func (c *warmConn) spoke() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// CloseWrite half-closes the channel, once.
 func (c *warmConn) CloseWrite() error {
-	closeWrite(c.Conn)
+	c.closeWrite.Do(func() { closeWrite(c.Conn) })
 	return nil
 }
 

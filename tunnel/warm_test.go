@@ -314,6 +314,46 @@ func TestAClientThatBreaksOffIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+func TestAServerLearnsAtOnceThatItsClientHasLeft(t *testing.T) {
+	asked, left := make(chan struct{}, 10), make(chan error, 10)
+	address := far(t, func(c *net.TCPConn) { // answers the first request, and works on others until the client leaves
+		r := bufio.NewReader(c)
+		req, err := http.ReadRequest(r)
+		switch {
+		case err != nil:
+		case req.URL.Path == "/quick":
+			say(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		default:
+			asked <- struct{}{}
+			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, err := r.ReadByte()
+			left <- err
+		}
+	})
+	f := listen(t, ListenOptions{})
+	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
+	pool := f.standing().warm
+	for _, warm := range []bool{false, true} {
+		if warm {
+			if _, err := http.Get("http://" + f.Addr().String() + "/quick"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, pool.ready)
+		}
+		c := dialForward(t, f)
+		say(c, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		<-asked
+		closing(c)
+		if err := <-left; !errors.Is(err, io.EOF) {
+			t.Errorf("warm %v: the server still waits: %v", warm, err)
+		}
+		eventually(t, func() bool { return f.Status().Conns == 0 })
+		if len(asked) > 0 {
+			t.Errorf("warm %v: the server was asked again for a client that had left", warm)
+		}
+	}
+}
+
 func TestNoChannelsAreOpenedAheadWhereTheyAreRefused(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		var dials atomic.Int64

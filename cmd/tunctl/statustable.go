@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -52,6 +53,12 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		if f.Note != "" {
 			notes = append(notes, "! "+f.Note)
 		}
+		if f.Shared {
+			notes = append(notes, sharedText(f))
+		}
+		if f.Error != "" && !strings.Contains(s.Cause, f.Error) {
+			notes = append(notes, "! "+f.Error)
+		}
 	}
 	if s.Cause != "" {
 		notes = append(notes, s.Cause)
@@ -63,6 +70,14 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		notes = append(notes, "next: job "+s.Next.ID+" is "+string(s.Next.State)+expectedText(s.Next, now))
 	}
 	return notes
+}
+
+// sharedText says who may connect to a forward besides its owner.
+func sharedText(f api.Forward) string {
+	if host, _, err := net.SplitHostPort(f.Listen); err == nil && isOpenToOthers(host) {
+		return "! shared: whoever reaches " + f.Listen + " can connect"
+	}
+	return "! shared: other users of this computer can connect to " + f.Listen
 }
 
 func expectedText(j *api.Job, now time.Time) string {

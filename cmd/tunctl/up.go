@@ -282,6 +282,10 @@ func (u *up) announce(s api.Session) {
 		return
 	}
 	for _, f := range s.Forwards {
+		if f.Error != "" {
+			u.term.say("! %s: %s", f.Listen, f.Error)
+			continue
+		}
 		fmt.Fprintln(u.term.out, f.Listen)
 	}
 }

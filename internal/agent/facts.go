@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -30,8 +31,16 @@ type facts struct {
 	refused    chan struct{} // told when the endpoint refuses a connection; may be nil
 	link       string        // opened as it is: there is nothing to forward
 	answers    bool          // the endpoint answered through the connection
+	listeners  hostListeners // of the remote forwards
 	doing      string        // what is going on within the state
 	unwritten  error         // why the session cannot be remembered
+}
+
+// hostListeners are a session's forwards that listen on the host.
+type hostListeners struct {
+	asked   string   // what the host has not answered yet, in words
+	refused []string // what it refused, in words
+	others  bool     // the session has forwards that are well
 }
 
 // verdict is a state with its cause in words a person can act on.
@@ -60,14 +69,37 @@ func (f *facts) derive(now time.Time) verdict {
 		return verdict{state: api.SessionReconnecting, cause: f.doing}
 	case !f.answers:
 		return verdict{state: api.SessionStarting, cause: f.doing}
+	case f.listeners.asked != "":
+		return f.untilListening(verdict{state: api.SessionConnecting, cause: f.listeners.asked})
+	case len(f.listeners.refused) > 0 && !f.listeners.others:
+		return f.untilListening(f.refusedListeners(verdict{state: api.SessionFailed, code: api.CodeForward}))
 	}
 	return f.ready(now)
+}
+
+// untilListening tells a session that had its listeners on the host from one that never
+// had: the host's end of a lost connection holds a port for a while.
+func (f *facts) untilListening(v verdict) verdict {
+	if f.served {
+		v.state, v.code = api.SessionReconnecting, ""
+	}
+	return v
+}
+
+// refusedListeners says which forwards the host does not listen for, and why.
+func (f *facts) refusedListeners(v verdict) verdict {
+	v.cause = strings.Join(f.listeners.refused, "; ")
+	v.hint = "the port may be in use there, or the host does not allow it (AllowTcpForwarding, PermitListen): " +
+		"choose another port; the same one is tried again from time to time"
+	return v
 }
 
 // ready says what a person should know although all is well.
 func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
 	switch {
+	case len(f.listeners.refused) > 0:
+		return f.refusedListeners(v)
 	case f.job == nil:
 	case f.job.State == api.JobUnknown:
 		v.cause = f.job.Hint

@@ -43,7 +43,19 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}},
 			api.SessionReady, "no answer since 13:00",
 		},
-		"only forwards":       {facts{wanted: true, host: up, answers: true}, api.SessionReady, ""},
+		"only forwards": {facts{wanted: true, host: up, answers: true}, api.SessionReady, ""},
+		"the host is asked to listen": {
+			facts{wanted: true, host: up, answers: true, listeners: hostListeners{asked: "asking", refused: []string{"no"}}}, api.SessionConnecting, "asking",
+		},
+		"the host refused to listen": {
+			facts{wanted: true, host: up, answers: true, listeners: hostListeners{refused: []string{"no", "nor there"}}}, api.SessionFailed, "no; nor there",
+		},
+		"the host refused to listen for one of them": {
+			facts{wanted: true, host: up, answers: true, listeners: hostListeners{refused: []string{"no"}, others: true}}, api.SessionReady, "no",
+		},
+		"the host does not listen again yet": {
+			facts{wanted: true, served: true, host: up, answers: true, listeners: hostListeners{refused: []string{"no"}}}, api.SessionReconnecting, "no",
+		},
 		"the job ended":       {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeJobEnded, Message: "over"}}, api.SessionEnded, "over"},
 		"it cannot be had":    {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeSubmit, Message: "refused"}}, api.SessionFailed, "refused"},
 		"nobody could answer": {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeNeedsPerson, Message: "a code"}}, api.SessionNeedsLogin, "a code"},

@@ -52,10 +52,11 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
 			Network: network(spec.Listen), Address: spec.Listen,
 			LocalNetwork: network(spec.Target), LocalAddress: localPath(spec.Target),
-			Log: s.agent.log,
+			Changed: func() { s.change(func(*facts) {}) },
+			Log:     s.agent.log,
 		}), nil
 	}
-	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Log: s.agent.log}
+	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
 	if network(spec.Listen) == "unix" {
 		o.UnixPath = localPath(spec.Listen)
 		return tunnel.Listen(o)
@@ -97,11 +98,8 @@ func (f *forwards) release() {
 
 // open lets connections through.
 func (x fixed) open(dialer tunnel.Dialer) {
-	switch f := x.served.(type) {
-	case *tunnel.Forward:
+	if f, ok := x.served.(*tunnel.Forward); ok {
 		f.Open(tunnel.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
-	case *tunnel.RemoteForward:
-		f.Retry()
 	}
 }
 

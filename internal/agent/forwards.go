@@ -24,6 +24,7 @@ type forwards struct {
 	done   sync.WaitGroup
 	open   bool
 	target tunnel.Target // of the page, while it is open
+	linked bool          // the host is connected
 }
 
 // listen opens the session's local side, once.
@@ -73,7 +74,7 @@ func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards
 	if !s.hasJobLocked() {
 		return s.openFixed(specs)
 	}
-	page, err := tunnel.Listen(tunnel.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Log: s.agent.log})
+	page, err := tunnel.Listen(tunnel.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log})
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
 	}
@@ -106,6 +107,11 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 	if facts.dialer != nil {
 		dialer = facts.dialer
 	}
+	linked := facts.wanted && facts.host.State == api.HostUp
+	if linked && !f.linked {
+		f.askHost()
+	}
+	f.linked = linked
 	ready := v.state == api.SessionReady && facts.link == ""
 	var target tunnel.Target
 	if ready && f.page != nil {
@@ -130,7 +136,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 }
 
 func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer, refused chan<- struct{}) tunnel.Target {
-	t := tunnel.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), Private: ep.Token.IsZero()}
+	t := tunnel.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), HasToken: !ep.Token.IsZero()}
 	if ep.Socket != "" {
 		t.Network = "unix"
 	}
@@ -166,6 +172,36 @@ func reason(v verdict, since time.Time) tunnel.Reason {
 		r.Transient = true
 	}
 	return r
+}
+
+// askHost has the host asked at once to listen for the remote forwards.
+func (f *forwards) askHost() {
+	for _, x := range f.fixed {
+		if r, ok := x.served.(*tunnel.RemoteForward); ok {
+			r.Retry()
+		}
+	}
+}
+
+// onHost tells how the forwards are that listen on the host.
+func (f *forwards) onHost() hostListeners {
+	var l hostListeners
+	if f == nil {
+		return l
+	}
+	l.others = f.page != nil
+	for _, x := range f.fixed {
+		r, ok := x.served.(*tunnel.RemoteForward)
+		switch {
+		case !ok || r.Err() == nil:
+			l.others = true
+		case r.Refused() != nil:
+			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, r.Refused()))
+		case l.asked == "":
+			l.asked = "asking the host to listen for " + x.spec.String()
+		}
+	}
+	return l
 }
 
 // status are the forwards with their counters.

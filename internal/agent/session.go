@@ -234,6 +234,7 @@ func (s *session) change(apply func(*facts)) {
 // everyone, and turns the listener towards the endpoint or away from it.
 func (s *session) enterLocked() {
 	now := time.Now()
+	s.facts.listeners = s.forward.onHost()
 	v := s.facts.derive(now)
 	if v.state == api.SessionReady {
 		s.facts.served = true

@@ -17,10 +17,12 @@ const (
 type Forward struct {
 	Kind     ForwardKind `json:"kind"`
 	Listen   string      `json:"listen"`
-	Note     string      `json:"note,omitempty"` // why it does not listen on the wanted port
+	Note     string      `json:"note,omitempty"`  // why it does not listen on the wanted port
+	Error    string      `json:"error,omitempty"` // why the host does not listen for it
 	Target   string      `json:"target,omitempty"`
-	Conns    int64       `json:"conns"` // now
-	Total    int64       `json:"total"` // ever
+	Shared   bool        `json:"shared,omitempty"` // others than this user may connect
+	Conns    int64       `json:"conns"`            // now
+	Total    int64       `json:"total"`            // ever
 	BytesIn  int64       `json:"bytesIn"`
 	BytesOut int64       `json:"bytesOut"`
 	Refused  int64       `json:"refused"`

@@ -25,8 +25,8 @@ type link struct {
 	server *http.Server
 	served chan struct{} // closed once the server has ended
 	used   chan struct{} // closed at the one use
-	// samePerson says whether the peer of a connection is ours; nil where the
-	// system cannot tell.
+	// samePerson says whether the peer of a connection is ours, as far as the system
+	// can tell.
 	samePerson func(local, remote netip.AddrPort) bool
 
 	mu    sync.Mutex
@@ -93,9 +93,6 @@ func (l *link) ownHost(host string) bool {
 }
 
 func (l *link) ownPeer(r *http.Request) bool {
-	if l.samePerson == nil {
-		return true
-	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
 		return false

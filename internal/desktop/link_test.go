@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
+
+	"tunctl/internal/peer"
 )
 
 // ask makes one request to the link, without following where it leads.
@@ -36,7 +38,7 @@ func testLink(t *testing.T, samePerson func(local, remote netip.AddrPort) bool) 
 }
 
 func TestALinkWorksOnceAndOnlyAsItself(t *testing.T) {
-	l := testLink(t, peerCheck(environ{}))
+	l := testLink(t, peer.Own)
 	steps := []struct {
 		what               string
 		method, path, host string

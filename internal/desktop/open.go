@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/peer"
 )
 
 // linkLife is how long a one-time link waits for its use.
@@ -41,7 +42,7 @@ func openPage(ctx context.Context, target string, o OpenOptions) error {
 	if env.wsl() {
 		name = "localhost" // the only name Windows relays into WSL
 	}
-	l, err := newLink(ctx, u.String(), name, peerCheck(env))
+	l, err := newLink(ctx, u.String(), name, peer.Own)
 	if err != nil {
 		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
 	}

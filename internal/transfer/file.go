@@ -29,7 +29,7 @@ func (c *copier) copySmall(ctx context.Context, j job) error {
 		return err
 	}
 	defer c.pace.give(size)
-	return c.with(ctx, c.nextLane(), func(from, to files) error {
+	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if c.Resume && c.finished(from, to, j) {
 			c.Progress.skipped.Add(j.info.Size())
 			return nil
@@ -65,7 +65,7 @@ func readAll(from files, j job) ([]byte, error) {
 	return data[:n], err
 }
 
-func writeAll(to files, part string, data []byte) error {
+func writeAll(to writable, part string, data []byte) error {
 	f, err := to.Create(part)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func writeAll(to files, part string, data []byte) error {
 
 // settle gives a whole part its mode, its times and its name. The source is looked at
 // once more: a file that was written to meanwhile may be torn.
-func (c *copier) settle(from, to files, j job, part string) error {
+func (c *copier) settle(from files, to writable, j job, part string) error {
 	mode := make(chan error, 1)
 	go func() { mode <- to.SetMode(part, j.info.Mode()) }() // at once: each is a round trip
 	err := to.SetTimes(part, j.info.ModTime())
@@ -141,7 +141,7 @@ var errFull = errors.New("no room left (disk or quota is full)")
 
 // inWords finds out what a failed write means, and says which file it was for: the
 // part's name is nobody's affair.
-func inWords(err error, to files, part, name string) error {
+func inWords(err error, to writable, part, name string) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok && !isLost(err) {
 		err = e.Err
 	}
@@ -152,7 +152,7 @@ func inWords(err error, to files, part, name string) error {
 }
 
 // reason tells a place without room from one that refuses.
-func reason(err error, to files, part string) error {
+func reason(err error, to writable, part string) error {
 	if full(err) {
 		return fmt.Errorf("%w: %w", errFull, err)
 	}

@@ -31,7 +31,7 @@ type largeFile struct {
 
 	mu      sync.Mutex
 	sources map[files]func() (source, error)
-	sinks   map[files]func() (sink, error)
+	sinks   map[writable]func() (sink, error)
 	upTo    int64         // all before it is written
 	beyond  map[int64]int // written stretches after it
 	flying  int           // chunks under way
@@ -43,7 +43,7 @@ type largeFile struct {
 func (c *copier) copyLarge(ctx context.Context, j job) error {
 	f := &largeFile{
 		job: j, part: c.partOf(j), beyond: map[int64]int{}, moved: make(chan struct{}),
-		sources: map[files]func() (source, error){}, sinks: map[files]func() (sink, error){},
+		sources: map[files]func() (source, error){}, sinks: map[writable]func() (sink, error){},
 	}
 	defer func() { _ = f.close() }()
 	start, done, err := c.begin(ctx, f)
@@ -63,7 +63,7 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	}
 	err = f.settled()
 	if errors.Is(err, errShrank) { // a later copy cannot go on from it
-		_ = c.To.use(ctx, 0, func(to files) error { return to.Remove(f.part) })
+		_ = c.dst.write(ctx, 0, func(to writable) error { return to.Remove(f.part) })
 	}
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 
 // begin finds where to begin: where an earlier copy left off, or nowhere.
 func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done bool, err error) {
-	err = c.with(ctx, c.nextLane(), func(from, to files) error {
+	err = c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		start, done = 0, false
 		there, err := to.Stat(f.part)
 		switch {
@@ -89,7 +89,7 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 			start = max(0, there.Size()-ahead)
 			start -= start % chunkSize
 			if start > 0 && sameTail(from, to, f.from, f.part, start) {
-				return nil
+				return to.SetMode(f.part, 0o600) // an older tunctl left it open to others
 			}
 		}
 		start = 0
@@ -153,7 +153,7 @@ func (f *largeFile) settled() error {
 // carryChunks copies chunks on one lane until there are no more.
 func (c *copier) carryChunks(ctx context.Context, lane int) {
 	if c.eager {
-		_ = c.with(ctx, lane, func(_, _ files) error { return nil }) // what is wrong shows when it is used
+		_ = c.with(ctx, lane, func(files, writable) error { return nil }) // what is wrong shows when it is used
 	}
 	buf := make([]byte, chunkSize)
 	for ch := range c.chunks {
@@ -162,7 +162,7 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 			f.landed(ch, err)
 			continue
 		}
-		err := c.with(ctx, lane, func(from, to files) error {
+		err := c.with(ctx, lane, func(from files, to writable) error {
 			src, err := f.source(from)
 			if err != nil {
 				return err
@@ -206,7 +206,7 @@ func (f *largeFile) source(from files) (source, error) {
 }
 
 // sink is the part to write over one connection, opened once.
-func (f *largeFile) sink(to files) (sink, error) {
+func (f *largeFile) sink(to writable) (sink, error) {
 	f.mu.Lock()
 	open, ok := f.sinks[to]
 	if !ok {
@@ -221,7 +221,7 @@ func (f *largeFile) sink(to files) (sink, error) {
 func (f *largeFile) close() error {
 	f.mu.Lock()
 	sources, sinks := f.sources, f.sinks
-	f.sources, f.sinks = map[files]func() (source, error){}, map[files]func() (sink, error){}
+	f.sources, f.sinks = map[files]func() (source, error){}, map[writable]func() (sink, error){}
 	f.mu.Unlock()
 	var all []func() error
 	for _, open := range sinks {
@@ -267,7 +267,7 @@ func (c *copier) finish(ctx context.Context, f *largeFile) error {
 		return err // a full disk may show only now
 	}
 	again := false
-	return c.with(ctx, c.nextLane(), func(from, to files) error {
+	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if again {
 			// The answer was lost with the connection; was it done?
 			if there, err := to.Stat(f.to); err == nil && there.Size() == f.info.Size() {

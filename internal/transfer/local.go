@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 )
 
 // Local is this computer.
 func Local() Place { return local{} }
 
+// local is this computer to read from. What is written is below a folder; see below.
 type local struct{}
 
 func (local) use(ctx context.Context, _ int, f func(files) error) error {
@@ -25,18 +25,13 @@ func (local) use(ctx context.Context, _ int, f func(files) error) error {
 func (local) join(dir, name string) string         { return filepath.Join(dir, name) }
 func (local) split(path string) (dir, base string) { return filepath.Dir(path), filepath.Base(path) }
 
-func (local) Stat(name string) (fs.FileInfo, error)       { return os.Stat(name) }
-func (local) Glob(pattern string) ([]string, error)       { return filepath.Glob(pattern) }
-func (local) ReadLink(name string) (string, error)        { return os.Readlink(name) }
-func (local) Symlink(target, name string) error           { return os.Symlink(target, name) }
-func (local) Open(name string) (source, error)            { return os.Open(name) }
-func (local) Replace(name, other string) error            { return os.Rename(name, other) }
-func (local) Remove(name string) error                    { return os.Remove(name) }
-func (local) SetMode(name string, mode fs.FileMode) error { return os.Chmod(name, mode.Perm()) }
-func (local) SetTimes(name string, t time.Time) error     { return os.Chtimes(name, t, t) }
+func (local) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+func (local) Glob(pattern string) ([]string, error) { return filepath.Glob(pattern) }
+func (local) ReadLink(name string) (string, error)  { return os.Readlink(name) }
 
-// Full is no question here: the system's own errors say it.
-func (local) Full(string) bool { return false }
+func (local) Open(name string) (source, error) {
+	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)
+}
 
 func (local) ReadDir(name string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(name)
@@ -52,20 +47,6 @@ func (local) ReadDir(name string) ([]fs.FileInfo, error) {
 		infos = append(infos, info)
 	}
 	return infos, err
-}
-
-func (local) Mkdir(name string) error {
-	err := os.Mkdir(name, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		if info, e := os.Stat(name); e == nil && info.IsDir() {
-			return nil
-		}
-	}
-	return err
-}
-
-func (local) Create(name string) (sink, error) {
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 }
 
 // full reports whether an error of this computer's is a full disk or quota.

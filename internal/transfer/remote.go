@@ -34,32 +34,55 @@ func NewHost(dial Dial, ping Ping) *Host { return &Host{dial: dial, pace: newPac
 type lane struct {
 	mu     sync.Mutex
 	files  *remoteFiles
-	lost   bool      // there was one
-	absent time.Time // until then a spare one is not asked for again
+	opened time.Time
+	lost   bool          // there was one
+	pause  time.Duration // before the next
+	absent time.Time     // until then a spare one is not asked for again
 }
 
-// spareAgain is how long a host that allowed no further channel is not asked again.
-const spareAgain = 30 * time.Second
-
-// barren is how many channels in a row may turn out to be of no use.
-const barren = 5
+const (
+	// spareAgain is how long a host that allowed no further channel is not asked again.
+	spareAgain = 30 * time.Second
+	// maxLosses is how many channels in a row one piece of work may lose. A host may end
+	// its file server each time, as for a limit that the work exceeds.
+	maxLosses = 6
+	// The pause before a lost channel is made again doubles between these, until one
+	// has lasted.
+	firstPause, longestPause = 250 * time.Millisecond, 8 * time.Second
+	lasting                  = 30 * time.Second
+)
 
 func (h *Host) use(ctx context.Context, i int, f func(files) error) error {
-	for tries := 0; ; {
+	return h.do(ctx, i, func(r *remoteFiles) error { return f(r) })
+}
+
+func (h *Host) write(ctx context.Context, i int, f func(writable) error) error {
+	return h.do(ctx, i, func(r *remoteFiles) error { return f(r) })
+}
+
+// below is the host itself: what a person may write there is for the host to say.
+func (h *Host) below(string) (to target, done func() error, err error) {
+	return h, func() error { return nil }, nil
+}
+
+func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error {
+	for losses := 1; ; losses++ {
 		l, r, err := h.channel(ctx, i)
-		if errors.Is(err, errNoServer) && tries < barren && ctx.Err() == nil {
-			tries++ // lost again before a word was said
-			continue
+		if err == nil {
+			err = f(r)
+			if lost, ok := errors.AsType[*lostError](err); !ok || lost.files != r {
+				return err
+			}
+			l.drop(r)
 		}
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
 			return err
-		}
-		tries = 0
-		err = f(r)
-		if lost, ok := errors.AsType[*lostError](err); !ok || lost.files != r || ctx.Err() != nil {
+		case err != nil && !isLost(err) && !errors.Is(err, errNoServer):
 			return err
+		case losses == maxLosses:
+			return &connectError{fmt.Errorf("the host's file server ended %d times in a row: %w", losses, err)}
 		}
-		l.drop(r)
 	}
 }
 
@@ -74,6 +97,9 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if i > 0 && time.Now().Before(l.absent) {
 		return h.channel(ctx, 0)
 	}
+	if err := l.rest(ctx); err != nil {
+		return nil, nil, err
+	}
 	stream, err := h.dial(ctx, l.lost, i > 0)
 	if err != nil && i > 0 && ctx.Err() == nil {
 		l.absent = time.Now().Add(spareAgain)
@@ -82,9 +108,33 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if err != nil {
 		return nil, nil, &connectError{err}
 	}
+	l.opened, l.lost = time.Now(), true
 	l.files, err = newRemoteFiles(ctx, stream)
-	l.lost = true
+	if err != nil {
+		l.slowDown()
+	}
 	return l, l.files, err
+}
+
+// rest waits before a lost channel is made again.
+func (l *lane) rest(ctx context.Context) error {
+	t := time.NewTimer(l.pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// slowDown has the next channel wait for longer than this one did, unless this one
+// lasted.
+func (l *lane) slowDown() {
+	l.pause = min(max(2*l.pause, firstPause), longestPause)
+	if time.Since(l.opened) >= lasting {
+		l.pause = firstPause
+	}
 }
 
 func (l *lane) drop(r *remoteFiles) {
@@ -93,6 +143,7 @@ func (l *lane) drop(r *remoteFiles) {
 	if l.files == r {
 		_ = r.Close()
 		l.files = nil
+		l.slowDown()
 	}
 }
 
@@ -138,6 +189,9 @@ func (e *lostError) Unwrap() error { return e.err }
 type remoteFiles struct {
 	c    *sftp.Client
 	stop func() bool
+
+	probe  sync.Once
+	widens bool // the server takes no mode with a new file; after probe
 }
 
 // errNoServer says that a channel was there but no file server spoke on it.
@@ -148,7 +202,7 @@ const packet = 32 << 10
 
 func newRemoteFiles(ctx context.Context, stream io.ReadWriteCloser) (*remoteFiles, error) {
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
-	c, err := sftp.NewClientPipe(stream, stream, sftp.MaxPacket(packet), sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(64))
+	c, err := sftp.NewClientPipe(stream, &ownerOnly{WriteCloser: stream}, sftp.MaxPacket(packet), sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(64))
 	if err != nil {
 		stop()
 		_ = stream.Close()
@@ -182,6 +236,12 @@ func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
 	return info, r.judge(err)
 }
 
+// Lstat tells of a link itself.
+func (r *remoteFiles) Lstat(name string) (fs.FileInfo, error) {
+	info, err := r.c.Lstat(name)
+	return info, r.judge(err)
+}
+
 func (r *remoteFiles) ReadDir(name string) ([]fs.FileInfo, error) {
 	infos, err := r.c.ReadDir(name)
 	return infos, r.judge(err)
@@ -211,16 +271,23 @@ func (r *remoteFiles) SetTimes(name string, t time.Time) error {
 	return r.judge(r.c.Chtimes(name, t, t))
 }
 
-func (r *remoteFiles) Mkdir(name string) error {
+func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) error {
 	err := r.judge(r.c.Mkdir(name))
-	if _, lost := errors.AsType[*lostError](err); err == nil || lost {
+	if err == nil {
+		return r.SetMode(name, 0o700) // before anything is in it
+	}
+	if isLost(err) {
 		return err
 	}
 	// Servers only say "failure" of a folder that is there.
-	if info, e := r.c.Stat(name); e == nil && info.IsDir() {
-		return nil
+	there, e := r.c.Stat(name)
+	if e != nil || !there.IsDir() {
+		return err
 	}
-	return err
+	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
+		_ = r.SetMode(name, narrow) // another's folder: at the end a warning says so
+	}
+	return nil
 }
 
 // Replace renames as POSIX does where the server can, else it must remove first.
@@ -242,7 +309,25 @@ func (r *remoteFiles) Full(name string) bool {
 
 func (r *remoteFiles) Open(name string) (source, error) { return r.open(name, os.O_RDONLY) }
 
-func (r *remoteFiles) Create(name string) (sink, error) { return r.open(name, os.O_RDWR|os.O_CREATE) }
+// Create looks once whether the server takes the mode that it is told for a new file.
+func (r *remoteFiles) Create(name string) (sink, error) {
+	f, err := r.open(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	const others = 0o077
+	r.probe.Do(func() {
+		info, err := f.f.Stat()
+		r.widens = err != nil || info.Mode().Perm()&others != 0
+	})
+	if r.widens {
+		if err := r.judge(f.f.Chmod(0o600)); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
 
 func (r *remoteFiles) open(name string, flags int) (*remoteFile, error) {
 	f, err := r.c.OpenFile(name, flags)

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// resolve finds what the sources name and what each is to be called.
-func (c *copier) resolve(ctx context.Context) ([]job, error) {
-	found, err := c.expand(ctx)
+// resolve finds what the sources name and what each is to be called, and the folder that
+// all of it is below.
+func (c *copier) resolve(ctx context.Context) (found []job, dir string, err error) {
+	found, err = c.expand(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var target fs.FileInfo
 	err = c.To.use(ctx, 0, func(to files) (err error) {
@@ -20,30 +21,36 @@ func (c *copier) resolve(ctx context.Context) ([]job, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%q: %w", c.Target, err)
+		return nil, "", fmt.Errorf("%q: %w", c.Target, err)
 	}
 	folder := err == nil && target.IsDir()
 	switch into := len(found) > 1 || strings.HasSuffix(c.Target, "/"); {
 	case folder:
 	case err == nil && into:
-		return nil, fmt.Errorf("%q is no folder", c.Target)
+		return nil, "", fmt.Errorf("%q is no folder", c.Target)
 	case into:
-		return nil, &NoFolderError{c.Target}
+		return nil, "", &NoFolderError{c.Target}
 	case err != nil:
 		if err := c.checkFolder(ctx); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	case found[0].info.IsDir():
-		return nil, fmt.Errorf("%q is no folder", c.Target)
+		return nil, "", fmt.Errorf("%q is no folder", c.Target)
+	case !target.Mode().IsRegular():
+		return nil, "", fmt.Errorf("%q is neither a file nor a folder", c.Target)
+	}
+	if !folder {
+		found[0].to = c.Target
+		dir, _ = c.To.split(c.Target)
+		return found, dir, nil
 	}
 	for i := range found {
-		found[i].to = c.Target
-		if folder {
-			_, base := c.From.split(found[i].from)
-			found[i].to = c.To.join(c.Target, base)
+		_, base := c.From.split(found[i].from)
+		if found[i].to = c.To.join(c.Target, base); !c.isName(base) && found[i].to != c.To.join(c.Target, "") {
+			return nil, "", fmt.Errorf("%q can be no name in %q: name the new one", base, c.Target)
 		}
 	}
-	return found, nil
+	return found, c.Target, nil
 }
 
 // NoFolderError says that the folder to copy into is not there.

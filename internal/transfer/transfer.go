@@ -58,10 +58,16 @@ func Copy(ctx context.Context, o Options) error {
 	for _, p := range c.pace {
 		workers.Go(func() { p.watch(watching) }) // from now on, while the link is still empty
 	}
-	jobs, err := c.resolve(ctx)
+	jobs, dir, err := c.resolve(ctx)
 	if err != nil {
 		return err
 	}
+	dst, release, err := o.To.below(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = release() }()
+	c.dst = dst
 	// A large file will need every lane: they are opened while the first looks around.
 	c.eager = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
 	for i := range chunkWorkers {
@@ -86,6 +92,7 @@ func Copy(ctx context.Context, o Options) error {
 // copier is one Copy under way.
 type copier struct {
 	Options
+	dst                 target
 	stop                context.CancelCauseFunc
 	small, large, lists chan struct{} // what may be under way at once
 	chunks              chan chunk
@@ -142,8 +149,8 @@ func (c *copier) nextLane() int {
 
 // with calls f with both ends of a copy. What f does it must be able to do again: it
 // is called anew on new connections when one was lost.
-func (c *copier) with(ctx context.Context, lane int, f func(from, to files) error) error {
+func (c *copier) with(ctx context.Context, lane int, f func(from files, to writable) error) error {
 	return c.From.use(ctx, lane, func(from files) error {
-		return c.To.use(ctx, lane, func(to files) error { return f(from, to) })
+		return c.dst.write(ctx, lane, func(to writable) error { return f(from, to) })
 	})
 }

@@ -369,7 +369,15 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	c := &copier{Options: Options{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }}}
 	part := s.path("p")
 	file(t, part, 1000)
-	if err := c.settle(local{}, local{}, job{from: here, to: s.path("a"), info: stale}, part); err != nil {
+	there, done, err := Local().below(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = done() }()
+	err = there.write(t.Context(), 0, func(to writable) error {
+		return c.settle(local{}, to, job{from: here, to: s.path("a"), info: stale}, part)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(warned) != 1 || !strings.Contains(warned[0], "changed while it was copied") {

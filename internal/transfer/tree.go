@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 )
@@ -19,6 +20,8 @@ func (c *copier) copyAny(ctx context.Context, j job) {
 	switch mode := j.info.Mode(); {
 	case ctx.Err() != nil:
 		c.fail(j.from, ctx.Err())
+	case j.info.Size() < 0:
+		c.fail(j.from, fmt.Errorf("its size cannot be %d", j.info.Size()))
 	case mode.IsDir():
 		c.copyFolder(ctx, j)
 	case mode.IsRegular() && j.info.Size() <= smallFile:
@@ -69,29 +72,47 @@ func (c *copier) copyFolder(ctx context.Context, j job) {
 func (c *copier) copyEntries(ctx context.Context, j job) {
 	defer c.Progress.listing.Add(-1)
 	var entries []fs.FileInfo
-	err := c.with(ctx, c.nextLane(), func(from, to files) (err error) {
-		if err := to.Mkdir(j.to); err != nil {
+	err := c.with(ctx, c.nextLane(), func(from files, to writable) (err error) {
+		if err := to.Mkdir(j.to, j.info.Mode()); err != nil {
 			return err
 		}
 		entries, err = from.ReadDir(j.from)
 		return err
 	})
-	c.fail(j.from, err)
+	if err != nil {
+		c.fail(j.from, err)
+		return
+	}
 	c.mu.Lock()
 	c.folders = append(c.folders, folder{j.to, j.info})
 	c.mu.Unlock()
+	seen := make(map[string]bool, len(entries))
 	for _, e := range entries {
-		if !isPart(e.Name()) {
-			c.copyAny(ctx, job{from: c.From.join(j.from, e.Name()), to: c.To.join(j.to, e.Name()), info: e})
+		switch name := e.Name(); {
+		case isPart(name):
+		case !c.isName(name):
+			c.Warn("%q in %q can be no file's name: left out", name, j.from)
+		case seen[name]:
+			c.Warn("%q is listed twice in %q: the second is left out", name, j.from)
+		default:
+			seen[name] = true
+			c.copyAny(ctx, job{from: c.From.join(j.from, name), to: c.To.join(j.to, name), info: e})
 		}
 	}
+}
+
+// isName reports whether a name that a place lists is one in the target, rather than a
+// way to somewhere else.
+func (c *copier) isName(name string) bool {
+	_, base := c.To.split(c.To.join("folder", name))
+	return base == name
 }
 
 // finishFolders gives folders their modes and times, the innermost first.
 func (c *copier) finishFolders(ctx context.Context) {
 	for i := len(c.folders) - 1; i >= 0; i-- {
 		f := c.folders[i]
-		err := c.To.use(ctx, 0, func(to files) error {
+		err := c.dst.write(ctx, 0, func(to writable) error {
 			return errors.Join(to.SetTimes(f.path, f.info.ModTime()), to.SetMode(f.path, f.info.Mode()))
 		})
 		if err != nil {
@@ -100,12 +121,25 @@ func (c *copier) finishFolders(ctx context.Context) {
 	}
 }
 
-// copyLink copies a link as one: what it leads to is copied where it is itself.
+// copyLink copies a link as one: what it leads to is copied where it is itself. It takes
+// another link's place, or a file's, but never a folder's: what is being copied into
+// that would go where the link leads.
 func (c *copier) copyLink(ctx context.Context, j job) error {
-	return c.with(ctx, c.nextLane(), func(from, to files) error {
+	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		target, err := from.ReadLink(j.from)
 		if err != nil {
 			return err
+		}
+		err = to.Symlink(target, j.to)
+		if err == nil || isLost(err) {
+			return err
+		}
+		there, e := to.Lstat(j.to)
+		switch {
+		case e != nil:
+			return err
+		case there.IsDir():
+			return errors.New("there is a folder in its place")
 		}
 		if err := to.Remove(j.to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -1,13 +1,13 @@
 //go:build unix && !linux
 
-package tunnel
+package peer
 
 import "testing"
 
 func TestLsofNamesTheHolder(t *testing.T) {
-	for out, want := range map[string]holder{
-		"p4242\ncPython\nf7\np4243\ncnode\n": {name: "Python", pid: 4242},
-		"p17\n":                              {pid: 17},
+	for out, want := range map[string]Holder{
+		"p4242\ncPython\nf7\np4243\ncnode\n": {Name: "Python", PID: 4242},
+		"p17\n":                              {PID: 17},
 		"":                                   {},
 	} {
 		if got := lsofHolder(out); got != want {

@@ -1,37 +1,38 @@
-package tunnel
+package peer
 
 import (
 	"bufio"
 	"context"
 	"encoding/csv"
 	"net"
+	"net/netip"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// portHolder finds out which program listens on a local TCP port.
-func portHolder(port int) holder {
+// HolderOf finds out which program listens on a local TCP port.
+func HolderOf(port int) Holder {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "netstat", "-ano", "-p", "TCP").Output()
 	if err != nil {
-		return holder{}
+		return Holder{}
 	}
 	pid := netstatListener(string(out), port)
 	if pid == 0 {
-		return holder{}
+		return Holder{}
 	}
 	out, err = exec.CommandContext(ctx, "tasklist", "/fo", "csv", "/nh", "/fi", "PID eq "+strconv.Itoa(pid)).Output()
 	if err != nil {
-		return holder{pid: pid}
+		return Holder{PID: pid}
 	}
 	row, err := csv.NewReader(strings.NewReader(string(out))).Read()
 	if err != nil || len(row) < 2 {
-		return holder{pid: pid}
+		return Holder{PID: pid}
 	}
-	return holder{name: row[0], pid: pid}
+	return Holder{Name: row[0], PID: pid}
 }
 
 // netstatListener reads "TCP 127.0.0.1:8888 0.0.0.0:0 LISTENING 4242". The word
@@ -53,5 +54,6 @@ func netstatListener(out string, port int) int {
 	return 0
 }
 
-// ownPeer cannot be told here, where one person uses the machine as a rule.
-func ownPeer(net.Conn) bool { return true }
+// Own is true of everyone: this system is not asked, since one person uses the machine
+// as a rule.
+func Own(_, _ netip.AddrPort) bool { return true }

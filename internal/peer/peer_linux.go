@@ -1,4 +1,4 @@
-package tunnel
+package peer
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"io"
 	"iter"
-	"net"
 	"net/netip"
 	"os"
 	"os/user"
@@ -16,11 +15,8 @@ import (
 	"strings"
 )
 
-// The states of /proc/net/tcp that matter here.
-const (
-	procEstablished = "01"
-	procListen      = "0A"
-)
+// procListen is the state of a listener in /proc/net/tcp.
+const procListen = "0A"
 
 // procSocket is a line of /proc/net/tcp or tcp6.
 type procSocket struct {
@@ -30,8 +26,8 @@ type procSocket struct {
 	inode         string // "0" once no process holds the socket
 }
 
-// portHolder finds out which program listens on a local TCP port.
-func portHolder(port int) holder {
+// HolderOf finds out which program listens on a local TCP port.
+func HolderOf(port int) Holder {
 	for s := range procSockets() {
 		if s.state != procListen || int(s.local.Port()) != port {
 			continue
@@ -43,13 +39,13 @@ func portHolder(port int) holder {
 		if u, err := user.LookupId(name); err == nil {
 			name = u.Username
 		}
-		return holder{user: name}
+		return Holder{User: name}
 	}
-	return holder{}
+	return Holder{}
 }
 
 // inodeHolder finds the process that has a socket open, among those we may see.
-func inodeHolder(inode string) (holder, bool) {
+func inodeHolder(inode string) (Holder, bool) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	want := "socket:[" + inode + "]"
 	for _, link := range links {
@@ -62,28 +58,42 @@ func inodeHolder(inode string) (holder, bool) {
 			continue
 		}
 		comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
-		return holder{name: strings.TrimSpace(string(comm)), pid: pid}, true
+		return Holder{Name: strings.TrimSpace(string(comm)), PID: pid}, true
 	}
-	return holder{}, false
+	return Holder{}, false
 }
 
-// ownPeer reports whether a connection over loopback comes from a process of this
-// user, or of root, whom nothing is hidden from anyway.
-func ownPeer(c net.Conn) bool {
-	here, ok1 := c.LocalAddr().(*net.TCPAddr)
-	there, ok2 := c.RemoteAddr().(*net.TCPAddr)
-	if !ok1 || !ok2 || !there.IP.IsLoopback() {
-		return true // a unix socket has its mode; --bind lets others in knowingly
+// Own reports whether the program at the other end of a TCP connection within this
+// machine is this user's, or root's, from whom nothing is hidden anyway. Both ends of
+// the connection are compared: which address the other end has proves nothing.
+func Own(local, remote netip.AddrPort) bool {
+	theirs, ours := unmapped(remote), unmapped(local)
+	if s, err := lookUp(theirs, ours); err == nil {
+		return s.ownedBy(os.Getuid())
 	}
-	local, remote := unmapped(there.AddrPort()), unmapped(here.AddrPort())
 	for s := range procSockets() {
-		if s.local != local || s.remote != remote {
-			continue
+		if s.local == theirs && s.remote == ours {
+			return s.ownedBy(os.Getuid())
 		}
-		// A socket whose process is gone reads as root's: it proves nothing.
-		return s.inode != "0" && s.state == procEstablished && (s.uid == os.Getuid() || s.uid == 0)
 	}
-	return false
+	// Where Windows is beside this system its programs come from outside of it, and
+	// no table here has them.
+	return besideWindows()
+}
+
+// ownedBy reports whether the socket is surely the user's or root's. Once no process
+// holds it, older kernels show every user's as root's.
+func (s procSocket) ownedBy(uid int) bool {
+	if s.inode == "0" {
+		return s.uid == uid && uid != 0
+	}
+	return s.uid == uid || s.uid == 0
+}
+
+// besideWindows reports whether this is a Windows Subsystem for Linux.
+func besideWindows() bool {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && strings.Contains(strings.ToLower(string(release)), "microsoft")
 }
 
 // procSockets yields the TCP sockets of this network namespace. A client with a
@@ -145,8 +155,4 @@ func parseProcAddr(s string) (netip.AddrPort, bool) {
 	ip, ok := netip.AddrFromSlice(b)
 	n, err := strconv.ParseUint(port, 16, 16)
 	return netip.AddrPortFrom(ip.Unmap(), uint16(n)), ok && err == nil
-}
-
-func unmapped(a netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }

@@ -1,0 +1,132 @@
+package peer
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestProcSocketsAreRead(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
+   1: 0000000000000000FFFF00000100007F:0050 00000000000000000000000001000000:C350 01 00000000:00000000 00:00000000 00000000     0        0 0 1
+   2: garbage
+`
+	if binaryIsBig() {
+		t.Skip("the table is a little-endian machine's")
+	}
+	want := []procSocket{
+		{netip.MustParseAddrPort("127.0.0.1:8888"), netip.MustParseAddrPort("0.0.0.0:0"), procListen, 1000, "4242"},
+		{netip.MustParseAddrPort("127.0.0.1:80"), netip.MustParseAddrPort("[::1]:50000"), "01", 0, "0"},
+	}
+	var got []procSocket
+	for s := range parseProcSockets(strings.NewReader(table)) {
+		got = append(got, s)
+	}
+	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func binaryIsBig() bool {
+	a, _ := parseProcAddr("0100007F:0000")
+	return a.Addr() != netip.MustParseAddr("127.0.0.1")
+}
+
+func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := d.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !OwnConn(accepted) {
+			t.Errorf("from %s: not ours", from)
+		}
+		theirs, ours := c.LocalAddr().(*net.TCPAddr).AddrPort(), l.Addr().(*net.TCPAddr).AddrPort()
+		asked, err := lookUp(unmapped(theirs), unmapped(ours))
+		if err != nil {
+			t.Errorf("from %s: the kernel was asked in vain: %v", from, err)
+		}
+		for s := range procSockets() {
+			if s.local == unmapped(theirs) && s.remote == unmapped(ours) && (s.uid != asked.uid || s.inode != asked.inode) {
+				t.Errorf("from %s: the kernel says %+v, its table %+v", from, asked, s)
+			}
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+		if !OwnConn(accepted) {
+			t.Errorf("from %s, half closed: not ours", from)
+		}
+		_ = c.Close()
+		_ = accepted.Close()
+	}
+}
+
+func TestAListenerIsNotTakenForAConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	ours := l.Addr().(*net.TCPAddr).AddrPort()
+	if s, err := lookUp(ours, netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
+		t.Errorf("got %+v", s)
+	}
+	if Own(netip.MustParseAddrPort("127.0.0.1:1"), ours) && !besideWindows() {
+		t.Error("a connection that is not there is ours")
+	}
+}
+
+func TestASocketCountsByItsOwner(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		s    procSocket
+		uid  int
+		want bool
+	}{
+		{"the person's", procSocket{uid: 1000, inode: "7"}, 1000, true},
+		{"root's", procSocket{uid: 0, inode: "7"}, 1000, true},
+		{"another's", procSocket{uid: 1001, inode: "7"}, 1000, false},
+		{"another's, for root", procSocket{uid: 1001, inode: "7"}, 0, false},
+		{"given up by the person", procSocket{uid: 1000, inode: "0"}, 1000, true},
+		{"given up by somebody, on an older kernel", procSocket{uid: 0, inode: "0"}, 1000, false},
+		{"given up by somebody, for root", procSocket{uid: 0, inode: "0"}, 0, false},
+	} {
+		if got := c.s.ownedBy(c.uid); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+func BenchmarkOwn(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	accepted, err := l.Accept()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = accepted.Close() }()
+	for b.Loop() {
+		if !OwnConn(accepted) {
+			b.Fatal("not ours")
+		}
+	}
+}

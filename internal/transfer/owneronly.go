@@ -1,0 +1,59 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// ownerOnly is the way to a file server on which each file is made for its owner alone.
+// The SFTP library sends no mode with a new file; the server would take what its umask
+// leaves, and who opened the file before its mode was set could read what comes after.
+type ownerOnly struct {
+	io.WriteCloser
+	left int // of the packet under way
+}
+
+// The numbers of draft-ietf-secsh-filexfer-02.
+const (
+	sftpOpen            = 3
+	sftpCreate          = 0x08 // a flag of open
+	sftpAttrPermissions = 0x04
+)
+
+// Write passes on packets, of which the library writes each from its beginning.
+func (w *ownerOnly) Write(p []byte) (int, error) {
+	if w.left > 0 || len(p) < 4 {
+		w.left = max(0, w.left-len(p))
+		return w.WriteCloser.Write(p)
+	}
+	w.left = max(0, 4+int(binary.BigEndian.Uint32(p))-len(p))
+	if !makesFile(p) {
+		return w.WriteCloser.Write(p)
+	}
+	const mode = 0o600
+	q := make([]byte, 0, len(p)+4)
+	q = binary.BigEndian.AppendUint32(q, uint32(len(p))) //nolint:gosec // four bytes more than it was
+	q = append(q, p[4:len(p)-4]...)
+	q = binary.BigEndian.AppendUint32(q, sftpAttrPermissions)
+	q = binary.BigEndian.AppendUint32(q, mode)
+	if n, err := w.WriteCloser.Write(q); err != nil {
+		return min(n, len(p)), err
+	}
+	return len(p), nil
+}
+
+// makesFile reports whether a packet opens a file that it makes, and says nothing of its
+// mode: length, type, id, path, flags, and no attributes.
+func makesFile(p []byte) bool {
+	const before = 4 + 1 + 4
+	if len(p) < before+4 || len(p) != 4+int(binary.BigEndian.Uint32(p)) || p[4] != sftpOpen {
+		return false
+	}
+	rest := p[before:]
+	n := int(binary.BigEndian.Uint32(rest))
+	if len(rest) != 4+n+4+4 {
+		return false
+	}
+	flags, attrs := binary.BigEndian.Uint32(rest[4+n:]), binary.BigEndian.Uint32(rest[4+n+4:])
+	return flags&sftpCreate != 0 && attrs == 0
+}
