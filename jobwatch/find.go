@@ -17,13 +17,22 @@ type Query struct {
 // Find finds a job that somebody started before. By id it may have ended; by tag or
 // by name it waits or runs, and the newest of several is taken, which its hint says.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	few, sparing := s.(selective)
+	if sparing && q.ID+q.Tag != "" {
+		return w.findOne(ctx, few, q)
+	}
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	s, err := w.scheduler(ctx)
-	if err != nil {
-		return api.Job{}, false, err
+	if sparing {
+		if jobs, err = w.named(ctx, few, jobs, q.Name); err != nil {
+			return api.Job{}, false, err
+		}
 	}
 	job, found := q.newest(s, jobs)
 	switch {
@@ -37,6 +46,36 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		job.ID = calledAs(job.ID, q.ID)
 	}
 	return job, true, nil
+}
+
+// findOne finds a job whose id is known or lies with its tag, without a list.
+func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
+	if q.ID != "" {
+		job, found, err := w.Detail(ctx, q.ID)
+		if found {
+			job.ID = calledAs(job.ID, q.ID)
+		}
+		return job, found, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	defer leave()
+	job, err := s.tagged(ctx, w.sh, q.Tag)
+	if errors.Is(err, errNoJob) {
+		return api.Job{}, false, nil
+	}
+	return w.asDoomed(job), err == nil && !job.State.Ended(), err
+}
+
+func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.named(ctx, w.sh, jobs, name)
 }
 
 // completed adds what only the detail tells.

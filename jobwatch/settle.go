@@ -14,6 +14,10 @@ const detailsPerRound = 8
 // settle tells each watch what the list says of its job, and asks one by one about
 // those that are gone from it or whose log is not known.
 func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
+	if few, ok := s.(selective); ok {
+		w.settleSparingly(ctx, few, jobs)
+		return
+	}
 	asked := 0
 	for _, x := range w.open() {
 		job, listed := pick(s, jobs, x.id)
@@ -32,6 +36,29 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 	}
 }
 
+// settleSparingly tells each watch what the list says, and spends the connections that
+// are left of this round on those of which least is known, or longest ago.
+func (w *Watcher) settleSparingly(ctx context.Context, s selective, jobs []api.Job) {
+	watches := w.open()
+	for _, x := range watches {
+		job, listed := pick(s, jobs, x.id)
+		if job = x.supplemented(job); listed && !x.wantsDetail(job) {
+			x.tell(job)
+		} else {
+			x.forgetDetail()
+		}
+	}
+	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
+	left := w.limits.Connections - 1
+	for _, x := range watches[:min(left, len(watches))] {
+		job, listed := pick(s, jobs, x.id)
+		w.settleByDetail(ctx, s, x, x.supplemented(job), listed)
+	}
+	if len(watches) > left && watches[left].lastDetail().IsZero() {
+		w.Nudge() // it has its turn in the next round
+	}
+}
+
 func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
 	id := x.id
 	if listed {
@@ -46,10 +73,16 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 		w.log.Debug("no detail of a job", "job", id, "err", err)
 		x.tell(job)
 	case errors.Is(err, errNoJob):
-		x.tell(x.gone(s.name()))
+		w.settleGone(s, x)
 	default:
 		w.log.Debug("no word of a job that left the queue", "job", id, "err", err)
 	}
+}
+
+// settleGone tells a watch that the scheduler no longer knows its job.
+func (w *Watcher) settleGone(s scheduler, x *Watch) {
+	few, ok := s.(selective)
+	x.tell(x.gone(s.name(), ok && few.forgetful()))
 }
 
 // open returns the watches whose jobs have not ended.

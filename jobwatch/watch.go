@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"reflect"
 	"sync"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -19,6 +20,7 @@ type Watch struct {
 	known    bool // the scheduler has told of the job at least once
 	ran      bool // it was seen running
 	detailed bool // detail was asked for this run of the job
+	detailAt time.Time
 	closed   bool
 
 	followed  bool // somebody else looks for its log
@@ -126,20 +128,69 @@ func (x *Watch) heardOf() bool {
 func (x *Watch) noteDetail() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed = true
+	x.detailed, x.detailAt = true, time.Now()
 }
 
+// forgetDetail says that what is known of the job is no longer enough.
+func (x *Watch) forgetDetail() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.detailAt = time.Time{}
+}
+
+// lastDetail is when the job was last asked about by itself; zero: it has to be.
+func (x *Watch) lastDetail() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.detailAt
+}
+
+// supplemented adds to what a short list says of the job what is known of this run.
+func (x *Watch) supplemented(job api.Job) api.Job {
+	x.mu.Lock()
+	known := x.job
+	x.mu.Unlock()
+	if !x.heardOf() || known.Submitted.IsZero() {
+		return job
+	}
+	job.Name, job.Script, job.Submitted, job.Restarts = known.Name, known.Script, known.Submitted, known.Restarts
+	switch {
+	case job.State.Waiting():
+		job.ExpectedStart = known.ExpectedStart
+	case job.Node == known.Node && !known.Start.IsZero():
+		job.Start, job.End = known.Start, known.End
+	}
+	if job.Hint == "" && job.State == known.State {
+		job.Hint = known.Hint
+	}
+	return job
+}
+
+// noHistory is said of a job that ended at a server that remembers none.
+const noHistory = "this server keeps no history, so how the job ended is not known"
+
 // gone is the job when the scheduler has forgotten it: it ended, and how is lost,
-// unless it was never seen to run, as with PBS jobs that no queue accepts.
-func (x *Watch) gone(scheduler string) api.Job {
+// unless it was never seen to run, as with PBS jobs that no queue accepts. Where the
+// scheduler forgets every job, only its time limit can tell anything.
+func (x *Watch) gone(scheduler string, forgetful bool) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
 	job.Reason = "Gone"
+	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
+	case forgetful && x.ran && over:
+		job.State = api.JobTimeout
+		job.Hint = "its walltime was over when it left the queue; " + noHistory
+	case forgetful && x.ran:
+		job.State, job.End = api.JobFinished, time.Time{}
+		job.Hint = "the job has left the queue; " + noHistory
+	case forgetful:
+		job.State = api.JobFinished
+		job.Hint = "the job has left the queue and was not seen to run; " + noHistory
 	case scheduler == PBS && !x.ran:
 		job.State = api.JobNeverRan
-		job.Hint = "PBS no longer knows the job: no queue accepted it, or it was deleted; see its resources and the queue's limits"
+		job.Hint = "PBS no longer knows the job: it was deleted, or " + notRouted
 	case x.known:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"
