@@ -273,13 +273,15 @@ func TestEveryPBSCaptureIsReadAsItsNameSays(t *testing.T) {
 
 // pbsCaptured reads the jobs of a capture. Of the JSON answers those that are valid
 // are rewritten as the text that our own query gets.
-func pbsCaptured(c capture) []api.Job {
+func pbsCaptured(c capture) []api.Job { return jobsOf(capturedRecords(c)) }
+
+func capturedRecords(c capture) []pbsRecord {
 	out := string(c.res.Stdout)
 	if strings.Contains(c.command, "-F dsv") {
 		return nil
 	}
 	if !strings.Contains(c.command, "json") {
-		return parseQstat(out)
+		return splitQstat(out)
 	}
 	var doc struct{ Jobs map[string]map[string]any }
 	if json.Unmarshal(c.res.Stdout, &doc) != nil {
@@ -299,7 +301,7 @@ func pbsCaptured(c capture) []api.Job {
 			}
 		}
 	}
-	return parseQstat(b.String())
+	return splitQstat(b.String())
 }
 
 var serverGone = regexp.MustCompile(`_server_(?:down|hung|unresolvable)`)

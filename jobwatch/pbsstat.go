@@ -70,7 +70,7 @@ func (r pbsRecord) set(name, value string) {
 		r["torque"] = "true"
 	}
 	if r[name] == "" {
-		r[name] = value
+		r[name] = strings.TrimRight(value, " ")
 	}
 }
 

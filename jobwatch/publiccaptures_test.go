@@ -24,6 +24,7 @@ import (
 // sampleReaders are the schedulers whose samples can be read.
 var sampleReaders = map[string]sampleReader{
 	Slurm: readSlurmSample,
+	PBS:   readPBSSample,
 }
 
 // sampleReader reads a sample as the program would. Where the program never asks for
