@@ -166,7 +166,7 @@ func sameName(have, want string) (same, cut bool) {
 		return true, false
 	}
 	if stem, starred := strings.CutSuffix(have, "*"); starred {
-		return strings.HasPrefix(want, stem), true
+		return strings.HasPrefix(want, stem) && len(want) > len(have), true
 	}
 	return len(have) == pbsNameColumn && strings.HasPrefix(want, have), false
 }
