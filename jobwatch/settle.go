@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,7 +36,7 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
 	id := x.id
 	if listed {
-		id = job.ID
+		id = job.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
 	switch {
@@ -45,8 +46,10 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 	case listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
 		x.tell(job)
-	case errors.Is(err, errNoJob):
+	case errors.Is(err, errNoJob) && x.missing():
 		x.tell(x.gone(s.name()))
+	case errors.Is(err, errNoJob):
+		w.log.Debug("a young job is not known", "job", id)
 	default:
 		w.log.Debug("no word of a job that left the queue", "job", id, "err", err)
 	}
@@ -67,10 +70,9 @@ func (w *Watcher) open() []*Watch {
 }
 
 // pick returns the job called id; of an array's tasks the first that runs, else the
-// first that waits.
+// first that waits, else the last that ended.
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
-	var best api.Job
-	found := false
+	var tasks []api.Job
 	for _, job := range jobs {
 		if !s.is(job, id) {
 			continue
@@ -78,13 +80,32 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 		if job.ID == id {
 			return job, true
 		}
-		better := (job.State == api.JobRunning) && (best.State != api.JobRunning)
-		if same := (job.State == api.JobRunning) == (best.State == api.JobRunning); same && compareIDs(job.ID, best.ID) < 0 {
-			better = true
-		}
-		if !found || better {
-			best, found = job, true
-		}
+		tasks = append(tasks, job)
 	}
-	return best, found
+	if len(tasks) == 0 {
+		return api.Job{}, false
+	}
+	return slices.MinFunc(tasks, func(a, b api.Job) int {
+		if a.State.Ended() && b.State.Ended() {
+			return compareIDs(b.ID, a.ID)
+		}
+		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), compareIDs(a.ID, b.ID))
+	}), true
+}
+
+// nearness orders states by how near a job is to being of use, the nearest first.
+func nearness(s api.JobState) int {
+	switch s {
+	case api.JobRunning:
+		return 0
+	case api.JobConfiguring:
+		return 1
+	case api.JobCompleting, api.JobQueued:
+		return 2
+	case api.JobUnknown:
+		return 3
+	case api.JobHeld:
+		return 4
+	}
+	return 5
 }

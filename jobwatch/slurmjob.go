@@ -57,7 +57,7 @@ func (r slurmRecord) output(key string) string {
 		case 'x':
 			return r["JobName"]
 		}
-		return ""
+		return "%" + string(letter) // it is part of the name
 	})
 }
 
