@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -40,15 +41,44 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 // recorded asks the accounting, and where there is none the controller, which
 // remembers ended jobs for a few minutes.
 func (s slurm) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
-	res, err := sh.login(ctx, quiet+"out=$(limit sacct -X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+	jobs, err := s.sacct(ctx, sh, "")
+	if errors.Is(err, errNoAccounting) {
+		return s.squeue(ctx, sh, "--me -t all")
+	}
+	for _, cluster := range s.clusters.all() {
+		if err != nil {
+			break
+		}
+		var others []api.Job
+		if others, err = s.sacct(ctx, sh, cluster); errors.Is(err, errNoAccounting) {
+			err = nil
+		}
+		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
+			return slices.ContainsFunc(others, func(o api.Job) bool { return o.ID == j.ID && o.Submitted.Equal(j.Submitted) })
+		})
+		jobs = append(jobs, others...)
+	}
+	return jobs, err
+}
+
+// errNoAccounting means that sacct does not work.
+var errNoAccounting = errors.New("the accounting does not answer")
+
+// sacct returns the person's jobs of the last day on one cluster.
+func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
+	res, err := sh.login(ctx, quiet+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
 		`printf '%s\n' "$out" | tail -n `+maxListed)
 	if err != nil {
 		return nil, err
 	}
 	if res.Exit != 0 {
-		return s.squeue(ctx, sh, "--me -t all")
+		return nil, errNoAccounting
 	}
-	return parseSacct(string(res.Stdout)), nil
+	jobs := parseSacct(string(res.Stdout))
+	for i := range jobs {
+		jobs[i].Cluster = cluster
+	}
+	return jobs, nil
 }
 
 // recorded asks which jobs changed within the last day, and for the table of all that

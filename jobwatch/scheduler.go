@@ -43,7 +43,7 @@ type scheduler interface {
 func schedulerNamed(name string) (scheduler, error) {
 	switch name {
 	case Slurm:
-		return slurm{}, nil
+		return newSlurm(), nil
 	case PBS:
 		return newPBS(), nil
 	case None:

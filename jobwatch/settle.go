@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -62,7 +63,7 @@ func (w *Watcher) settleSparingly(ctx context.Context, s selective, jobs []api.J
 func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
 	id := x.id
 	if listed {
-		id = job.ID
+		id = job.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
 	switch {
@@ -79,8 +80,13 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 	}
 }
 
-// settleGone tells a watch that the scheduler no longer knows its job.
+// settleGone tells a watch that the scheduler does not know its job, once that is to be
+// believed.
 func (w *Watcher) settleGone(s scheduler, x *Watch) {
+	if !x.missing() {
+		w.log.Debug("a young job is not known", "job", x.id)
+		return
+	}
 	few, ok := s.(selective)
 	x.tell(x.gone(s.name(), ok && few.forgetful()))
 }
@@ -100,10 +106,9 @@ func (w *Watcher) open() []*Watch {
 }
 
 // pick returns the job called id; of an array's tasks the first that runs, else the
-// first that waits.
+// first that waits, else the last that ended.
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
-	var best api.Job
-	found := false
+	var tasks []api.Job
 	for _, job := range jobs {
 		if !s.is(job, id) {
 			continue
@@ -111,13 +116,32 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 		if job.ID == id {
 			return job, true
 		}
-		better := (job.State == api.JobRunning) && (best.State != api.JobRunning)
-		if same := (job.State == api.JobRunning) == (best.State == api.JobRunning); same && compareIDs(job.ID, best.ID) < 0 {
-			better = true
-		}
-		if !found || better {
-			best, found = job, true
-		}
+		tasks = append(tasks, job)
 	}
-	return best, found
+	if len(tasks) == 0 {
+		return api.Job{}, false
+	}
+	return slices.MinFunc(tasks, func(a, b api.Job) int {
+		if a.State.Ended() && b.State.Ended() {
+			return compareIDs(b.ID, a.ID)
+		}
+		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), compareIDs(a.ID, b.ID))
+	}), true
+}
+
+// nearness orders states by how near a job is to being of use, the nearest first.
+func nearness(s api.JobState) int {
+	switch s {
+	case api.JobRunning:
+		return 0
+	case api.JobConfiguring:
+		return 1
+	case api.JobCompleting, api.JobQueued:
+		return 2
+	case api.JobUnknown:
+		return 3
+	case api.JobHeld:
+		return 4
+	}
+	return 5
 }

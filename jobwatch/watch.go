@@ -23,14 +23,19 @@ type Watch struct {
 	detailAt time.Time
 	closed   bool
 
+	began  time.Time // when the watch did
+	misses int       // how often in a row the scheduler did not know the job
+
 	followed  bool // somebody else looks for its log
 	sightedIn int  // the life, from 1 on, in which its log was seen while it waited
 }
 
-// Watch begins to watch the job that the scheduler calls id. For an array it is
-// about the task that runs. Close ends it.
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it is about
+// the task that runs. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), job: api.Job{ID: id, State: api.JobUnknown}}
+	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), began: time.Now()}
+	x.job.ID, x.job.Cluster = splitRef(id)
+	x.job.State = api.JobUnknown
 	w.mu.Lock()
 	w.watches[x] = struct{}{}
 	w.soon = true
@@ -79,7 +84,7 @@ func (x *Watch) wantsDetail(now api.Job) bool {
 	if now.Log != "" {
 		return false
 	}
-	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node
+	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && taskOf(now.ID, x.job.ID) == x.job.Task
 	return !sameRun
 }
 
@@ -87,8 +92,13 @@ func (x *Watch) wantsDetail(now api.Job) bool {
 func (x *Watch) tell(job api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	job.ID = calledAs(job.ID, x.id)
-	if job.Log == "" && job.Restarts == x.job.Restarts {
+	id, _ := splitRef(x.id)
+	if job.Task == "" {
+		job.Task = taskOf(job.ID, id)
+	}
+	job.ID = calledAs(job.ID, id)
+	x.misses = 0
+	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
 	x.known = true
@@ -115,6 +125,24 @@ func (x *Watch) enterLocked(job api.Job) {
 	default:
 	}
 	x.c <- job
+}
+
+const (
+	// graceAnswers and graceTime are how often and how long the scheduler must not know
+	// a young job until that is believed: right after a submission, a wrapper that keeps
+	// answers, or a controller that takes over, may not know it yet.
+	graceAnswers = 3
+	graceTime    = 2 * time.Minute
+)
+
+// missing notes that the scheduler does not know the job, and reports whether that is
+// to be believed.
+func (x *Watch) missing() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := time.Since(x.began) >= graceTime
+	x.misses++
+	return x.ran || old && (x.misses == 1 || x.misses >= graceAnswers)
 }
 
 // heardOf reports whether the scheduler has told of the job.
