@@ -1,12 +1,11 @@
 package jobwatch
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,24 +50,49 @@ type sample struct {
 const sampleIndex = "index.tsv"
 
 func TestPublicCapturesMatchTheirIndex(t *testing.T) {
-	root := cmp.Or(os.Getenv("TUNCTL_CAPTURES"), filepath.Join("testdata", "samples"))
-	folders := foldersBelow(t, root)
-	compared := 0
-	for _, folder := range folders {
-		if _, err := os.Stat(filepath.Join(folder, sampleIndex)); err == nil {
-			compared += checkSamples(t, folder)
-		}
+	r := compareSamples(cmp.Or(os.Getenv("TUNCTL_CAPTURES"), filepath.Join("testdata", "samples")))
+	for _, note := range r.notes {
+		t.Log(note)
 	}
-	if compared == 0 {
-		t.Errorf("no fact was compared in %q: %d folders, none with an %s of a supported scheduler", root, len(folders), sampleIndex)
+	for _, problem := range r.problems {
+		t.Error(problem)
 	}
 }
 
-// checkSamples compares the samples of one folder, and says how many facts those were.
-func checkSamples(t *testing.T, folder string) (compared int) {
-	t.Helper()
+// sampleReport is what came of comparing samples with their index.
+type sampleReport struct {
+	compared int // facts
+	notes    []string
+	problems []string
+}
+
+func (r *sampleReport) notef(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+func (r *sampleReport) problemf(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// compareSamples compares the samples of every folder with an index, from root down.
+func compareSamples(root string) *sampleReport {
+	r := &sampleReport{}
+	folders := foldersBelow(root)
+	for _, folder := range folders {
+		if _, err := os.Stat(filepath.Join(folder, sampleIndex)); err == nil {
+			r.compareFolder(folder)
+		}
+	}
+	if r.compared == 0 {
+		r.problemf("no fact was compared in %q: of %d folders, none has an %s with facts of a supported scheduler", root, len(folders), sampleIndex)
+	}
+	return r
+}
+
+func (r *sampleReport) compareFolder(folder string) {
+	before := r.compared
 	unsupported, unused := map[string]int{}, map[string]int{}
-	for _, s := range readIndex(t, folder) {
+	for _, s := range r.readIndex(folder) {
 		read, supported := sampleReaders[s.scheduler]
 		if !supported {
 			unsupported[s.scheduler]++
@@ -80,46 +104,39 @@ func checkSamples(t *testing.T, folder string) (compared int) {
 			continue
 		}
 		for _, facts := range s.facts {
-			compared += checkFacts(t, s, facts, records)
+			r.compareFacts(s, facts, records)
 		}
 	}
-	for name, n := range unsupported {
-		t.Logf("%s: skipped %d samples of %q, which is not supported", folder, n, name)
+	for _, name := range slices.Sorted(maps.Keys(unsupported)) {
+		r.notef("%s: skipped %d samples of %q, which is not supported", folder, unsupported[name], name)
 	}
-	for why, n := range unused {
-		t.Logf("%s: skipped %d samples: %s", folder, n, why)
+	for _, why := range slices.Sorted(maps.Keys(unused)) {
+		r.notef("%s: skipped %d samples: %s", folder, unused[why], why)
 	}
-	t.Logf("%s: %d facts compared", folder, compared)
-	return compared
+	r.notef("%s: %d facts compared", folder, r.compared-before)
 }
 
-// checkFacts compares the facts of one job with the record that is about it.
-func checkFacts(t *testing.T, s sample, facts map[string]string, records []sampleRecord) (compared int) {
-	t.Helper()
+// compareFacts compares the facts of one job with the record that is about it.
+func (r *sampleReport) compareFacts(s sample, facts map[string]string, records []sampleRecord) {
 	if len(facts) == 0 {
-		return 0
+		return
 	}
-	r, found := recordOf(facts, records, len(s.facts))
+	record, found := recordOf(facts, records, len(s.facts))
 	if !found {
-		t.Errorf("%s: fact %q: expected %q, got no such record among %d", s.name, "id", facts["id"], len(records))
-		return 1
+		r.compared++
+		r.problemf("%s: fact %q: expected %q, got no such record among %d", s.name, "id", facts["id"], len(records))
+		return
 	}
-	names := make([]string, 0, len(facts))
-	for name := range facts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		got, same, read := r.fact(name, facts[name])
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		got, same, read := record.fact(name, facts[name])
 		if !read {
 			continue
 		}
-		compared++
+		r.compared++
 		if !same {
-			t.Errorf("%s: fact %q: expected %q, got %q", s.name, name, facts[name], got)
+			r.problemf("%s: fact %q: expected %q, got %q", s.name, name, facts[name], got)
 		}
 	}
-	return compared
 }
 
 // recordOf is the record that facts speak of: the one of the same id, or the only one.
@@ -136,8 +153,7 @@ func recordOf(facts map[string]string, records []sampleRecord, jobs int) (sample
 }
 
 // foldersBelow is root and every folder below it, also by links, each once.
-func foldersBelow(t *testing.T, root string) []string {
-	t.Helper()
+func foldersBelow(root string) []string {
 	seen := map[string]bool{}
 	var folders []string
 	var walk func(folder string)
@@ -157,47 +173,38 @@ func foldersBelow(t *testing.T, root string) []string {
 		}
 	}
 	walk(root)
-	if len(folders) == 0 {
-		t.Fatalf("%q is not a folder that can be read", root)
-	}
 	return folders
 }
 
 // readIndex reads the samples of a folder.
-func readIndex(t *testing.T, folder string) []sample {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, sampleIndex))
+func (r *sampleReport) readIndex(folder string) []sample {
+	index := filepath.Join(folder, sampleIndex)
+	data, err := os.ReadFile(index)
 	if err != nil {
-		t.Fatal(err)
+		r.problemf("%v", err)
+		return nil
 	}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 1<<20)
 	columns := []string{"file", "command", "version", "facts", "source"}
 	var samples []sample
-	for n := 1; lines.Scan(); n++ {
-		cells := strings.Split(strings.TrimRight(lines.Text(), "\r"), "\t")
-		if n == 1 && slices.Contains(cells, "facts") {
+	for n, line := range strings.Split(string(data), "\n") {
+		cells := strings.Split(strings.TrimRight(line, "\r"), "\t")
+		switch {
+		case n == 0 && slices.Contains(cells, "facts"):
 			columns = cells
 			continue
-		}
-		if strings.TrimSpace(lines.Text()) == "" {
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
 			continue
 		}
 		row := map[string]string{}
-		for i, cell := range cells {
-			if i < len(columns) {
-				row[columns[i]] = cell
-			}
+		for i, cell := range cells[:min(len(cells), len(columns))] {
+			row[columns[i]] = cell
 		}
 		s, err := readSample(folder, row)
 		if err != nil {
-			t.Errorf("%s, line %d: %v", filepath.Join(folder, sampleIndex), n, err)
+			r.problemf("%s, line %d: %v", index, n+1, err)
 			continue
 		}
 		samples = append(samples, s)
-	}
-	if err := lines.Err(); err != nil {
-		t.Errorf("%s: %v", filepath.Join(folder, sampleIndex), err)
 	}
 	return samples
 }
@@ -353,4 +360,48 @@ func schedulerOfSample(path, command, version, out string) string {
 		return PBS
 	}
 	return "unknown"
+}
+
+func TestSamplesAreFoundWhereverTheyLieAndAWrongFactIsNamed(t *testing.T) {
+	root := t.TempDir()
+	record := "# cmd: scontrol show job 7  # rc: 0\nJobId=7 JobName=nb UserId=u(1) GroupId=g(1) MCS_label=N/A JobState=RUNNING Reason=None NodeList=n1 Command=/a WorkDir=/w StdOut=/w/o\n"
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := func(file, command, facts string) string { return file + "\t" + command + "\t-\t" + facts + "\tmade up\n" }
+	const head = "file\tcommand\tversion\tfacts\tsource\n"
+	write("elsewhere/deep/a.txt", record)
+	write("elsewhere/index.tsv", head+line("a.txt", "scontrol show job 7", `{"id": "7", "name": "nb", "stdout": "/w/o", "colour": "red"}`))
+	write("in/other/b.txt", "whatever")
+	write("in/other/index.tsv", head+line("b.txt", "bjobs", `{"ids": ["1"]}`)+line("gone.txt", "squeue", `{}`))
+	write("in/wrong/c.txt", record)
+	write("in/wrong/index.tsv", head+line("c.txt", "scontrol show job 7", `[{"id": "7", "state": "PENDING"}, {"id": "8"}]`))
+	if err := os.Symlink(filepath.Join(root, "elsewhere"), filepath.Join(root, "in", "linked")); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	r := compareSamples(filepath.Join(root, "in"))
+	notes, problems := strings.Join(r.notes, "\n"), strings.Join(r.problems, "\n")
+	if r.compared != 3+2+1 {
+		t.Errorf("%d facts were compared:\n%s\n%s", r.compared, notes, problems)
+	}
+	for _, want := range []string{
+		filepath.Join("wrong", "c.txt") + `: fact "state": expected "PENDING", got "running"`, `fact "id": expected "8", got no such record`, `line 3: there is no file "gone.txt"`,
+	} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("the problems lack %q:\n%s", want, problems)
+		}
+	}
+	if len(r.problems) != 3 || !strings.Contains(notes, `samples of "lsf", which is not supported`) {
+		t.Errorf("%s\n%s", notes, problems)
+	}
+	if r := compareSamples(filepath.Join(root, "in", "other")); !strings.Contains(strings.Join(r.problems, "\n"), "no fact was compared") {
+		t.Errorf("a folder without facts passes: %q", r.problems)
+	}
 }

@@ -75,7 +75,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 			Hint: fmt.Sprintf("`tunctl attach %s JOB` waits for one that is queued", req.Host),
 		}
 	case 1:
-		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].ID})
+		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].Ref()})
 		return job, nil, err
 	}
 	candidates := a.lookInto(ctx, jobs, req.Host, running)
@@ -109,7 +109,7 @@ func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host strin
 	for i, job := range running {
 		c := api.Candidate{Job: job}
 		if i < maxCandidates {
-			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.ID}); err == nil && found {
+			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.Ref()}); err == nil && found {
 				c.Job = full
 			}
 			c.App, c.Serve = a.serves(ctx, host, c.Job)
@@ -149,7 +149,7 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	defer a.mu.Unlock()
 	_, configured := a.config.Session(name)
 	rec := a.store.session(name)
-	known := rec.Attached != "" && rec.Job != nil && rec.Job.ID == job.ID
+	known := rec.Attached != "" && rec.Job != nil && rec.Job.Ref() == job.Ref()
 	s, live := a.sessions[name]
 	switch {
 	case live && known:

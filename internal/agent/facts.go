@@ -59,7 +59,11 @@ func (f *facts) derive(now time.Time) verdict {
 	case !f.answers && f.served:
 		return verdict{state: api.SessionReconnecting, cause: f.doing}
 	case !f.answers:
-		return verdict{state: api.SessionStarting, cause: f.doing}
+		v := verdict{state: api.SessionStarting, cause: f.doing}
+		if f.job != nil {
+			v.hint = f.job.Hint // why a job that runs does not get on
+		}
+		return v
 	}
 	return f.ready(now)
 }

@@ -120,8 +120,10 @@ func moved(was, now api.Job) bool {
 		return true
 	case was.Node != "" && now.Node != "" && now.Node != was.Node:
 		return true
+	case was.Task != "" && now.Task != "" && now.Task != was.Task: // an array's next one
+		return true
 	}
-	return now.State.Waiting() && was.State == api.JobRunning
+	return now.State.Waiting() && (was.State == api.JobRunning || was.State == api.JobCompleting)
 }
 
 // followLog begins to read the job's logs once their paths are known; that one appears
@@ -217,7 +219,7 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	case f.Found && f.Link != "":
 		l.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
 	case f.Found:
-		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, start: job.Start})
+		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, start: job.Start, files: l.runtimeFiles(job)})
 	}
 }
 
