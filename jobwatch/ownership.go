@@ -65,7 +65,12 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 
 // taskRef names the task of an array that the job is about.
 func taskRef(job api.Job) string {
-	if job.Task != "" {
+	array, server, isPBS := strings.Cut(job.ID, "[]")
+	switch {
+	case job.Task == "":
+	case isPBS:
+		job.ID = array + "[" + job.Task + "]" + server
+	default:
 		job.ID += "_" + job.Task
 	}
 	return job.Ref()

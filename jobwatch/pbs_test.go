@@ -190,7 +190,7 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			if job.ID != "7.vm" || job.Log != log || job.Script != m.path(".tunctl/t/job.sh") {
 				t.Errorf("got %+v", job)
 			}
-			if said := job.Hint == spooled; said != (c.log == "") {
+			if said := job.Hint == Spooled; said != (c.log == "") {
 				t.Errorf("hint %q", job.Hint)
 			}
 			found, ok, err := w.Find(t.Context(), Query{Tag: "t"})

@@ -9,8 +9,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// spooled is said of a job whose output nobody can read before it ends.
-const spooled = "PBS keeps this job's output on the node until it ends: submit with -k oed, or redirect it in the script"
+// Spooled is the hint of a job whose output nobody can read before it ends.
+const Spooled = "PBS keeps this job's output on the node until it ends: put #PBS -k oed into its script, or redirect the output there"
 
 // setLog finds where the job writes: what the script itself redirects to under the
 // job's name or id, else the job's standard output, once that can be read.
@@ -28,8 +28,8 @@ func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
 		}
 	case readable:
 		job.Log = output
-	case job.Hint == "":
-		job.Hint = spooled
+	case job.Hint == "" && (job.State == api.JobQueued || job.State == api.JobRunning):
+		job.Hint = Spooled
 	}
 	job.OtherLogs = others
 }

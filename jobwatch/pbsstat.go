@@ -84,6 +84,9 @@ func (r pbsRecord) job() api.Job {
 		Script:    r.absolute(r.script()),
 		Submitted: pbsTime(r["ctime"]),
 	}
+	if r["array_id"] != "" {
+		job.Task = r["array_index"]
+	}
 	if n, err := strconv.Atoi(r["run_count"]); err == nil && n > 1 {
 		job.Restarts = n - 1
 	}

@@ -194,6 +194,9 @@ func (x *Watch) supplemented(job api.Job) api.Job {
 	return job
 }
 
+// Gone is the reason of a job that the scheduler no longer knows.
+const Gone = "Gone"
+
 // noHistory is said of a job that ended at a server that remembers none.
 const noHistory = "this server keeps no history, so how the job ended is not known"
 
@@ -204,7 +207,7 @@ func (x *Watch) gone(scheduler string, forgetful bool) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
-	job.Reason = "Gone"
+	job.Reason = Gone
 	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
 	case forgetful && x.ran && over:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -73,7 +74,7 @@ func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
 	switch {
 	case f.job == nil:
-	case f.job.State == api.JobUnknown:
+	case f.job.State == api.JobUnknown, f.job.Reason == jobwatch.Suspended:
 		v.cause = f.job.Hint
 	case f.limitNear(now):
 		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
@@ -181,6 +182,13 @@ func endedError(session string, j *api.Job, served bool, excerpt string) *api.Er
 		e.Message += " before it served anything"
 		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; mend the job's script, then `tunctl up %s` again", session, session)
 	}
+	switch {
+	case j.Hint == "":
+	case j.State == api.JobNeverRan || j.State == api.JobCancelled && j.Start.IsZero(): // there is no log
+		e.Hint = fmt.Sprintf("%s; then `tunctl up %s` again", j.Hint, session)
+	case j.Reason == jobwatch.Gone:
+		e.Message += ": " + j.Hint
+	}
 	if excerpt != "" {
 		e.Message += "; its log ends with:\n" + excerpt
 	}
@@ -213,6 +221,6 @@ func endedWords(j *api.Job) string {
 
 // lost is a remembered job that is no longer there: how it ended is not known.
 func lost(j api.Job) api.Job {
-	j.State, j.Reason, j.Hint = api.JobUnknown, "Gone", ""
+	j.State, j.Reason, j.Hint = api.JobUnknown, jobwatch.Gone, ""
 	return j
 }

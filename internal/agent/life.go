@@ -130,6 +130,9 @@ func moved(was, now api.Job) bool {
 // while the job is queued is the first sign of the start. A job that runs without any,
 // as under srun, is looked for elsewhere.
 func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
+	if job.Hint == jobwatch.Spooled { // whatever else it writes may not tell
+		l.scout(ctx, job)
+	}
 	if l.follower != nil {
 		l.follower.Expect(job.ExpectedStart)
 		return

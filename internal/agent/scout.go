@@ -17,9 +17,11 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 		return
 	}
 	l.scouting = true
-	l.session.change(func(f *facts) {
-		f.doing = "it has no log that can be read; looking for Jupyter's own files, and for what it prints"
-	})
+	doing := "it has no log that can be read; looking for Jupyter's own files, and for what it prints"
+	if job.Hint == jobwatch.Spooled {
+		doing = "PBS keeps its output on the node until it ends, unless it is submitted with -k oed; looking for Jupyter's own files"
+	}
+	l.session.change(func(f *facts) { f.doing = doing })
 	l.work.Go(func() { l.lookAround(ctx, job) })
 	l.work.Go(func() { l.listenIn(ctx, job) })
 }

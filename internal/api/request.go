@@ -51,9 +51,10 @@ type LogChunk struct {
 	Restarted bool `json:"restarted,omitempty"`
 }
 
-// LogQuery says which part of a session's log to read.
+// LogQuery says which part of which log to read: a session's, or a job's on a host.
 type LogQuery struct {
-	Session string
+	Session   string
+	Host, Job string
 	Follow  bool
 	Secrets bool
 }
