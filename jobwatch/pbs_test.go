@@ -60,6 +60,20 @@ func TestHowAPBSJobEnded(t *testing.T) {
 		{"done", "F", "Exit_status = 0\n    substate = 92", api.JobFinished, 0},
 		{"failed", "F", "Exit_status = 3\n    substate = 93", api.JobFailed, 3},
 		{"deleted while running", "F", "Exit_status = 271\n    substate = 91", api.JobCancelled, 143},
+		{"walltime used up", "F", "Exit_status = 271\n    substate = 93\n    Resource_List.walltime = 01:00:00\n    resources_used.walltime = 01:00:04", api.JobTimeout, 143},
+		{"deleted early", "F", "Exit_status = 271\n    Resource_List.walltime = 01:00:00\n    resources_used.walltime = 00:59:00", api.JobCancelled, 143},
+		{"Torque's end", "C", "exit_status = 0", api.JobFinished, 0},
+		{"Torque's walltime", "C", "exit_status = -11\n    start_time = Mon Mar  2 08:00:00 2026", api.JobTimeout, -1},
+		{"Torque's memory", "C", "exit_status = -10\n    start_time = Mon Mar  2 08:00:00 2026", api.JobOOM, -1},
+		{"Torque's lost dependency", "C", "exit_status = 271\n    comment = Job 1.s deleted because its dependency of job 0.s can never be satisfied", api.JobNeverRan, -1},
+		{"no queue took it", "F", "comment = Job rejected by all possible destinations", api.JobNeverRan, -1},
+		{"a table's end", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and finished", api.JobFinished, -1},
+		{"a table's failure", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and failed", api.JobFailed, -1},
+		{"a table's walltime", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and exceeded resource walltime", api.JobTimeout, -1},
+		{"a table's memory", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and exceeded resource mem", api.JobOOM, -1},
+		{"a table's cancel", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and terminated by mira@login1", api.JobCancelled, -1},
+		{"deleted and still there", "R", "substate = 42\n    comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and terminated by mira@login1", api.JobCompleting, -1},
+		{"suspended", "S", "substate = 43", api.JobRunning, -1},
 		{"walltime", "F", "Exit_status = -29\n    substate = 93", api.JobTimeout, -1},
 		{"memory", "F", "Exit_status = -27\n    substate = 93", api.JobOOM, -1},
 		{"deleted in the queue", "F", "substate = 91\n    comment = Not Running: Queue not started. and terminated", api.JobCancelled, -1},
@@ -78,6 +92,9 @@ func TestHowAPBSJobEnded(t *testing.T) {
 		}
 		if exit := jobs[0].Exit; (exit == nil) != (c.exit < 0) || exit != nil && *exit != c.exit {
 			t.Errorf("%s: exit %v, want %d", c.name, exit, c.exit)
+		}
+		if strings.Contains(jobs[0].Reason, "Not Running") {
+			t.Errorf("%s: the reason is still %q", c.name, jobs[0].Reason)
 		}
 	}
 }
@@ -127,6 +144,40 @@ func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
 		own, _ := ownLogs(parseRedirections(script, r.value), "PBS_JOB")
 		if got := r.absolute(own); got != want {
 			t.Errorf("%q: got %q, want %q", script, got, want)
+		}
+	}
+}
+
+func TestThePBSOutputIsFoundWithAndWithoutAHost(t *testing.T) {
+	for given, want := range map[string]string{
+		"login1:/home/mira/a.o7":                "/home/mira/a.o7",
+		"/home/mira/a.o7":                       "/home/mira/a.o7",
+		"/data/run at 10:30/a.o7":               "/data/run at 10:30/a.o7",
+		"login1.example.org:/data/10:30/x.o7":   "/data/10:30/x.o7",
+		"login1:/home/mira/a.o40.^array_index^": "/home/mira/a.o40.3",
+	} {
+		r := pbsRecord{"Output_Path": given, "array_index": "3", "Keep_Files": "oed"}
+		if got, readable := r.output(api.Job{State: api.JobRunning}); got != want || !readable {
+			t.Errorf("%q: %q, %v; want %q", given, got, readable, want)
+		}
+	}
+}
+
+func TestTheScriptOfAPBSJobIsTheWordThatIsNoOption(t *testing.T) {
+	for args, want := range map[string]string{
+		"job.sh":                                    "/home/mira/work/job.sh",
+		"-P personal -l select=1:ncpus=2 job.sh":    "/home/mira/work/job.sh",
+		"-W depend=afterany:7 /data/job.sh":         "/data/job.sh",
+		"-r n -S /bin/bash -m n":                    "",
+		"-N name -":                                 "",
+		"-I -l walltime=1:00:00":                    "",
+		"-N x -- /bin/sleep 20":                     "",
+		"-koed /home/mira/.tunctl/tag/my script.sh": "/home/mira/.tunctl/tag/my script.sh",
+		"-V -h -z job.sh":                           "/home/mira/work/job.sh",
+	} {
+		r := pbsRecord{"Submit_arguments": args, "Variable_List": "PBS_O_HOME=/home/mira,PBS_O_WORKDIR=/home/mira/work"}
+		if got := r.job().Script; got != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
 		}
 	}
 }

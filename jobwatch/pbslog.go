@@ -88,6 +88,7 @@ func (r pbsRecord) script() string {
 			skip = false
 		case word == "--": // a command follows, no script
 			return ""
+		case word == "-": // standard input
 		case strings.HasPrefix(word, "-"):
 			skip = len(word) == 2 && strings.Contains(qsubValued, word[1:])
 		case word != "<jsdl-hpcpa:Argument>":

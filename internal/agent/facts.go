@@ -57,6 +57,8 @@ func (f *facts) derive(now time.Time) verdict {
 		return verdict{state: api.SessionSubmitting, cause: f.doing}
 	case f.needsJob && f.job.State.Waiting():
 		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now), hint: f.job.Hint}
+	case !f.answers && f.served && f.suspended():
+		return verdict{state: api.SessionReconnecting, cause: f.job.Hint}
 	case !f.answers && f.served:
 		return verdict{state: api.SessionReconnecting, cause: f.doing}
 	case !f.answers:
@@ -74,7 +76,7 @@ func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
 	switch {
 	case f.job == nil:
-	case f.job.State == api.JobUnknown, f.job.Reason == jobwatch.Suspended:
+	case f.job.State == api.JobUnknown, f.suspended():
 		v.cause = f.job.Hint
 	case f.limitNear(now):
 		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
@@ -90,6 +92,9 @@ func (f *facts) ready(now time.Time) verdict {
 	}
 	return v
 }
+
+// suspended reports whether the job's processes are stopped, so that nothing answers.
+func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }
 
 // rootCause is an error without the file and the call around it.
 func rootCause(err error) error {

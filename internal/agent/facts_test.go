@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 func TestAStateFollowsFromTheFacts(t *testing.T) {
@@ -43,6 +44,14 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}},
 			api.SessionReady, "no answer since 13:00",
 		},
+		"suspended": {
+			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobRunning, Reason: jobwatch.Suspended, Hint: "suspended"}},
+			api.SessionReady, "suspended",
+		},
+		"suspended, and so silent": {
+			facts{wanted: true, host: up, needsJob: true, served: true, doing: "no answer", job: &api.Job{State: api.JobRunning, Reason: jobwatch.Suspended, Hint: "suspended"}},
+			api.SessionReconnecting, "suspended",
+		},
 		"only forwards":       {facts{wanted: true, host: up, answers: true}, api.SessionReady, ""},
 		"the job ended":       {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeJobEnded, Message: "over"}}, api.SessionEnded, "over"},
 		"it cannot be had":    {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeSubmit, Message: "refused"}}, api.SessionFailed, "refused"},
@@ -64,6 +73,14 @@ func TestAnEndIsToldFromAFailure(t *testing.T) {
 	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "exit status 3 (job 7) before it served anything") ||
 		!strings.Contains(failed.Message, "no such module") {
 		t.Errorf("a job that never served: %+v", failed)
+	}
+	unrouted := endedError("lab", &api.Job{ID: "7", State: api.JobNeverRan, Hint: "no queue accepts it"}, false, "")
+	if !strings.HasPrefix(unrouted.Hint, "no queue accepts it") || strings.Contains(unrouted.Hint, "log") {
+		t.Errorf("a job that never ran: %+v", unrouted)
+	}
+	gone := endedError("lab", &api.Job{ID: "7", State: api.JobFinished, Reason: jobwatch.Gone, Hint: "how it ended is not known"}, true, "")
+	if !strings.Contains(gone.Message, "how it ended is not known") {
+		t.Errorf("a job that is gone: %+v", gone)
 	}
 	ended := endedError("lab", &api.Job{ID: "7", State: api.JobTimeout}, true, "")
 	if ended.Code != api.CodeJobEnded || ended.Message != "the job reached its time limit (job 7)" {
