@@ -374,7 +374,9 @@ func TestSamplesAreFoundWhereverTheyLieAndAWrongFactIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	line := func(file, command, facts string) string { return file + "\t" + command + "\t-\t" + facts + "\tmade up\n" }
+	line := func(file, command, facts string) string {
+		return file + "\t" + command + "\t-\t" + facts + "\tmade up\n"
+	}
 	const head = "file\tcommand\tversion\tfacts\tsource\n"
 	write("elsewhere/deep/a.txt", record)
 	write("elsewhere/index.tsv", head+line("a.txt", "scontrol show job 7", `{"id": "7", "name": "nb", "stdout": "/w/o", "colour": "red"}`))
