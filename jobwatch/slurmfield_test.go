@@ -167,6 +167,11 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	if job.ID != "54" || job.Task != "2" || job.Log != "/h/54_2.out" {
 		t.Errorf("the second task: %+v", job)
 	}
+	m.file(t, "job.54_3", shown("57", "3", "RUNNING"))
+	m.file(t, "queue", rest("4%1")+listed("57", "54", "3", "RUNNING", "lyra01", "lab", "chain"))
+	if job = until(t, x, func(j api.Job) bool { return j.Task == "3" }); job.Log != "/h/54_3.out" {
+		t.Errorf("the third task, which began before anybody asked: %+v", job)
+	}
 	m.file(t, "job.54", shown("55", "1", "COMPLETED")+shown("58", "4", "TIMEOUT"))
 	m.file(t, "queue", "")
 	for job = range x.C() {
