@@ -141,7 +141,7 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	queueOf(t, m)
 	rest := func(tasks string) string { return listed("54", "54", tasks, "PENDING", "", "lab", "chain") }
 	shown := func(id, task, state string) string {
-		return scontrolText("JobId="+id, "ArrayJobId=54", "ArrayTaskId="+task, "JobName=chain", "JobState="+state, "StdOut=/h/54_"+task+".out") + "\n"
+		return scontrolText("JobId="+id, "ArrayJobId=54", "ArrayTaskId="+task, "JobName=chain", "JobState="+state, "NodeList=lyra01", "BatchHost=lyra01", "StdOut=/h/54_"+task+".out") + "\n"
 	}
 	m.file(t, "queue", rest("2-4%1")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
 	m.file(t, "job.54_1", shown("55", "1", "RUNNING"))
