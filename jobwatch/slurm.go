@@ -237,7 +237,7 @@ var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transm
 // slurmSilent are the ways in which Slurm says that the controller does not answer.
 var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
-	`Unable to process configuration file|establish a configuration source`)
+	`Unable to process configuration file|establish a configuration source|Rate limit exceeded`)
 
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)

@@ -63,8 +63,8 @@ func (f *facts) derive(now time.Time) verdict {
 		return verdict{state: api.SessionReconnecting, cause: f.doing}
 	case !f.answers:
 		v := verdict{state: api.SessionStarting, cause: f.doing}
-		if f.job != nil {
-			v.hint = f.job.Hint // why a job that runs does not get on
+		if f.job != nil && f.job.State == api.JobRunning && f.job.Reason != "" && f.job.Hint != "" {
+			v.cause = f.job.Hint // it does not get on: its nodes are being prepared, or it is suspended
 		}
 		return v
 	}

@@ -38,8 +38,12 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			api.SessionQueued, "Priority, expected start Tue 3 Mar 13:00",
 		},
 		"runs and says nothing": {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting"}, api.SessionStarting, "waiting"},
-		"answers":               {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), endpoint: endpoint, answers: true}, api.SessionReady, ""},
-		"stopped answering":     {facts{wanted: true, host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "no answer"}, api.SessionReconnecting, "no answer"},
+		"its node is prepared": {
+			facts{wanted: true, host: up, needsJob: true, doing: "waiting", job: &api.Job{State: api.JobRunning, Reason: "Prolog", Hint: "being prepared"}},
+			api.SessionStarting, "being prepared",
+		},
+		"answers":           {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), endpoint: endpoint, answers: true}, api.SessionReady, ""},
+		"stopped answering": {facts{wanted: true, host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "no answer"}, api.SessionReconnecting, "no answer"},
 		"the scheduler is silent": {
 			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}},
 			api.SessionReady, "no answer since 13:00",
@@ -105,6 +109,8 @@ func TestMovedTellsARequeueFromAStart(t *testing.T) {
 		{"restarted on the same node", running, again, true},
 		{"back in the queue", running, queued, true},
 		{"no answer", running, silent, false},
+		{"an array's next task on the same node", api.Job{State: api.JobRunning, Node: "cn01", Task: "1"}, api.Job{State: api.JobRunning, Node: "cn01", Task: "2"}, true},
+		{"the rest of an array waits", api.Job{State: api.JobCompleting, Node: "cn01", Task: "1"}, queued, true},
 	}
 	for _, tt := range tests {
 		if got := moved(tt.was, tt.now); got != tt.want {

@@ -27,6 +27,7 @@ type life struct {
 	said     jobwatch.Finding
 	fresh    bool   // it is another than the log said first
 	node     string // the job's
+	task     string // the same, of an array
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
@@ -69,7 +70,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	l.inherit(job)
 	for {
 		l.session.take(job)
-		l.node = job.Node
+		l.node, l.task = job.Node, job.Task
 		offer(l.remind.news, job)
 		offer(l.keep.news, job)
 		if job.State.Ended() {
@@ -190,7 +191,7 @@ func (l *life) hurry(job api.Job) {
 // names none, as an address does, and was said last. It is asked before it is believed.
 func (l *life) inherit(job api.Job) {
 	was := l.before
-	if was == nil {
+	if was == nil || was.task != job.Task { // another task's log says nothing of this one
 		return
 	}
 	l.from = was.read()
