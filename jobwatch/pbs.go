@@ -284,6 +284,9 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 
 func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
 	ids, err := p.qselect(ctx, sh, "-tc.ge."+quote(since))
+	if _, refused := errors.AsType[*api.Error](err); refused { // Torque cannot be asked so
+		ids, err = p.qselect(ctx, sh, "")
+	}
 	if err != nil {
 		return api.Job{}, err
 	}

@@ -24,6 +24,7 @@ type pbsServer struct {
 	connected []time.Time
 	ran       []string // the commands
 	scripts   int      // how often a job's script was looked into
+	since     string   // when something was submitted whose answer was lost
 }
 
 // add puts a job on the server; attributes come in pairs.
@@ -115,6 +116,8 @@ func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (Result, er
 		options := script[strings.LastIndex(script, "table"):]
 		p.ran = append(p.ran, "qstat -u "+options)
 		out, errout = p.table(strings.Contains(options, "table -x"))
+	case m != nil && m[1] == "qselect" && p.torque && strings.Contains(m[2], "-tc"):
+		errout, exit = "usage: qselect [-A account_string]", 2
 	case m != nil && m[1] == "qselect":
 		p.ran = append(p.ran, m[0])
 		out = p.qselect(m[2])
@@ -126,7 +129,7 @@ func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (Result, er
 	case strings.Contains(script, "grep -E '>|tee '"):
 		p.scripts++
 	case strings.Contains(script, "tunctl.since"):
-		out = "\ntunctl.since\n"
+		out = "\ntunctl.since\n" + p.since + "\n"
 	}
 	mark := markOf.FindStringSubmatch(script)[1]
 	return Result{
@@ -510,4 +513,29 @@ func TestASuspendedJobSaysSo(t *testing.T) {
 			t.Errorf("the job is %+v", job)
 		}
 	})
+}
+
+func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
+	for name, p := range map[string]*pbsServer{"OpenPBS": {}, "Torque": {torque: true}} {
+		t.Run(name, func(t *testing.T) {
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				for i := range 50 {
+					p.add(fmt.Sprintf("%d.srv", 100+i), "batch", "Q", "Submit_arguments", "batch.sh")
+				}
+				p.add("150.srv", "notebook", "R", "Submit_arguments", "-k oed /home/mira/.tunctl/lost-1/x.sh")
+				p.add("151.srv", "batch", "Q", "Submit_arguments", "batch.sh")
+				if job, found, err := w.Find(t.Context(), Query{Tag: "lost-1"}); found || err != nil || len(p.connections()) > 0 {
+					t.Errorf("what was not submitted was looked for: %+v, %v, %d connections", job, err, len(p.connections()))
+				}
+				p.since = "202603020800"
+				job, found, err := w.Find(t.Context(), Query{Tag: "lost-1"})
+				if err != nil || !found || job.ID != "150.srv" {
+					t.Errorf("%+v, %v, %v", job, found, err)
+				}
+				if got := len(p.connections()); got > 5 {
+					t.Errorf("%d connections", got)
+				}
+			})
+		})
+	}
 }

@@ -97,6 +97,17 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 	return w.query(ctx, watchedOnly)
 }
 
+// MaxDetails is how many jobs may be asked about one by one on a person's word, at most
+// most.
+func (w *Watcher) MaxDetails(ctx context.Context, most int) int {
+	if s, err := w.scheduler(ctx); err == nil {
+		if _, ok := s.(selective); ok {
+			return min(most, w.limits.Connections)
+		}
+	}
+	return most
+}
+
 // Detail returns all that is known about one job, also an ended one. The boolean is
 // false when the scheduler knows no such job.
 func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxCandidates is how many running jobs are looked into for what they serve.
+	// maxCandidates is how many running jobs are looked into for what they serve, where
+	// the scheduler allows so many.
 	maxCandidates = 10
 	// candidateLines is how much of a job's log is read for that.
 	candidateLines = 400
@@ -106,9 +107,10 @@ func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host strin
 		return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID))
 	})
 	var list []api.Candidate
+	looks := jobs.MaxDetails(ctx, maxCandidates)
 	for i, job := range running {
 		c := api.Candidate{Job: job}
-		if i < maxCandidates {
+		if i < looks {
 			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.Ref()}); err == nil && found {
 				c.Job = full
 			}

@@ -55,8 +55,8 @@ type LogChunk struct {
 type LogQuery struct {
 	Session   string
 	Host, Job string
-	Follow  bool
-	Secrets bool
+	Follow    bool
+	Secrets   bool
 }
 
 // Answers says which prompts a watcher of events can put to a person.
