@@ -204,13 +204,34 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 	return words, nil
 }
 
+// JobName is what a job of this name is called by the site's scheduler.
+func (s *Site) JobName(name string) string {
+	if s.Scheduler == "pbs" && name != "" {
+		return pbsName(name)
+	}
+	return name
+}
+
+// pbsNameLength is how long a name is that every PBS keeps whole.
+const pbsNameLength = 15
+
+// numbered is what tells names apart that begin alike.
+var numbered = regexp.MustCompile(`-[0-9]+$`)
+
 // pbsName is a name that every PBS takes: older ones allow 15 characters, and want
-// a letter first.
+// a letter first. A number at its end stays, so that no two sessions share a job.
 func pbsName(name string) string {
 	if name[0] >= '0' && name[0] <= '9' {
 		name = "j" + name
 	}
-	return name[:min(len(name), 15)]
+	if len(name) <= pbsNameLength {
+		return name
+	}
+	end := numbered.FindString(name)
+	if len(end) > pbsNameLength/2 {
+		end = ""
+	}
+	return name[:pbsNameLength-len(end)] + end
 }
 
 func (j *Job) scheduler() string {

@@ -50,6 +50,15 @@ func calledAs(job, id string) string {
 	return id
 }
 
+// taskOf is the number of the task that job is of the array called id, if it is one.
+func taskOf(job, id string) string {
+	task, ok := strings.CutPrefix(job, id+"_")
+	if !ok || strings.Trim(task, "0123456789") != "" {
+		return ""
+	}
+	return task
+}
+
 var leadingNumber = regexp.MustCompile(`^\d+`)
 
 // compareIDs orders ids by age as well as ids can: by their number, then their text.

@@ -45,8 +45,9 @@ func notExtended(id string, err error) error {
 	}
 }
 
-func (slurm) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
-	res, err := sh.login(ctx, quiet+"limit scontrol update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
+func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, quiet+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ echo "$id;practice"`)
 	m.program(t, "squeue", `if test -f "$HOME/squeue.fails"; then cat "$HOME/squeue.fails" >&2; exit 1; fi
 touch "$HOME/submitted"
 while read -r id script; do
-	printf '%s\037' "$id" "$id" N/A PENDING normal "" 1794702650 N/A N/A 0 Resources "$script" "$HOME/slurm-%j.out" "$HOME/slurm-%j.out" u
+	printf '%s\037' "$id" "$id" N/A PENDING normal "" 1794702650 N/A N/A 0 Resources "$script" "$HOME/slurm-%j.out" 1 u n/a north
 	printf 'my|job "x"\036\n'
 done <"$HOME/submitted"`)
 	m.program(t, "scontrol", `for id; do :; done

@@ -1,10 +1,12 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tunctl/internal/api"
 )
@@ -12,31 +14,101 @@ import (
 // Query says which job to find: by the first of its fields that is set.
 type Query struct {
 	ID, Tag, Name string
+	// Args are the words that the job was or would be submitted with. They may name
+	// clusters that are to be looked at too.
+	Args []string
 }
 
 // Find finds a job that somebody started before. By id it may have ended; by tag or
-// by name it waits or runs, and the newest of several is taken, which its hint says.
+// by name it waits or runs. Of several that which is nearest to being of use is taken,
+// the newest of those, which its hint says; but between two of a name that run, only a
+// person can choose. Of an array the whole is found, not the task.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
-	jobs, err := w.Jobs(ctx)
-	if err != nil {
-		return api.Job{}, false, err
-	}
 	s, err := w.scheduler(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	job, found := q.newest(s, jobs)
+	few, sparing := s.(selective)
+	if sparing && q.ID+q.Tag != "" {
+		return w.findOne(ctx, few, q)
+	}
+	if c, ok := s.(clustered); ok && c.include(q.Args) {
+		w.changed()
+	}
+	jobs, err := w.Jobs(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	if sparing {
+		if jobs, err = w.named(ctx, few, jobs, q.Name); err != nil {
+			return api.Job{}, false, err
+		}
+	}
+	job, found, err := q.choose(s, jobs)
 	switch {
-	case !found && q.ID == "":
-		return api.Job{}, false, nil
+	case err != nil || !found && q.ID == "":
+		return api.Job{}, false, err
 	case !found:
 		return w.Detail(ctx, q.ID)
 	}
 	job = w.completed(ctx, s, job)
-	if q.ID != "" {
-		job.ID = calledAs(job.ID, q.ID)
+	id := q.called(s, job.ID)
+	if job.Task == "" {
+		job.Task = taskOf(job.ID, id)
 	}
+	job.ID = id
 	return job, true, nil
+}
+
+// findOne finds a job whose id is known or lies with its tag, without a list.
+func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
+	if q.ID != "" {
+		job, found, err := w.Detail(ctx, q.ID)
+		if found {
+			job.ID = calledAs(job.ID, q.ID)
+		}
+		return job, found, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	defer leave()
+	job, err := s.tagged(ctx, w.sh, q.Tag)
+	if errors.Is(err, errNoJob) {
+		return api.Job{}, false, nil
+	}
+	return w.asDoomed(job), err == nil && !job.State.Ended(), err
+}
+
+func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.named(ctx, w.sh, jobs, name)
+}
+
+// called is what the job that was found is called from now on.
+func (q Query) called(s scheduler, found string) string {
+	asked, _ := splitRef(q.ID)
+	if asked != "" {
+		found = calledAs(found, asked)
+	}
+	if a, ok := s.(arrays); ok && (asked == "" || a.several(asked)) {
+		return a.whole(found)
+	}
+	return found
+}
+
+// arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
+// come and go.
+type arrays interface {
+	// whole is the array that a job belongs to, or the job itself.
+	whole(id string) string
+	// several reports whether an id is of several tasks that wait together.
+	several(id string) bool
 }
 
 // completed adds what only the detail tells.
@@ -49,7 +121,7 @@ func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.J
 		return job
 	}
 	defer leave()
-	detail, err := s.detail(ctx, w.sh, job.ID)
+	detail, err := s.detail(ctx, w.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, errNoJob) {
 			w.log.Debug("no detail of a job", "job", job.ID, "err", err)
@@ -62,9 +134,11 @@ func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.J
 	return detail
 }
 
-func (q Query) newest(s scheduler, jobs []api.Job) (api.Job, bool) {
+// choose picks the job that is meant.
+func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err error) {
 	if q.ID != "" {
-		return pick(s, jobs, q.ID)
+		job, found = pick(s, jobs, q.ID)
+		return job, found, nil
 	}
 	var matching []api.Job
 	for _, job := range jobs {
@@ -75,18 +149,43 @@ func (q Query) newest(s scheduler, jobs []api.Job) (api.Job, bool) {
 		}
 	}
 	if len(matching) == 0 {
-		return api.Job{}, false
+		return api.Job{}, false, nil
 	}
-	job := slices.MaxFunc(matching, func(a, b api.Job) int {
-		if c := a.Submitted.Compare(b.Submitted); c != 0 {
-			return c
-		}
-		return compareIDs(a.ID, b.ID)
+	slices.SortFunc(matching, func(a, b api.Job) int {
+		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
 	})
-	if len(matching) > 1 && job.Hint == "" {
-		job.Hint = fmt.Sprintf("the newest of %d such jobs", len(matching))
+	job = matching[0]
+	if len(matching) > 1 && q.Tag == "" {
+		if matching[1].State == api.JobRunning {
+			return api.Job{}, false, q.ambiguous(matching)
+		}
+		if job.Hint == "" {
+			job.Hint = fmt.Sprintf("the newest of %d such jobs", len(matching))
+		}
 	}
-	return job, true
+	return job, true, nil
+}
+
+// ambiguous lists the jobs of a name that run.
+func (q Query) ambiguous(jobs []api.Job) error {
+	var list []string
+	for _, job := range jobs {
+		if job.State == api.JobRunning {
+			list = append(list, strings.TrimSpace(job.Ref()+" "+onNode(job.Node)))
+		}
+	}
+	return &api.Error{
+		Code:    api.CodeFailed,
+		Message: fmt.Sprintf("%d jobs called %q are running: %s", len(list), q.Name, strings.Join(list, ", ")),
+		Hint:    "`tunctl attach HOST JOB` opens one of them, `tunctl cancel HOST JOB` ends one; then run this again",
+	}
+}
+
+func onNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return "on " + node
 }
 
 func (q Query) matches(job api.Job) bool {

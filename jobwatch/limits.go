@@ -14,6 +14,10 @@ type Limits struct {
 	QueryMin  time.Duration // between two queries, whoever asks
 	Jitter    float64       // how much longer a wait may turn out, as a fraction
 
+	// Connections is how many connections to the scheduler's server one round of
+	// questions may make, where that is one a job, as with PBS.
+	Connections int
+
 	Command time.Duration // how long one command may take
 
 	LogFirst    time.Duration // between two reads of a log just after the start or a person's act
@@ -36,6 +40,8 @@ func DefaultLimits() Limits {
 		SlowAfter: 30 * time.Minute,
 		QueryMin:  10 * time.Second,
 		Jitter:    0.2,
+
+		Connections: 2,
 
 		Command: 30 * time.Second,
 

@@ -4,36 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"tunctl/internal/api"
 )
 
-// pbs is PBS Professional or OpenPBS.
-type pbs struct{}
+// pbs is PBS Professional, OpenPBS or Torque. Each of its programs connects to the
+// server anew, qstat -f once for every job that it is asked about, from one of the few
+// hundred ports that the whole login node has for that: so it is asked sparingly.
+type pbs struct{ learned *pbsLearned }
+
+// pbsLearned is what was found out and need not be asked for again.
+type pbsLearned struct {
+	mu      sync.Mutex
+	forgets bool              // the server keeps no history, or -x means something else
+	scripts map[string]string // the lines of jobs' scripts that send output somewhere, by id
+}
+
+func newPBS() pbs { return pbs{learned: &pbsLearned{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
 
-func (pbs) terse() bool { return false }
+// terse: the table of all jobs says nothing of their files.
+func (pbs) terse() bool { return true }
 
-// maxListed bounds a query. PBS prints some 2 KB a job.
-const maxListed = "500"
+// qstatTable asks for all jobs of the person over one connection. Torque has no wide
+// form and says so before it connects.
+const qstatTable = `table() {
+	limit qstat $1 -u "$(id -un)" -n -s -1 -w
+	set -- $? $1
+	if test $1 -eq 2; then limit qstat $2 -u "$(id -un)" -n -s -1; set -- $?; fi
+	return $1
+}
+`
 
-// list asks for the person's own jobs only; qstat -f cannot filter by user. Its JSON
-// is often broken by what stands in Variable_List, so that the text is read.
 func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	res, err := sh.login(ctx, quiet+`ids=$(limit qselect -u "$(id -un)") || exit
-ids=$(printf '%s\n' "$ids" | head -n `+maxListed+`)
-test -z "$ids" || limit qstat -f $ids`)
+	res, err := sh.login(ctx, quiet+qstatTable+"table")
 	if err != nil {
 		return nil, err
 	}
-	jobs := parseQstat(string(res.Stdout))
-	// A job that ends between the two commands fails the second, which still prints
-	// the others.
 	if err := pbsProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
+	}
+	return parseTable(string(res.Stdout), time.Now().UTC()), nil
+}
+
+// some asks for a few jobs, of which those that are not in the answer are gone.
+func (p pbs) some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
+	records, err := p.status(ctx, sh, ids)
+	if err != nil && !errors.Is(err, errNoJob) {
+		return nil, err
+	}
+	p.forgetScripts(records)
+	records = p.serving(records, ids)
+	jobs := jobsOf(records)
+	for i := range jobs {
+		p.setLog(ctx, sh, &jobs[i], records[i])
 	}
 	return jobs, nil
 }
@@ -41,41 +72,229 @@ test -z "$ids" || limit qstat -f $ids`)
 // detail also looks into the job's script for a redirection of its output, since PBS
 // keeps standard output on the node until the job ends.
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	job, record, err := p.record(ctx, sh, id)
-	if err != nil {
+	records, err := p.status(ctx, sh, []string{id})
+	records = p.serving(records, []string{id})
+	jobs := jobsOf(records)
+	job, ok := pick(p, jobs, id)
+	switch {
+	case !ok && err != nil:
 		return api.Job{}, err
+	case !ok:
+		return api.Job{}, errNoJob
 	}
-	p.setLog(ctx, sh, &job, record)
+	i := slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })
+	p.setLog(ctx, sh, &job, records[i])
 	return job, nil
 }
 
-func (p pbs) record(ctx context.Context, sh *shell, id string) (api.Job, pbsRecord, error) {
-	tasks := ""
-	if strings.Contains(id, "[]") {
-		tasks = "-t "
+// status is qstat -f of a few jobs, ended ones too. A server without a history, which
+// is how OpenPBS comes, answers -x with success and nothing at all, also for a job that
+// runs; Torque answers with XML. That is found out once.
+func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, error) {
+	tasks := slices.ContainsFunc(ids, isArray)
+	if len(ids) == 1 && pbsTask.MatchString(ids[0]) {
+		ids = []string{ids[0], pbsTask.ReplaceAllString(ids[0], "$1[]$2")} // which has the script
 	}
-	res, err := sh.login(ctx, quiet+"out=$(limit qstat -x -f "+tasks+quote(id)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c 1048576\nexit $1")
+	history := !p.forgetful()
+	records, res, err := p.qstat(ctx, sh, history, tasks, ids)
 	if err != nil {
-		return api.Job{}, nil, err
+		return nil, err
 	}
-	records := splitQstat(string(res.Stdout))
-	job, ok := pick(p, jobsOf(records), id)
-	if !ok {
-		if err := pbsProblem("qstat", res); err != nil {
-			return api.Job{}, nil, err
-		}
-		return api.Job{}, nil, errNoJob
+	switch {
+	case history && len(records) == 0 && res.Exit == 0:
+		history = false
+	case !history && strings.Contains(string(res.Stderr), "use -x"):
+		history = true // it has been switched on
+	default:
+		return records, pbsProblem("qstat", res)
 	}
-	for _, r := range records {
-		if r["Job Id"] == job.ID {
-			return job, r, nil
-		}
+	p.learn(!history)
+	if records, res, err = p.qstat(ctx, sh, history, tasks, ids); err != nil {
+		return nil, err
 	}
-	return job, nil, nil
+	return records, pbsProblem("qstat", res)
 }
 
+// pbsTask is the id of one task of an array.
+var pbsTask = regexp.MustCompile(`^(\d+)\[\d+\](.*)$`)
+
+// maxStatus bounds an answer: an array may have thousands of tasks of 2 KB each.
+const maxStatus = "1048576"
+
+func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []string) ([]pbsRecord, Result, error) {
+	options := "-f "
+	if history {
+		options = "-x -f "
+	}
+	if tasks {
+		options += "-t "
+	}
+	res, err := sh.login(ctx, quiet+"out=$(limit qstat "+options+quoteAll(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
+	return splitQstat(string(res.Stdout)), res, err
+}
+
+func (p pbs) forgetful() bool {
+	p.learned.mu.Lock()
+	defer p.learned.mu.Unlock()
+	return p.learned.forgets
+}
+
+func (p pbs) learn(forgets bool) {
+	p.learned.mu.Lock()
+	defer p.learned.mu.Unlock()
+	p.learned.forgets = forgets
+}
+
+// forgetScripts drops what is known of the scripts of other jobs than those.
+func (p pbs) forgetScripts(records []pbsRecord) {
+	p.learned.mu.Lock()
+	defer p.learned.mu.Unlock()
+	maps.DeleteFunc(p.learned.scripts, func(id, _ string) bool {
+		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
+	})
+}
+
+// serving leaves of an array and its tasks those that stand for it, and of other
+// records those that were asked for. The record of a task says nothing of its script;
+// the array's does.
+func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
+	arrays, tasks := map[string]pbsRecord{}, map[string][]pbsRecord{}
+	for _, r := range records {
+		arrays[r["Job Id"]] = r
+	}
+	for _, r := range records {
+		if array := arrays[r["array_id"]]; array != nil {
+			r["Submit_arguments"] = array["Submit_arguments"]
+			tasks[r["array_id"]] = append(tasks[r["array_id"]], r)
+		}
+	}
+	var kept []pbsRecord
+	for _, r := range records {
+		asked := func(id string) bool { return p.is(api.Job{ID: r["Job Id"]}, id) }
+		wholeAsked := func(id string) bool { return isArray(id) && asked(id) }
+		switch {
+		case !slices.ContainsFunc(ids, asked):
+		case len(tasks[r["Job Id"]]) > 0:
+			kept = append(kept, r.standIns(tasks[r["Job Id"]])...)
+		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, wholeAsked):
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// standIns are the tasks of an array that run, or else the array itself, which PBS
+// calls begun also while nothing of it runs.
+func (r pbsRecord) standIns(tasks []pbsRecord) []pbsRecord {
+	var running []pbsRecord
+	waits := false
+	for _, task := range tasks {
+		switch task["job_state"] {
+		case "R", "S", "U":
+			running = append(running, task)
+		case "Q", "W", "H":
+			waits = true
+		}
+	}
+	switch {
+	case len(running) > 0:
+		return running
+	case r["job_state"] == "B" && waits:
+		r["job_state"] = "Q"
+	case r["job_state"] == "B":
+		r["job_state"] = "E"
+	}
+	return []pbsRecord{r}
+}
+
+func isArray(id string) bool {
+	number, _, _ := strings.Cut(id, ".")
+	return strings.HasSuffix(number, "[]")
+}
+
+// named are the jobs of a list that are called name. Where the list has only the
+// beginning of a long name, the server says whose it is.
+func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
+	var sure, unsure []api.Job
+	for _, job := range jobs {
+		same, cut := sameName(job.Name, name)
+		job.Name = name
+		switch {
+		case same && cut:
+			unsure = append(unsure, job)
+		case same:
+			sure = append(sure, job)
+		}
+	}
+	if len(unsure) == 0 {
+		return sure, nil
+	}
+	ids, err := p.qselect(ctx, sh, "-N "+quote(name))
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range unsure {
+		if slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, job.ID) }) {
+			sure = append(sure, job)
+		}
+	}
+	return sure, nil
+}
+
+// qselect returns the ids of the person's jobs that answer to the options.
+func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, error) {
+	res, err := sh.login(ctx, quiet+`limit qselect -u "$(id -un)" `+options)
+	if err != nil {
+		return nil, err
+	}
+	if err := pbsProblem("qselect", res); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for word := range strings.FieldsSeq(string(res.Stdout)) {
+		if qsubID.MatchString(word) {
+			ids = append(ids, word)
+		}
+	}
+	return ids, nil
+}
+
+// tagged reads the id from what qsub answered. Where that was lost, it looks at the two
+// newest of the jobs that were made since: at all of them would be a connection each.
 func (p pbs) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	jobs, err := p.recorded(ctx, sh)
+	dir := `"$HOME"/` + quote(tagRoot+"/"+tag)
+	res, err := sh.login(ctx, quiet+"cat "+dir+`/tunctl.out 2>/dev/null
+printf '\n%s\n' tunctl.since
+t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0
+t=$((t - 600)) # their clocks may differ
+date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
+	if err != nil {
+		return api.Job{}, err
+	}
+	answered, since, _ := strings.Cut(string(res.Stdout), "tunctl.since\n")
+	if id, err := p.verdict(answer{stdout: answered}); err == nil {
+		return p.detail(ctx, sh, id)
+	}
+	since = strings.TrimSpace(since)
+	if since == "" {
+		return api.Job{}, errNoJob // nothing was submitted under this tag
+	}
+	return p.lookFor(ctx, sh, tag, since)
+}
+
+func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
+	ids, err := p.qselect(ctx, sh, "-tc.ge."+quote(since))
+	if _, refused := errors.AsType[*api.Error](err); refused { // Torque cannot be asked so
+		ids, err = p.qselect(ctx, sh, "")
+	}
+	if err != nil {
+		return api.Job{}, err
+	}
+	slices.SortFunc(ids, compareIDs)
+	if ids = ids[max(0, len(ids)-2):]; len(ids) == 0 {
+		return api.Job{}, errNoJob
+	}
+	jobs, err := p.some(ctx, sh, ids)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -132,11 +351,11 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 	return nil
 }
 
-// is: the server's name may be left off, and an array is its tasks too.
+// is: the server's name may be left off on either side, and an array is its tasks too.
 func (pbs) is(job api.Job, id string) bool {
-	jobNumber, _, _ := strings.Cut(job.ID, ".")
+	jobNumber, jobServer, jobFull := strings.Cut(job.ID, ".")
 	number, server, full := strings.Cut(id, ".")
-	if full && job.ID != jobNumber+"."+server {
+	if full && jobFull && jobServer != server {
 		return false
 	}
 	if jobNumber == number {

@@ -44,7 +44,7 @@ func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	start := time.Date(2026, 11, 15, 0, 13, 42, 0, time.UTC)
 	want := []api.Job{{
 		ID: "1234.pbs101", Name: "jupyterlab", State: api.JobRunning, Node: "x1000c0s2b0n0", Queue: "g1", Restarts: 1,
-		Submitted: start.Add(-2 * time.Second), Start: start, End: start.Add(2 * time.Hour), Script: "jupyter_pytorch.sh",
+		Submitted: start.Add(-2 * time.Second), Start: start, End: start.Add(2 * time.Hour), Script: "/home/users/alice/work/jupyter_pytorch.sh",
 	}}
 	if !reflect.DeepEqual(jobs, want) {
 		t.Errorf("got  %+v\nwant %+v", jobs, want)
@@ -60,6 +60,20 @@ func TestHowAPBSJobEnded(t *testing.T) {
 		{"done", "F", "Exit_status = 0\n    substate = 92", api.JobFinished, 0},
 		{"failed", "F", "Exit_status = 3\n    substate = 93", api.JobFailed, 3},
 		{"deleted while running", "F", "Exit_status = 271\n    substate = 91", api.JobCancelled, 143},
+		{"walltime used up", "F", "Exit_status = 271\n    substate = 93\n    Resource_List.walltime = 01:00:00\n    resources_used.walltime = 01:00:04", api.JobTimeout, 143},
+		{"deleted early", "F", "Exit_status = 271\n    Resource_List.walltime = 01:00:00\n    resources_used.walltime = 00:59:00", api.JobCancelled, 143},
+		{"Torque's end", "C", "exit_status = 0", api.JobFinished, 0},
+		{"Torque's walltime", "C", "exit_status = -11\n    start_time = Mon Mar  2 08:00:00 2026", api.JobTimeout, -1},
+		{"Torque's memory", "C", "exit_status = -10\n    start_time = Mon Mar  2 08:00:00 2026", api.JobOOM, -1},
+		{"Torque's lost dependency", "C", "exit_status = 271\n    comment = Job 1.s deleted because its dependency of job 0.s can never be satisfied", api.JobNeverRan, -1},
+		{"no queue took it", "F", "comment = Job rejected by all possible destinations", api.JobNeverRan, -1},
+		{"a table's end", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and finished", api.JobFinished, -1},
+		{"a table's failure", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and failed", api.JobFailed, -1},
+		{"a table's walltime", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and exceeded resource walltime", api.JobTimeout, -1},
+		{"a table's memory", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and exceeded resource mem", api.JobOOM, -1},
+		{"a table's cancel", "F", "comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and terminated by mira@login1", api.JobCancelled, -1},
+		{"deleted and still there", "R", "substate = 42\n    comment = Job run at Mon Mar 02 at 08:00 on (e1:ncpus=1) and terminated by mira@login1", api.JobCompleting, -1},
+		{"suspended", "S", "substate = 43", api.JobRunning, -1},
 		{"walltime", "F", "Exit_status = -29\n    substate = 93", api.JobTimeout, -1},
 		{"memory", "F", "Exit_status = -27\n    substate = 93", api.JobOOM, -1},
 		{"deleted in the queue", "F", "substate = 91\n    comment = Not Running: Queue not started. and terminated", api.JobCancelled, -1},
@@ -78,6 +92,9 @@ func TestHowAPBSJobEnded(t *testing.T) {
 		}
 		if exit := jobs[0].Exit; (exit == nil) != (c.exit < 0) || exit != nil && *exit != c.exit {
 			t.Errorf("%s: exit %v, want %d", c.name, exit, c.exit)
+		}
+		if strings.Contains(jobs[0].Reason, "Not Running") {
+			t.Errorf("%s: the reason is still %q", c.name, jobs[0].Reason)
 		}
 	}
 }
@@ -131,6 +148,40 @@ func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
 	}
 }
 
+func TestThePBSOutputIsFoundWithAndWithoutAHost(t *testing.T) {
+	for given, want := range map[string]string{
+		"login1:/home/mira/a.o7":                "/home/mira/a.o7",
+		"/home/mira/a.o7":                       "/home/mira/a.o7",
+		"/data/run at 10:30/a.o7":               "/data/run at 10:30/a.o7",
+		"login1.example.org:/data/10:30/x.o7":   "/data/10:30/x.o7",
+		"login1:/home/mira/a.o40.^array_index^": "/home/mira/a.o40.3",
+	} {
+		r := pbsRecord{"Output_Path": given, "array_index": "3", "Keep_Files": "oed"}
+		if got, readable := r.output(api.Job{State: api.JobRunning}); got != want || !readable {
+			t.Errorf("%q: %q, %v; want %q", given, got, readable, want)
+		}
+	}
+}
+
+func TestTheScriptOfAPBSJobIsTheWordThatIsNoOption(t *testing.T) {
+	for args, want := range map[string]string{
+		"job.sh":                                    "/home/mira/work/job.sh",
+		"-P personal -l select=1:ncpus=2 job.sh":    "/home/mira/work/job.sh",
+		"-W depend=afterany:7 /data/job.sh":         "/data/job.sh",
+		"-r n -S /bin/bash -m n":                    "",
+		"-N name -":                                 "",
+		"-I -l walltime=1:00:00":                    "",
+		"-N x -- /bin/sleep 20":                     "",
+		"-koed /home/mira/.tunctl/tag/my script.sh": "/home/mira/.tunctl/tag/my script.sh",
+		"-V -h -z job.sh":                           "/home/mira/work/job.sh",
+	} {
+		r := pbsRecord{"Submit_arguments": args, "Variable_List": "PBS_O_HOME=/home/mira,PBS_O_WORKDIR=/home/mira/work"}
+		if got := r.job().Script; got != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+}
+
 // fakePBS puts a PBS of a few lines on the machine.
 func fakePBS(t *testing.T, m *machine) {
 	t.Helper()
@@ -161,8 +212,8 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 		log    string
 	}{
 		"nothing said":          {"#!/bin/sh\n#PBS -l walltime=1:00:00\n", nil, true, "job.sh.o7"},
-		"-k in the script":      {"#!/bin/sh\n#PBS -j oe -k n\n", nil, false, "job.sh.o7"},
-		"-o in the words":       {"#!/bin/sh\n", []string{"-o", "x.log"}, false, "job.sh.o7"},
+		"-k in the script":      {"#!/bin/sh\n#PBS -j oe -k n\n", nil, false, ""},
+		"-o in the words":       {"#!/bin/sh\n", []string{"-o", "x.log"}, false, ""},
 		"redirected by itself":  {"#!/bin/sh\njupyter lab >> ${PBS_JOBNAME}.${PBS_JOBID}.log\n", nil, true, "job.sh.7.vm.log"},
 		"-k only in a comment":  {"#!/bin/sh\n# PBS -k oed is nice\n", nil, true, "job.sh.o7"},
 		"a name with -o inside": {"#!/bin/sh\n#PBS -N my-own\n", nil, true, "job.sh.o7"},
@@ -183,10 +234,14 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			if kept := strings.HasPrefix(m.read(t, "qsub.words"), "-k oed "); kept != c.kept {
 				t.Errorf("words %q", m.read(t, "qsub.words"))
 			}
-			if job.ID != "7.vm" || job.Log != m.path(c.log) || job.Script != m.path(".tunctl/t/job.sh") {
+			log := ""
+			if c.log != "" {
+				log = m.path(c.log)
+			}
+			if job.ID != "7.vm" || job.Log != log || job.Script != m.path(".tunctl/t/job.sh") {
 				t.Errorf("got %+v", job)
 			}
-			if said := job.Hint == spooled; said == (c.kept || c.log != "job.sh.o7") {
+			if said := job.Hint == Spooled; said != (c.log == "") {
 				t.Errorf("hint %q", job.Hint)
 			}
 			found, ok, err := w.Find(t.Context(), Query{Tag: "t"})

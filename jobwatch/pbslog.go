@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -8,35 +9,56 @@ import (
 	"tunctl/internal/api"
 )
 
-// spooled is said of a job whose output nobody can read before it ends.
-const spooled = "PBS keeps this job's output on the node until it ends: submit with -k oed, or redirect it in the script"
+// Spooled is the hint of a job whose output nobody can read before it ends.
+const Spooled = "PBS keeps this job's output on the node until it ends: put #PBS -k oed into its script, or redirect the output there"
 
 // setLog finds where the job writes: what the script itself redirects to under the
-// job's name or id, else the job's standard output.
-func (pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
-	own, others := ownLogs(redirections(ctx, sh, r.absolute(r.script()), r.value), "PBS_JOB")
+// job's name or id, else the job's standard output, once that can be read.
+func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
+	own, others := ownLogs(p.redirections(ctx, sh, *job, r), "PBS_JOB")
 	for i := range others {
 		others[i] = r.absolute(others[i])
 	}
 	output, readable := r.output(*job)
-	if own == "" {
-		job.Log, job.OtherLogs = output, others
-		if !readable && job.State == api.JobRunning && job.Hint == "" {
-			job.Hint = spooled
+	switch {
+	case own != "":
+		job.Log = r.absolute(own)
+		if readable && output != "" {
+			others = append([]string{output}, others...)
 		}
-		return
-	}
-	job.Log = r.absolute(own)
-	if readable && output != "" {
-		others = append([]string{output}, others...)
+	case readable:
+		job.Log = output
+	case job.Hint == "" && (job.State == api.JobQueued || job.State == api.JobRunning):
+		job.Hint = Spooled
 	}
 	job.OtherLogs = others
+}
+
+// redirections are the files that the job's script writes to. PBS runs the script as
+// it was submitted, so that it is read once.
+func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirectedTo {
+	p.learned.mu.Lock()
+	lines, known := p.learned.scripts[job.ID]
+	p.learned.mu.Unlock()
+	if !known && job.Script != "" {
+		var err error
+		if lines, err = redirectingLines(ctx, sh, job.Script); err != nil {
+			return nil
+		}
+		p.learned.mu.Lock()
+		p.learned.scripts[job.ID] = lines
+		p.learned.mu.Unlock()
+	}
+	return parseRedirections(lines, r.value)
 }
 
 // output is where the job's standard output goes, and whether it is there before
 // the job ends.
 func (r pbsRecord) output(job api.Job) (file string, readable bool) {
-	_, file, _ = strings.Cut(r["Output_Path"], ":")
+	file = r["Output_Path"]
+	if host, rest, ok := strings.Cut(file, ":"); ok && !strings.Contains(host, "/") {
+		file = rest
+	}
 	file = strings.ReplaceAll(file, "^array_index^", r["array_index"])
 	switch keep := r["Keep_Files"]; {
 	case strings.Contains(keep, "d") || job.State.Ended():
@@ -48,21 +70,32 @@ func (r pbsRecord) output(job api.Job) (file string, readable bool) {
 	return file, false
 }
 
-// script is the path of the job's script: the last of the words of qsub.
+// qsubValued are the options of qsub, PBS's and Torque's, that a value follows.
+const qsubValued = "aAbcCdDeFjJkKlmMNopPqrRStTuvWw"
+
+// script is the path of the job's script: the last of the words of qsub that is
+// neither an option nor one's value. There is none when qsub read its standard input.
 func (r pbsRecord) script() string {
 	args := r["Submit_arguments"]
 	if at := strings.LastIndex(args, "/"+tagRoot+"/"); at >= 0 {
 		start := strings.LastIndexAny(args[:at], " \t") + 1
 		return strings.TrimSpace(args[start:])
 	}
-	fields := strings.Fields(args)
-	if len(fields) == 0 || strings.Contains(" "+args+" ", " -- ") {
-		return ""
+	script, skip := "", false
+	for _, word := range strings.Fields(args) {
+		switch {
+		case skip:
+			skip = false
+		case word == "--": // a command follows, no script
+			return ""
+		case word == "-": // standard input
+		case strings.HasPrefix(word, "-"):
+			skip = len(word) == 2 && strings.Contains(qsubValued, word[1:])
+		case word != "<jsdl-hpcpa:Argument>":
+			script = word
+		}
 	}
-	if last := fields[len(fields)-1]; !strings.HasPrefix(last, "-") && last != "<jsdl-hpcpa:Argument>" {
-		return last
-	}
-	return ""
+	return script
 }
 
 // absolute completes a path with the folder the job was submitted from.
@@ -70,14 +103,21 @@ func (r pbsRecord) absolute(p string) string {
 	if p == "" {
 		return ""
 	}
-	return inFolder(r.variable("PBS_O_WORKDIR"), p)
+	return inFolder(r.workdir(), p)
 }
 
-// variable is one of PBS's own variables; they stand first in Variable_List.
+// workdir is the folder the job was submitted from; Torque also has an attribute for it.
+func (r pbsRecord) workdir() string {
+	return cmp.Or(r.variable("PBS_O_WORKDIR"), r["init_work_dir"])
+}
+
+// variable is one of PBS's own variables; they stand first in Variable_List. A comma
+// within a value has a backslash before it.
 func (r pbsRecord) variable(name string) string {
-	for pair := range strings.SplitSeq(r["Variable_List"], ",") {
+	list := strings.ReplaceAll(r["Variable_List"], `\,`, "\x00")
+	for pair := range strings.SplitSeq(list, ",") {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {
-			return value
+			return strings.ReplaceAll(value, "\x00", ",")
 		}
 	}
 	return ""
@@ -93,7 +133,7 @@ func (r pbsRecord) value(name string) string {
 	case "HOME", "PBS_O_HOME":
 		return r.variable("PBS_O_HOME")
 	case "PBS_O_WORKDIR":
-		return r.variable("PBS_O_WORKDIR")
+		return r.workdir()
 	case "USER", "LOGNAME", "PBS_O_LOGNAME":
 		return r.variable("PBS_O_LOGNAME")
 	}

@@ -10,6 +10,9 @@ import (
 	"tunctl/internal/api"
 )
 
+// Suspended is the reason of a job that runs, and whose processes are stopped.
+const Suspended = "SUSPENDED"
+
 // pbsRecord is what qstat -f tells of one job, by attribute; its id is "Job Id".
 type pbsRecord map[string]string
 
@@ -26,13 +29,25 @@ func jobsOf(records []pbsRecord) []api.Job {
 	return jobs
 }
 
-var pbsAttribute = regexp.MustCompile(`^    ([A-Za-z_][A-Za-z0-9_.]*) = (.*)$`)
+var pbsAttribute = regexp.MustCompile(`^( *)([A-Za-z_][A-Za-z0-9_.]*) = (.*)$`)
+
+// torqueNames are the attributes that Torque calls otherwise.
+var torqueNames = map[string]string{
+	"start_time":   "stime",
+	"comp_time":    "obittime",
+	"exit_status":  "Exit_status",
+	"submit_args":  "Submit_arguments",
+	"submit_host":  "Submit_Host",
+	"job_array_id": "array_index",
+	"start_count":  "run_count",
+}
 
 // splitQstat joins the lines that qstat folds, anywhere in a word, and splits each
 // into name and value. A value of Variable_List may contain line ends of its own;
 // those lines belong to no attribute of interest and are dropped.
 func splitQstat(out string) []pbsRecord {
 	var records []pbsRecord
+	indented := strings.Contains(out, "\n    ") // a copy of an answer may have lost that
 	for line := range strings.SplitSeq(strings.ReplaceAll(out, "\n\t", ""), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if id, ok := strings.CutPrefix(line, "Job Id: "); ok {
@@ -40,14 +55,23 @@ func splitQstat(out string) []pbsRecord {
 			continue
 		}
 		m := pbsAttribute.FindStringSubmatch(line)
-		if m == nil || len(records) == 0 {
+		if m == nil || len(records) == 0 || indented && m[1] == "" {
 			continue
 		}
-		if r := records[len(records)-1]; r[m[1]] == "" {
-			r[m[1]] = m[2]
-		}
+		records[len(records)-1].set(m[2], m[3])
 	}
 	return records
+}
+
+// set takes the first value of an attribute: a second one is part of a value.
+func (r pbsRecord) set(name, value string) {
+	if same, ok := torqueNames[name]; ok {
+		name = same
+		r["torque"] = "true"
+	}
+	if r[name] == "" {
+		r[name] = strings.TrimRight(value, " ")
+	}
 }
 
 func (r pbsRecord) job() api.Job {
@@ -57,8 +81,11 @@ func (r pbsRecord) job() api.Job {
 		Queue:     r["queue"],
 		Node:      pbsNode(r["exec_host"]),
 		Reason:    r["comment"],
-		Script:    r.script(),
+		Script:    r.absolute(r.script()),
 		Submitted: pbsTime(r["ctime"]),
+	}
+	if r["array_id"] != "" {
+		job.Task = r["array_index"]
 	}
 	if n, err := strconv.Atoi(r["run_count"]); err == nil && n > 1 {
 		job.Restarts = n - 1
@@ -82,23 +109,54 @@ func (r pbsRecord) setState(job *api.Job) {
 		job.Hint = pbsHold(r["Hold_Types"], r["depend"])
 	case "R", "B", "M":
 		job.State = api.JobRunning
+		if pbsDying(job.Reason) {
+			job.State = api.JobCompleting
+		}
 		job.Reason = ""
 	case "S", "U":
 		job.State = api.JobRunning
+		job.Reason = Suspended
 		job.Hint = "suspended by the scheduler or an administrator: nothing in it moves until it is resumed"
 	case "E":
 		job.State = api.JobCompleting
-	case "F", "X":
+		job.Reason = ""
+	case "F", "X", "C":
 		r.setEnd(job)
+		job.Reason = pbsEndReason(job.Reason)
 	default:
 		job.State = api.JobUnknown
 	}
+}
+
+// pbsDying reports whether a job that still runs has been deleted: its comment says so
+// at once, its state up to 18 seconds later.
+func pbsDying(comment string) bool { return strings.Contains(comment, " and terminated by ") }
+
+// pbsEndReason leaves of an ended job's comment what it says of the end. PBS adds that
+// to why the job waited or where it ran.
+func pbsEndReason(comment string) string {
+	for _, begins := range []string{"Not Running", "Can Never Run", "Job run at", "Job started on", "Job Array Began"} {
+		if strings.HasPrefix(comment, begins) {
+			_, end, _ := cutLast(comment, " and ")
+			return end
+		}
+	}
+	return comment
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }
 
 func pbsHold(types, depend string) string {
 	switch {
 	case depend != "":
 		return "waits for another job to end"
+	case types == "": // a table does not tell
+		return "it is held: qrls releases what you held yourself; else it waits for another job, or the site holds it"
 	case strings.Contains(types, "u"):
 		return reason{words: "held by yourself: release it with qrls", never: true}.hint()
 	}
@@ -106,43 +164,92 @@ func pbsHold(types, depend string) string {
 }
 
 // setEnd reads Exit_status: negative ones are PBS's own, above 256 a signal, and a
-// finished job without one never ran.
+// finished job without one never ran, unless a table shows it, which has none.
 func (r pbsRecord) setEnd(job *api.Job) {
 	status, err := strconv.Atoi(r["Exit_status"])
 	if err != nil {
-		job.State = api.JobNeverRan
-		job.Hint = "it ended without having run"
-		switch {
-		case r["job_state"] == "X":
-			job.State, job.Hint = api.JobFinished, ""
-		case r["substate"] == "91" || strings.Contains(job.Reason, " and terminated"):
-			job.State, job.Hint = api.JobCancelled, "deleted before it ran"
-		case r["depend"] != "":
-			job.Hint = "the job it depends on did not end as required"
-		}
+		r.setUncounted(job)
 		return
 	}
-	job.State = pbsEnd(status, r["substate"], job.Reason)
+	if strings.Contains(job.Reason, dependencyLost) { // Torque gives such a job the status of a deleted one
+		r.setNeverRan(job)
+		return
+	}
+	job.State = r.end(status)
 	switch {
 	case status > 256:
 		status = 128 + status - 256
 	case status < 0:
-		job.Hint = pbsFailure(status)
+		job.Hint = r.failure(status)
 		return
 	}
 	job.Exit = &status
-	if job.State == api.JobFailed {
+	switch job.State {
+	case api.JobFailed:
 		job.Hint = fmt.Sprintf("the script ended with status %d: see its log", status)
+	case api.JobTimeout:
+		job.Hint = walltimeOver
 	}
 }
 
-func pbsEnd(status int, substate, comment string) api.JobState {
+// setUncounted tells how a job without an exit status ended, from its comment.
+func (r pbsRecord) setUncounted(job *api.Job) {
+	ran := strings.HasPrefix(job.Reason, "Job run at") || strings.HasPrefix(job.Reason, "Job started on")
+	switch end := pbsEndReason(job.Reason); {
+	case r["job_state"] == "X":
+		job.State = api.JobFinished
+	case !ran:
+		r.setNeverRan(job)
+	case strings.HasPrefix(end, "terminated"):
+		job.State = api.JobCancelled
+	case strings.HasPrefix(end, "exceeded resource walltime"):
+		job.State, job.Hint = api.JobTimeout, walltimeOver
+	case strings.HasPrefix(end, "exceeded resource") && strings.Contains(end, "mem"):
+		job.State = api.JobOOM
+	case strings.HasPrefix(end, "exceeded") || end == "failed":
+		job.State = api.JobFailed
+	default:
+		job.State = api.JobFinished
+	}
+}
+
+func (r pbsRecord) setNeverRan(job *api.Job) {
+	job.State = api.JobNeverRan
 	switch {
+	case strings.Contains(job.Reason, dependencyLost):
+		job.Hint = "the job it depends on did not end as required"
+	case strings.Contains(job.Reason, "rejected by all"):
+		job.Hint = notRouted
+	case r["substate"] == "91" || strings.Contains(job.Reason, " and terminated"):
+		job.State, job.Hint = api.JobCancelled, "deleted before it ran"
+	case r["depend"] != "":
+		job.Hint = "the job it depends on did not end as required"
+	default:
+		job.Hint = "it ended without having run"
+	}
+}
+
+const (
+	dependencyLost = "can never be satisfied"
+
+	walltimeOver = "its walltime was over"
+	notRouted    = "no queue accepts it: ask for less time, memory, CPUs or GPUs, or name another queue with -q; qstat -Qf shows the queues' limits"
+)
+
+func (r pbsRecord) end(status int) api.JobState {
+	torque := r["torque"] != ""
+	switch {
+	case torque && status == -11, torque && status == -12:
+		return api.JobTimeout
+	case torque && status == -10:
+		return api.JobOOM
 	case status == -29 || status == -28:
 		return api.JobTimeout
 	case status == -27 || status == -26:
 		return api.JobOOM
-	case status == 256+15, substate == "91", strings.Contains(comment, " and terminated by "):
+	case status == 256+15 && r.usedUp():
+		return api.JobTimeout // some sites' servers only send the signal
+	case status == 256+15, r["substate"] == "91", pbsDying(r["comment"]):
 		return api.JobCancelled
 	case status == 0:
 		return api.JobFinished
@@ -150,10 +257,29 @@ func pbsEnd(status int, substate, comment string) api.JobState {
 	return api.JobFailed
 }
 
-func pbsFailure(status int) string {
+// usedUp reports whether the job ran for as long as it was allowed to.
+func (r pbsRecord) usedUp() bool {
+	limit, used := pbsDuration(r["Resource_List.walltime"]), pbsDuration(r["resources_used.walltime"])
+	if start, end := pbsTime(r["stime"]), pbsTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
+		used = end.Sub(start)
+	}
+	return limit > 0 && used >= limit
+}
+
+func (r pbsRecord) failure(status int) string {
+	if r["torque"] != "" {
+		switch status { // other than PBS counts
+		case -10:
+			status = -27
+		case -11:
+			status = -29
+		case -12:
+			status = -28
+		}
+	}
 	switch status {
 	case -29:
-		return "its walltime was over"
+		return walltimeOver
 	case -28:
 		return "its CPU time was over"
 	case -27, -26:

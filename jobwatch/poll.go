@@ -19,7 +19,7 @@ func (w *Watcher) Serve(ctx context.Context) error {
 		if err := w.pause(ctx); err != nil {
 			return err
 		}
-		if err := w.query(ctx); err != nil && ctx.Err() == nil {
+		if err := w.query(ctx, watchedOnly); err != nil && ctx.Err() == nil {
 			w.log.Debug("the query failed", "err", err)
 		}
 	}
@@ -73,7 +73,7 @@ func (w *Watcher) refresh(ctx context.Context) error {
 	if w.fresh() {
 		return nil
 	}
-	return w.query(ctx)
+	return w.query(ctx, everything)
 }
 
 func (w *Watcher) fresh() bool {
@@ -82,8 +82,16 @@ func (w *Watcher) fresh() bool {
 	return !w.stale && !w.heard.IsZero() && time.Since(w.heard) < w.limits.QueryMin
 }
 
-// query asks the scheduler for all jobs and tells the watches.
-func (w *Watcher) query(ctx context.Context) error {
+// scope is what a query is about.
+type scope bool
+
+const (
+	everything  scope = true
+	watchedOnly scope = false // as far as the scheduler can be asked for that
+)
+
+// query asks the scheduler and tells the watches.
+func (w *Watcher) query(ctx context.Context, about scope) error {
 	s, err := w.scheduler(ctx)
 	if err != nil {
 		w.failed(err)
@@ -98,42 +106,93 @@ func (w *Watcher) query(ctx context.Context) error {
 		w.arrange()
 		return nil
 	}
-	if err := w.space(ctx); err != nil {
+	if err := w.space(ctx, about); err != nil {
 		return err
 	}
-	w.begin()
-	jobs, err := s.list(ctx, w.sh)
+	open := w.open()
+	if few, ok := s.(selective); ok && about == watchedOnly && len(open) <= w.limits.Connections {
+		err = w.askSome(ctx, few, open)
+	} else {
+		err = w.askAll(ctx, s)
+	}
 	if err != nil {
 		w.failed(err)
 		return err
 	}
-	w.answered(jobs)
-	w.settle(ctx, s, jobs)
 	w.arrange()
 	return nil
 }
 
-// space keeps two queries Limits.QueryMin apart.
-func (w *Watcher) space(ctx context.Context) error {
+func (w *Watcher) askAll(ctx context.Context, s scheduler) error {
+	w.begin(everything)
+	jobs, err := s.list(ctx, w.sh)
+	if err != nil {
+		return err
+	}
+	w.answered()
 	w.mu.Lock()
-	wait := time.Until(w.asked.Add(w.limits.QueryMin))
+	w.jobs, w.heard = jobs, w.listed
+	w.mu.Unlock()
+	w.settle(ctx, s, jobs)
+	return nil
+}
+
+// askSome asks about the watched jobs alone, which answers all at once.
+func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) error {
+	w.begin(watchedOnly)
+	ids := make([]string, len(watches))
+	for i, x := range watches {
+		ids[i] = x.id
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	jobs, err := s.some(ctx, w.sh, ids)
+	if err != nil {
+		return err
+	}
+	w.answered()
+	for _, x := range watches {
+		if job, found := pick(s, jobs, x.id); found {
+			x.noteDetail()
+			x.tell(job)
+		} else {
+			w.settleGone(s, x)
+		}
+	}
+	return nil
+}
+
+// space keeps two queries Limits.QueryMin apart. A person who wants the list does not
+// wait because a watched job has just been asked about.
+func (w *Watcher) space(ctx context.Context, about scope) error {
+	w.mu.Lock()
+	last := w.asked
+	if about == everything {
+		last = w.listed
+	}
+	wait := time.Until(last.Add(w.limits.QueryMin))
 	w.mu.Unlock()
 	return sleep(ctx, wait)
 }
 
-func (w *Watcher) begin() {
+func (w *Watcher) begin(about scope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked, w.stale, w.soon = time.Now(), false, false
+	w.asked, w.soon = time.Now(), false
+	if about == everything {
+		w.listed, w.stale = w.asked, false
+	}
 }
 
-func (w *Watcher) answered(jobs []api.Job) {
+// answered notes that the scheduler speaks.
+func (w *Watcher) answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.silence.isZero() {
 		w.log.Info("the scheduler answers again", "silentSince", w.silence.since)
 	}
-	w.jobs, w.heard, w.silence = jobs, w.asked, silence{}
+	w.silence = silence{}
 }
 
 // arrange decides when the next query is due by itself.

@@ -55,7 +55,7 @@ var slurmReasons = map[string]reason{
 	"Licenses":                    {words: "waits for a licence"},
 	"JobArrayTaskLimit":           {words: "the array's own limit of tasks at a time is reached"},
 	"Cleaning":                    {words: "its former run is being cleaned up"},
-	"Prolog":                      {words: "the nodes are being prepared"},
+	"Prolog":                      {words: "the nodes are being prepared, which can take many minutes"},
 	"NodeDown":                    {words: "a node it needs is down"},
 	"SystemFailure":               {words: "Slurm itself has a problem: ask the site"},
 	"MaxPowerAvail":               {words: "the machine's power budget is used up for now"},

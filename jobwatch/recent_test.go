@@ -29,7 +29,7 @@ func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
 	m := newMachine(t)
 	fakeSlurm(t, m)
 	m.program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
-printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\037/h/o\037u\037done\036\n' "$(date +%s)"`)
+printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\0371\037u\037cn01\037north\037done\036\n' "$(date +%s)"`)
 	jobs, err := slurmWatcher(m).Recent(t.Context())
 	if err != nil || len(jobs) != 1 || jobs[0].State != api.JobFinished || jobs[0].Name != "done" {
 		t.Fatalf("%+v, %v", jobs, err)

@@ -2,22 +2,28 @@ package jobwatch
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"tunctl/internal/api"
 )
 
-// refusalHint is a known refusal and the way out.
+// refusalHint is a known refusal: why it comes, and the way out.
 type refusalHint struct {
 	words *regexp.Regexp
 	hint  string
 }
 
-// refusal is the scheduler's no, in its own words, with a hint where we know one.
+// ownRule is the hint where nothing is known: every site has rules of its own, which
+// its submit filter words as it likes.
+const ownRule = "a rule of the site's: do what the message asks for, in the session's args or the script, or ask its support"
+
+// refusal is the scheduler's no, in its own words, with a hint. The first of the known
+// refusals that fits is taken.
 func refusal(a answer, known []refusalHint) error {
 	words := complaints(a)
-	err := &api.Error{Code: api.CodeSubmit, Message: "the job was refused: " + words}
-	for _, k := range known {
+	err := &api.Error{Code: api.CodeSubmit, Message: "the job was refused: " + words, Hint: ownRule}
+	for _, k := range slices.Concat(known, anyRefusals) {
 		if k.words.MatchString(words) {
 			err.Hint = k.hint
 			break
@@ -26,7 +32,7 @@ func refusal(a answer, known []refusalHint) error {
 	return err
 }
 
-var complaintPrefix = regexp.MustCompile(`^(?:sbatch|qsub): (?:error: )?`)
+var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
 
 // complaints are the lines a submit command wrote to its standard error, without its
 // name and without the usage that some print.
@@ -47,50 +53,132 @@ func complaints(a answer) string {
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
 
-func hints(pairs ...string) []refusalHint {
-	list := make([]refusalHint, 0, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		list = append(list, refusalHint{regexp.MustCompile(`(?i)` + pairs[i]), pairs[i+1]})
+func hints(rows ...[2]string) []refusalHint {
+	list := make([]refusalHint, len(rows))
+	for i, row := range rows {
+		list[i] = refusalHint{regexp.MustCompile(`(?i)` + row[0]), row[1]}
 	}
 	return list
 }
 
-// slurmRefusals are looked through in order; sites' own submit filters word theirs
-// freely, so that the patterns are loose.
+// slurmRefusals are looked through in order. Slurm says a limit's name first and then a
+// sentence that fits all limits, "… (job submit limit, user's size and/or time limits)",
+// so that the names come first here. Sites' own submit filters word theirs freely, so
+// that those patterns are loose, and come last.
 var slurmRefusals = hints(
-	`Unable to contact slurm controller|configuration source`, "the scheduler is down: try again later",
-	`Invalid account|account.*(?:required|specify|missing)|(?:specify|missing|must).*account`,
-	`set --account in the session's args or the script; sacctmgr show assoc user=$USER lists yours`,
-	`(?:gpu|gres).*(?:required|specify|must|missing|mandatory)|(?:specify|must request|missing).*(?:gpu|gres)`,
-	"say how many GPUs, for example --gres=gpu:1, in the session's args or the script",
-	`Invalid partition|partition.*not (?:exist|valid)`, "change --partition; sinfo lists them",
-	`Invalid qos`, "change --qos, or leave it out",
-	`time limit|--time|walltime|Requested time`, "set --time within the partition's limit; sinfo shows it",
-	`Requested node configuration is not available|Memory specification`, "no node has that much: ask for less memory, fewer GPUs or another partition",
-	`Invalid generic resource|Invalid gres`, "the site names its GPUs otherwise: sinfo -o %G shows how",
-	`Invalid feature|constraint`, "change --constraint; sinfo -o %f lists the features",
-	`QOSMaxSubmitJob|AssocMaxSubmitJob|violates accounting/QOS policy|job submit limit`, "you have too many jobs already, or ask for more than your account may have",
-	`unrecognized option|Invalid --`, "an option in the script or the session's args is wrong",
-	`DOS line breaks`, "the script has Windows line ends",
-	`does not look like a batch script|first.*line must start with #!`, "the script must begin with #!/bin/bash or the like",
-	`script is empty`, "the job script is empty or a folder",
-	`Unable to open file|No such file`, "see that the script is where the session says",
-	`authentication error|Munge`, "Slurm's authentication on this login node is broken: tell the site, or try another login node",
+	[2]string{`Unable to contact slurm controller|configuration source`, "the scheduler is down or out of reach: try again later"},
+	[2]string{`System submissions disabled|submissions? (?:is|are) (?:currently )?(?:disabled|closed)`, "the site takes no jobs now, often before a maintenance: try again later"},
+	[2]string{`Rate limit exceeded|retry momentarily`, "the controller limits how many requests it takes a second: try again in a few seconds"},
+	[2]string{`jobs per (?:hour|minute|day)`, "the site limits how many jobs may be submitted in an hour: wait, and do not submit in a loop"},
+	[2]string{`Incompatible versions`, "this login node's Slurm and the controller's do not go together: use another login node, and tell the site"},
+	[2]string{`I/O error writing script`, "the controller cannot store the job, often because its disk is full: tell the site"},
+
+	[2]string{`(?:QOS|Assoc)\w*(?:Minutes|RunMins)`, "the allocation's hours are used up: use another account with --account, or ask for hours"},
+	[2]string{`QOSMaxSubmitJobPerUser|QOSMaxSubmitJobPerAccount`, "you have as many jobs as this QOS allows: wait for one to end, cancel one, or use another --qos"},
+	[2]string{`QOSGrpSubmitJobs`, "everybody in this QOS together has as many jobs as it takes: try again later, or use another --qos"},
+	[2]string{`MaxSubmitJobsPerAccount|AssocGrpSubmitJobs`, "your group has as many jobs as it may: wait for a colleague's job to end, or cancel one"},
+	[2]string{`\w*MaxSubmitJob\w*|AssocMaxJobs`, "you have as many jobs queued or running as you may: wait for one to end, or cancel one"},
+	[2]string{`(?:QOS|Assoc)Max(?:Cpu|CPU)\w*`, "more CPUs than one job or person may have: ask for fewer CPUs"},
+	[2]string{`(?:QOS|Assoc)Max(?:GRES|Gres)\w*`, "more GPUs than one job or person may have: ask for fewer"},
+	[2]string{`(?:QOS|Assoc)Max(?:Mem)\w*`, "more memory than one job or person may have: lower --mem"},
+	[2]string{`(?:QOS|Assoc)Max(?:Node)\w*`, "more nodes than one job or person may have: lower --nodes"},
+	[2]string{`(?:QOS|Assoc)MaxWall\w*`, "more time than one job may have: lower --time"},
+	[2]string{`QOSMin\w*`, "less than this QOS requires: see the site's rules, often a number of GPUs, or change --qos"},
+	[2]string{`violates accounting/QOS policy|job submit limit`, "you have as many jobs as you may, or ask for more than your account may have: wait for a job to end, or ask for less"},
+
+	[2]string{`group not permitted`, "the partition is for some groups only: change --partition, or ask the site"},
+	[2]string{`Access denied to requested reservation`, "the reservation is for others: leave out --reservation, or ask its owner"},
+	[2]string{`reservation is invalid|Invalid reservation`, "there is no such reservation, or it is over: leave out --reservation"},
+	[2]string{`Required node not available`, "--nodelist names a node that is down, drained or reserved: leave out --nodelist"},
+	[2]string{`Memory specification can ?not be satisfied`, "more memory than any node of the partition has: lower --mem, or change --partition"},
+	[2]string{`CPU count per node can ?not be satisfied`, "more CPUs on a node than any has: lower --cpus-per-task or --ntasks-per-node"},
+	[2]string{`Requested node configuration is not available`, "no node has that many CPUs, that memory or those GPUs together: ask for less, or change --partition"},
+	[2]string{`Requested partition configuration not available`, "the partition is down, too small, or too short for the job: change --partition, --nodes or --time"},
+	[2]string{`Requested time limit is invalid`, "--time is missing, or over the partition's limit: set --time within what sinfo shows"},
+	[2]string{`No partition specified`, "the site has no default partition: give --partition; sinfo lists them"},
+	[2]string{`Invalid partition|partition.*not (?:exist|valid)`, "there is no such partition: change --partition; sinfo lists them"},
+	[2]string{`Invalid qos`, "there is no such QOS, or not with this account: leave out --qos, or see sacctmgr show assoc user=$USER"},
+	[2]string{`Invalid generic resource|Invalid gres`, "the site names its GPUs otherwise: sinfo -o %G shows the names"},
+	[2]string{`Invalid feature`, "no node has what --constraint asks for: sinfo -o %f lists the features"},
+	[2]string{`dependency problem`, "--dependency names a job that is gone or not yours: correct its id"},
+	[2]string{`Invalid job array`, "--array is not well formed, or longer than the site takes: shorten the array"},
+	[2]string{`federated|No eligible clusters`, "the job asks for another cluster of the federation, which an array cannot: submit it there, or leave out --cluster-constraint"},
+	[2]string{`No cluster .* known|invalid entry for --cluster`, "there is no such cluster, or it does not answer: change -M; sacctmgr list clusters shows them"},
+	[2]string{`Pathname .* too long`, "a path, or the script itself, is too long: shorten it"},
+	[2]string{`SLURM_MEM_PER_\w+.*mutually exclusive`, "it was run inside a job whose own variables are still set: unset SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU and SLURM_MEM_PER_NODE before, or submit from the login node"},
+	[2]string{`mutually exclusive`, "two options ask for the same thing in two ways: use one of them"},
+	[2]string{`option requires|requires --`, "an option needs another one with it: give both"},
+	[2]string{`script arguments not permitted with --wrap`, "both --wrap and a script are given: use one of them"},
+	[2]string{`Invalid --time`, "--time is not well formed: write it as HH:MM:SS or D-HH:MM:SS"},
+	[2]string{`unrecognized option|invalid option|Invalid --|Invalid \w+ specification`, "an option in the script or the session's args is not one of this Slurm's: see sbatch --help"},
+	[2]string{`DOS line breaks`, windowsLines},
+	[2]string{`does not look like a batch script|first.*line must start with #!`, "the script has no #! line: begin it with #!/bin/bash"},
+	[2]string{`script is empty`, "the job script is empty or a folder"},
+	[2]string{`Unable to open file|No such file`, "see that the script is where the session says"},
+	[2]string{`authentication error|Munge`, "Slurm's authentication on this login node is broken: tell the site, or try another login node"},
+
+	[2]string{`Invalid account|account.*(?:required|specify|missing)|(?:specify|missing|must|need).*account|Invalid project|(?:flag|option) -A\b|project.*(?:required|missing)|specify.*project`,
+		"no account is given, a wrong one, or one that may not use that partition: set --account in the session's args or the script; sacctmgr show assoc user=$USER lists yours"},
+	[2]string{`(?:gpu|gres).*(?:required|specify|must|missing|mandatory)|(?:specify|must request|missing).*(?:gpu|gres)`,
+		"the site wants GPUs to be asked for: say how many, for example --gres=gpu:1, in the session's args or the script"},
+	[2]string{`time limit|--time|walltime`, "the time asked for is not one that the site takes: set --time within the partition's limit; sinfo shows it"},
+	[2]string{`--mem\b|memory`, "the memory asked for is not what the site takes: change --mem"},
+	[2]string{`constraint`, "change --constraint; sinfo -o %f lists the features"},
+	[2]string{`partition`, "the partition is not one for this job: change --partition; sinfo lists them"},
 )
 
+const (
+	windowsLines = "the script has Windows line ends: convert it with dos2unix"
+	fromLogin    = "jobs are not taken from this host: submit from the login node"
+)
+
+// pbsRefusals are PBS Pro's, OpenPBS's and Torque's; see slurmRefusals for their order.
 var pbsRefusals = hints(
-	`project|account`, "set -P PROJECT in the session's args or the script; at NSCC, myprojects lists yours",
-	`Unknown queue|Queue is not enabled`, "change -q; qstat -Q lists the queues",
-	`Access to queue is denied|Unauthorized`, "you may not use this queue, or only through a routing queue: change -q",
-	`violates queue and/or server resource limits`, "it asks for more than the queue gives: lower walltime, CPUs, memory or GPUs, or change -q",
-	`would exceed`, "you have as many jobs as you may: wait for one to end, or cancel one",
-	`walltime`, "write walltime as HH:MM:SS within the queue's limit",
-	`Unknown resource|Illegal attribute or resource`, "a resource in -l is wrong: see the site's guide",
-	`cannot be used with "select"`, "use either -l select=… or the old -l ncpus=… form, not both",
-	`illegal -N|name is too long`, "the job's name has characters PBS does not take, or is too long",
-	`invalid option|directive error|illegal -`, "an option in the script or the session's args is wrong",
-	`cr, lf`, "the script has Windows line ends",
-	`No such file`, "see that the script is where the session says",
-	`cannot connect|Connection refused|Unknown Host`, "the scheduler is down: try again later",
-	`Bad UID`, "PBS does not take jobs from this user or this login node",
+	[2]string{`Access from host not allowed|ruserok|Bad UID|on compute nodes?`, fromLogin},
+	[2]string{`cannot connect|Connection refused|Unknown Host`, "the server is down, or its name is wrong: try again later"},
+	[2]string{`Failed to save job`, "the server's disk or database is in trouble: tell the site"},
+	[2]string{`cr, lf|DOS/Windows`, windowsLines},
+
+	[2]string{`group ACL`, "the queue is for another group: change -q, or ask the site"},
+	[2]string{`user ACL`, "the queue is for other users: change -q, or ask the site"},
+	[2]string{`No default queue|requested queue not found`, "no queue is given, or there is no such queue: give -q; qstat -Q lists the queues"},
+	[2]string{`Unknown queue`, "there is no such queue: change -q; qstat -Q lists the queues"},
+	[2]string{`Queue is not enabled`, "the queue takes no jobs now: change -q, or try again later; qstat -Q lists the queues"},
+	[2]string{`Access to queue is denied`, "you may not use this queue, or only through a routing queue: change -q"},
+	[2]string{`rejected by all possible destinations`, "no queue takes a job of this size or walltime, or no queue was given: set -q; see the site's table of queues"},
+	[2]string{`cannot locate feasible nodes|exceeds queue resource limits`, "no node of the queue has that much: ask for less, or change -q"},
+	[2]string{`violates queue and/or server resource limits`, "more walltime, CPUs, memory or nodes than the queue gives: ask for less, or change -q"},
+	[2]string{`would exceed .*limit on resource`, "you use as much of this resource as you may: wait for a job to end, or ask for fewer"},
+	[2]string{`would exceed .*per-(?:project|group)`, "your project has as many jobs as it may: wait for one to end"},
+	[2]string{`would exceed .*'Q' state`, "you have as many waiting jobs as you may: wait for one to start, or cancel one"},
+	[2]string{`would exceed`, "you have as many jobs as you may: wait for one to end, or cancel one"},
+	[2]string{`Maximum number of jobs`, "the queue is full: wait, or change -q"},
+	[2]string{`Array job exceeds`, "the array is longer than the server takes: shorten -J"},
+	[2]string{`conflicting specification|job and reservation`, "the job asks for what its reservation does not have: leave out the place or the queue"},
+	[2]string{`Account_Name|-A PROJECT`, "no project is given: set -A PROJECT in the session's args or the script"},
+	[2]string{`filesystems`, "the site wants to know the file systems that the job uses: add -l filesystems=home:NAME with those of the site"},
+	[2]string{`in job name|illegal -N|name is too long`, "the job's name is not one that the site takes: change -N"},
+	[2]string{`cannot be used with "select"`, "use either -l select=… or the old -l ncpus=… form, not both"},
+	[2]string{`No walltime|walltime.*(?:required|missing)|(?:specify|must).*walltime`, "the site wants a time limit: give -l walltime=HH:MM:SS"},
+	[2]string{`walltime`, "the walltime is not well formed or too long: write -l walltime=HH:MM:SS within the queue's limit"},
+	[2]string{`group_id|tightly coupled`, "the job's nodes may lie far apart: add -l place=scatter:group=group_id"},
+	[2]string{`Resource: (\w+) is required|is required to be set`, "the site wants this resource: add it with -l, as its guide says"},
+	[2]string{`Unknown resource|Illegal attribute or resource`, "a resource in -l is wrong: see the site's guide"},
+	[2]string{`invalid option|directive error|illegal -`, "an option in the script or the session's args is wrong: see man qsub"},
+	[2]string{`No such file`, "see that the script is where the session says"},
+	[2]string{`Unauthorized`, "your account may not submit this: it is not set up, its group is not the right one, or the script lies where PBS does not take it: see the site's guide, and try from the home folder"},
+	[2]string{`project|account`, "no project is given, or not one of yours: set -P PROJECT in the session's args or the script; at NSCC, myprojects lists yours"},
+)
+
+// anyRefusals are of submit filters and wrappers that stand before more than one kind
+// of scheduler.
+var anyRefusals = hints(
+	[2]string{`no submit host|not a submit host|only .*from .*login`, fromLogin},
+	[2]string{`unknown queue`, "there is no such queue: change -q; qconf -sql or the site's guide lists them"},
+	[2]string{`unknown resource`, "there is no such resource: change -l; qconf -sc or the site's guide lists them"},
+	[2]string{`-P flag|project not specified|specify a project`, "no project is given: give -P PROJECT"},
+	[2]string{`user group`, "the queue wants another group: give -G GROUP"},
+	[2]string{`maintenance`, "a maintenance is under way or near: try again later, or ask for less time"},
+	[2]string{`quota|disk (?:space|full)`, "your quota or a disk is used up: free some space"},
+	[2]string{`line ends|line endings|line breaks`, windowsLines},
 )

@@ -43,9 +43,9 @@ type scheduler interface {
 func schedulerNamed(name string) (scheduler, error) {
 	switch name {
 	case Slurm:
-		return slurm{}, nil
+		return newSlurm(), nil
 	case PBS:
-		return pbs{}, nil
+		return newPBS(), nil
 	case None:
 		return plain{}, nil
 	}
@@ -57,11 +57,33 @@ type account struct {
 	scheduler, user, node string
 }
 
-// whoami finds out, by what is on the login shell's PATH. Grid Engine has a qstat
-// too, but sets SGE_ROOT and comes without qselect's PBS options.
-const whoami = `if command -v sbatch >/dev/null 2>&1 && command -v squeue >/dev/null 2>&1; then s=slurm
-elif command -v qsub >/dev/null 2>&1 && command -v qselect >/dev/null 2>&1 && test -z "$SGE_ROOT"; then s=pbs
-else s=none; fi
+// selective is a scheduler that is asked about some jobs rather than about all of them:
+// its list is short, and every job that it is asked about costs it a connection.
+type selective interface {
+	scheduler
+	// some returns all there is to know about a few jobs. One that is not among them
+	// is gone.
+	some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
+	// named returns those of a list that are called name.
+	named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
+	// forgetful reports whether the scheduler knows nothing of jobs that have ended.
+	forgetful() bool
+}
+
+// whoami finds out, by what is on the login shell's PATH. Where there are the programs
+// of both, as after a migration or with wrappers, the one that answers is taken: a
+// scheduler is "" when neither does. Grid Engine has a qstat too, but sets SGE_ROOT and
+// comes without qselect's PBS options.
+const whoami = `has() { for p; do command -v "$p" >/dev/null 2>&1 || return 1; done; }
+answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 </dev/null; }
+s= slurm= pbs=
+if has sbatch squeue; then slurm=slurm; fi
+if has qsub qselect qstat && test -z "$SGE_ROOT"; then pbs=pbs; fi
+case $slurm$pbs in
+slurmpbs) if answers squeue --me -h; then s=slurm; elif answers qselect -u "$(id -un)"; then s=pbs; fi ;;
+"") s=none ;;
+*) s=$slurm$pbs ;;
+esac
 printf '%s\n' "$s" "$(id -un)" "$(uname -n)"`
 
 func findAccount(ctx context.Context, sh *shell) (account, error) {

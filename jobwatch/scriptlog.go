@@ -21,11 +21,17 @@ func redirections(ctx context.Context, sh *shell, script string, value func(stri
 	if script == "" {
 		return nil
 	}
-	res, err := sh.plain(ctx, "grep -E '>|tee ' "+quotePath(script)+" 2>/dev/null | head -c 16384")
+	lines, err := redirectingLines(ctx, sh, script)
 	if err != nil {
 		return nil
 	}
-	return parseRedirections(string(res.Stdout), value)
+	return parseRedirections(lines, value)
+}
+
+// redirectingLines are those of a script that may send output somewhere.
+func redirectingLines(ctx context.Context, sh *shell, script string) (string, error) {
+	res, err := sh.plain(ctx, "grep -E '>|tee ' "+quotePath(script)+" 2>/dev/null | head -c 16384")
+	return string(res.Stdout), err
 }
 
 var (

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,6 +15,10 @@ const detailsPerRound = 8
 // settle tells each watch what the list says of its job, and asks one by one about
 // those that are gone from it or whose log is not known.
 func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
+	if few, ok := s.(selective); ok {
+		w.settleSparingly(ctx, few, jobs)
+		return
+	}
 	asked := 0
 	for _, x := range w.open() {
 		job, listed := pick(s, jobs, x.id)
@@ -32,10 +37,33 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 	}
 }
 
+// settleSparingly tells each watch what the list says, and spends the connections that
+// are left of this round on those of which least is known, or longest ago.
+func (w *Watcher) settleSparingly(ctx context.Context, s selective, jobs []api.Job) {
+	watches := w.open()
+	for _, x := range watches {
+		job, listed := pick(s, jobs, x.id)
+		if job = x.supplemented(job); listed && !x.wantsDetail(job) {
+			x.tell(job)
+		} else {
+			x.forgetDetail()
+		}
+	}
+	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
+	left := w.limits.Connections - 1
+	for _, x := range watches[:min(left, len(watches))] {
+		job, listed := pick(s, jobs, x.id)
+		w.settleByDetail(ctx, s, x, x.supplemented(job), listed)
+	}
+	if len(watches) > left && watches[left].lastDetail().IsZero() {
+		w.Nudge() // it has its turn in the next round
+	}
+}
+
 func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
 	id := x.id
 	if listed {
-		id = job.ID
+		id = job.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
 	switch {
@@ -46,10 +74,21 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 		w.log.Debug("no detail of a job", "job", id, "err", err)
 		x.tell(job)
 	case errors.Is(err, errNoJob):
-		x.tell(x.gone(s.name()))
+		w.settleGone(s, x)
 	default:
 		w.log.Debug("no word of a job that left the queue", "job", id, "err", err)
 	}
+}
+
+// settleGone tells a watch that the scheduler does not know its job, once that is to be
+// believed.
+func (w *Watcher) settleGone(s scheduler, x *Watch) {
+	if !x.missing() {
+		w.log.Debug("a young job is not known", "job", x.id)
+		return
+	}
+	few, ok := s.(selective)
+	x.tell(x.gone(s.name(), ok && few.forgetful()))
 }
 
 // open returns the watches whose jobs have not ended.
@@ -67,10 +106,9 @@ func (w *Watcher) open() []*Watch {
 }
 
 // pick returns the job called id; of an array's tasks the first that runs, else the
-// first that waits.
+// first that waits, else the last that ended.
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
-	var best api.Job
-	found := false
+	var tasks []api.Job
 	for _, job := range jobs {
 		if !s.is(job, id) {
 			continue
@@ -78,13 +116,32 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 		if job.ID == id {
 			return job, true
 		}
-		better := (job.State == api.JobRunning) && (best.State != api.JobRunning)
-		if same := (job.State == api.JobRunning) == (best.State == api.JobRunning); same && compareIDs(job.ID, best.ID) < 0 {
-			better = true
-		}
-		if !found || better {
-			best, found = job, true
-		}
+		tasks = append(tasks, job)
 	}
-	return best, found
+	if len(tasks) == 0 {
+		return api.Job{}, false
+	}
+	return slices.MinFunc(tasks, func(a, b api.Job) int {
+		if a.State.Ended() && b.State.Ended() {
+			return compareIDs(b.ID, a.ID)
+		}
+		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), compareIDs(a.ID, b.ID))
+	}), true
+}
+
+// nearness orders states by how near a job is to being of use, the nearest first.
+func nearness(s api.JobState) int {
+	switch s {
+	case api.JobRunning:
+		return 0
+	case api.JobConfiguring:
+		return 1
+	case api.JobCompleting, api.JobQueued:
+		return 2
+	case api.JobUnknown:
+		return 3
+	case api.JobHeld:
+		return 4
+	}
+	return 5
 }

@@ -25,13 +25,13 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
 func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 	out := "CLUSTER: north\n" +
-		squeueRecord("101", "N/A", "N/A", "RUNNING", "gpu", "cn[07-08,10],gpu3", "1794702600", "1794702650", "1794706250", "2", "None", "/home/u/.tunctl/t1/a b.sh", "/home/u/%x.%j.log", "/home/u/%x.%j.log", "u", "my|job\n\"x\" State=FAILED") +
-		squeueRecord("102", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "1794709999", "N/A", "0", "Resources", "(null)", "/home/u/%u-%4j.%N.out", "/home/u/x", "u", "waits") +
-		squeueRecord("103", "N/A", "N/A", "PENDING", "cpu", "", "2026-11-15T00:30:00", "N/A", "N/A", "0", "PartitionTimeLimit", "(null)", "/home/u/slurm-103.out", "N/A", "u", "never") +
-		squeueRecord("104", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobHeldUser", "(null)", "/home/u/%4j/100%%.out", "/home/u/x", "u", "held") +
-		squeueRecord("107", "105", "1", "RUNNING", "cpu", "cn02", "1794702600", "1794702650", "NONE", "0", "None", "(null)", "/home/u/slurm-107.out", "/home/u/slurm-107.out", "u", "arr") +
-		squeueRecord("105", "105", "2-5%2", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobArrayTaskLimit", "(null)", "/home/u/slurm-105.out", "/home/u/slurm-105.out", "u", "arr") +
-		squeueRecord("108", "N/A", "N/A", "SUSPENDED", "cpu", "cn02", "1794702600", "1794702650", "1794706250", "0", "None", "(null)", "/dev/null", "/home/u/x", "u", "susp") +
+		squeueRecord("101", "N/A", "N/A", "RUNNING", "gpu", "cn[07-08,10],gpu3", "1794702600", "1794702650", "1794706250", "2", "None", "/home/u/.tunctl/t1/a b.sh", "/home/u/%x.%j.log", "1", "u", "n/a", "north", "my|job\n\"x\" State=FAILED") +
+		squeueRecord("102", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "1794709999", "N/A", "0", "Resources", "(null)", "/home/u/%u-%4j.%N.out", "1", "u", "n/a", "north", "waits") +
+		squeueRecord("103", "N/A", "N/A", "PENDING", "cpu", "", "2026-11-15T00:30:00", "N/A", "N/A", "0", "PartitionTimeLimit", "(null)", "/home/u/slurm-103.out", "0", "u", "n/a", "north", "never") +
+		squeueRecord("104", "N/A", "N/A", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobHeldUser", "(null)", "/home/u/%4j/100%%.out", "1", "u", "n/a", "north", "held") +
+		squeueRecord("107", "105", "1", "RUNNING", "cpu", "cn02", "1794702600", "1794702650", "NONE", "0", "None", "(null)", "/home/u/slurm-107.out", "1", "u", "n/a", "north", "arr") +
+		squeueRecord("105", "105", "2-5%2", "PENDING", "cpu", "", "1794702600", "N/A", "N/A", "0", "JobArrayTaskLimit", "(null)", "/home/u/slurm-105.out", "1", "u", "n/a", "north", "arr") +
+		squeueRecord("108", "N/A", "N/A", "SUSPENDED", "cpu", "cn02", "1794702600", "1794702650", "1794706250", "0", "None", "(null)", "/dev/null", "1", "u", "n/a", "north", "susp") +
 		"a line from nowhere\n"
 	want := []api.Job{
 		{
@@ -63,6 +63,9 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 	}
 	got := parseSqueue(out)
 	for i := range max(len(got), len(want)) {
+		if i < len(want) {
+			want[i].Cluster = "north"
+		}
 		if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
 			t.Fatalf("job %d:\n got %+v\nwant %+v", i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 		}
@@ -129,7 +132,7 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 
 func FuzzParsers(f *testing.F) {
 	f.Add("JobId=1 JobName=x UserId=u(1) GroupId=g(1) MCS_label=N/A JobState=RUNNING Reason=None ExitCode=0:0 Command=/a WorkDir=/b StdOut=/c Power=")
-	f.Add(squeueRecord("1", "N/A", "N/A", "RUNNING", "p", "cn[1-2]", "1", "2", "3", "0", "None", "(null)", "/o/%5j", "/o/%j", "u", "n"))
+	f.Add(squeueRecord("1", "N/A", "N/A", "RUNNING", "p", "cn[1-2]", "1", "2", "3", "0", "None", "(null)", "/o/%5j", "1", "u", "n/a", "north", "n"))
 	f.Add("Job Id: 1.s\n    Job_Name = x\n    job_state = R\n    exec_host = n/0\n    Variable_List = PBS_O_WORKDIR=/w,\n\tA=b\n")
 	f.Add("1|FAILED|1:0|1|2|3|cn01|p|name")
 	f.Fuzz(func(t *testing.T, s string) {

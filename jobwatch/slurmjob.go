@@ -1,87 +1,25 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"tunctl/internal/api"
 )
 
-// slurmRecord is what scontrol tells of one job, by field.
-type slurmRecord map[string]string
-
-func splitScontrol(out string) []slurmRecord {
-	var records []slurmRecord
-	for line := range strings.SplitSeq(strings.TrimSpace(out), "\nJobId=") {
-		r := scontrolFields(" JobId=" + strings.TrimPrefix(line, "JobId="))
-		if r["JobId"] != "" && r["JobState"] != "" {
-			records = append(records, r)
-		}
-	}
-	return records
-}
-
-// A job's name stands first and may look like anything, even like other fields; what
-// follows it cannot be mistaken. The other free texts stand last.
-var (
-	afterName     = regexp.MustCompile(`\s+UserId=\S+\(\d+\)\s+GroupId=\S+\(\d+\)\s`)
-	scontrolKey   = regexp.MustCompile(`\s([A-Z][A-Za-z:/]*)=`)
-	freeScontrol  = regexp.MustCompile(`\s(Command|WorkDir|StdErr|StdIn|StdOut)=`)
-	afterScontrol = regexp.MustCompile(`\s(?:Power|TresPer\w+|MailUser|MailType|Comment|CpusPerTres|MemPerTres|NtasksPerTRES)=`)
-)
-
-// scontrolFields splits one job's Key=Value words. The first of each key wins.
-func scontrolFields(line string) slurmRecord {
-	f := make(slurmRecord)
-	head, rest := line, ""
-	if at := afterName.FindAllStringIndex(line, -1); at != nil {
-		last := at[len(at)-1]
-		head, rest = line[:last[0]], line[last[0]:]
-	}
-	if before, name, ok := strings.Cut(head, " JobName="); ok {
-		f["JobName"] = name
-		head = before
-	}
-	addFields(f, head, scontrolKey)
-	tail := ""
-	if at := freeScontrol.FindStringIndex(rest); at != nil {
-		rest, tail = rest[:at[0]], rest[at[0]:]
-	}
-	addFields(f, rest, scontrolKey)
-	if at := afterScontrol.FindStringIndex(tail); at != nil {
-		tail = tail[:at[0]]
-	}
-	addFields(f, tail, freeScontrol)
-	return f
-}
-
-// addFields adds the values between the matches of key.
-func addFields(f slurmRecord, text string, key *regexp.Regexp) {
-	at := key.FindAllStringSubmatchIndex(text, -1)
-	for i, m := range at {
-		end := len(text)
-		if i+1 < len(at) {
-			end = at[i+1][0]
-		}
-		if name := text[m[2]:m[3]]; f[name] == "" {
-			f[name] = strings.TrimSpace(text[m[1]:end])
-		}
-	}
-}
-
 func (r slurmRecord) job() api.Job {
 	job := api.Job{
 		ID:     taskID(r["JobId"], r["ArrayJobId"], r["ArrayTaskId"]),
 		Name:   r["JobName"],
 		Queue:  r["Partition"],
-		Node:   firstNode(r["NodeList"]),
+		Node:   batchNode(r["BatchHost"], r["NodeList"]),
 		Reason: strings.ReplaceAll(slurmWord(r["Reason"]), "_", " "),
 		Script: slurmWord(r["Command"]),
-		Log:    logFile(r["StdOut"]),
+		Log:    r.output("StdOut"),
 	}
-	if file := logFile(r["StdErr"]); file != "" && file != job.Log {
+	if file := r.output("StdErr"); file != "" && file != job.Log {
 		job.OtherLogs = []string{file}
 	}
 	job.Restarts, _ = strconv.Atoi(r["Restarts"])
@@ -89,6 +27,69 @@ func (r slurmRecord) job() api.Job {
 	setSlurmTimes(&job, r["SubmitTime"], r["StartTime"], r["EndTime"])
 	setSlurmExit(&job, r["ExitCode"])
 	return job
+}
+
+// output is the file of one of the job's streams, empty where it cannot be told.
+// Scontrol fills in what the controller knows and leaves the rest to the node: %N, and
+// of a batch script %J, %t, %n and %s. For the tasks of an array that wait together it
+// fills in a number that is none.
+func (r slurmRecord) output(key string) string {
+	if r.waitsTogether() {
+		return ""
+	}
+	return expandSlurm(logFile(r[key]), func(letter byte) string {
+		switch letter {
+		case 'j', 'J':
+			return r["JobId"]
+		case 'A':
+			return cmp.Or(r["ArrayJobId"], r["JobId"])
+		case 'a':
+			return cmp.Or(r["ArrayTaskId"], noTask)
+		case 'N':
+			node, _, _ := strings.Cut(batchNode(r["BatchHost"], r["NodeList"]), ".")
+			return node
+		case 't', 'n':
+			return "0"
+		case 's':
+			return "batch"
+		case 'u':
+			return r.user()
+		case 'x':
+			return r["JobName"]
+		}
+		return "%" + string(letter) // it is part of the name
+	})
+}
+
+// noTask is what Slurm writes for the task of a job that is no array.
+const noTask = "4294967294"
+
+// waitsTogether reports whether the record is of several tasks of an array.
+func (r slurmRecord) waitsTogether() bool {
+	return strings.Trim(r["ArrayTaskId"], "0123456789") != ""
+}
+
+func (r slurmRecord) user() string {
+	user, _, _ := strings.Cut(r["UserId"], "(")
+	return user
+}
+
+// scripts are the paths that the job's script may have, as Command tells it: its
+// arguments stand behind it, and spaces may be in either. A relative path is one from
+// the working folder.
+func (r slurmRecord) scripts() []string {
+	command := slurmWord(r["Command"])
+	if command == "" || r["BatchFlag"] == "0" {
+		return nil
+	}
+	command = inFolder(r["WorkDir"], command)
+	var paths []string
+	for i := range len(command) {
+		if command[i] == ' ' {
+			paths = append(paths, command[:i])
+		}
+	}
+	return append(paths, command)
 }
 
 // value is a variable of the job's script, as far as Slurm sets it.
@@ -107,8 +108,7 @@ func (r slurmRecord) value(name string) string {
 	case "HOME":
 		return "~"
 	case "USER", "LOGNAME":
-		user, _, _ := strings.Cut(r["UserId"], "(")
-		return user
+		return r.user()
 	}
 	return ""
 }

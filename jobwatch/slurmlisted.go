@@ -10,11 +10,11 @@ import (
 
 // listedLog is where a job writes according to squeue, empty where that cannot be
 // told for certain. Squeue shows the pattern that was given to sbatch, for a job
-// without a script the default all the same, which its missing StdErr betrays, and
-// for an array's task the name that it would have without its array.
+// without a script the default all the same, and for an array's task the name that it
+// would have without its array.
 func listedLog(job api.Job, id string, f []string) string {
 	pattern := logFile(f[12])
-	if logFile(f[13]) == "" || strings.Contains(pattern, `\`) {
+	if strings.TrimSpace(f[13]) == "0" || strings.Contains(pattern, `\`) {
 		return ""
 	}
 	master, task, isTask := strings.Cut(job.ID, "_")
@@ -25,7 +25,7 @@ func listedLog(job api.Job, id string, f []string) string {
 	}
 	return expandSlurm(pattern, func(letter byte) string {
 		switch letter {
-		case 'j':
+		case 'j', 'J':
 			return id
 		case 'A':
 			return master
@@ -36,6 +36,10 @@ func listedLog(job api.Job, id string, f []string) string {
 		case 'N':
 			node, _, _ := strings.Cut(job.Node, ".")
 			return node
+		case 't', 'n':
+			return "0"
+		case 's':
+			return "batch"
 		case 'u':
 			return f[14]
 		case 'x':

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ const (
 var squeueFields = []string{
 	"JobID", "ArrayJobID", "ArrayTaskID", "State", "Partition", "NodeList",
 	"SubmitTime", "StartTime", "EndTime", "RestartCnt", "Reason", "Command",
-	"StdOut", "StdErr", "UserName", "Name",
+	"StdOut", "BatchFlag", "UserName", "BatchHost", "Cluster", "Name",
 }
 
 // squeueFormat is the columns as -O takes them: an empty width means no padding and
@@ -41,15 +42,16 @@ func parseSqueue(out string) []api.Job {
 }
 
 func squeueJob(f []string) api.Job {
-	// With several clusters a line "CLUSTER: name" precedes the first record.
+	// A line of a site's own, or "CLUSTER: name", may precede a record.
 	id := f[0][strings.LastIndexByte(f[0], '\n')+1:]
 	job := api.Job{
-		ID:     taskID(id, f[1], f[2]),
-		Queue:  f[4],
-		Node:   firstNode(f[5]),
-		Reason: slurmWord(f[10]),
-		Script: slurmWord(f[11]),
-		Name:   strings.TrimRight(f[15], " "),
+		ID:      taskID(id, f[1], f[2]),
+		Queue:   f[4],
+		Node:    batchNode(f[15], f[5]),
+		Reason:  slurmWord(f[10]),
+		Script:  slurmWord(f[11]),
+		Cluster: slurmWord(f[16]),
+		Name:    strings.TrimRight(f[17], " "),
 	}
 	job.Restarts, _ = strconv.Atoi(f[9])
 	setSlurmState(&job, f[3])
@@ -68,6 +70,12 @@ func taskID(id, array, task string) string {
 		task = "[" + task + "]"
 	}
 	return array + "_" + task
+}
+
+// batchNode is the node on which a batch script runs: the one that Slurm names, or
+// the first of them all.
+func batchNode(host, list string) string {
+	return cmp.Or(slurmWord(host), firstNode(list))
 }
 
 // firstNode is the node on which a batch script runs: the first of cn[01-02],gpu7.
@@ -115,6 +123,8 @@ func setSlurmState(job *api.Job, state string) {
 			job.State = api.JobHeld
 		}
 		job.Hint = r.hint()
+	case job.State == api.JobRunning && job.Reason == "Prolog":
+		job.Hint = slurmReason(job.Reason).hint()
 	case word == "SUSPENDED" || word == "STOPPED":
 		job.Reason = word
 		job.Hint = "suspended by the scheduler or an administrator: nothing in it moves until it is resumed"

@@ -55,9 +55,10 @@ const (
 // stepOutput attaches to the job's newest steps for a moment: their daemon keeps the
 // last lines for whoever attaches. An end of sattach's input would be passed on to the
 // person's program, so that its input is held open until after sattach was killed.
-func (slurm) stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error) {
+func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
+	id, cluster := splitRef(ref)
 	res, err := sh.login(ctx, quiet+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
-steps=$(limit squeue -h -s -j `+quote(id)+` -o %i) || exit
+`+hereOnly(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
 for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(stepsHeard)+`); do
 	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo
@@ -69,4 +70,13 @@ done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
 		return nil, ErrNoSteps
 	}
 	return res.Stdout, slurmProblem("squeue", res)
+}
+
+// hereOnly ends a script with status 127 unless cluster is the host's own: sattach and
+// sstat know no other.
+func hereOnly(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + quote(cluster) + " || exit 127\n"
 }

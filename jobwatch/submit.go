@@ -100,6 +100,9 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 }
 
 func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
+	if c, ok := sched.(clustered); ok {
+		c.include(s.Args)
+	}
 	a, note, err := w.handOver(ctx, sched, s)
 	if err != nil && !errors.Is(err, errDoubt) {
 		return api.Job{}, err
@@ -111,7 +114,7 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	if errors.Is(err, errDoubt) {
 		var found api.Job
 		if found, err = w.look(ctx, sched, s.Tag, a); err == nil {
-			id = found.ID
+			id = found.Ref()
 		}
 	}
 	if err != nil {
@@ -175,13 +178,14 @@ func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answe
 }
 
 // submitted is the new job, with as much as the scheduler tells of it right away.
-func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, id, note string) api.Job {
-	job, err := sched.detail(ctx, w.sh, id)
+func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
+	id, cluster := splitRef(ref)
+	job, err := sched.detail(ctx, w.sh, ref)
 	if err != nil {
-		w.log.Debug("no detail of a new job yet", "job", id, "err", err)
-		job = api.Job{ID: id, State: api.JobQueued, Submitted: time.Now().UTC()}
+		w.log.Debug("no detail of a new job yet", "job", ref, "err", err)
+		job = api.Job{State: api.JobQueued, Submitted: time.Now().UTC()}
 	}
-	job.ID = id
+	job.ID, job.Cluster, job.Task = id, cluster, taskOf(job.ID, id)
 	if job.Script == "" {
 		job.Script = tagFolder(s.Tag) + s.base()
 	}

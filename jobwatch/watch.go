@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"reflect"
 	"sync"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -19,16 +20,22 @@ type Watch struct {
 	known    bool // the scheduler has told of the job at least once
 	ran      bool // it was seen running
 	detailed bool // detail was asked for this run of the job
+	detailAt time.Time
 	closed   bool
+
+	began  time.Time // when the watch did
+	misses int       // how often in a row the scheduler did not know the job
 
 	followed  bool // somebody else looks for its log
 	sightedIn int  // the life, from 1 on, in which its log was seen while it waited
 }
 
-// Watch begins to watch the job that the scheduler calls id. For an array it is
-// about the task that runs. Close ends it.
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it is about
+// the task that runs. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), job: api.Job{ID: id, State: api.JobUnknown}}
+	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), began: time.Now()}
+	x.job.ID, x.job.Cluster = splitRef(id)
+	x.job.State = api.JobUnknown
 	w.mu.Lock()
 	w.watches[x] = struct{}{}
 	w.soon = true
@@ -77,7 +84,7 @@ func (x *Watch) wantsDetail(now api.Job) bool {
 	if now.Log != "" {
 		return false
 	}
-	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node
+	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && taskOf(now.ID, x.job.ID) == x.job.Task
 	return !sameRun
 }
 
@@ -85,8 +92,13 @@ func (x *Watch) wantsDetail(now api.Job) bool {
 func (x *Watch) tell(job api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	job.ID = calledAs(job.ID, x.id)
-	if job.Log == "" && job.Restarts == x.job.Restarts {
+	id, _ := splitRef(x.id)
+	if job.Task == "" {
+		job.Task = taskOf(job.ID, id)
+	}
+	job.ID = calledAs(job.ID, id)
+	x.misses = 0
+	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
 	x.known = true
@@ -115,6 +127,24 @@ func (x *Watch) enterLocked(job api.Job) {
 	x.c <- job
 }
 
+const (
+	// graceAnswers and graceTime are how often and how long the scheduler must not know
+	// a young job until that is believed: right after a submission, a wrapper that keeps
+	// answers, or a controller that takes over, may not know it yet.
+	graceAnswers = 3
+	graceTime    = 2 * time.Minute
+)
+
+// missing notes that the scheduler does not know the job, and reports whether that is
+// to be believed.
+func (x *Watch) missing() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := time.Since(x.began) >= graceTime
+	x.misses++
+	return x.ran || old && (x.misses == 1 || x.misses >= graceAnswers)
+}
+
 // heardOf reports whether the scheduler has told of the job.
 func (x *Watch) heardOf() bool {
 	x.mu.Lock()
@@ -126,20 +156,72 @@ func (x *Watch) heardOf() bool {
 func (x *Watch) noteDetail() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed = true
+	x.detailed, x.detailAt = true, time.Now()
 }
 
+// forgetDetail says that what is known of the job is no longer enough.
+func (x *Watch) forgetDetail() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.detailAt = time.Time{}
+}
+
+// lastDetail is when the job was last asked about by itself; zero: it has to be.
+func (x *Watch) lastDetail() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.detailAt
+}
+
+// supplemented adds to what a short list says of the job what is known of this run.
+func (x *Watch) supplemented(job api.Job) api.Job {
+	x.mu.Lock()
+	known := x.job
+	x.mu.Unlock()
+	if !x.heardOf() || known.Submitted.IsZero() {
+		return job
+	}
+	job.Name, job.Script, job.Submitted, job.Restarts = known.Name, known.Script, known.Submitted, known.Restarts
+	switch {
+	case job.State.Waiting():
+		job.ExpectedStart = known.ExpectedStart
+	case job.Node == known.Node && !known.Start.IsZero():
+		job.Start, job.End = known.Start, known.End
+	}
+	if job.Hint == "" && job.State == known.State {
+		job.Hint = known.Hint
+	}
+	return job
+}
+
+// Gone is the reason of a job that the scheduler no longer knows.
+const Gone = "Gone"
+
+// noHistory is said of a job that ended at a server that remembers none.
+const noHistory = "this server keeps no history, so how the job ended is not known"
+
 // gone is the job when the scheduler has forgotten it: it ended, and how is lost,
-// unless it was never seen to run, as with PBS jobs that no queue accepts.
-func (x *Watch) gone(scheduler string) api.Job {
+// unless it was never seen to run, as with PBS jobs that no queue accepts. Where the
+// scheduler forgets every job, only its time limit can tell anything.
+func (x *Watch) gone(scheduler string, forgetful bool) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
-	job.Reason = "Gone"
+	job.Reason = Gone
+	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
+	case forgetful && x.ran && over:
+		job.State = api.JobTimeout
+		job.Hint = "its walltime was over when it left the queue; " + noHistory
+	case forgetful && x.ran:
+		job.State, job.End = api.JobFinished, time.Time{}
+		job.Hint = "the job has left the queue; " + noHistory
+	case forgetful:
+		job.State = api.JobFinished
+		job.Hint = "the job has left the queue and was not seen to run; " + noHistory
 	case scheduler == PBS && !x.ran:
 		job.State = api.JobNeverRan
-		job.Hint = "PBS no longer knows the job: no queue accepted it, or it was deleted; see its resources and the queue's limits"
+		job.Hint = "PBS no longer knows the job: it was deleted, or " + notRouted
 	case x.known:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"

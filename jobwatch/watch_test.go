@@ -73,7 +73,7 @@ func (c *cluster) be(silent, broken bool) {
 var (
 	markOf  = regexp.MustCompile(`(tunctl-\w+)\.begin`)
 	program = regexp.MustCompile(`limit (squeue|scontrol|sacct|scancel)`)
-	jobOf   = regexp.MustCompile(`show job -o '(\w+)'`)
+	jobOf   = regexp.MustCompile(`show job '(\w+)'`)
 )
 
 func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
@@ -166,7 +166,7 @@ var slurmWords = map[api.JobState]string{
 
 func record(job api.Job) string {
 	return squeueRecord(job.ID, "N/A", "N/A", slurmWords[job.State], "p", job.Node, fmt.Sprint(job.Submitted.Unix()),
-		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", "/h/listed.%j", "/h/listed.%j", "u", job.Name)
+		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", "/h/listed.%j", "1", "u", job.Node, "north", job.Name)
 }
 
 // serve runs a Watcher's Serve for the rest of the bubble.
@@ -394,12 +394,12 @@ func TestTheNewestOfSeveralJobsIsAdoptedAndEndedOnesAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := NewWatcher(c, Options{Scheduler: Slurm})
-		c.set(api.Job{ID: "9", Name: "nb", State: api.JobRunning, Node: "a", Submitted: time.Now()})
-		c.set(api.Job{ID: "10", Name: "nb", State: api.JobRunning, Node: "b", Submitted: time.Now()})
+		c.set(api.Job{ID: "9", Name: "nb", State: api.JobQueued, Submitted: time.Now()})
+		c.set(api.Job{ID: "10", Name: "nb", State: api.JobQueued, Submitted: time.Now()})
 		c.set(api.Job{ID: "11", Name: "nb", State: api.JobFinished, Submitted: time.Now()})
 		c.set(api.Job{ID: "12", Name: "other", State: api.JobRunning, Submitted: time.Now().Add(time.Hour)})
 		job, ok, err := w.Find(t.Context(), Query{Name: "nb"})
-		if err != nil || !ok || job.ID != "10" || job.Log != "/h/slurm-10.out" || job.Hint != "the newest of 2 such jobs" {
+		if err != nil || !ok || job.ID != "10" || job.Log != "/h/slurm-10.out" {
 			t.Errorf("got %+v, %v, %v", job, ok, err)
 		}
 		if job, ok, err := w.Find(t.Context(), Query{ID: "11"}); err != nil || !ok || job.State != api.JobFinished {

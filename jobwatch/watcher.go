@@ -3,8 +3,8 @@ package jobwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,11 +33,13 @@ type Watcher struct {
 	watches map[*Watch]struct{}
 	jobs    []api.Job // the last answer
 	asked   time.Time // when the last query began
+	listed  time.Time // when the last one for all jobs began
 	heard   time.Time // when the one began that jobs is the answer to
 	stale   bool      // we changed something since
 	soon    bool      // a person acted, or a state is about to change
 	due     time.Time // when the next query is to be made by itself
 	silence silence
+	doomed  map[string]time.Time // the jobs that we cancelled and that may still be listed, and when
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
@@ -53,6 +55,7 @@ func NewWatcher(r Runner, o Options) *Watcher {
 		relook:    make(chan struct{}, 1),
 		listening: make(chan struct{}, 1),
 		watches:   make(map[*Watch]struct{}),
+		doomed:    make(map[string]time.Time),
 	}
 }
 
@@ -79,7 +82,30 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.jobs), nil
+	return w.withoutDoomedLocked(w.jobs), nil
+}
+
+// Refresh asks about the watched jobs, unless that was done within Limits.QueryMin and
+// nothing has changed since.
+func (w *Watcher) Refresh(ctx context.Context) error {
+	w.mu.Lock()
+	fresh := !w.soon && time.Since(w.asked) < w.limits.QueryMin
+	w.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	return w.query(ctx, watchedOnly)
+}
+
+// MaxDetails is how many jobs may be asked about one by one on a person's word, at most
+// most.
+func (w *Watcher) MaxDetails(ctx context.Context, most int) int {
+	if s, err := w.scheduler(ctx); err == nil {
+		if _, ok := s.(selective); ok {
+			return min(most, w.limits.Connections)
+		}
+	}
+	return most
 }
 
 // Detail returns all that is known about one job, also an ended one. The boolean is
@@ -98,7 +124,7 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
-	return job, err == nil, err
+	return w.asDoomed(job), err == nil, err
 }
 
 // Cancel ends a job. A job that has ended already is not an error.
@@ -116,6 +142,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	if err := s.cancel(ctx, w.sh, id); err != nil {
 		return err
 	}
+	w.doom(id)
 	w.changed()
 	return nil
 }
@@ -171,7 +198,9 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 		if err != nil {
 			return nil, err
 		}
-		name = a.scheduler
+		if name = a.scheduler; name == "" {
+			return nil, fmt.Errorf("%w: the programs of Slurm and of PBS are there, and neither gets an answer", ErrNoAnswer)
+		}
 	}
 	s, err := schedulerNamed(name)
 	if err != nil {
@@ -201,6 +230,9 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 		return account{}, err
 	}
 	w.log.Debug("found out about the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
+	if a.scheduler == "" {
+		return a, nil // to be asked again
+	}
 	w.mu.Lock()
 	w.account = a
 	w.mu.Unlock()

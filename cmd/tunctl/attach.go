@@ -136,11 +136,11 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 		}
 		text = strings.TrimSpace(text)
 		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(jobs) {
-			return jobs[n-1].Job.ID, nil
+			return jobs[n-1].Job.Ref(), nil
 		}
 		for _, j := range jobs {
-			if j.Job.ID == text {
-				return text, nil
+			if j.Job.ID == text || j.Job.Ref() == text {
+				return j.Job.Ref(), nil
 			}
 		}
 		a.term.say("%q is none of them: answer with a number from 1 to %d, or a job's id", text, len(jobs))

@@ -50,7 +50,7 @@ func cancelJob(ctx context.Context, d desk, host, id string, sure bool) error {
 	if err := d.confirm(ctx, sure, "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
 		return err
 	}
-	if _, err := d.client.Cancel(ctx, host, job.ID); err != nil {
+	if _, err := d.client.Cancel(ctx, host, job.Ref()); err != nil {
 		return err
 	}
 	d.say("job %s was cancelled", job.ID)

@@ -54,7 +54,8 @@ func (p plan) text() (string, error) {
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)
 	fmt.Fprintf(&b, "host   = %s\n", tomlText(p.host))
 	b.WriteString("app    = \"jupyter\"\n")
-	fmt.Fprintf(&b, "job    = %s%s# a job of this name is used where one runs already …\n", tomlText(p.session), gap(p.session))
+	name := p.site.JobName(p.session)
+	fmt.Fprintf(&b, "job    = %s%s# a job of this name is used where one runs already …\n", tomlText(name), gap(name))
 	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … else this is submitted; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
 	if answers := p.with(); answers != "" {
 		fmt.Fprintf(&b, "with   = { %s }\n", answers)

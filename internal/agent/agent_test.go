@@ -44,11 +44,16 @@ submit = "~/jupyter.sh"
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldOf(t, lab.Slurm)
+}
+
+func newWorldOf(t testing.TB, dialect string) *world {
+	t.Helper()
 	if t, ok := t.(*testing.T); ok {
 		t.Parallel()
 	}
 	dir := t.TempDir()
-	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), QueueFor: 50 * time.Millisecond})
+	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), Dialect: dialect, QueueFor: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

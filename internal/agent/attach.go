@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxCandidates is how many running jobs are looked into for what they serve.
+	// maxCandidates is how many running jobs are looked into for what they serve, where
+	// the scheduler allows so many.
 	maxCandidates = 10
 	// candidateLines is how much of a job's log is read for that.
 	candidateLines = 400
@@ -75,7 +76,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 			Hint: fmt.Sprintf("`tunctl attach %s JOB` waits for one that is queued", req.Host),
 		}
 	case 1:
-		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].ID})
+		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].Ref()})
 		return job, nil, err
 	}
 	candidates := a.lookInto(ctx, jobs, req.Host, running)
@@ -106,10 +107,11 @@ func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host strin
 		return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID))
 	})
 	var list []api.Candidate
+	looks := jobs.MaxDetails(ctx, maxCandidates)
 	for i, job := range running {
 		c := api.Candidate{Job: job}
-		if i < maxCandidates {
-			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.ID}); err == nil && found {
+		if i < looks {
+			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.Ref()}); err == nil && found {
 				c.Job = full
 			}
 			c.App, c.Serve = a.serves(ctx, host, c.Job)
@@ -149,7 +151,7 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	defer a.mu.Unlock()
 	_, configured := a.config.Session(name)
 	rec := a.store.session(name)
-	known := rec.Attached != "" && rec.Job != nil && rec.Job.ID == job.ID
+	known := rec.Attached != "" && rec.Job != nil && rec.Job.Ref() == job.Ref()
 	s, live := a.sessions[name]
 	switch {
 	case live && known:

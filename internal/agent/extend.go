@@ -28,10 +28,10 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 		return api.Job{}, err
 	}
 	jobs := s.agent.watcher(s.host())
-	if err := jobs.Extend(ctx, job.ID, job.End.Sub(job.Start)+by); err != nil {
+	if err := jobs.Extend(ctx, job.Ref(), job.End.Sub(job.Start)+by); err != nil {
 		return api.Job{}, err
 	}
-	after, found, err := jobs.Detail(ctx, job.ID)
+	after, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
 	case err != nil:
 		return api.Job{}, err

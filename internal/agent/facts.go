@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -65,10 +66,16 @@ func (f *facts) derive(now time.Time) verdict {
 		return verdict{state: api.SessionSubmitting, cause: f.doing}
 	case f.needsJob && f.job.State.Waiting():
 		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now), hint: f.job.Hint}
+	case !f.answers && f.served && f.suspended():
+		return verdict{state: api.SessionReconnecting, cause: f.job.Hint}
 	case !f.answers && f.served:
 		return verdict{state: api.SessionReconnecting, cause: f.doing}
 	case !f.answers:
-		return verdict{state: api.SessionStarting, cause: f.doing}
+		v := verdict{state: api.SessionStarting, cause: f.doing}
+		if f.job != nil && f.job.State == api.JobRunning && f.job.Reason != "" && f.job.Hint != "" {
+			v.cause = f.job.Hint // it does not get on: its nodes are being prepared, or it is suspended
+		}
+		return v
 	case f.listeners.asked != "":
 		return f.untilListening(verdict{state: api.SessionConnecting, cause: f.listeners.asked})
 	case len(f.listeners.refused) > 0 && !f.listeners.others:
@@ -101,7 +108,7 @@ func (f *facts) ready(now time.Time) verdict {
 	case len(f.listeners.refused) > 0:
 		return f.refusedListeners(v)
 	case f.job == nil:
-	case f.job.State == api.JobUnknown:
+	case f.job.State == api.JobUnknown, f.suspended():
 		v.cause = f.job.Hint
 	case f.limitNear(now):
 		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
@@ -117,6 +124,9 @@ func (f *facts) ready(now time.Time) verdict {
 	}
 	return v
 }
+
+// suspended reports whether the job's processes are stopped, so that nothing answers.
+func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }
 
 // rootCause is an error without the file and the call around it.
 func rootCause(err error) error {
@@ -209,6 +219,13 @@ func endedError(session string, j *api.Job, served bool, excerpt string) *api.Er
 		e.Message += " before it served anything"
 		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; mend the job's script, then `tunctl up %s` again", session, session)
 	}
+	switch {
+	case j.Hint == "":
+	case j.State == api.JobNeverRan || j.State == api.JobCancelled && j.Start.IsZero(): // there is no log
+		e.Hint = fmt.Sprintf("%s; then `tunctl up %s` again", j.Hint, session)
+	case j.Reason == jobwatch.Gone:
+		e.Message += ": " + j.Hint
+	}
 	if excerpt != "" {
 		e.Message += "; its log ends with:\n" + excerpt
 	}
@@ -241,6 +258,6 @@ func endedWords(j *api.Job) string {
 
 // lost is a remembered job that is no longer there: how it ended is not known.
 func lost(j api.Job) api.Job {
-	j.State, j.Reason, j.Hint = api.JobUnknown, "Gone", ""
+	j.State, j.Reason, j.Hint = api.JobUnknown, jobwatch.Gone, ""
 	return j
 }

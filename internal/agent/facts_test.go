@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 func TestAStateFollowsFromTheFacts(t *testing.T) {
@@ -37,8 +38,12 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			api.SessionQueued, "Priority, expected start Tue 3 Mar 13:00",
 		},
 		"runs and says nothing": {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting"}, api.SessionStarting, "waiting"},
-		"answers":               {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), endpoint: endpoint, answers: true}, api.SessionReady, ""},
-		"stopped answering":     {facts{wanted: true, host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "no answer"}, api.SessionReconnecting, "no answer"},
+		"its node is prepared": {
+			facts{wanted: true, host: up, needsJob: true, doing: "waiting", job: &api.Job{State: api.JobRunning, Reason: "Prolog", Hint: "being prepared"}},
+			api.SessionStarting, "being prepared",
+		},
+		"answers":           {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), endpoint: endpoint, answers: true}, api.SessionReady, ""},
+		"stopped answering": {facts{wanted: true, host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "no answer"}, api.SessionReconnecting, "no answer"},
 		"the scheduler is silent": {
 			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}},
 			api.SessionReady, "no answer since 13:00",
@@ -55,6 +60,14 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		},
 		"the host does not listen again yet": {
 			facts{wanted: true, served: true, host: up, answers: true, listeners: hostListeners{refused: []string{"no"}}}, api.SessionReconnecting, "no",
+		},
+		"suspended": {
+			facts{wanted: true, host: up, needsJob: true, answers: true, job: &api.Job{State: api.JobRunning, Reason: jobwatch.Suspended, Hint: "suspended"}},
+			api.SessionReady, "suspended",
+		},
+		"suspended, and so silent": {
+			facts{wanted: true, host: up, needsJob: true, served: true, doing: "no answer", job: &api.Job{State: api.JobRunning, Reason: jobwatch.Suspended, Hint: "suspended"}},
+			api.SessionReconnecting, "suspended",
 		},
 		"the job ended":       {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeJobEnded, Message: "over"}}, api.SessionEnded, "over"},
 		"it cannot be had":    {facts{wanted: true, host: up, failure: &api.Error{Code: api.CodeSubmit, Message: "refused"}}, api.SessionFailed, "refused"},
@@ -76,6 +89,14 @@ func TestAnEndIsToldFromAFailure(t *testing.T) {
 	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "exit status 3 (job 7) before it served anything") ||
 		!strings.Contains(failed.Message, "no such module") {
 		t.Errorf("a job that never served: %+v", failed)
+	}
+	unrouted := endedError("lab", &api.Job{ID: "7", State: api.JobNeverRan, Hint: "no queue accepts it"}, false, "")
+	if !strings.HasPrefix(unrouted.Hint, "no queue accepts it") || strings.Contains(unrouted.Hint, "log") {
+		t.Errorf("a job that never ran: %+v", unrouted)
+	}
+	gone := endedError("lab", &api.Job{ID: "7", State: api.JobFinished, Reason: jobwatch.Gone, Hint: "how it ended is not known"}, true, "")
+	if !strings.Contains(gone.Message, "how it ended is not known") {
+		t.Errorf("a job that is gone: %+v", gone)
 	}
 	ended := endedError("lab", &api.Job{ID: "7", State: api.JobTimeout}, true, "")
 	if ended.Code != api.CodeJobEnded || ended.Message != "the job reached its time limit (job 7)" {
@@ -100,6 +121,8 @@ func TestMovedTellsARequeueFromAStart(t *testing.T) {
 		{"restarted on the same node", running, again, true},
 		{"back in the queue", running, queued, true},
 		{"no answer", running, silent, false},
+		{"an array's next task on the same node", api.Job{State: api.JobRunning, Node: "cn01", Task: "1"}, api.Job{State: api.JobRunning, Node: "cn01", Task: "2"}, true},
+		{"the rest of an array waits", api.Job{State: api.JobCompleting, Node: "cn01", Task: "1"}, queued, true},
 	}
 	for _, tt := range tests {
 		if got := moved(tt.was, tt.now); got != tt.want {

@@ -107,7 +107,7 @@ func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
 	job, err := a.hostJob(r.Context(), host, id)
 	if err == nil && !job.State.Ended() {
 		a.dropping(host, job.ID)
-		err = aboutScheduler(host, a.watcher(host).Cancel(r.Context(), job.ID))
+		err = aboutScheduler(host, a.watcher(host).Cancel(r.Context(), job.Ref()))
 	}
 	answer(w, api.JobResponse{Job: job}, err)
 }

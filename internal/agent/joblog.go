@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -85,6 +86,35 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 // handleLog streams a session's job log, redacted unless secrets are asked for.
 func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 	src, err := a.logSource(r.PathValue("name"))
+	a.sendLog(w, r, src, err)
+}
+
+// handleJobLog streams the log of any job of the person's.
+func (a *Agent) handleJobLog(w http.ResponseWriter, r *http.Request) {
+	src, err := a.jobLogSource(r.Context(), r.PathValue("host"), r.PathValue("id"))
+	a.sendLog(w, r, src, err)
+}
+
+// jobLogSource is where the scheduler says that a job's log is.
+func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
+	job, err := a.hostJob(ctx, host, id)
+	if err != nil {
+		return logSource{}, err
+	}
+	path := job.Log
+	if path == "" && len(job.OtherLogs) > 0 {
+		path = job.OtherLogs[0]
+	}
+	if path == "" {
+		return logSource{}, &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s has no log that can be read: it is %s", job.ID, job.State), Hint: job.Hint,
+		}
+	}
+	return logSource{reader: runner{a.pool.Host(host)}, path: path}, nil
+}
+
+// sendLog streams what src has, unless there is none.
+func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, err error) {
 	if err != nil {
 		fail(w, err)
 		return
@@ -136,7 +166,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	case src.path == "":
 		return src, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s has not said where its log is", job.ID),
-			Hint: fmt.Sprintf("it is %s; [session.%s] log = \"~/{name}.{id}.log\" names the file", job.State, name),
+			Hint: cmp.Or(job.Hint, fmt.Sprintf("it is %s; [session.%s] log = \"~/{name}.{id}.log\" names the file", job.State, name)),
 		}
 	case remote && over.host.Status().State != api.HostUp:
 		return src, &api.Error{

@@ -102,7 +102,7 @@ func (k *keeper) watchNext() *jobwatch.Watch {
 		return nil
 	}
 	k.session.change(func(f *facts) { f.next = next })
-	return k.jobs.Watch(next.ID)
+	return k.jobs.Watch(next.Ref())
 }
 
 // take notes how the next job is now. One that is over before its turn follows nothing.
@@ -231,7 +231,7 @@ func (s *session) cancelNext(ctx context.Context) error {
 	if next == nil {
 		return nil
 	}
-	if err := s.agent.watcher(s.host()).Cancel(ctx, next.ID); err != nil {
+	if err := s.agent.watcher(s.host()).Cancel(ctx, next.Ref()); err != nil {
 		return err
 	}
 	s.remember(func(r *record) { r.Next, r.NextTag = nil, "" })

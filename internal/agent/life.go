@@ -27,6 +27,7 @@ type life struct {
 	said     jobwatch.Finding
 	fresh    bool   // it is another than the log said first
 	node     string // the job's
+	task     string // the same, of an array
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
@@ -69,7 +70,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	l.inherit(job)
 	for {
 		l.session.take(job)
-		l.node = job.Node
+		l.node, l.task = job.Node, job.Task
 		offer(l.remind.news, job)
 		offer(l.keep.news, job)
 		if job.State.Ended() {
@@ -120,14 +121,19 @@ func moved(was, now api.Job) bool {
 		return true
 	case was.Node != "" && now.Node != "" && now.Node != was.Node:
 		return true
+	case was.Task != "" && now.Task != "" && now.Task != was.Task: // an array's next one
+		return true
 	}
-	return now.State.Waiting() && was.State == api.JobRunning
+	return now.State.Waiting() && (was.State == api.JobRunning || was.State == api.JobCompleting)
 }
 
 // followLog begins to read the job's logs once their paths are known; that one appears
 // while the job is queued is the first sign of the start. A job that runs without any,
 // as under srun, is looked for elsewhere.
 func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
+	if job.Hint == jobwatch.Spooled { // whatever else it writes may not tell
+		l.scout(ctx, job)
+	}
 	if l.follower != nil {
 		l.follower.Expect(job.ExpectedStart)
 		return
@@ -185,7 +191,7 @@ func (l *life) hurry(job api.Job) {
 // names none, as an address does, and was said last. It is asked before it is believed.
 func (l *life) inherit(job api.Job) {
 	was := l.before
-	if was == nil {
+	if was == nil || was.task != job.Task { // another task's log says nothing of this one
 		return
 	}
 	l.from = was.read()
@@ -217,7 +223,7 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	case f.Found && f.Link != "":
 		l.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
 	case f.Found:
-		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, start: job.Start})
+		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, start: job.Start, files: l.runtimeFiles(job)})
 	}
 }
 

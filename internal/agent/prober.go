@@ -17,6 +17,7 @@ type aim struct {
 	job     string
 	node    string
 	start   time.Time // of the job
+	files   *runtimeFiles
 }
 
 // prober proves that an announced endpoint answers through the connection before

@@ -33,7 +33,7 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		}
 		asked[host] = true
 		asking.Go(func() {
-			if _, err := a.watcher(host).Jobs(ctx); err != nil {
+			if err := a.watcher(host).Refresh(ctx); err != nil {
 				a.log.Debug("refresh", "host", host, "err", err)
 			}
 		})

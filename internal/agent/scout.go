@@ -17,9 +17,11 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 		return
 	}
 	l.scouting = true
-	l.session.change(func(f *facts) {
-		f.doing = "it has no log that can be read; looking for Jupyter's own files, and for what it prints"
-	})
+	doing := "it has no log that can be read; looking for Jupyter's own files, and for what it prints"
+	if job.Hint == jobwatch.Spooled {
+		doing = "PBS keeps its output on the node until it ends, unless it is submitted with -k oed; looking for Jupyter's own files"
+	}
+	l.session.change(func(f *facts) { f.doing = doing })
 	l.work.Go(func() { l.lookAround(ctx, job) })
 	l.work.Go(func() { l.listenIn(ctx, job) })
 }
@@ -28,11 +30,14 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 // again when it no longer does.
 func (l *life) lookAround(ctx context.Context, job api.Job) {
 	limits := l.session.agent.limits.Jobs
+	files := l.runtimeFiles(job)
 	began, pause := time.Now(), limits.LogFirst
 	for {
 		if !l.session.answers() {
-			if f, ok := runtimeFinding(ctx, runner{l.host}, jobwatch.Finding{}, job.Node, job.Start, true); ok {
+			if f, ok := files.finding(ctx, jobwatch.Finding{}, job.Node, job.Start, true); ok {
 				offer(l.scouted, f)
+			} else if why := files.doubt(); why != nil {
+				l.session.change(func(f *facts) { f.doing = why.Error() })
 			}
 		}
 		if time.Since(began) > limits.LogFirstFor {
@@ -44,6 +49,13 @@ func (l *life) lookAround(ctx context.Context, job api.Job) {
 	}
 }
 
+// runtimeFiles looks for the files of the job's own servers.
+func (l *life) runtimeFiles(job api.Job) *runtimeFiles {
+	return &runtimeFiles{runner: runner{l.host}, mine: func(ctx context.Context, pid int) (bool, error) {
+		return l.jobs.OwnsProcess(ctx, job, pid)
+	}}
+}
+
 // listenIn listens to the job itself, as long as nothing else has told where it
 // serves. All jobs of a host take turns at it.
 func (l *life) listenIn(ctx context.Context, job api.Job) {
@@ -51,7 +63,7 @@ func (l *life) listenIn(ctx context.Context, job api.Job) {
 		if l.session.answers() {
 			continue
 		}
-		out, err := l.jobs.StepOutput(ctx, job.ID)
+		out, err := l.jobs.StepOutput(ctx, job.Ref())
 		if errors.Is(err, jobwatch.ErrNoSteps) {
 			return
 		}

@@ -72,6 +72,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
 	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", unhurried(a.handleJob))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", unhurried(a.handleJobLog))
 	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", unhurried(a.handleCancelJob))
 	return mux
 }

@@ -195,7 +195,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.remember(func(rec *record) { rec.Wanted = false })
 	var err error
 	if cancel {
-		if err = s.agent.watcher(s.host()).Cancel(ctx, job.ID); err == nil {
+		if err = s.agent.watcher(s.host()).Cancel(ctx, job.Ref()); err == nil {
 			cancelled := *job
 			cancelled.State, job = api.JobCancelled, &cancelled
 			s.chronicle(cancelled)

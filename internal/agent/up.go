@@ -46,7 +46,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 
 // follow stays with one job, through all its lives, to its end.
 func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
-	watch := jobs.Watch(job.ID)
+	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
 	s.watching(watch)
 	var before *life
@@ -130,13 +130,13 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 func (s *session) queries(rec record) []jobwatch.Query {
 	var qs []jobwatch.Query
 	if rec.Job != nil {
-		qs = append(qs, jobwatch.Query{ID: rec.Job.ID})
+		qs = append(qs, jobwatch.Query{ID: rec.Job.Ref()})
 	}
 	if rec.Tag != "" && rec.Job == nil {
 		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
 	}
 	if rec.Next != nil {
-		qs = append(qs, jobwatch.Query{ID: rec.Next.ID})
+		qs = append(qs, jobwatch.Query{ID: rec.Next.Ref()})
 	}
 	if rec.NextTag != "" && rec.Next == nil {
 		qs = append(qs, jobwatch.Query{Tag: rec.NextTag})
@@ -146,6 +146,9 @@ func (s *session) queries(rec record) []jobwatch.Query {
 	if s.cfg.Job != "" && !s.attached {
 		qs = append(qs, jobwatch.Query{Name: s.cfg.Job})
 	}
+	for i := range qs {
+		qs[i].Args = s.cfg.Args
+	}
 	return qs
 }
 
@@ -153,7 +156,7 @@ func (s *session) adopt(job api.Job, tag string) error {
 	waits := s.waitsBefore(job)
 	s.change(func(f *facts) { f.job, f.submitting, f.waits = &job, false, waits })
 	return s.agent.store.update(s.name, func(r *record) {
-		if r.Job == nil || r.Job.ID != job.ID { // the next job, if any, has had its turn
+		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, has had its turn
 			r.Next, r.NextTag = nil, ""
 		}
 		r.Job, r.Tag = &job, tag

@@ -40,6 +40,8 @@ func (s JobState) Waiting() bool {
 // Job is a batch job of the host's scheduler, or a plain process.
 type Job struct {
 	ID            string    `json:"id"`
+	Cluster       string    `json:"cluster,omitempty"` // where Slurm has several and was told which
+	Task          string    `json:"task,omitempty"`    // of an array: the one that the rest is about
 	Name          string    `json:"name,omitempty"`
 	State         JobState  `json:"state"`
 	Reason        string    `json:"reason,omitempty"` // the scheduler's own word
@@ -57,4 +59,13 @@ type Job struct {
 	Exit      *int     `json:"exit,omitempty"`
 	Restarts  int      `json:"restarts,omitempty"` // how often it was requeued
 	Script    string   `json:"script,omitempty"`   // the path it was submitted from; carries our tag
+}
+
+// Ref is how the job is named to its scheduler: by its id, and by its cluster where
+// that is not the host's own.
+func (j Job) Ref() string {
+	if j.Cluster == "" {
+		return j.ID
+	}
+	return j.ID + ";" + j.Cluster
 }

@@ -51,11 +51,12 @@ type LogChunk struct {
 	Restarted bool `json:"restarted,omitempty"`
 }
 
-// LogQuery says which part of a session's log to read.
+// LogQuery says which part of which log to read: a session's, or a job's on a host.
 type LogQuery struct {
-	Session string
-	Follow  bool
-	Secrets bool
+	Session   string
+	Host, Job string
+	Follow    bool
+	Secrets   bool
 }
 
 // Answers says which prompts a watcher of events can put to a person.

@@ -95,7 +95,7 @@ func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.E
 	return stream(ctx, c, "/v1/watch?answers="+url.QueryEscape(string(answers)), each)
 }
 
-// Log calls each for every stretch of a session's log.
+// Log calls each for every stretch of a session's or a job's log.
 func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk)) error {
 	v := url.Values{}
 	if q.Follow {
@@ -104,7 +104,11 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 	if q.Secrets {
 		v.Set("secrets", "1")
 	}
-	return stream(ctx, c, "/v1/sessions/"+url.PathEscape(q.Session)+"/log?"+v.Encode(), each)
+	path := "/v1/sessions/" + url.PathEscape(q.Session)
+	if q.Job != "" {
+		path = jobsPath(q.Host) + "/" + url.PathEscape(q.Job)
+	}
+	return stream(ctx, c, path+"/log?"+v.Encode(), each)
 }
 
 // stream reads a JSON value per line.

@@ -84,10 +84,12 @@ type job struct {
 	spoolIn string // the job's folder on its node
 	errLog  string // standard error, as asked for
 	errFile string // where it really goes: joined to the output, it is the same
-	stops   chan stopReason
-	altered chan time.Duration // a new time limit
-	release chan struct{}
-	over    chan struct{} // closed when it has ended for good
+	// cancelled says that it was asked to end by its owner.
+	cancelled bool
+	stops     chan stopReason
+	altered   chan time.Duration // a new time limit
+	release   chan struct{}
+	over      chan struct{} // closed when it has ended for good
 }
 
 type stopReason string
@@ -115,6 +117,8 @@ type batch struct {
 	failing    string
 	failRC     int
 	extendable bool
+	forgets    bool          // PBS: keeps no history
+	connected  int           // PBS: how many connections its programs have made
 	freed      chan struct{} // closed and replaced when a node has a free slot again
 }
 
@@ -308,6 +312,7 @@ func (b *batch) stop(id string, why stopReason) error {
 	if why != stopCancel && j.State == statePending {
 		return fmt.Errorf("job %q does not run", id)
 	}
+	j.cancelled = j.cancelled || why == stopCancel
 	select {
 	case j.stops <- why:
 	default:
@@ -315,12 +320,26 @@ func (b *batch) stop(id string, why stopReason) error {
 	return nil
 }
 
+// connect counts the connections that a program makes to the server: one at least.
+func (b *batch) connect(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.connected += max(n, 1)
+}
+
+func (b *batch) remembers() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.forgets
+}
+
 // view is a copy of the job that needs no lock.
 type view struct {
 	Job
 	order
-	seq, pid int
-	errLog   string
+	seq, pid  int
+	errLog    string
+	cancelled bool
 }
 
 // views copies the jobs, oldest first.
@@ -329,7 +348,7 @@ func (b *batch) views() []view {
 	defer b.mu.Unlock()
 	list := make([]view, len(b.jobs))
 	for i, j := range b.jobs {
-		list[i] = view{j.Job, j.order, j.seq, j.pid, j.errLog}
+		list[i] = view{j.Job, j.order, j.seq, j.pid, j.errLog, j.cancelled}
 	}
 	return list
 }

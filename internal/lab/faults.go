@@ -70,3 +70,17 @@ func (c *Cluster) FailSubmit(text string, rc int) { c.batch.failSubmit(text, rc)
 
 // Controller stops the scheduler's server, or starts it again. Jobs run on.
 func (c *Cluster) Controller(up bool) { c.batch.controller(up) }
+
+// History lets a PBS server remember jobs that have ended, or forget them, as OpenPBS
+// does unless it is told otherwise.
+func (c *Cluster) History(keep bool) {
+	c.batch.update(func() { c.batch.forgets = !keep })
+}
+
+// Connections is how many connections PBS's programs have made to their server: one
+// for a list, and one for every job that they were asked about by its id.
+func (c *Cluster) Connections() int {
+	c.batch.mu.Lock()
+	defer c.batch.mu.Unlock()
+	return c.batch.connected
+}

@@ -23,6 +23,7 @@ func qstat(_ context.Context, c *call) int {
 	if err != nil {
 		return c.failf(2, "qstat: %v", err)
 	}
+	c.c.batch.connect(len(ids)) // one for every job that it is asked about
 	if c.c.batch.isDown() {
 		return c.failf(255, pbsNoReach, "qstat")
 	}
@@ -32,7 +33,14 @@ func qstat(_ context.Context, c *call) int {
 	if has("F", "B", "Q") {
 		return c.failf(2, "qstat: the practice cluster prints jobs as text only")
 	}
+	if has("x", "H") && !c.c.batch.remembers() {
+		// As OpenPBS does: success, and nothing of jobs that run either.
+		return c.failf(0, "qstat: PBS is not configured to maintain job history %s", strings.Join(ids, " "))
+	}
 	jobs, status := c.pbsJobs(ids, has("x", "H"))
+	jobs = slices.DeleteFunc(jobs, func(v view) bool {
+		return slices.ContainsFunc(options, func(x option) bool { return x.name == "u" && !selects(x, &v) })
+	})
 	if has("H") {
 		jobs = slices.DeleteFunc(jobs, func(v view) bool { return !v.Over() })
 	}
@@ -43,7 +51,7 @@ func qstat(_ context.Context, c *call) int {
 		}
 	case len(jobs) == 0:
 	case has("a", "i", "r", "n", "s", "u", "H", "1"):
-		c.wideTable(jobs)
+		c.wideTable(jobs, has("w"), has("n"), has("s"))
 	default:
 		c.plainTable(jobs)
 	}
@@ -65,7 +73,7 @@ func (c *call) pbsJobs(ids []string, history bool) ([]view, int) {
 		switch {
 		case !isNumber(number):
 			status = c.failf(pbsUnknownQueue, "qstat: Unknown queue destination %s", id)
-		case i < 0:
+		case i < 0, all[i].Over() && !c.c.batch.remembers():
 			status = c.failf(pbsUnknownJob, "qstat: Unknown Job Id %s", pbsID(id))
 		case all[i].Over() && !history:
 			status = c.failf(pbsFinished, "qstat: %s Job has finished, use -x or -H to obtain historical job information", all[i].ID)
@@ -81,10 +89,14 @@ func qselect(_ context.Context, c *call) int {
 	if err != nil {
 		return c.failf(2, "qselect: %v", err)
 	}
+	c.c.batch.connect(1)
 	if c.c.batch.isDown() {
 		return c.failf(255, pbsNoReach, "qselect")
 	}
 	history := slices.ContainsFunc(options, func(x option) bool { return x.name == "x" || x.name == "H" })
+	if history && !c.c.batch.remembers() {
+		return c.failf(0, "qselect: PBS is not configured to maintain job history")
+	}
 	jobs, _ := c.pbsJobs(nil, history)
 	for _, v := range jobs {
 		if !slices.ContainsFunc(options, func(x option) bool { return !selects(x, &v) }) {
@@ -104,8 +116,24 @@ func selects(x option, v *view) bool {
 		return v.queue == x.value
 	case "u":
 		return slices.Contains(splitList(x.value), user)
+	case "t":
+		return changedSince(x.value, v)
 	}
 	return true
+}
+
+// changedSince is qselect's -tc.ge.DATE and -tm.ge.DATE: made, or changed, since then.
+func changedSince(asked string, v *view) bool {
+	what, date, _ := strings.Cut(asked, ".ge.")
+	since, err := time.Parse("200601021504", date)
+	if err != nil {
+		return false
+	}
+	at := v.Submitted
+	if what == "m" {
+		at = latest(v.Submitted, v.Started, v.Ended)
+	}
+	return !at.Before(since)
 }
 
 // letter is the job's state as PBS prints it.
@@ -115,8 +143,8 @@ func (v *view) letter() string {
 		return "H"
 	case v.State == statePending:
 		return "Q"
-	case v.State == stateRunning:
-		return "R"
+	case v.State == stateRunning, v.State == stateEnding && v.cancelled:
+		return "R" // a deleted job runs on until its node says that it is over
 	case v.State == stateEnding:
 		return "E"
 	}
@@ -136,19 +164,46 @@ func (c *call) plainTable(jobs []view) {
 	}
 }
 
-func (c *call) wideTable(jobs []view) {
-	c.printf("\n%s: \n%60sReq'd  Req'd   Elap\n", pbsServer, "")
-	c.printf(`Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
---------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
-`)
-	for _, v := range jobs {
-		session, elapsed := "  -- ", "  -- "
-		if !v.Started.IsZero() {
-			session, elapsed = fmt.Sprintf("%6d", v.pid), hourSpan(v.used())[:5]
-		}
-		c.printf("%-15.15s %-8.8s %-8.8s %-10.10s %6s %3d %3d %6s %5s %s %5s\n",
-			v.ID, user, v.queue, v.Name, session, 1, 1, "  -- ", hourSpan(v.limit)[:5], v.letter(), elapsed)
+// wideTable prints what -a, -u and their like do: with -w in wide columns, with -n the
+// nodes behind and with -s the comment below.
+func (c *call) wideTable(jobs []view, wide, withNodes, comments bool) {
+	id, word, session := 15, 8, 6
+	if wide {
+		id, word, session = 30, 15, 8
 	}
+	name := word
+	if !wide {
+		name = 10
+	}
+	head := fmt.Sprintf("%-*s %-*s %-*s %-*s %-*s %s", id, "Job ID", word, "Username", word, "Queue", name, "Jobname", session, "SessID",
+		"NDS TSK Memory Time  S Time")
+	rule := strings.Join([]string{dashes(id), dashes(word), dashes(word), dashes(name), dashes(session), "--- --- ------ ----- - -----"}, " ")
+	c.printf("\n%s: \n%*s\n%s\n%s\n", pbsServer, len(rule), "Req'd  Req'd   Elap", head, rule)
+	for _, v := range jobs {
+		pid, elapsed, node := "-- ", " -- ", " -- "
+		if !v.Started.IsZero() {
+			pid, elapsed, node = strconv.Itoa(v.pid), hourSpan(v.used())[:5], v.Node+"/0"
+		}
+		c.printf("%-*s %-*s %-*s %-*s %*s %3d %3d %6s %5s %s %5s", id, starred(v.ID, id), word, user, word, starred(v.queue, word),
+			name, starred(v.Name, name), session, pid, 1, 1, " -- ", hourSpan(v.limit)[:5], v.letter(), elapsed)
+		if withNodes {
+			c.printf(" %s", node)
+		}
+		c.printf("\n")
+		if comment := c.pbsComment(&v, "("+v.Node+":ncpus=1)"); comments && comment != "" {
+			c.printf("   %s\n", comment)
+		}
+	}
+}
+
+func dashes(n int) string { return strings.Repeat("-", n) }
+
+// starred cuts what does not fit into a column, and marks that.
+func starred(text string, width int) string {
+	if len(text) <= width {
+		return text
+	}
+	return text[:width-1] + "*"
 }
 
 // fullJob is a job as qstat -f prints it: long lines go on after a newline and a
@@ -268,7 +323,7 @@ func (c *call) pbsComment(v *view, vnode string) string {
 		return notRunning + " and terminated"
 	case v.State == stateTimeout:
 		return run + " and exceeded resource walltime"
-	case v.State == stateCancelled:
+	case v.State == stateCancelled, v.State == stateEnding && v.cancelled:
 		return run + " and terminated by " + user + "@" + loginNode
 	case v.State == stateFailed:
 		return run + " and failed"
@@ -288,6 +343,9 @@ func substate(v *view) string {
 	case stateRunning:
 		return "42"
 	case stateEnding:
+		if v.cancelled {
+			return "42"
+		}
 		return "51"
 	case stateCancelled:
 		return "91"

@@ -38,6 +38,7 @@ var squeueFields = map[string]squeueField{
 	"cluster":      {"CLUSTER", fixed(alias)},
 	"nodelist":     {"NODELIST", func(_ *call, v *view) string { return v.node() }},
 	"batchhost":    {"EXEC_HOST", func(_ *call, v *view) string { return cmp.Or(v.node(), "n/a") }},
+	"batchflag":    {"BATCH_FLAG", fixed("1")},
 	"schednodes":   {"SCHEDNODES", func(_ *call, v *view) string { return cmp.Or(v.scheduled(), "(null)") }},
 	"reasonlist":   {"NODELIST(REASON)", reasonList},
 	"reason":       {"REASON", func(_ *call, v *view) string { return v.Reason }},

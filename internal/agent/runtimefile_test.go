@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// shellRunner runs commands on this computer, in a home of its own.
+type shellRunner struct{ home string }
+
+func (r shellRunner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Env = []string{"HOME=" + r.home, "PATH=/usr/local/bin:/usr/bin:/bin"}
+	cmd.Stdin = strings.NewReader(string(stdin))
+	out, err := cmd.Output()
+	return jobwatch.Result{Stdout: out}, err
+}
+
+func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("needs sh")
+	}
+	home := shellRunner{t.TempDir()}
+	start := time.Now().Add(-time.Minute)
+	write := func(pid, port int) {
+		t.Helper()
+		file := fmt.Sprintf(`d="$HOME/.local/share/jupyter/runtime"; mkdir -p "$d"; cat >"$d/jpserver-%d.json"`, pid)
+		text := fmt.Sprintf(`{"base_url": "/", "hostname": "0.0.0.0", "pid": %d, "port": %d, "secure": false, "sock": "", "token": "t%d", "url": "http://cn01:%d/"}`, pid, port, pid, port)
+		if _, err := home.Run(t.Context(), file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(100, 8888) // of the first job
+	write(200, 8889) // of the second, and newer
+	for pid, port := range map[int]int{100: 8888, 200: 8889} {
+		files := &runtimeFiles{runner: home, mine: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
+		f, ok := files.finding(t.Context(), jobwatch.Finding{}, "cn01", start, true)
+		if !ok || f.Port != port || f.Token.Reveal() != fmt.Sprintf("t%d", pid) {
+			t.Errorf("the job of process %d opens port %d: %v", pid, f.Port, ok)
+		}
+	}
+	unsure := &runtimeFiles{runner: home, mine: func(context.Context, int) (bool, error) { return false, jobwatch.ErrOwnerUnknown }}
+	if f, ok := unsure.finding(t.Context(), jobwatch.Finding{}, "cn01", start, true); ok || unsure.doubt() == nil {
+		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
+	}
+	// What a log announces needs no other proof.
+	announced := jobwatch.Finding{Found: true, Endpoint: api.Endpoint{Port: 8888}}
+	if f, ok := unsure.finding(t.Context(), announced, "cn01", start, false); !ok || f.Token.Reveal() != "t100" {
+		t.Errorf("the announced port: %+v, %v", f, ok)
+	}
+}
+
+func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, answer := 0, error(jobwatch.ErrOwnerUnknown)
+		files := &runtimeFiles{mine: func(context.Context, int) (bool, error) { asked++; return answer == nil, answer }}
+		for range 10 {
+			files.own(t.Context(), "/h/jpserver-7.json")
+			time.Sleep(10 * time.Second)
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times within 100 s, though nobody can tell", asked)
+		}
+		answer = nil
+		time.Sleep(askOwnerAgain)
+		if !files.own(t.Context(), "/h/jpserver-7.json") || !files.own(t.Context(), "/h/jpserver-7.json") || asked != 3 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}

@@ -1,0 +1,541 @@
+package jobwatch
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// pbsServer is a Runner in memory: a PBS server with the jobs that a test puts there,
+// which counts the connections that PBS's programs would make to it.
+type pbsServer struct {
+	mu        sync.Mutex
+	jobs      []pbsRecord
+	forgets   bool // keeps no history
+	torque    bool // answers -x with XML
+	connected []time.Time
+	ran       []string // the commands
+	scripts   int      // how often a job's script was looked into
+	since     string   // when something was submitted whose answer was lost
+}
+
+// add puts a job on the server; attributes come in pairs.
+func (p *pbsServer) add(id, name, state string, attributes ...string) pbsRecord {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := pbsRecord{
+		"Job Id": id, "Job_Name": name, "job_state": state, "queue": "normal", "Keep_Files": "oed",
+		"ctime": time.Now().UTC().Format(time.ANSIC), "Output_Path": "login1:/home/mira/" + name + ".log",
+		"Variable_List": "PBS_O_HOME=/home/mira,PBS_O_WORKDIR=/home/mira/work",
+	}
+	p.jobs = append(p.jobs, r)
+	r.become(state, attributes...)
+	return r
+}
+
+// set changes a job.
+func (p *pbsServer) set(r pbsRecord, state string, attributes ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.become(state, attributes...)
+}
+
+func (r pbsRecord) become(state string, attributes ...string) {
+	r["job_state"] = state
+	if state == "R" && r["stime"] == "" {
+		r["stime"], r["exec_host"] = time.Now().UTC().Format(time.ANSIC), "e12/0*8"
+	}
+	for i := 0; i < len(attributes); i += 2 {
+		r[attributes[i]] = attributes[i+1]
+	}
+}
+
+func (r pbsRecord) over() bool { return slices.Contains([]string{"F", "X"}, r["job_state"]) }
+
+// connections are when they were made.
+func (p *pbsServer) connections() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.connected)
+}
+
+// commands are those that were run and contain text.
+func (p *pbsServer) commands(text string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, c := range p.ran {
+		if strings.Contains(c, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// mostWithin is how many connections were made within any such stretch of time.
+func (p *pbsServer) mostWithin(d time.Duration) int {
+	all, most := p.connections(), 0
+	for i, from := range all {
+		n := 0
+		for _, at := range all[i:] {
+			if at.Sub(from) < d {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+var (
+	pbsCommand = regexp.MustCompile(`(?m)limit (qstat|qselect|qdel) ([^\n|]*)`)
+	quotedWord = regexp.MustCompile(`'([^']*)'`)
+	answerMark = regexp.MustCompile(`'\\n%s %s\\n' (tunctl-\w+)`)
+	nameOption = regexp.MustCompile(`-N '([^']*)'`)
+)
+
+func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+	time.Sleep(50 * time.Millisecond) // in a synctest bubble: the round trip
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	script := string(stdin)
+	out, errout, exit := "", "", 0
+	m := pbsCommand.FindStringSubmatch(script)
+	switch {
+	case strings.Contains(script, "tunctl_limit qsub"):
+		out = p.qsub(script)
+	case strings.Contains(script, "table()"):
+		options := script[strings.LastIndex(script, "table"):]
+		p.ran = append(p.ran, "qstat -u "+options)
+		out, errout = p.table(strings.Contains(options, "table -x"))
+	case m != nil && m[1] == "qselect" && p.torque && strings.Contains(m[2], "-tc"):
+		errout, exit = "usage: qselect [-A account_string]", 2
+	case m != nil && m[1] == "qselect":
+		p.ran = append(p.ran, m[0])
+		out = p.qselect(m[2])
+	case m != nil && m[1] == "qdel":
+		p.connect(1)
+	case m != nil:
+		p.ran = append(p.ran, m[0])
+		out, errout, exit = p.status(m[2])
+	case strings.Contains(script, "grep -E '>|tee '"):
+		p.scripts++
+	case strings.Contains(script, "tunctl.since"):
+		out = "\ntunctl.since\n" + p.since + "\n"
+	}
+	mark := markOf.FindStringSubmatch(script)[1]
+	return Result{
+		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
+		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
+	}, ctx.Err()
+}
+
+func (p *pbsServer) connect(n int) {
+	for range n {
+		p.connected = append(p.connected, time.Now())
+	}
+}
+
+func (p *pbsServer) qsub(script string) string {
+	p.connect(1)
+	mark := answerMark.FindStringSubmatch(script)[1]
+	return fmt.Sprintf("\n%s exit\n0\n\n%s out\n900.srv\n", mark, mark)
+}
+
+func (p *pbsServer) table(history bool) (out, errout string) {
+	p.connect(1)
+	if history && p.forgets {
+		return "", "qstat: PBS is not configured to maintain job history"
+	}
+	var b strings.Builder
+	b.WriteString("\nsrv: \n\nJob ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time\n" +
+		"------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----\n")
+	for _, r := range p.jobs {
+		if r["array_id"] != "" || r.over() && !history {
+			continue
+		}
+		name := r["Job_Name"]
+		if len(name) > 15 {
+			name = name[:14] + "*"
+		}
+		host := r["exec_host"]
+		if host == "" {
+			host = " -- "
+		}
+		fmt.Fprintf(&b, "%-30s %-15s %-15s %-15s %8s %4d %5d %6s 02:00 %s   --  %s\n", r["Job Id"], "mira", r["queue"], name, "--", 1, 1, "--", r["job_state"], host)
+		if r["comment"] != "" {
+			fmt.Fprintf(&b, "   %s\n", r["comment"])
+		}
+	}
+	return b.String(), ""
+}
+
+func (p *pbsServer) qselect(options string) string {
+	p.connect(1)
+	var ids []string
+	m := nameOption.FindStringSubmatch(options)
+	for _, r := range p.jobs {
+		if m == nil || r["Job_Name"] == m[1] {
+			ids = append(ids, r["Job Id"])
+		}
+	}
+	return strings.Join(ids, "\n")
+}
+
+func (p *pbsServer) status(words string) (out, errout string, exit int) {
+	ids := quotedWord.FindAllStringSubmatch(words, -1)
+	p.connect(len(ids))
+	history := strings.Contains(words, "-x ")
+	switch {
+	case history && p.torque:
+		return "<Data><Job></Job></Data>", "", 0
+	case history && p.forgets:
+		return "", "qstat: PBS is not configured to maintain job history " + ids[0][1], 0
+	}
+	var b strings.Builder
+	for _, id := range ids {
+		found := false
+		for _, r := range p.jobs {
+			task := strings.Contains(words, "-t ") && r["array_id"] == id[1]
+			if r["Job Id"] != id[1] && !task || r.over() && (p.forgets || !history) {
+				continue
+			}
+			found = true
+			b.WriteString(r.printed())
+		}
+		if !found {
+			errout, exit = errout+"qstat: Unknown Job Id "+id[1]+"\n", 153
+		}
+	}
+	return b.String(), errout, exit
+}
+
+func (r pbsRecord) printed() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Job Id: %s\n", r["Job Id"])
+	for name, value := range r {
+		if name != "Job Id" {
+			fmt.Fprintf(&b, "    %s = %s\n", name, value)
+		}
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// watchPBS runs test in a bubble with a served watcher of the server.
+func watchPBS(t *testing.T, p *pbsServer, test func(t *testing.T, w *Watcher)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWatcher(p, Options{Scheduler: PBS})
+		ctx, stop := context.WithCancel(t.Context())
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = w.Serve(ctx) })
+		test(t, w)
+		stop()
+		serving.Wait()
+	})
+}
+
+func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
+	for _, watched := range []int{1, 2, 3, 7} {
+		t.Run(fmt.Sprintf("%d watched", watched), func(t *testing.T) {
+			p := &pbsServer{}
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				for i := range 500 {
+					p.add(fmt.Sprintf("%d.srv", 100+i), fmt.Sprintf("batch%d", i), "Q")
+				}
+				var watches []*Watch
+				for i := range watched {
+					id := fmt.Sprintf("%d.srv", 1000+i)
+					p.add(id, fmt.Sprintf("notebook%d", i), "R")
+					watches = append(watches, w.Watch(id))
+				}
+				time.Sleep(3 * time.Minute)
+				for _, x := range watches {
+					job := x.Job()
+					if job.State != api.JobRunning || job.Node != "e12" || job.Log == "" || job.Script != "" || job.Submitted.IsZero() {
+						t.Errorf("the job is %+v", job)
+					}
+					x.Close()
+				}
+				if got := p.mostWithin(DefaultLimits().QueryMin); got > DefaultLimits().Connections {
+					t.Errorf("%d connections in one round", got)
+				}
+				if got := len(p.connections()); got > 2*(watched+4) {
+					t.Errorf("%d connections in three minutes", got)
+				}
+				if p.scripts > watched {
+					t.Errorf("the scripts were read %d times", p.scripts)
+				}
+
+				before := len(p.connections())
+				jobs, err := w.Jobs(t.Context())
+				if err != nil || len(jobs) != 500+watched || len(p.connections())-before > 1 {
+					t.Errorf("%d jobs, %v, over %d connections", len(jobs), err, len(p.connections())-before)
+				}
+				time.Sleep(time.Minute)
+				before = len(p.connections())
+				job, found, err := w.Find(t.Context(), Query{Name: "notebook0"})
+				if err != nil || !found || job.ID != "1000.srv" || job.Log == "" || len(p.connections())-before > 2 {
+					t.Errorf("found %+v, %v, %v, over %d connections", job, found, err, len(p.connections())-before)
+				}
+				before = len(p.connections())
+				if _, err := w.Recent(t.Context()); err != nil || len(p.connections())-before > 2 {
+					t.Errorf("the ended jobs: %v, over %d connections", err, len(p.connections())-before)
+				}
+			})
+		})
+	}
+}
+
+// TestTheFirstMinuteOfAnUpMakesSixConnections: to look for a job of its name, to submit,
+// to see what was made, and to see it start.
+func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		if _, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
+			t.Fatalf("found: %v, %v", found, err)
+		}
+		r := p.add("900.srv", "notebook", "Q")
+		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := w.Watch(job.ID)
+		defer x.Close()
+		time.Sleep(5 * time.Second)
+		p.set(r, "R")
+		w.Nudge() // its log is there
+		time.Sleep(10 * time.Second)
+		w.Nudge() // it serves
+		time.Sleep(45 * time.Second)
+		if x.Job().State != api.JobRunning {
+			t.Errorf("the job is %+v", x.Job())
+		}
+		if got := len(p.connections()); got > 6 {
+			t.Errorf("%d connections", got)
+		}
+	})
+}
+
+func TestAJobIsSeenAtAServerThatKeepsNoHistory(t *testing.T) {
+	for name, p := range map[string]*pbsServer{"OpenPBS": {forgets: true}, "Torque": {torque: true}} {
+		t.Run(name, func(t *testing.T) {
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				p.add("7.srv", "notebook", "R", "Resource_List.walltime", "02:00:00")
+				x := w.Watch("7.srv")
+				defer x.Close()
+				time.Sleep(5 * time.Minute)
+				if job := x.Job(); job.State != api.JobRunning || job.Node != "e12" || job.Log != "/home/mira/notebook.log" {
+					t.Errorf("the job is %+v", job)
+				}
+				if got := p.commands("qstat -x"); got != 1 {
+					t.Errorf("it was asked for its history %d times", got)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		ran  bool
+		left time.Duration // until it ends by itself
+		want api.JobState
+	}{
+		"it ran":             {true, time.Minute, api.JobFinished},
+		"it was not seen":    {false, time.Minute, api.JobFinished},
+		"its walltime is up": {true, 2*time.Hour + time.Minute, api.JobTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pbsServer{forgets: true}
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				r := p.add("7.srv", "notebook", "Q", "Resource_List.walltime", "02:00:00")
+				x := w.Watch("7.srv")
+				defer x.Close()
+				time.Sleep(2 * time.Minute)
+				if c.ran {
+					p.set(r, "R")
+				}
+				time.Sleep(c.left + time.Minute)
+				p.set(r, "F", "Exit_status", "1")
+				time.Sleep(2 * time.Minute)
+				job := x.Job()
+				if job.State != c.want || !strings.Contains(job.Hint, noHistory) {
+					t.Errorf("the job is %s, %q", job.State, job.Hint)
+				}
+			})
+		})
+	}
+}
+
+func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
+	p := &pbsServer{forgets: true}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("7.srv", "notebook", "R")
+		if _, found, err := w.Detail(t.Context(), "7.srv"); !found || err != nil {
+			t.Fatalf("%v, %v", found, err)
+		}
+		s, _ := w.scheduler(t.Context())
+		if !s.(selective).forgetful() {
+			t.Error("nothing was learned")
+		}
+		records, err := s.(pbs).status(t.Context(), &shell{run: useX{p}, limit: time.Minute}, []string{"7.srv"})
+		if err != nil || len(records) != 1 || s.(selective).forgetful() {
+			t.Errorf("%v, %v", records, err)
+		}
+	})
+}
+
+// useX is a server that has a history and says so.
+type useX struct{ server *pbsServer }
+
+func (u useX) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	u.server.mu.Lock()
+	u.server.forgets = false
+	u.server.mu.Unlock()
+	if !strings.Contains(string(stdin), "-x ") {
+		mark := markOf.FindStringSubmatch(string(stdin))[1]
+		return Result{
+			Stdout: fmt.Appendf(nil, "%s.begin\n\n%s.end 35\n", mark, mark),
+			Stderr: fmt.Appendf(nil, "%s.begin\nqstat: 7.srv Job has finished, use -x or -H to obtain historical job information\n\n%s.end\n", mark, mark),
+		}, nil
+	}
+	return u.server.Run(ctx, command, stdin)
+}
+
+func TestACancelledJobThatStillRunsIsNotAdopted(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		r := p.add("7.srv", "notebook", "R")
+		if err := w.Cancel(t.Context(), "7.srv"); err != nil {
+			t.Fatal(err)
+		}
+		if job, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
+			t.Errorf("adopted %+v, %v", job, err)
+		}
+		if job, found, err := w.Find(t.Context(), Query{ID: "7.srv"}); !found || err != nil || job.State != api.JobCompleting {
+			t.Errorf("found %+v, %v, %v", job, found, err)
+		}
+		p.set(r, "F", "Exit_status", "271", "substate", "91")
+		if job, found, err := w.Find(t.Context(), Query{ID: "7.srv"}); !found || err != nil || job.State != api.JobCancelled {
+			t.Errorf("found %+v, %v, %v", job, found, err)
+		}
+	})
+}
+
+func TestAJobThatSomebodyElseDeletedIsNotAdopted(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("7.srv", "notebook", "R", "comment", "Job run at Mon Mar 02 at 08:00 on (e12:ncpus=8) and terminated by root@srv")
+		if job, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
+			t.Errorf("adopted %+v, %v", job, err)
+		}
+	})
+}
+
+func TestTheTaskOfAnArrayThatRunsIsServed(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("40[].srv", "chain", "B", "Submit_arguments", "-J 1-2%1 chain.sh", "Output_Path", "login1:/home/mira/chain.^array_index^")
+		task := func(n, state string, more ...string) pbsRecord {
+			return p.add("40["+n+"].srv", "chain", state, append([]string{
+				"array_id", "40[].srv", "array_index", n, "Output_Path", "login1:/home/mira/chain." + n,
+			}, more...)...)
+		}
+		first, second := task("1", "R"), task("2", "Q")
+		x := w.Watch("40[].srv")
+		defer x.Close()
+		time.Sleep(2 * time.Minute)
+		want := api.Job{ID: "40[].srv", State: api.JobRunning, Node: "e12", Log: "/home/mira/chain.1", Script: "/home/mira/work/chain.sh"}
+		same := func(job api.Job) bool {
+			return job.ID == want.ID && job.State == want.State && job.Node == want.Node && job.Log == want.Log && job.Script == want.Script
+		}
+		if job := x.Job(); !same(job) {
+			t.Errorf("while task 1 runs: %+v", job)
+		}
+		p.set(first, "X")
+		time.Sleep(2 * time.Minute)
+		if job := x.Job(); job.State != api.JobQueued {
+			t.Errorf("between the tasks: %+v", job)
+		}
+		p.set(second, "R", "exec_host", "e13/0")
+		time.Sleep(2 * time.Minute)
+		want.Node, want.Log = "e13", "/home/mira/chain.2"
+		if job := x.Job(); !same(job) {
+			t.Errorf("while task 2 runs: %+v", job)
+		}
+		job, found, err := w.Find(t.Context(), Query{ID: "40[2].srv"})
+		if err != nil || !found || job.Script != want.Script || job.ID != "40[2].srv" {
+			t.Errorf("the task itself: %+v, %v, %v", job, found, err)
+		}
+	})
+}
+
+func TestAJobIsFoundByANameThatPBSCuts(t *testing.T) {
+	const long = "jupyter-aspire2a-gpu"
+	for name, stored := range map[string]string{"by the table": long, "by the server": long[:15]} {
+		t.Run(name, func(t *testing.T) {
+			p := &pbsServer{}
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				p.add("7.srv", stored, "R")
+				p.add("8.srv", "jupyter-aspire2b-gpu", "R")
+				job, found, err := w.Find(t.Context(), Query{Name: long})
+				if err != nil || !found || job.ID != "7.srv" || job.Node != "e12" {
+					t.Errorf("%+v, %v, %v", job, found, err)
+				}
+				if job, found, err := w.Find(t.Context(), Query{Name: "jupyter-aspire"}); found || err != nil {
+					t.Errorf("another name found %+v, %v", job, err)
+				}
+			})
+		})
+	}
+}
+
+func TestASuspendedJobSaysSo(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		r := p.add("7.srv", "notebook", "R")
+		x := w.Watch("7.srv")
+		defer x.Close()
+		time.Sleep(time.Minute)
+		p.set(r, "S")
+		time.Sleep(2 * time.Minute)
+		if job := x.Job(); job.State != api.JobRunning || job.Reason != Suspended || !strings.Contains(job.Hint, "suspended") {
+			t.Errorf("the job is %+v", job)
+		}
+	})
+}
+
+func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
+	for name, p := range map[string]*pbsServer{"OpenPBS": {}, "Torque": {torque: true}} {
+		t.Run(name, func(t *testing.T) {
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				for i := range 50 {
+					p.add(fmt.Sprintf("%d.srv", 100+i), "batch", "Q", "Submit_arguments", "batch.sh")
+				}
+				p.add("150.srv", "notebook", "R", "Submit_arguments", "-k oed /home/mira/.tunctl/lost-1/x.sh")
+				p.add("151.srv", "batch", "Q", "Submit_arguments", "batch.sh")
+				if job, found, err := w.Find(t.Context(), Query{Tag: "lost-1"}); found || err != nil || len(p.connections()) > 0 {
+					t.Errorf("what was not submitted was looked for: %+v, %v, %d connections", job, err, len(p.connections()))
+				}
+				p.since = "202603020800"
+				job, found, err := w.Find(t.Context(), Query{Tag: "lost-1"})
+				if err != nil || !found || job.ID != "150.srv" {
+					t.Errorf("%+v, %v, %v", job, found, err)
+				}
+				if got := len(p.connections()); got > 5 {
+					t.Errorf("%d connections", got)
+				}
+			})
+		})
+	}
+}

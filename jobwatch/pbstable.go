@@ -1,0 +1,172 @@
+package jobwatch
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// qstatRow is a line of one of qstat's tables: the values by the table's own headings,
+// and what stands behind the last column or on the lines below.
+type qstatRow struct {
+	cells map[string]string
+	node  string
+	note  string
+}
+
+// The headings that are of use. The second of the two columns called Time is the
+// elapsed one.
+const (
+	headID      = "job id"
+	headName    = "jobname"
+	headUser    = "username"
+	headQueue   = "queue"
+	headState   = "s"
+	headLimit   = "time"
+	headElapsed = "elapsed"
+)
+
+// tableRule is the line of dashes below a table's headings.
+var tableRule = regexp.MustCompile(`^-+(?: +-+)+\s*$`)
+
+// parseTable reads the table of qstat -u, which tells of all jobs over one connection
+// where qstat -f makes one for each. Its headings say what the columns are: versions
+// and options differ in them.
+func parseTable(out string, now time.Time) []api.Job {
+	rows := splitTable(out)
+	jobs := make([]api.Job, len(rows))
+	for i, row := range rows {
+		jobs[i] = row.job(now)
+	}
+	return jobs
+}
+
+func splitTable(out string) []qstatRow {
+	var rows []qstatRow
+	var heads []string
+	above := ""
+	for line := range strings.SplitSeq(out, "\n") {
+		line = strings.TrimRight(line, "\r")
+		words := strings.Fields(line)
+		switch {
+		case tableRule.MatchString(line):
+			heads = headings(above, line)
+		case heads == nil || len(words) == 0:
+		case len(words) >= len(heads) && tableID.MatchString(words[0]):
+			rows = append(rows, newRow(heads, words))
+		case len(rows) > 0 && strings.HasPrefix(line, " "):
+			rows[len(rows)-1].add(words)
+		}
+		above = line
+	}
+	return rows
+}
+
+// tableID is a job's id as a table has it: cut off where the column ends, often with
+// a star.
+var tableID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S*|\*)?$`)
+
+// headings are what stands above each group of dashes.
+func headings(above, rule string) []string {
+	var heads []string
+	starts := dashes.FindAllStringIndex(rule, -1)
+	for i, at := range starts {
+		end := len(above)
+		if i+1 < len(starts) {
+			end = min(end, starts[i+1][0])
+		}
+		head := strings.ToLower(strings.TrimSpace(above[min(at[0], end):end]))
+		switch {
+		case head == "name":
+			head = headName
+		case head == "user":
+			head = headUser
+		case head == headLimit && slices.Contains(heads, headLimit):
+			head = headElapsed
+		}
+		heads = append(heads, head)
+	}
+	return heads
+}
+
+var dashes = regexp.MustCompile(`-+`)
+
+func newRow(heads, words []string) qstatRow {
+	row := qstatRow{cells: make(map[string]string, len(heads))}
+	for i, head := range heads {
+		if words[i] != "--" {
+			row.cells[head] = words[i]
+		}
+	}
+	row.add(words[len(heads):])
+	return row
+}
+
+// add takes in what -n and -s print besides the columns: the nodes are one word, the
+// comment is several.
+func (row *qstatRow) add(words []string) {
+	switch {
+	case len(words) == 0 || len(words) == 1 && words[0] == "--":
+	case len(words) == 1:
+		row.node += words[0] // a long list of nodes goes on on the next line
+	case row.note == "":
+		row.note = strings.Join(words, " ")
+	default:
+		row.note += " " + strings.Join(words, " ")
+	}
+}
+
+// id leaves off a server's name that the table cut, since half of it is no name.
+func (row *qstatRow) id() string {
+	id := row.cells[headID]
+	if !strings.HasSuffix(id, "*") {
+		return id
+	}
+	number, _, _ := strings.Cut(strings.TrimSuffix(id, "*"), ".")
+	return number
+}
+
+func (row *qstatRow) job(now time.Time) api.Job {
+	limit := tableSpan(row.cells[headLimit])
+	r := pbsRecord{
+		"Job Id": row.id(), "Job_Name": row.cells[headName], "queue": strings.TrimSuffix(row.cells[headQueue], "*"),
+		"job_state": row.cells[headState], "exec_host": row.node, "comment": row.note,
+	}
+	job := r.job()
+	if elapsed := row.cells[headElapsed]; elapsed != "" && job.State == api.JobRunning {
+		// The table counts minutes, so no more than minutes is claimed.
+		job.Start = now.Add(-tableSpan(elapsed)).Truncate(time.Minute)
+		if limit > 0 {
+			job.End = job.Start.Add(limit)
+		}
+	}
+	return job
+}
+
+// tableSpan reads HH:MM, and HH:MM:SS as Torque has it.
+func tableSpan(s string) time.Duration {
+	if strings.Count(s, ":") == 1 {
+		s += ":00"
+	}
+	return pbsDuration(s)
+}
+
+// pbsNameColumn is how much of a name the table has room for, and how much of one
+// older servers keep.
+const pbsNameColumn = 15
+
+// sameName reports whether a job that PBS calls have may be the one called want: older
+// servers keep 15 characters of a name. cut says that a table cut the name, so that
+// the server has to be asked for the whole of it.
+func sameName(have, want string) (same, cut bool) {
+	if have == want {
+		return true, false
+	}
+	if stem, starred := strings.CutSuffix(have, "*"); starred {
+		return strings.HasPrefix(want, stem) && len(want) > len(have), true
+	}
+	return len(have) == pbsNameColumn && strings.HasPrefix(want, have), false
+}

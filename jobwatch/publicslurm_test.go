@@ -1,0 +1,168 @@
+package jobwatch
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// readSlurmSample is the sampleReader of Slurm.
+func readSlurmSample(s sample) ([]sampleRecord, string) {
+	program, _, _ := strings.Cut(s.command, " ")
+	switch {
+	case program == "scontrol" && strings.Contains(s.command, "show job") && s.res.Exit == 0:
+		var records []sampleRecord
+		for _, r := range splitScontrol(string(s.res.Stdout)) {
+			records = append(records, scontrolSample(r))
+		}
+		return records, ""
+	case program == "sbatch":
+		return []sampleRecord{sbatchSample(s)}, ""
+	case program == "sacct" && strings.HasPrefix(string(s.res.Stdout), "JobID|"):
+		return sacctSamples(string(s.res.Stdout)), ""
+	}
+	return nil, "answers of " + program + " in a form that the program never asks for"
+}
+
+// sampleStates are Slurm's words, long and short, in ours.
+var sampleStates = map[string]api.JobState{
+	"PENDING": api.JobQueued, "PD": api.JobQueued, "RUNNING": api.JobRunning, "R": api.JobRunning,
+	"SUSPENDED": api.JobRunning, "S": api.JobRunning, "COMPLETED": api.JobFinished, "CD": api.JobFinished,
+	"COMPLETING": api.JobCompleting, "CG": api.JobCompleting, "CONFIGURING": api.JobConfiguring, "CF": api.JobConfiguring,
+	"FAILED": api.JobFailed, "F": api.JobFailed, "CANCELLED": api.JobCancelled, "CA": api.JobCancelled,
+	"TIMEOUT": api.JobTimeout, "TO": api.JobTimeout, "OUT_OF_MEMORY": api.JobOOM, "OOM": api.JobOOM,
+	"NODE_FAIL": api.JobNodeFail, "NF": api.JobNodeFail, "BOOT_FAIL": api.JobNodeFail, "BF": api.JobNodeFail,
+	"PREEMPTED": api.JobPreempted, "PR": api.JobPreempted, "DEADLINE": api.JobTimeout, "DL": api.JobTimeout,
+	"REQUEUED": api.JobQueued, "REQUEUE_HOLD": api.JobHeld, "SPECIAL_EXIT": api.JobHeld, "STOPPED": api.JobRunning,
+	"RESIZING": api.JobRunning, "SIGNALING": api.JobRunning, "REVOKED": api.JobCancelled, "STAGE_OUT": api.JobCompleting,
+}
+
+// sameSlurmState: a job that waits may be held, which only its reason tells.
+func sameSlurmState(want string, job api.Job) bool {
+	word, _, _ := strings.Cut(want, " ")
+	state := sampleStates[strings.TrimSuffix(word, "+")]
+	return state == job.State || state == api.JobQueued && job.State == api.JobHeld
+}
+
+// plainTime is a time of Slurm's; samples from manual pages have typesetting in theirs.
+var plainTime = regexp.MustCompile(`^(?:\d+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)$`)
+
+// scontrolSample compares with both the job that a record becomes and the record.
+func scontrolSample(r slurmRecord) sampleRecord {
+	job := r.job()
+	return sampleRecord{id: r["JobId"], fact: func(name, want string) (string, bool, bool) {
+		switch name {
+		case "id":
+			got, _, _ := strings.Cut(cmp.Or(r["ArrayJobId"], job.ID), "_")
+			return got, r["JobId"] == want || got == want || job.ID == want, true
+		case "name":
+			return job.Name, job.Name == want, true
+		case "state":
+			return string(job.State), sameSlurmState(want, job), true
+		case "reason":
+			return job.Reason, job.Reason == strings.ReplaceAll(slurmWord(want), "_", " "), true
+		case "node":
+			return job.Node, job.Node == want, true
+		case "partition", "queue":
+			return job.Queue, job.Queue == want, true
+		case "user", "group":
+			got, _, _ := strings.Cut(r[map[string]string{"user": "UserId", "group": "GroupId"}[name]], "(")
+			return got, got == want, true
+		case "submit", "start", "end":
+			return sampleTime(name, want, job)
+		case "stdout":
+			return r["StdOut"], r["StdOut"] == want && (job.Log == want || job.Log == "" || strings.Contains(want, "%")), true
+		case "stderr":
+			there := job.Log == want || slices.Contains(job.OtherLogs, want) || want == "/dev/null" || strings.Contains(want, "%")
+			return r["StdErr"], r["StdErr"] == want && there, true
+		case "command":
+			return r["Command"], r["Command"] == want || job.Script == want, true
+		case "exitcode", "exit":
+			return r["ExitCode"], r["ExitCode"] == want || strings.HasPrefix(r["ExitCode"], want+":"), true
+		}
+		got, read := r.byName(name)
+		return got, got == want, read
+	}}
+}
+
+// byName is the field that a fact is named after, as in array_job_id.
+func (r slurmRecord) byName(fact string) (string, bool) {
+	fact = strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(fact))
+	for key, value := range r {
+		if strings.ToLower(strings.ReplaceAll(key, "_", "")) == fact {
+			return value, true
+		}
+	}
+	return "", slices.Contains([]string{"workdir", "timelimit", "comment", "submitline", "nodelist", "restarts"}, fact)
+}
+
+// sampleTime compares a time; the start of a job that waits is a forecast.
+func sampleTime(name, want string, job api.Job) (string, bool, bool) {
+	if !plainTime.MatchString(want) {
+		return "", false, false
+	}
+	got := job.Submitted
+	switch {
+	case name == "end" && job.State.Waiting():
+		return "", false, false
+	case name == "end":
+		got = job.End
+	case name == "start" && job.State.Waiting():
+		got = job.ExpectedStart
+	case name == "start":
+		got = job.Start
+	}
+	return got.Format("2006-01-02T15:04:05"), got.Equal(slurmTime(want)), true
+}
+
+// sbatchSample compares what sbatch's answer to a submission is taken for.
+func sbatchSample(s sample) sampleRecord {
+	ref, err := slurm{}.verdict(answer{exit: s.res.Exit, stdout: string(s.res.Stdout), stderr: string(s.res.Stderr)})
+	id, cluster, _ := strings.Cut(ref, ";")
+	refused, _ := errors.AsType[*api.Error](err)
+	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {
+		switch name {
+		case "id":
+			return id, id == want, true
+		case "cluster":
+			return cluster, cluster == want, true
+		case "cause":
+			// The words of a cause are the index's own: that there is one is compared.
+			if refused == nil {
+				return "no refusal", false, true
+			}
+			return refused.Message, refused.Hint != "", true
+		}
+		return "", false, false
+	}}
+}
+
+// sacctSamples lays the columns of sacct -p or -P out as our own query has them.
+func sacctSamples(out string) []sampleRecord {
+	header, rest, _ := strings.Cut(out, "\n")
+	var records []sampleRecord
+	for _, job := range parseSacct(columns(rest, strings.ReplaceAll(header, "|", ","), sacctFields, "|", "\n")) {
+		records = append(records, sampleRecord{id: job.ID, fact: func(name, want string) (string, bool, bool) {
+			switch name {
+			case "id":
+				return job.ID, job.ID == want, true
+			case "name":
+				return job.Name, job.Name == want, true
+			case "state":
+				return string(job.State), sameSlurmState(want, job), true
+			case "partition":
+				return job.Queue, job.Queue == want, true
+			case "node":
+				return job.Node, job.Node == want, true
+			case "submit", "start", "end":
+				return sampleTime(name, want, job)
+			}
+			return "", false, false
+		}})
+	}
+	return records
+}

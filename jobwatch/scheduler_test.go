@@ -1,0 +1,82 @@
+package jobwatch
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// hideOthers leaves on the login shell's PATH only what the machine has of its own, for
+// the computer that runs the test may have a scheduler.
+func (m *machine) hideOthers(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"cat", "id", "uname", "timeout", "sh"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue // macOS has no timeout
+		}
+		if err := os.Symlink(path, filepath.Join(m.bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.file(t, ".profile", "PATH="+quote(m.bin)+"\n")
+}
+
+func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {
+	const (
+		answers = `exit 0`
+		silent  = `echo "cannot connect to server old (errno=15010)" >&2; exit 1`
+		never   = `echo "must not be asked" >>"$HOME/asked"; exit 1`
+	)
+	for name, c := range map[string]struct {
+		squeue, qselect string // "": not installed
+		want            string
+	}{
+		"both answer":      {answers, answers, Slurm},
+		"only PBS answers": {silent, answers, PBS},
+		"only Slurm does":  {answers, silent, Slurm},
+		"Slurm alone":      {never, "", Slurm},
+		"PBS alone":        {"", never, PBS},
+		"neither is there": {"", "", None},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.hideOthers(t)
+			if c.squeue != "" {
+				m.program(t, "squeue", c.squeue)
+				m.program(t, "sbatch", never)
+			}
+			if c.qselect != "" {
+				m.program(t, "qselect", c.qselect)
+				m.program(t, "qstat", never)
+				m.program(t, "qsub", never)
+			}
+			w := NewWatcher(m, Options{Limits: quickLimits()})
+			if got, err := w.Scheduler(t.Context()); err != nil || got != c.want {
+				t.Errorf("%q, %v; want %q", got, err, c.want)
+			}
+			if _, err := os.Stat(m.path("asked")); err == nil {
+				t.Error("a scheduler was asked although there was no choice")
+			}
+		})
+	}
+}
+
+func TestSchedulersThatDoNotAnswerAreAskedAgain(t *testing.T) {
+	m := newMachine(t)
+	m.hideOthers(t)
+	for _, name := range []string{"squeue", "sbatch", "qselect", "qstat", "qsub"} {
+		m.program(t, name, "exit 1")
+	}
+	w := NewWatcher(m, Options{Limits: quickLimits()})
+	if got, err := w.Scheduler(t.Context()); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("%q, %v; want no answer", got, err)
+	}
+	m.program(t, "qselect", "exit 0")
+	if got, err := w.Scheduler(t.Context()); err != nil || got != PBS {
+		t.Errorf("%q, %v; want %q", got, err, PBS)
+	}
+}
