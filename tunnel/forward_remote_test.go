@@ -139,6 +139,7 @@ func TestARemoteForwardThatTheHostRefusesSaysSo(t *testing.T) {
 			t.Errorf("it says %q, %d times", got, changes.Load())
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if got := tries.Load(); got < 10 || got > 25 {
 			t.Errorf("the host was asked %d times in an hour", got)
 		}

@@ -307,10 +307,10 @@ func (r *requestStream) endHead() error {
 func (r *requestStream) endSize(text string) {
 	size, _, _ := strings.Cut(text, ";")
 	r.enterBytes(atChunk, size, 16)
-	switch {
-	case r.state == atChunk:
+	switch r.state {
+	case atChunk:
 		r.left += int64(len("\r\n"))
-	case r.state == atLine:
+	case atLine:
 		r.enter(atTrailer)
 	}
 }
@@ -336,7 +336,7 @@ func mayBeRequest(text []byte, whole bool) bool {
 		return true // empty lines may come before
 	}
 	method, rest, more := strings.Cut(string(text), " ")
-	if method == "" || strings.Trim(method, tokenChars) != "" {
+	if method == "" || strings.Trim(method, methodChars) != "" {
 		return false
 	}
 	if !more || rest == "" {
@@ -356,5 +356,5 @@ func mayBeRequest(text []byte, whole bool) bool {
 	return len(version) == len(want)+1 && strings.HasPrefix(version, want) && '0' <= version[len(want)] && version[len(want)] <= '9'
 }
 
-// tokenChars are what a method is made of; RFC 9110, section 5.6.2.
-const tokenChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+// methodChars are what a method is made of; RFC 9110, section 5.6.2.
+const methodChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

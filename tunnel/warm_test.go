@@ -335,9 +335,12 @@ func TestAServerLearnsAtOnceThatItsClientHasLeft(t *testing.T) {
 	pool := f.standing().warm
 	for _, warm := range []bool{false, true} {
 		if warm {
-			if _, err := http.Get("http://" + f.Addr().String() + "/quick"); err != nil {
+			quick := dialForward(t, f)
+			say(quick, "GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			if _, err := io.ReadAll(quick); err != nil {
 				t.Fatal(err)
 			}
+			closing(quick)
 			eventually(t, pool.ready)
 		}
 		c := dialForward(t, f)

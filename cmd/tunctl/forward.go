@@ -20,7 +20,8 @@ func forwardCommand(t *terminal) *cli.Command {
 			"    R:9000:localhost:9000    port 9000 there leads to port 9000 here\n" +
 			"    D:1080                   a SOCKS5 proxy here; names are looked up on the host\n\n" +
 			"The forwards are listed in `tunctl status` and come back by themselves after a lost link or a\n" +
-			"restart; `tunctl down NAME` ends them. For good, write them into the config: forward = [\"…\"].\n\n" +
+			"restart; `tunctl down NAME` ends them. For good, write them into the config: forward = [\"…\"].\n" +
+			"Other users of this computer are refused, unless --bind or an address before the port opens it to them.\n\n" +
 			"  tunctl forward narval 5432:db.int:5432",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of this computer alone; * is everywhere"},

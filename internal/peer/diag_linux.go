@@ -83,7 +83,7 @@ func encodeDiag(local, remote netip.AddrPort) []byte {
 	if local.Addr().Is6() {
 		req.Family = unix.AF_INET6
 	}
-	req.Length = uint32(binary.Size(req)) //nolint:gosec // 72
+	req.Length = uint32(binary.Size(req))
 	var b bytes.Buffer
 	_ = binary.Write(&b, binary.NativeEndian, req) // a buffer takes everything
 	return b.Bytes()

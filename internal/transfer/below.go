@@ -41,17 +41,19 @@ func (b *below) rel(name string) string {
 	return rel
 }
 
-func (b *below) Stat(name string) (fs.FileInfo, error)  { return b.root.Stat(b.rel(name)) }
-func (b *below) Lstat(name string) (fs.FileInfo, error) { return b.root.Lstat(b.rel(name)) }
-func (b *below) Symlink(target, name string) error      { return b.root.Symlink(target, b.rel(name)) }
-func (b *below) Replace(name, other string) error       { return b.root.Rename(b.rel(name), b.rel(other)) }
-func (b *below) Remove(name string) error               { return b.root.Remove(b.rel(name)) }
+func (b *below) Stat(name string) (fs.FileInfo, error)   { return b.root.Stat(b.rel(name)) }
+func (b *below) Lstat(name string) (fs.FileInfo, error)  { return b.root.Lstat(b.rel(name)) }
+func (b *below) Symlink(target, name string) error       { return b.root.Symlink(target, b.rel(name)) }
+func (b *below) Remove(name string) error                { return b.root.Remove(b.rel(name)) }
+func (b *below) SetTimes(name string, t time.Time) error { return b.root.Chtimes(b.rel(name), t, t) }
+
+func (b *below) Replace(name, other string) error {
+	return b.root.Rename(b.rel(name), b.rel(other))
+}
 
 func (b *below) SetMode(name string, mode fs.FileMode) error {
 	return b.root.Chmod(b.rel(name), mode.Perm())
 }
-
-func (b *below) SetTimes(name string, t time.Time) error { return b.root.Chtimes(b.rel(name), t, t) }
 
 // Full is no question here: the system's own errors say it.
 func (b *below) Full(string) bool { return false }
@@ -109,7 +111,8 @@ func openRegular(
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, errNotAFile
-	case err != nil && !(errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0):
+	case err == nil, errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0:
+	default:
 		return nil, err
 	}
 	f, err := open(name, flags|dontWait, 0o600)

@@ -32,7 +32,7 @@ func (w *ownerOnly) Write(p []byte) (int, error) {
 	}
 	const mode = 0o600
 	q := make([]byte, 0, len(p)+4)
-	q = binary.BigEndian.AppendUint32(q, uint32(len(p))) //nolint:gosec // four bytes more than it was
+	q = binary.BigEndian.AppendUint32(q, uint32(len(p)))
 	q = append(q, p[4:len(p)-4]...)
 	q = binary.BigEndian.AppendUint32(q, sftpAttrPermissions)
 	q = binary.BigEndian.AppendUint32(q, mode)
