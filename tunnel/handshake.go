@@ -97,19 +97,19 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return notSSH(address, greeting)
 	case t.guard.expired():
 		return &api.Error{
-			Code: api.CodeUnreachable, Err: err,
+			Code: api.CodeUnreachable, Err: classPassing.of(err),
 			Message: fmt.Sprintf("%s did not finish the SSH handshake within %v", address, t.pool.o.Limits.HandshakeTimeout),
 		}
 	case disagree:
 		return &api.Error{
-			Code: api.CodeConfig, Err: err, Hint: "set transport = \"openssh\" for this host",
+			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: "set transport = \"openssh\" for this host",
 			Message: fmt.Sprintf("%s and tunctl have no algorithm in common: %v", address, negotiation),
 		}
 	case !t.loginAt.IsZero() && login.answered():
 		return login.refused(err)
 	}
 	return &api.Error{
-		Code: api.CodeUnreachable, Err: err,
+		Code: api.CodeUnreachable, Err: classPassing.of(err),
 		Message: fmt.Sprintf("the connection to %s broke off: %s", address, strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")),
 	}
 }

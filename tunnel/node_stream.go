@@ -255,6 +255,13 @@ func (s *spoken) await(words string) bool {
 	}
 }
 
+// raw is all that was said and is kept.
+func (s *spoken) raw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.String()
+}
+
 // text is what was said to a person.
 func (s *spoken) text() string {
 	s.mu.Lock()

@@ -102,7 +102,7 @@ func (h *Host) needsPerson(why string, cause error) *api.Error {
 		Code:    api.CodeNeedsPerson,
 		Message: fmt.Sprintf("%s needs you: %s", h.name, why),
 		Hint:    "run `tunctl login " + h.name + "`",
-		Err:     cause,
+		Err:     classNeedsPerson.of(cause),
 	}
 }
 
@@ -187,7 +187,7 @@ func (h *Host) finish(t *attempt, c *conn, err error) {
 	h.mu.Unlock()
 }
 
-// failedLocked decides between another try and a stop.
+// failedLocked decides between another try and a stop, by the failure's class alone.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
 	if t.lentOnly && f.stop != nil {
@@ -198,24 +198,21 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.failures++
 	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
 	attended := now.Before(f.attended)
-	switch why.Code {
-	case api.CodeUnreachable:
-		if errors.Is(why, errTurnedAway) || (f.refusals > 0 && isConnRefused(why)) {
-			f.ban = now.Add(l.BanWait)
-			f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
-		}
-	case api.CodeAuth:
+	class := t.classOf(why)
+	switch {
+	case class == classTurnedAway, class == classClosedPort && f.refusals > 0:
+		f.ban = now.Add(l.BanWait)
+		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
+	case class == classRefused:
 		f.refusals++
 		if t.attended || f.refusals >= l.Refusals {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
-	case api.CodeNeedsPerson:
-		if attended && !t.attended {
-			f.nextTry = now // a person came while we tried without one
-			break
-		}
+	case class == classNeedsPerson && attended && !t.attended:
+		f.nextTry = now // a person came while we tried without one
+	case class == classNeedsPerson:
 		f.stop = &stop{state: api.HostNeedsLogin, why: why}
-	default:
+	case class == classPermanent:
 		f.stop = &stop{state: api.HostBlocked, why: why}
 	}
 	if f.stop != nil {
