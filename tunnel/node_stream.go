@@ -21,6 +21,7 @@ const spareSessions = 2
 // stream is a command's standard input and output as a connection.
 type stream struct {
 	conn    *conn
+	slot    *slot
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -42,16 +43,17 @@ type signs struct {
 // stream starts a command that carries a connection, and gives it its first line.
 // It waits for a session, of which the last ones are kept for commands that end.
 func (c *conn) stream(ctx context.Context, command, line string) (*stream, error) {
-	if err := c.slots.takeLeaving(ctx, c.done, spareSessions); err != nil {
+	slot, err := c.slots.takeLeaving(ctx, c.done, spareSessions)
+	if err != nil {
 		if c.ended() {
 			return nil, c.gone()
 		}
 		return nil, err
 	}
-	s := &stream{conn: c, said: newSpoken(), exited: make(chan struct{}), status: -1}
+	s := &stream{conn: c, slot: slot, said: newSpoken(), exited: make(chan struct{}), status: -1}
 	started := make(chan error, 1)
 	if !c.spawn(func() { s.run(command, line, started) }) {
-		c.slots.give()
+		slot.give()
 		return nil, c.gone()
 	}
 	select {
@@ -70,23 +72,24 @@ func (c *conn) stream(ctx context.Context, command, line string) (*stream, error
 // run is the command from its session's opening to its end.
 func (s *stream) run(command, line string, started chan<- error) {
 	session, err := s.conn.client.NewSession()
+	if err == nil {
+		s.session = session
+		if err = s.begin(command, line); err != nil {
+			_ = session.Close()
+		}
+	}
 	if err != nil {
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
-			s.conn.slots.refused()
+			s.slot.refused()
 			err = &noWayError{"a command on the host", fmt.Errorf("the host has no session to spare: %w", err)}
 		} else {
-			s.conn.slots.give()
+			s.slot.give()
 		}
 		started <- err
 		return
 	}
-	defer s.conn.slots.give()
-	s.session = session
-	if err = s.begin(command, line); err != nil {
-		_ = session.Close()
-		started <- err
-		return
-	}
+	s.slot.open()
+	defer s.slot.give()
 	started <- nil
 	s.status, s.err = exitStatus(session.Wait())
 	s.said.end()
@@ -278,31 +281,3 @@ func (s *spoken) text() string {
 
 // errFewSessions says that connections would leave no session for commands.
 var errFewSessions = errors.New("the host allows too few sessions for connections to take any")
-
-// takeLeaving is take for what holds on to its slot: so many others stay free, or
-// at least one where there are few.
-func (s *slots) takeLeaving(ctx context.Context, done <-chan struct{}, spare int) error {
-	for {
-		s.mu.Lock()
-		few := s.limit < 2
-		free := !few && s.used+min(spare, s.limit-1) < s.limit
-		if free {
-			s.used++
-		}
-		freed := s.freed
-		s.mu.Unlock()
-		switch {
-		case few:
-			return &noWayError{"a command on the host", errFewSessions}
-		case free:
-			return nil
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for a free session: %w", ctx.Err())
-		case <-done:
-			return ErrDown
-		}
-	}
-}

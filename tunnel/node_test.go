@@ -98,12 +98,14 @@ func TestANodeThatLetsNobodyInIsNotKnockedAtAgainAtOnce(t *testing.T) {
 func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
 		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
-			s := newSlots(tt.limit)
+			s := newSlots(tt.limit, time.Minute)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			got := 0
-			for s.takeLeaving(ctx, nil, spareSessions) == nil {
-				got++
+			for ; ; got++ {
+				if _, err := s.takeLeaving(ctx, nil, spareSessions); err != nil {
+					break
+				}
 			}
 			if got != tt.connections {
 				t.Errorf("%d connections, want %d", got, tt.connections)
