@@ -29,6 +29,8 @@ type Host struct {
 	view   api.Host
 	users  map[*Host]bool // the hosts that go through this one
 	asked  bool           // Up or Want was called, and not Down since
+	leases int            // see Lease
+	idle   *time.Timer    // runs since the last lease ended
 	cancel context.CancelFunc
 	probe  bool // the network changed since the last look
 	// beyondNative is why only the ssh program can log in, as the server's methods told.

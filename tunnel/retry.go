@@ -34,7 +34,7 @@ const (
 	moveWait move = iota
 	moveTry
 	moveHold
-	moveRest // not wanted
+	moveRest // not wanted, or stopped with nobody waiting
 )
 
 // next decides what to do now, by the rules that keep a person from being locked
@@ -49,7 +49,7 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	if f.live != nil {
 		return moveHold, time.Time{}
 	}
-	if !f.wanted {
+	if !f.wanted || f.stop != nil && h.leases == 0 && h.onlyLeasedLocked() {
 		return moveRest, time.Time{}
 	}
 	if f.stop != nil {
@@ -205,7 +205,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
 	case class == classRefused:
 		f.refusals++
-		if t.attended || f.refusals >= l.Refusals {
+		if t.attended || f.refusals >= l.Refusals || h.onlyLeasedLocked() {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
 	case class == classNeedsPerson && attended && !t.attended:
@@ -236,6 +236,9 @@ func (h *Host) lost(c *conn) {
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
+	if h.onlyLeasedLocked() {
+		h.unwantLocked()
+	}
 	if f.wanted {
 		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.name, c.reason()), Err: c.reason()}
 		f.failures++
