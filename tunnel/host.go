@@ -35,6 +35,7 @@ type Host struct {
 	probe  bool // the network changed since the last look
 	// beyondNative is why only the ssh program can log in, as the server's methods told.
 	beyondNative string
+	nodeWay      nodeWay       // of the last node behind it
 	socket       controlSocket // of the person's own connection, where it may be ridden
 	changed      chan struct{}
 }

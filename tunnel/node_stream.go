@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -30,6 +31,8 @@ type stream struct {
 	status  int
 	err     error // how waiting for the status failed
 	closing sync.Once
+
+	unanswered atomic.Bool // it was ended because the node kept silent
 }
 
 // signs are how a command tells that its far end stands, or cannot be had.
@@ -38,6 +41,10 @@ type signs struct {
 	mark    string // a line on its output; what comes before is not the connection's
 	more    string // said on standard error after that, if anything
 	refused func(exit int, said string) bool
+
+	class   func(said string) failureClass // of its failure; nil: not known
+	greeted string                         // said when the node has answered, which it must do
+	within  time.Duration                  // this time; "": it does not say so
 }
 
 // stream starts a command that carries a connection, and gives it its first line.
@@ -150,15 +157,29 @@ func (s *stream) look(by signs) error {
 func (s *stream) failed(by signs) error {
 	<-s.exited
 	said := s.said.text()
+	class := classUnknown
+	if by.class != nil {
+		class = by.class(s.said.raw())
+	}
 	switch {
 	case s.conn.ended():
 		return s.conn.gone()
 	case s.err == nil && by.refused(s.status, said):
 		return fmt.Errorf("%w: %s", ErrRefused, said)
+	case s.unanswered.Load():
+		return &noWayError{by.way, classPassing.of(errNodeSilent)}
 	case said == "":
 		said = fmt.Sprintf("it ended with status %d", s.status)
 	}
-	return &noWayError{by.way, errors.New(said)}
+	return &noWayError{by.way, class.of(errors.New(said))}
+}
+
+// endUnless ends a command that has not said some words yet.
+func (s *stream) endUnless(words string) {
+	if !strings.Contains(s.said.raw(), words) {
+		s.unanswered.Store(true)
+		_ = s.Close()
+	}
 }
 
 // Read implements net.Conn. A command that failed, or was cut off, is no end of file.
