@@ -50,7 +50,7 @@ type signs struct {
 // stream starts a command that carries a connection, and gives it its first line.
 // It waits for a session, of which the last ones are kept for commands that end.
 func (c *conn) stream(ctx context.Context, command, line string) (*stream, error) {
-	slot, err := c.slots.takeLeaving(ctx, c.done, spareSessions)
+	slot, err := c.slots.takeLeaving(ctx, c.done)
 	if err != nil {
 		if c.ended() {
 			return nil, c.gone()

@@ -260,7 +260,7 @@ func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 			cancel()
 			got := 0
 			for ; ; got++ {
-				if _, err := s.takeLeaving(ctx, nil, spareSessions); err != nil {
+				if _, err := s.takeLeaving(ctx, nil); err != nil {
 					break
 				}
 			}

@@ -90,14 +90,14 @@ func (s *slots) takeBelow(ctx context.Context, done <-chan struct{}, boundLocked
 	}
 }
 
-// takeLeaving is take for what holds on to its slot: so many others stay free, or at
+// takeLeaving is take for what holds on to its slot: spareSessions stay free, or at
 // least one where there are few. It counts on nothing that the server has not proven: a
 // relay that took the only session would leave none for commands.
-func (s *slots) takeLeaving(ctx context.Context, done <-chan struct{}, spare int) (*slot, error) {
+func (s *slots) takeLeaving(ctx context.Context, done <-chan struct{}) (*slot, error) {
 	for {
 		s.mu.Lock()
 		few := s.proven < 2
-		free := !few && s.open+s.pending+min(spare, s.proven-1) < s.proven
+		free := !few && s.open+s.pending+min(spareSessions, s.proven-1) < s.proven
 		if free {
 			s.pending++
 		}

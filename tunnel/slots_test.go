@@ -92,7 +92,7 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 		if got := s.free(); got != 3 {
 			t.Errorf("beside one, %d sessions are free, where the server allows 4", got)
 		}
-		if _, err := s.slots.takeLeaving(t.Context(), nil, spareSessions); err != nil {
+		if _, err := s.slots.takeLeaving(t.Context(), nil); err != nil {
 			t.Errorf("a relay onto a node: %v", err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		if s.asked > 30 {
 			t.Errorf("%d were refused in a day", s.asked)
 		}
-		if _, err := s.slots.takeLeaving(t.Context(), nil, spareSessions); err == nil {
+		if _, err := s.slots.takeLeaving(t.Context(), nil); err == nil {
 			t.Error("a relay counts on a session that was never there")
 		}
 	})

@@ -144,7 +144,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 func atOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	state := h.Status().State
 	stopped := state == api.HostNeedsLogin || state == api.HostBlocked
-	return !req.Again && !(req.Unattended && stopped)
+	return !req.Again && (!req.Unattended || !stopped)
 }
 
 // hijack takes the connection out of the HTTP server's hands.
