@@ -66,6 +66,7 @@ func algorithms(s *Settings) (ssh.Config, []string, error) {
 				Code:    api.CodeConfig,
 				Message: fmt.Sprintf("none of the %s in the ssh settings of %q is supported: %q", name, s.Alias, own),
 				Hint:    "set transport = \"openssh\" for this host",
+				Err:     classPermanent.of(nil),
 			}
 		}
 		return usable

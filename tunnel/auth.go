@@ -241,11 +241,11 @@ func (l *login) silent() bool {
 func (l *login) refused(err error) *api.Error {
 	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
-			Code: api.CodeUnreachable, Err: err,
+			Code: api.CodeUnreachable, Err: classPassing.of(err),
 			Message: fmt.Sprintf("%s hung up during the login", l.s.address()),
 		}
 	}
-	e := &api.Error{Code: api.CodeAuth, Err: err}
+	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
 	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.address(), l.s.User)
 	var did []string
 	for _, m := range []string{methodKey, methodInteractive, methodPassword} {

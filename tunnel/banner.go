@@ -160,10 +160,10 @@ func firstLine(text []byte) api.RemoteText {
 // notSSH puts a wrong greeting into words.
 func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
-		return &api.Error{Code: api.CodeUnreachable, Err: greeting, Message: fmt.Sprintf("%s cannot be reached: %v", address, proxy)}
+		return &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(greeting), Message: fmt.Sprintf("%s cannot be reached: %v", address, proxy)}
 	}
 	e := &api.Error{
-		Code: api.CodeUnreachable, Err: greeting,
+		Code: api.CodeUnreachable, Err: classPassing.of(greeting),
 		Message: fmt.Sprintf("%s answers, but not as an SSH server: %v", address, greeting),
 		Hint:    "a captive portal or a VPN that is off often looks like this: open a web page, check the VPN",
 	}
@@ -172,6 +172,7 @@ func notSSH(address string, greeting error) *api.Error {
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errTurnedAway) {
+		e.Err = classTurnedAway.of(greeting)
 		e.Hint = "sshd penalises addresses after failed logins for a while; other users of a shared VPN count too"
 	}
 	return e

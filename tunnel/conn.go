@@ -52,7 +52,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: t.pool.o.Limits,
 		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
-		slots: newSlots(t.pool.o.Limits.MaxSessions),
+		slots: newSlots(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
 		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {

@@ -53,7 +53,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	if s.BindAddress != "" {
 		local, err := net.ResolveTCPAddr(network, net.JoinHostPort(s.BindAddress, "0"))
 		if err != nil {
-			return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("BindAddress %q: %v", s.BindAddress, err), Err: err}
+			return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("BindAddress %q: %v", s.BindAddress, err), Err: classPassing.of(err)}
 		}
 		d.LocalAddr = local
 	}
@@ -89,7 +89,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
-	e := &api.Error{Code: api.CodeUnreachable, Err: err, Hint: "is the network up, and the VPN where one is needed?"}
+	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Hint: "is the network up, and the VPN where one is needed?"}
 	address := t.settings.address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
@@ -100,6 +100,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	case isDNS:
 		e.Message = fmt.Sprintf("the name %q cannot be looked up: %v", t.settings.Hostname, dns.Err)
 	case isConnRefused(err):
+		e.Err = classClosedPort.of(err)
 		e.Message = fmt.Sprintf("%s refuses connections", address)
 		e.Hint = "the machine is there but no ssh server is: is it the right host and port, or is it down for maintenance?"
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):

@@ -36,15 +36,16 @@ func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, e
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	for {
-		if !c.slots.take(ctx, c.done) {
+		slot := c.slots.take(ctx, c.done)
+		if slot == nil {
 			if ctx.Err() != nil {
 				return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 			}
 			return Result{}, c.gone()
 		}
-		x := newExecution(c.limits.MaxOutput)
+		x := newExecution(slot, c.limits.MaxOutput)
 		if !c.spawn(func() { x.run(c, command, stdin) }) {
-			c.slots.give()
+			slot.give()
 			return Result{}, c.gone()
 		}
 		select {
@@ -65,6 +66,7 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 // execution is one command under way. Opening a channel and waiting for its end
 // know no ctx, so it runs beside its caller, who may leave.
 type execution struct {
+	slot      *slot
 	out, errs limitedBuffer
 	result    Result
 	err       error
@@ -76,13 +78,13 @@ type execution struct {
 	abandoned bool
 }
 
-func newExecution(maxOutput int) *execution {
-	return &execution{out: limitedBuffer{left: maxOutput}, errs: limitedBuffer{left: maxOutput}, ended: make(chan struct{})}
+func newExecution(slot *slot, maxOutput int) *execution {
+	return &execution{slot: slot, out: limitedBuffer{left: maxOutput}, errs: limitedBuffer{left: maxOutput}, ended: make(chan struct{})}
 }
 
 func (x *execution) run(c *conn, command string, stdin []byte) {
 	defer close(x.ended)
-	defer x.leave(c.slots)
+	defer x.leave()
 	session, err := c.client.NewSession()
 	if err != nil {
 		x.err = fmt.Errorf("opening a session: %w", api.RemoteError(err))
@@ -96,7 +98,12 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	x.errs.full = x.out.full
 	session.Stdin = bytes.NewReader(stdin)
 	session.Stdout, session.Stderr = &x.out, &x.errs
-	x.result.Exit, x.err = exitStatus(session.Run(command))
+	err = session.Start(command)
+	if err == nil {
+		x.slot.open()
+		err = session.Wait()
+	}
+	x.result.Exit, x.err = exitStatus(err)
 	if x.out.overflown() || x.errs.overflown() {
 		x.err = errors.New("the command printed too much")
 	}
@@ -105,12 +112,12 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 
 // leave gives the slot back. The person's own ssh opens a session only with the
 // command, so that it is only then that a server says that it has none.
-func (x *execution) leave(s *slots) {
+func (x *execution) leave() {
 	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
-		x.again = s.refused()
+		x.again = x.slot.refused()
 		return
 	}
-	s.give()
+	x.slot.give()
 }
 
 // hold keeps the session for abandon, and reports whether it is still wanted.

@@ -97,12 +97,12 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return notSSH(address, greeting)
 	case t.guard.expired():
 		return &api.Error{
-			Code: api.CodeUnreachable, Err: err,
+			Code: api.CodeUnreachable, Err: classPassing.of(err),
 			Message: fmt.Sprintf("%s did not finish the SSH handshake within %v", address, t.pool.o.Limits.HandshakeTimeout),
 		}
 	case disagree:
 		return &api.Error{
-			Code: api.CodeConfig, Err: err, Hint: "set transport = \"openssh\" for this host",
+			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: "set transport = \"openssh\" for this host",
 			Message: fmt.Sprintf("%s and tunctl have no algorithm in common: %v", address, api.RemoteError(negotiation)),
 		}
 	case !t.loginAt.IsZero() && login.answered():
@@ -113,7 +113,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		why = "it said: " + said.String()
 	}
 	return &api.Error{
-		Code: api.CodeUnreachable, Err: err,
+		Code: api.CodeUnreachable, Err: classPassing.of(err),
 		Message: fmt.Sprintf("the connection to %s broke off: %s", address, why),
 	}
 }

@@ -29,10 +29,13 @@ type Host struct {
 	view   api.Host
 	users  map[*Host]bool // the hosts that go through this one
 	asked  bool           // Up or Want was called, and not Down since
+	leases int            // see Lease
+	idle   *time.Timer    // runs since the last lease ended
 	cancel context.CancelFunc
 	probe  bool // the network changed since the last look
 	// beyondNative is why only the ssh program can log in, as the server's methods told.
 	beyondNative string
+	nodeWay      nodeWay       // of the last node behind it
 	socket       controlSocket // of the person's own connection, where it may be ridden
 	changed      chan struct{}
 }

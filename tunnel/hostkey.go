@@ -36,7 +36,7 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 func (k *hostKeys) load() error {
 	db, err := readKnownFiles(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
-		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("the known hosts cannot be read: %v", err), Err: err}
+		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("the known hosts cannot be read: %v", err), Err: classPermanent.of(err)}
 	}
 	k.db = db
 	for _, w := range db.warnings {
@@ -224,7 +224,7 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 			return &api.Error{
 				Code:    api.CodeNeedsPerson,
 				Message: fmt.Sprintf("the host key of %s is unknown (%s), and nobody was there to accept it", k.display(), shown),
-				Hint:    "run `tunctl login " + k.try.host.name + "`", Err: err,
+				Hint:    "run `tunctl login " + k.try.host.name + "`", Err: classNeedsPerson.of(err),
 			}
 		}
 		return err
@@ -273,7 +273,7 @@ func (k *hostKeys) revoked(key ssh.PublicKey, r *xknownhosts.RevokedError) error
 }
 
 func (k *hostKeys) refuse(message, hint string) error {
-	return &api.Error{Code: api.CodeHostKey, Message: message, Hint: hint}
+	return &api.Error{Code: api.CodeHostKey, Message: message, Hint: hint, Err: classPermanent.of(nil)}
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }

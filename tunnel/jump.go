@@ -47,7 +47,7 @@ func (p *Pool) hop(hops []string) *Host {
 // connected now. Its first failed try is ours too: the backoff is then our own.
 func (t *attempt) borrow(ctx context.Context, other *Host) error {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
-		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "look at its ProxyJump in the ssh settings"}
+		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "look at its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
 	other.lend(t.host, t.attended)
 	return other.await(ctx, func(f *facts) *api.Error {
@@ -102,9 +102,9 @@ func viaError(hop string, err error) error {
 
 // beyond puts a failed dial from a hop into words.
 func (t *attempt) beyond(hop *Host, err error) *api.Error {
-	e := &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.address(), hop.name, err)}
+	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.address(), hop.name, err)}
 	if errors.Is(err, ErrProhibited) {
-		e.Code = api.CodeForward
+		e.Code, e.Err = api.CodeForward, classPermanent.of(err)
 		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.name, t.settings.address())
 	}
 	return e

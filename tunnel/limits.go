@@ -5,6 +5,8 @@ import "time"
 // Limits are the waits and counts that make us a good guest of a login node and
 // keep a person from being locked out of it. Every field must be positive.
 type Limits struct {
+	// SettingsTimeout bounds one run of `ssh -G`, which runs Match exec commands.
+	SettingsTimeout time.Duration
 	// DialTimeout bounds reaching the host's port.
 	DialTimeout time.Duration
 	// BannerTimeout bounds the wait for the server's first line. A port that is
@@ -43,6 +45,14 @@ type Limits struct {
 	// MaxSessions is how many commands run at once over one connection. sshd's
 	// own default limit is 10.
 	MaxSessions int
+	// SessionsAgain is how long a server that allowed fewer sessions is left alone
+	// before one more than that is tried.
+	SessionsAgain time.Duration
+	// NodeDial is how long each name of a compute node is given to answer.
+	NodeDial time.Duration
+	// NodeIdle is how long a connection to a compute node that a command asked for is
+	// kept after its last user.
+	NodeIdle time.Duration
 	// MaxOutput bounds what one command may print, in bytes.
 	MaxOutput int
 }
@@ -50,6 +60,7 @@ type Limits struct {
 // DefaultLimits are the limits for real hosts.
 func DefaultLimits() Limits {
 	return Limits{
+		SettingsTimeout:  sshGTimeout,
 		DialTimeout:      15 * time.Second,
 		BannerTimeout:    10 * time.Second,
 		HandshakeTimeout: 30 * time.Second,
@@ -66,6 +77,9 @@ func DefaultLimits() Limits {
 		ProbeTimeout:     3 * time.Second,
 		WakeGrace:        45 * time.Second,
 		MaxSessions:      8,
+		SessionsAgain:    time.Minute,
+		NodeDial:         4 * time.Second,
+		NodeIdle:         time.Minute,
 		MaxOutput:        8 << 20,
 	}
 }

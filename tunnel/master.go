@@ -29,7 +29,7 @@ const masterPoll = 50 * time.Millisecond
 type master struct {
 	dir    string
 	cmd    *exec.Cmd
-	said   *tail
+	said   *spoken
 	end    context.CancelFunc
 	exited chan struct{}
 	once   sync.Once
@@ -54,7 +54,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("ssh cannot be run: %v", err), Err: err}
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("ssh cannot be run: %v", err), Err: classOfStart(err).of(err)}
 	}
 	t.loginAt = time.Now()
 	raw, err := m.await(ctx)
@@ -79,20 +79,21 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.env(ctx)
 	program, err := findSSH(env)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: err}
+		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: classPermanent.of(err)}
 	}
 	dir, err := os.MkdirTemp("", "tunctl-ssh-")
 	if err != nil {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &master{dir: dir, said: &tail{}, end: end, exited: make(chan struct{})}
+	m := &master{dir: dir, said: newSpoken(), end: end, exited: make(chan struct{})}
 	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
 	if s.ServerAliveInterval > 0 {
 		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
 	}
 	args := []string{
 		"-M", "-N", "-T", "-o", "ControlPath=" + m.control(), "-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
+		"-o", "LogLevel=DEBUG1", // see sshOutput
 		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
 	}
 	if t.pool.o.SSHConfig != "" {
@@ -180,7 +181,7 @@ func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, err
 	}
 	if err != nil {
 		_ = t.wire.Close()
-		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: err}
+		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: classPassing.of(err)}
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	c.mute = true
@@ -202,25 +203,27 @@ func rejectAll(channels <-chan ssh.NewChannel) {
 
 // masterFailed puts the end of an ssh that did not log in into words.
 func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error {
-	if t.denied != nil {
-		return t.denied
-	}
-	said := m.said.text().String()
-	e := &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
 	switch {
+	case t.denied != nil:
+		return t.denied
 	case t.guard.expired():
-		e.Message = fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout)
+		return &api.Error{
+			Code: api.CodeUnreachable, Err: classPassing.of(err),
+			Message: fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout),
+		}
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case strings.Contains(said, "Host key verification failed"):
-		e.Code, e.Hint = api.CodeHostKey, "look at it with `ssh "+t.host.dest+"`"
-	case strings.Contains(said, "Permission denied") && !t.attended:
+	}
+	reason, said := readSSH(m.said.raw()), m.said.text().String()
+	if !reason.login {
+		t.loginAt = time.Time{}
+	}
+	if reason.ask && !t.attended {
 		return t.host.needsPerson("ssh could not log in without you: "+said, err)
-	case strings.Contains(said, "Permission denied"):
-		e.Code = api.CodeAuth
-		if strings.Contains(said, "gssapi") {
-			e.Hint = "where it takes Kerberos, get a ticket with `kinit` first"
-		}
+	}
+	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
+	if reason.code == api.CodeHostKey {
+		e.Hint = "look at it with `ssh " + t.host.dest + "`"
 	}
 	return e
 }

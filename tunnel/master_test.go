@@ -128,6 +128,48 @@ func TestARefusalBySSHIsToldInItsWords(t *testing.T) {
 	}
 }
 
+func TestTooManyFailuresAreARefusalByWhicheverProgramLogsIn(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key), "MaxAuthTries 1")
+	l.know(t, s)
+	limits := patientLimits()
+	limits.RetryMin, limits.RetryMax, limits.LoginSpacing = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	l.serve(t, limits, fmt.Sprintf("Host open\n Port %d\n", s.port))
+	l.masters()
+	h := l.up(t, "open")
+	writeKey(t, filepath.Join(l.dir, "id")) // which the server does not know
+	for _, pid := range s.sessions() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	eventually(t, func() bool { return h.Status().State == api.HostBlocked })
+	refused := func() int { return strings.Count(s.log.String(), "maximum authentication attempts exceeded") }
+	eventually(t, func() bool { return refused() >= limits.Refusals }) // its log comes by a pipe
+	if n := refused(); n != limits.Refusals {
+		t.Errorf("%d refused logins, want %d", n, limits.Refusals)
+	}
+	if st := h.Status(); st.Code != api.CodeAuth || !strings.Contains(st.Hint, "IdentitiesOnly") {
+		t.Errorf("status %+v", st)
+	}
+}
+
+func TestAnSSHThatReachesNobodyIsNoLogin(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key))
+	l.know(t, s)
+	s.stop()
+	limits := patientLimits()
+	limits.LoginSpacing, limits.RetryMin, limits.RetryMax = time.Hour, time.Hour, time.Hour
+	l.serve(t, limits, fmt.Sprintf("Host open\n Port %d\n", s.port))
+	l.masters()
+	l.o.Memory.SetSilent("open", true)
+	h := l.Host("open")
+	h.Want()
+	eventually(t, func() bool { return strings.Contains(h.Status().Cause, "Connection refused") })
+	s.start(s.cmd.Path)
+	l.NetworkChanged() // which waits for no login's minute
+	again(t, h, time.Time{})
+}
+
 func TestAnSSHOfOursCarriesBack(t *testing.T) {
 	l, _ := startMasters(t, "")
 	carriesBack(t, l.up(t, "open"))

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
 // Node is a compute node behind a host, for what listens only inside it. There are
-// three ways onto one, tried in this order; the first that works is kept:
+// three ways onto one, tried in this order, or first the one that worked for another
+// node of the host; the first that works is kept:
 //
 //	our own SSH hop through the host. Costs no session there, and one login on the
 //	node for all connections. Needs a key of the person's that the node accepts;
@@ -24,6 +26,9 @@ import (
 //
 //	srun --overlap, run on the host, with a relay inside the job. Costs a session of
 //	the host and a job step for each connection. Needs Slurm, and no sshd on the node.
+//
+// A way that does not connect soon makes room for the next. One whose login the node
+// refused is never tried again: a Node is for one job, and sites ban who logs in in vain.
 type Node struct {
 	login *Host
 	log   *slog.Logger
@@ -40,11 +45,13 @@ type Node struct {
 }
 
 // way is one way onto a node. Its dial fails with a *noWayError when the way itself
-// is no good, and otherwise as Host.Dial does.
+// is no good, which it remembers if that is final, and otherwise as Host.Dial does.
 type way struct {
 	name   string
 	scarce bool // each connection takes a session
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+
+	slow time.Time // when it last took all the time that there was; of who holds Node.finding
 }
 
 // noWayError says that a node cannot be got onto in one way, whatever listens there.
@@ -56,17 +63,41 @@ type noWayError struct {
 func (e *noWayError) Error() string { return e.way + ": " + e.err.Error() }
 func (e *noWayError) Unwrap() error { return e.err }
 
+// isFinal reports whether a way that failed so will be no better later: a refused login
+// counts at the site, and the next one would too.
+func isFinal(err error) bool {
+	switch classOf(err) {
+	case classRefused, classNeedsPerson, classPermanent:
+		return true
+	}
+	return false
+}
+
+// errEndSilent says that a way onto a node stands, and that what it leads to does not
+// answer.
+var errEndSilent = errors.New("the node is reached, and nothing answers there in time")
+
 // NodeOptions say which node is meant.
 type NodeOptions struct {
 	Names []string // what it may be called, the likeliest first; at least one
 	Job   string   // the Slurm job that runs there; "" rules srun out
 }
 
+// nodeWayFor is how long the way that worked for one node is tried first for others. It
+// may be a costlier one than a key that was registered since would allow.
+const nodeWayFor = time.Hour
+
+// nodeWay is the way that led onto a node lately.
+type nodeWay struct {
+	name  string
+	until time.Time
+}
+
 // Node is a node behind the host. Nothing is dialled yet.
 func (h *Host) Node(o NodeOptions) *Node {
 	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newHop(h, o.Names), finding: make(chan struct{}, 1)}
 	n.ways = []way{{name: "an SSH hop", dial: n.hop.dial}}
-	onHost := relays{host: h, names: o.Names, job: o.Job}
+	onHost := &relays{host: h, names: o.Names, job: o.Job, patience: h.pool.o.Limits.NodeDial}
 	n.ways = append(n.ways, way{name: "ssh on " + h.name, scarce: true, dial: onHost.dialSSH})
 	if o.Job != "" {
 		n.ways = append(n.ways, way{name: "srun", scarce: true, dial: onHost.dialSrun})
@@ -119,16 +150,20 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 		return w.dial(ctx, network, address)
 	}
 	var why []string
-	for i := range n.ways {
-		w := &n.ways[i]
+	for _, w := range n.order() {
 		c, err := w.dial(ctx, network, address)
 		_, bad := errors.AsType[*noWayError](err) // which may wrap a refusal of the node's sshd
 		switch {
 		case bad:
-		case err == nil || errors.Is(err, ErrRefused):
+		case err == nil || errors.Is(err, ErrRefused) || errors.Is(err, errEndSilent):
 			n.log.Info("got onto the node", "way", w.name)
 			n.settle(w)
+			n.login.setNodeWay(w.name)
 			return c, err
+		case errors.Is(err, context.DeadlineExceeded):
+			w.slow = time.Now()
+			n.failed(err)
+			return nil, err
 		default:
 			return nil, err
 		}
@@ -138,6 +173,46 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 	err := fmt.Errorf("there is no way onto the node: %s", strings.Join(why, "; "))
 	n.failed(err)
 	return nil, err
+}
+
+// order is the ways as they are to be tried: first the one that worked for another node,
+// last those that took all the time, the latest of them at the very end.
+func (n *Node) order() []*way {
+	best := n.login.lastNodeWay()
+	list := make([]*way, len(n.ways))
+	for i := range n.ways {
+		list[i] = &n.ways[i]
+	}
+	slices.SortStableFunc(list, func(a, b *way) int {
+		switch slower := a.slow.Compare(b.slow); {
+		case slower != 0:
+			return slower
+		case a.name == best:
+			return -1
+		case b.name == best:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// lastNodeWay is the way that led onto a node of the host lately; "" if none did.
+func (h *Host) lastNodeWay() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Now().After(h.nodeWay.until) {
+		return ""
+	}
+	return h.nodeWay.name
+}
+
+func (h *Host) setNodeWay(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.nodeWay.name != name || time.Now().After(h.nodeWay.until) {
+		h.nodeWay = nodeWay{name, time.Now().Add(nodeWayFor)}
+	}
 }
 
 // way is the one that works, or nil when it must be found; its error is a search

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,6 +22,7 @@ type hop struct {
 	host  *Host         // stands for the node; of no pool, and never published
 	turn  chan struct{} // held by who uses or makes conn
 	conn  *conn
+	final error // why no more logins are tried
 }
 
 func newHop(login *Host, names []string) *hop {
@@ -44,7 +46,7 @@ func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, erro
 			continue // it ended with the host's connection, or the job
 		case errors.Is(err, context.DeadlineExceeded):
 			p.drop(c) // a node that went without a word; the next dial finds out
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errEndSilent, err)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
@@ -69,8 +71,14 @@ func (p *hop) connection(ctx context.Context) (*conn, error) {
 		p.conn.close(nil)
 		p.conn = nil
 	}
+	if p.final != nil {
+		return nil, p.final
+	}
 	c, err := p.connect(ctx)
 	if err != nil {
+		if isFinal(err) {
+			p.final = err
+		}
 		return nil, err
 	}
 	p.conn = c
@@ -98,8 +106,13 @@ func (p *hop) close() {
 // connect logs in to the node with the person's keys. Nobody is asked anything.
 func (p *hop) connect(ctx context.Context) (*conn, error) {
 	t := &attempt{host: p.host, pool: p.login.pool, log: p.host.log}
-	known, err := p.settings(ctx, &t.settings)
-	if err != nil {
+	preparing, cancel := context.WithTimeout(ctx, 2*p.login.pool.o.Limits.NodeDial)
+	known, err := p.settings(preparing, &t.settings)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
 		return nil, p.noWay(err)
 	}
 	defer func() { _ = os.Remove(known) }()
@@ -112,7 +125,7 @@ func (p *hop) connect(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, p.noWay(err)
+		return nil, p.noWay(t.classOf(err).of(err))
 	}
 	return c, nil
 }
@@ -176,27 +189,73 @@ func (p *hop) clusterKeys(ctx context.Context) string {
 	return file
 }
 
+// knockNext is how long one name of a node is waited for before the next is tried too.
+const knockNext = 500 * time.Millisecond
+
 // knock opens a stream to the node's SSH port by the first of its names that leads
-// there.
+// there. They are tried one after another, and side by side where one does not answer:
+// a firewall that drops packets must not use up the time of the other ways.
 func (p *hop) knock(ctx context.Context, s *Settings) (net.Conn, error) {
-	limit := p.login.pool.o.Limits.DialTimeout
-	var first error
-	for _, name := range union([]string{s.Hostname}, p.names) {
-		dialing, cancel := context.WithTimeout(ctx, limit)
-		raw, err := p.login.Dial(dialing, "tcp", net.JoinHostPort(name, strconv.Itoa(s.Port)))
+	names := union([]string{s.Hostname}, p.names)
+	type answer struct {
+		raw net.Conn
+		err error
+	}
+	answers := make(chan answer, len(names))
+	knocking, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer func() {
 		cancel()
-		switch {
-		case err == nil:
-			return raw, nil
-		case ctx.Err() != nil || errors.Is(err, ErrDown):
-			return nil, err
-		case errors.Is(err, ErrProhibited):
-			return nil, p.noWay(err)
-		case first == nil && errors.Is(err, context.DeadlineExceeded):
-			first = fmt.Errorf("%s does not answer within %v", name, limit.Round(time.Second))
-		case first == nil:
-			first = err
+		wg.Wait()
+		close(answers)
+		for a := range answers {
+			if a.err == nil {
+				_ = a.raw.Close() // another name was quicker
+			}
+		}
+	}()
+	var first error
+	for next, open := 0, 0; ; {
+		var soon <-chan time.Time
+		if next < len(names) {
+			name := names[next]
+			wg.Go(func() {
+				raw, err := p.knockAt(knocking, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+				answers <- answer{raw, err}
+			})
+			next, open = next+1, open+1
+			soon = time.After(knockNext)
+		}
+		select {
+		case <-soon:
+			continue
+		case a := <-answers:
+			open--
+			switch {
+			case a.err == nil:
+				return a.raw, nil
+			case ctx.Err() != nil || errors.Is(a.err, ErrDown):
+				return nil, a.err
+			case errors.Is(a.err, ErrProhibited):
+				return nil, p.noWay(classPermanent.of(a.err))
+			case first == nil:
+				first = a.err
+			}
+			if open == 0 && next == len(names) {
+				return nil, p.noWay(classPassing.of(first))
+			}
 		}
 	}
-	return nil, p.noWay(first)
+}
+
+// knockAt opens a stream to one address, within the time that a name has.
+func (p *hop) knockAt(ctx context.Context, address string) (net.Conn, error) {
+	limit := p.login.pool.o.Limits.NodeDial
+	dialing, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	raw, err := p.login.Dial(dialing, "tcp", address)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%s does not answer within %v", address, limit)
+	}
+	return raw, err
 }

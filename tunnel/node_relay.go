@@ -8,6 +8,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // relays are connections onto a node that a command on the host carries through its
@@ -16,6 +18,11 @@ type relays struct {
 	host  *Host
 	names []string
 	job   string
+
+	patience time.Duration // for each name to answer
+
+	mu    sync.Mutex
+	final error // why no more logins on the node are tried
 }
 
 // The commands that are sent to the host. They are constants that every login shell
@@ -30,33 +37,60 @@ const (
 		`exec sh -lc "exec <&3 3<&-; eval \"\$line\""'`
 )
 
+// maxUnanswered is how many names of a node may keep silent before the next way has its
+// turn.
+const maxUnanswered = 2
+
+// errNodeSilent says that a node keeps silent.
+var errNodeSilent = errors.New("the node does not answer")
+
 // dialSSH connects by ssh -W on the host.
-func (r relays) dialSSH(ctx context.Context, network, address string) (net.Conn, error) {
+func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn, error) {
 	const what = "ssh on the host"
 	if network != "tcp" {
 		return nil, &noWayError{what, errors.New("it reaches no unix sockets")}
 	}
-	var err error
+	r.mu.Lock()
+	err := r.final
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	unanswered := 0
 	for _, name := range r.names {
 		if !safeWord(name) || !safeWord(address) {
 			err = &noWayError{what, fmt.Errorf("%q and %q make no command", name, address)}
 			continue
 		}
 		mark := newMark()
-		// The channel's opening is told at this level only.
-		line := "printf '%s\\n' " + mark + "; exec ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new" +
-			" -o ForwardX11=no -o LogLevel=DEBUG2 -W " + address + " " + name
+		// What is read of its messages is told at this level only.
+		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
+			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.patience/time.Second)+1, address, name)
 		var c net.Conn
-		c, err = r.start(ctx, plainStarter, line, signs{way: what, mark: mark, more: sshConfirmed, refused: sshRefused})
+		c, err = r.start(ctx, plainStarter, line, signs{
+			way: what, mark: mark, more: sshConfirmed, refused: sshRefused,
+			class: func(said string) failureClass { return readSSH(said).class }, greeted: sshGreeted, within: r.patience,
+		})
 		if _, bad := errors.AsType[*noWayError](err); !bad {
 			return c, err
 		}
+		if errors.Is(err, errNodeSilent) {
+			unanswered++
+		}
+		if classOf(err) == classRefused || unanswered == maxUnanswered {
+			break
+		}
+	}
+	if isFinal(err) {
+		r.mu.Lock()
+		r.final = err
+		r.mu.Unlock()
 	}
 	return nil, err
 }
 
 // dialSrun connects by a relay in a step of the job.
-func (r relays) dialSrun(ctx context.Context, network, address string) (net.Conn, error) {
+func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Conn, error) {
 	const what = "srun"
 	node, _, _ := strings.Cut(r.names[0], ".")
 	if !safeWord(node) || !safeWord(r.job) {
@@ -78,7 +112,7 @@ func (r relays) dialSrun(ctx context.Context, network, address string) (net.Conn
 }
 
 // start runs a line on the host and waits for its signs that the connection stands.
-func (r relays) start(ctx context.Context, starter, line string, by signs) (net.Conn, error) {
+func (r *relays) start(ctx context.Context, starter, line string, by signs) (net.Conn, error) {
 	c, err := r.host.current()
 	if err != nil {
 		return nil, err
@@ -86,6 +120,10 @@ func (r relays) start(ctx context.Context, starter, line string, by signs) (net.
 	s, err := c.stream(ctx, starter, line)
 	if err != nil {
 		return nil, err
+	}
+	if by.greeted != "" {
+		late := time.AfterFunc(by.within, func() { s.endUnless(by.greeted) })
+		defer late.Stop()
 	}
 	if err := s.await(ctx, by); err != nil {
 		_ = s.Close()
@@ -160,6 +198,9 @@ os._exit(0)
 	relayBash = `exec 3<>"/dev/tcp/$2/$3" || exit 7; exec 4<&0; printf "%s\n" "$1"; ` +
 		`{ cat <&4 >&3; sleep 60; kill -9 0; } & cat <&3; trap "" TERM; kill 0; exit 0`
 )
+
+// sshGreeted is what ssh says when the node's sshd has answered.
+const sshGreeted = "debug1: Remote protocol version "
 
 // sshConfirmed is what ssh says when the far end of its channel stands.
 const sshConfirmed = ": open confirm "

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -23,6 +24,7 @@ const spareSessions = 2
 // stream is a command's standard input and output as a connection.
 type stream struct {
 	conn    *conn
+	slot    *slot
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -31,6 +33,8 @@ type stream struct {
 	status  int
 	err     error // how waiting for the status failed
 	closing sync.Once
+
+	unanswered atomic.Bool // it was ended because the node kept silent
 }
 
 // signs are how a command tells that its far end stands, or cannot be had.
@@ -39,21 +43,26 @@ type signs struct {
 	mark    string // a line on its output; what comes before is not the connection's
 	more    string // said on standard error after that, if anything
 	refused func(exit int, said string) bool
+
+	class   func(said string) failureClass // of its failure; nil: not known
+	greeted string                         // said when the node has answered, which it must do
+	within  time.Duration                  // this time; "": it does not say so
 }
 
 // stream starts a command that carries a connection, and gives it its first line.
 // It waits for a session, of which the last ones are kept for commands that end.
 func (c *conn) stream(ctx context.Context, command, line string) (*stream, error) {
-	if err := c.slots.takeLeaving(ctx, c.done, spareSessions); err != nil {
+	slot, err := c.slots.takeLeaving(ctx, c.done)
+	if err != nil {
 		if c.ended() {
 			return nil, c.gone()
 		}
 		return nil, err
 	}
-	s := &stream{conn: c, said: newSpoken(), exited: make(chan struct{}), status: -1}
+	s := &stream{conn: c, slot: slot, said: newSpoken(), exited: make(chan struct{}), status: -1}
 	started := make(chan error, 1)
 	if !c.spawn(func() { s.run(command, line, started) }) {
-		c.slots.give()
+		slot.give()
 		return nil, c.gone()
 	}
 	select {
@@ -72,23 +81,24 @@ func (c *conn) stream(ctx context.Context, command, line string) (*stream, error
 // run is the command from its session's opening to its end.
 func (s *stream) run(command, line string, started chan<- error) {
 	session, err := s.conn.client.NewSession()
+	if err == nil {
+		s.session = session
+		if err = s.begin(command, line); err != nil {
+			_ = session.Close()
+		}
+	}
 	if err != nil {
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
-			s.conn.slots.refused()
+			s.slot.refused()
 			err = &noWayError{"a command on the host", fmt.Errorf("the host has no session to spare: %w", err)}
 		} else {
-			s.conn.slots.give()
+			s.slot.give()
 		}
 		started <- err
 		return
 	}
-	defer s.conn.slots.give()
-	s.session = session
-	if err = s.begin(command, line); err != nil {
-		_ = session.Close()
-		started <- err
-		return
-	}
+	s.slot.open()
+	defer s.slot.give()
 	started <- nil
 	s.status, s.err = exitStatus(session.Wait())
 	s.said.end()
@@ -149,15 +159,29 @@ func (s *stream) look(by signs) error {
 func (s *stream) failed(by signs) error {
 	<-s.exited
 	said := s.said.text().String()
+	class := classUnknown
+	if by.class != nil {
+		class = by.class(s.said.raw())
+	}
 	switch {
 	case s.conn.ended():
 		return s.conn.gone()
 	case s.err == nil && by.refused(s.status, said):
 		return fmt.Errorf("%w: %s", ErrRefused, said)
+	case s.unanswered.Load():
+		return &noWayError{by.way, classPassing.of(errNodeSilent)}
 	case said == "":
 		said = fmt.Sprintf("it ended with status %d", s.status)
 	}
-	return &noWayError{by.way, errors.New(said)}
+	return &noWayError{by.way, class.of(errors.New(said))}
+}
+
+// endUnless ends a command that has not said some words yet.
+func (s *stream) endUnless(words string) {
+	if !strings.Contains(s.said.raw(), words) {
+		s.unanswered.Store(true)
+		_ = s.Close()
+	}
 }
 
 // Read implements net.Conn. A command that failed, or was cut off, is no end of file.
@@ -257,6 +281,13 @@ func (s *spoken) await(words string) bool {
 	}
 }
 
+// raw is all that was said and is kept.
+func (s *spoken) raw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.String()
+}
+
 // text is what was said to a person.
 func (s *spoken) text() api.RemoteText {
 	s.mu.Lock()
@@ -273,31 +304,3 @@ func (s *spoken) text() api.RemoteText {
 
 // errFewSessions says that connections would leave no session for commands.
 var errFewSessions = errors.New("the host allows too few sessions for connections to take any")
-
-// takeLeaving is take for what holds on to its slot: so many others stay free, or
-// at least one where there are few.
-func (s *slots) takeLeaving(ctx context.Context, done <-chan struct{}, spare int) error {
-	for {
-		s.mu.Lock()
-		few := s.limit < 2
-		free := !few && s.used+min(spare, s.limit-1) < s.limit
-		if free {
-			s.used++
-		}
-		freed := s.freed
-		s.mu.Unlock()
-		switch {
-		case few:
-			return &noWayError{"a command on the host", errFewSessions}
-		case free:
-			return nil
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for a free session: %w", ctx.Err())
-		case <-done:
-			return ErrDown
-		}
-	}
-}

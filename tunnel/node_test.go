@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,30 +69,185 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 	})
 }
 
-func TestANodeThatLetsNobodyInIsNotKnockedAtAgainAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, servers := chain(t, nil, nil)
-		servers["inner"].config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-			return nil, errors.New("no job of yours here")
+// onHost has the commands on a host that lead onto a node, by ssh -W and by srun, do as
+// given, with the line that they are to run. It returns how often each was run.
+func onHost(s *sshServer, viaSSH, viaSrun func(ch ssh.Channel, line string) int) (ran func() (ssh, srun int)) {
+	counts := map[string]int{}
+	run := func(starter string, then func(ssh.Channel, string) int) func(ssh.Channel) int {
+		return func(ch ssh.Channel) int {
+			s.mu.Lock()
+			counts[starter]++
+			s.mu.Unlock()
+			var line []byte
+			for b := make([]byte, 1); ; line = append(line, b[0]) {
+				if _, err := ch.Read(b); err != nil || b[0] == '\n' {
+					break
+				}
+			}
+			return then(ch, string(line))
 		}
-		b.serve(t)
-		outer := b.Host("outer")
-		outer.Up()
-		mustConnect(t, outer)
+	}
+	s.set(func(s *sshServer) {
+		s.commands = map[string]func(ssh.Channel) int{plainStarter: run(plainStarter, viaSSH), loginStarter: run(loginStarter, viaSrun)}
+	})
+	return func() (ssh, srun int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return counts[plainStarter], counts[loginStarter]
+	}
+}
+
+// relayEcho is a relay to what sends everything back.
+func relayEcho(ch ssh.Channel, line string) int {
+	_, _ = io.WriteString(ch, regexp.MustCompile("tunctl-[A-Z0-9]+").FindString(line)+"\n")
+	_, _ = io.Copy(ch, ch)
+	return 0
+}
+
+// hangs does nothing until it is ended.
+func hangs(ch ssh.Channel, _ string) int {
+	_, _ = io.Copy(io.Discard, ch)
+	return 255
+}
+
+// says fails with words.
+func says(words string) func(ssh.Channel, string) int {
+	return func(ch ssh.Channel, _ string) int {
+		_, _ = io.WriteString(ch.Stderr(), words)
+		return 255
+	}
+}
+
+// behind is a bench with "outer" up, where a node's ways lead.
+func behind(t *testing.T) (*Host, map[string]*sshServer) {
+	t.Helper()
+	b, servers := chain(t, nil, nil)
+	b.serve(t)
+	outer := b.Host("outer")
+	outer.Up()
+	mustConnect(t, outer)
+	return outer, servers
+}
+
+func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
+	for _, names := range [][]string{{"dropped1"}, {"dropped1", "dropped2", "dropped3", "dropped4"}} {
+		for _, limit := range []time.Duration{dialTimeout, 45 * time.Second} {
+			t.Run(fmt.Sprintf("%d names, %v", len(names), limit), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					outer, servers := behind(t)
+					ran := onHost(servers["outer"], hangs, relayEcho)
+					node := outer.Node(NodeOptions{Names: names, Job: "7"})
+					defer node.Close()
+					ctx, cancel := context.WithTimeout(t.Context(), limit)
+					defer cancel()
+					began := time.Now()
+					c, err := node.Dial(ctx, "tcp", "127.0.0.1:8888")
+					if err != nil {
+						t.Fatalf("after %v: %v", time.Since(began), err)
+					}
+					defer closing(c)
+					viaSSH, srun := ran()
+					if took := time.Since(began); took > 15*time.Second || viaSSH == 0 || srun != 1 {
+						t.Errorf("srun had its turn after %v; %d runs of ssh, %d of srun", took, viaSSH, srun)
+					}
+					next := outer.Node(NodeOptions{Names: []string{"dropped9"}, Job: "8"})
+					defer next.Close()
+					began = time.Now()
+					echoThrough(t, next)
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("the next node took %v, though the way is known", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestANodeIsReachedByWhicheverNameAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		node := outer.Node(NodeOptions{Names: []string{"dropped1", "dropped2", "inner"}})
+		defer node.Close()
+		began := time.Now()
+		echoThrough(t, node)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if _, logins, _ := servers["inner"].counts(); logins != 1 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+func TestAWayThatHangsIsNotTheFirstTheNextTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		servers["inner"].set(func(s *sshServer) { s.silent = true }) // its sshd hangs
+		greeted := func(ch ssh.Channel, line string) int {
+			_, _ = io.WriteString(ch.Stderr(), sshGreeted+"2.0, remote software version OpenSSH_9.2\n")
+			return hangs(ch, line)
+		}
+		onHost(servers["outer"], greeted, relayEcho)
 		node := outer.Node(NodeOptions{Names: []string{"inner"}, Job: "7"})
 		defer node.Close()
-		_, err := node.Dial(t.Context(), "tcp", "echo:1")
-		if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "our own SSH login") || !strings.Contains(err.Error(), "srun") {
-			t.Fatalf("err = %v", err)
+		for try := 1; ; try++ {
+			ctx, cancel := context.WithTimeout(t.Context(), dialTimeout)
+			c, err := node.Dial(ctx, "tcp", "127.0.0.1:8888")
+			cancel()
+			if err == nil {
+				_ = c.Close()
+				return
+			}
+			if try == 3 {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
 		}
-		_, again := node.Dial(t.Context(), "tcp", "echo:1")
-		if _, logins, _ := servers["inner"].counts(); logins != 1 || again == nil {
-			t.Errorf("%d logins, %v", logins, again)
+	})
+}
+
+func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
+	const denied = "debug1: SSH2_MSG_SERVICE_ACCEPT received\r\nalice@inner: Permission denied (publickey).\r\n"
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		letNobodyIn(servers["inner"])
+		ran := onHost(servers["outer"], says(denied), says("srun: error: Unable to create step"))
+		node := outer.Node(NodeOptions{Names: []string{"inner", "inner.cluster"}, Job: "7"})
+		defer node.Close()
+		for range 50 {
+			_, err := node.Dial(t.Context(), "tcp", "echo:1")
+			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "our own SSH login") || !strings.Contains(err.Error(), "srun") {
+				t.Fatalf("err = %v", err)
+			}
+			time.Sleep(time.Minute)
 		}
-		time.Sleep(b.o.Limits.RetryMin * 2)
-		_, _ = node.Dial(t.Context(), "tcp", "echo:1")
+		_, logins, _ := servers["inner"].counts()
+		if viaSSH, srun := ran(); logins != 1 || viaSSH != 1 || srun < 3 || srun > 15 {
+			t.Errorf("%d logins of ours, %d by ssh on the host, %d job steps", logins, viaSSH, srun)
+		}
+	})
+}
+
+func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		onHost(servers["outer"], says("ssh: not found"), relayEcho)
+		node := outer.Node(NodeOptions{Names: []string{"inner"}})
+		defer node.Close()
+		echoThrough(t, node)
+		letNobodyIn(servers["inner"])
+		servers["inner"].drop()
+		var wg sync.WaitGroup
+		for range 6 { // a page's
+			wg.Go(func() {
+				if _, err := node.Dial(t.Context(), "tcp", "echo:1"); err == nil {
+					t.Error("connected")
+				}
+			})
+		}
+		wg.Wait()
 		if _, logins, _ := servers["inner"].counts(); logins != 2 {
-			t.Errorf("%d logins after the pause, want 2", logins)
+			t.Errorf("%d logins, want the first and one refused", logins)
 		}
 	})
 }
@@ -98,12 +255,14 @@ func TestANodeThatLetsNobodyInIsNotKnockedAtAgainAtOnce(t *testing.T) {
 func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
 		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
-			s := newSlots(tt.limit)
+			s := newSlots(tt.limit, time.Minute)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			got := 0
-			for s.takeLeaving(ctx, nil, spareSessions) == nil {
-				got++
+			for ; ; got++ {
+				if _, err := s.takeLeaving(ctx, nil); err != nil {
+					break
+				}
 			}
 			if got != tt.connections {
 				t.Errorf("%d connections, want %d", got, tt.connections)

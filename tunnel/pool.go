@@ -89,7 +89,7 @@ func NewPool(o Options) *Pool {
 	}
 	p := &Pool{o: o, hosts: map[string]*Host{}, owners: map[string]*Host{}, news: make(chan struct{}, 1), watch: watchNetwork, lookup: net.DefaultResolver.LookupHost}
 	p.resolve = func(ctx context.Context, destination string) (Settings, error) {
-		return Resolve(ctx, destination, ResolveOptions{SSHConfig: o.SSHConfig, Env: o.Env()})
+		return Resolve(ctx, destination, ResolveOptions{SSHConfig: o.SSHConfig, Env: o.Env(), Timeout: o.Limits.SettingsTimeout})
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		return d.DialContext(ctx, network, address)

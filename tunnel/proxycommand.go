@@ -47,7 +47,7 @@ func startProxy(ctx context.Context, s *Settings, env api.Env) (net.Conn, error)
 	}
 	if err != nil {
 		end()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("the ProxyCommand %q cannot be run: %v", s.ProxyCommand, err), Err: err}
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("the ProxyCommand %q cannot be run: %v", s.ProxyCommand, err), Err: classOfStart(err).of(err)}
 	}
 	return p, nil
 }

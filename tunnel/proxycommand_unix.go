@@ -20,7 +20,12 @@ func shellCommand(ctx context.Context, line string) *exec.Cmd {
 		shell = "/bin/sh"
 	}
 	cmd := exec.CommandContext(ctx, shell, "-c", line) //nolint:gosec // it is the person's own command
+	endAsGroup(cmd)
+	return cmd
+}
+
+// endAsGroup has a command's end be that of the programs which it started, too.
+func endAsGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	return cmd
 }

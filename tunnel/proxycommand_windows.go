@@ -15,3 +15,6 @@ func shellCommand(ctx context.Context, line string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c ` + line, HideWindow: true}
 	return cmd
 }
+
+// endAsGroup does nothing: this system has no process groups.
+func endAsGroup(*exec.Cmd) {}

@@ -34,7 +34,8 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		return c.openRaw(ctx, kind, payload)
 	}
 	for {
-		if !c.slots.takeGuest(ctx, c.done) {
+		slot := c.slots.takeGuest(ctx, c.done)
+		if slot == nil {
 			if ctx.Err() != nil {
 				return nil, nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 			}
@@ -42,13 +43,14 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		}
 		ch, requests, err := c.openRaw(ctx, kind, payload)
 		if err == nil {
-			return &guestSession{Channel: ch, give: sync.OnceFunc(c.slots.give)}, requests, nil
+			slot.open()
+			return &guestSession{Channel: ch, give: sync.OnceFunc(slot.give)}, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
-			c.slots.give()
+			slot.give()
 			return nil, nil, err
 		}
-		if !c.slots.refused() {
+		if !slot.refused() {
 			return nil, nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package tunnel
 import (
 	"context"
 	"testing"
+	"time"
 )
 
 func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
@@ -10,17 +11,17 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 	cancel()
 	done := make(chan struct{})
 	for _, tc := range []struct{ limit, guests int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
-		s := newSlots(tc.limit)
+		s := newSlots(tc.limit, time.Minute)
 		for range tc.guests {
-			if !s.takeGuest(t.Context(), done) {
+			if s.takeGuest(t.Context(), done) == nil {
 				t.Fatalf("limit %d: no session for a guest", tc.limit)
 			}
 		}
-		if s.takeGuest(over, done) {
+		if s.takeGuest(over, done) != nil {
 			t.Errorf("limit %d: more than %d guests", tc.limit, tc.guests)
 		}
 		for range tc.limit - tc.guests {
-			if !s.take(t.Context(), done) {
+			if s.take(t.Context(), done) == nil {
 				t.Errorf("limit %d: none left for us", tc.limit)
 			}
 		}
@@ -28,15 +29,16 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 }
 
 func TestAGuestGetsTheSessionThatAnotherGivesBack(t *testing.T) {
-	s := newSlots(3)
+	s := newSlots(3, time.Minute)
 	done := make(chan struct{})
-	if !s.takeGuest(t.Context(), done) {
+	first := s.takeGuest(t.Context(), done)
+	if first == nil {
 		t.Fatal("none free")
 	}
-	got := make(chan bool, 1)
+	got := make(chan *slot, 1)
 	go func() { got <- s.takeGuest(t.Context(), done) }()
-	s.give()
-	if !<-got {
+	first.give()
+	if <-got == nil {
 		t.Error("it waited in vain")
 	}
 }

@@ -34,7 +34,7 @@ const (
 	moveWait move = iota
 	moveTry
 	moveHold
-	moveRest // not wanted
+	moveRest // not wanted, or stopped with nobody waiting
 )
 
 // next decides what to do now, by the rules that keep a person from being locked
@@ -49,7 +49,7 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	if f.live != nil {
 		return moveHold, time.Time{}
 	}
-	if !f.wanted {
+	if !f.wanted || f.stop != nil && h.leases == 0 && h.onlyLeasedLocked() {
 		return moveRest, time.Time{}
 	}
 	if f.stop != nil {
@@ -102,7 +102,7 @@ func (h *Host) needsPerson(why string, cause error) *api.Error {
 		Code:    api.CodeNeedsPerson,
 		Message: fmt.Sprintf("%s needs you: %s", h.name, why),
 		Hint:    "run `tunctl login " + h.name + "`",
-		Err:     cause,
+		Err:     classNeedsPerson.of(cause),
 	}
 }
 
@@ -187,7 +187,7 @@ func (h *Host) finish(t *attempt, c *conn, err error) {
 	h.mu.Unlock()
 }
 
-// failedLocked decides between another try and a stop.
+// failedLocked decides between another try and a stop, by the failure's class alone.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
 	if t.lentOnly && f.stop != nil {
@@ -198,24 +198,21 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.failures++
 	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
 	attended := now.Before(f.attended)
-	switch why.Code {
-	case api.CodeUnreachable:
-		if errors.Is(why, errTurnedAway) || (f.refusals > 0 && isConnRefused(why)) {
-			f.ban = now.Add(l.BanWait)
-			f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
-		}
-	case api.CodeAuth:
+	class := t.classOf(why)
+	switch {
+	case class == classTurnedAway, class == classClosedPort && f.refusals > 0:
+		f.ban = now.Add(l.BanWait)
+		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
+	case class == classRefused:
 		f.refusals++
-		if t.attended || f.refusals >= l.Refusals {
+		if t.attended || f.refusals >= l.Refusals || h.onlyLeasedLocked() {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
-	case api.CodeNeedsPerson:
-		if attended && !t.attended {
-			f.nextTry = now // a person came while we tried without one
-			break
-		}
+	case class == classNeedsPerson && attended && !t.attended:
+		f.nextTry = now // a person came while we tried without one
+	case class == classNeedsPerson:
 		f.stop = &stop{state: api.HostNeedsLogin, why: why}
-	default:
+	case class == classPermanent:
 		f.stop = &stop{state: api.HostBlocked, why: why}
 	}
 	if f.stop != nil {
@@ -239,6 +236,9 @@ func (h *Host) lost(c *conn) {
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
+	if h.onlyLeasedLocked() {
+		h.unwantLocked()
+	}
 	if f.wanted {
 		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.name, c.reason()), Err: c.reason()}
 		f.failures++

@@ -82,8 +82,9 @@ type Settings struct {
 
 // ResolveOptions say where settings are read from.
 type ResolveOptions struct {
-	SSHConfig string  // as ssh -F; "" = the person's own
-	Env       api.Env // the person's newest environment; PATH finds ssh
+	SSHConfig string        // as ssh -F; "" = the person's own
+	Env       api.Env       // the person's newest environment; PATH finds ssh
+	Timeout   time.Duration // of one run of `ssh -G`; 0 = 15 s
 }
 
 // Resolve reads the settings for a destination: by `ssh -G` where there is an ssh
@@ -95,7 +96,9 @@ func Resolve(ctx context.Context, destination string, o ResolveOptions) (Setting
 	}
 	s, err := resolveSSHG(ctx, destination, o)
 	if errors.Is(err, exec.ErrNotFound) {
-		s, err = resolveConfig(destination, o)
+		if s, err = resolveConfig(destination, o); err != nil {
+			err = classPermanent.of(err)
+		}
 	}
 	if err != nil {
 		return Settings{}, &api.Error{
@@ -111,7 +114,7 @@ func Resolve(ctx context.Context, destination string, o ResolveOptions) (Setting
 // checkDestination refuses what ssh would take for an option.
 func checkDestination(destination string) error {
 	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is no ssh destination", destination)}
+		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is no ssh destination", destination), Err: classPermanent.of(nil)}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +17,9 @@ import (
 	"tunctl/internal/api"
 )
 
-// sshGTimeout bounds `ssh -G`, which runs Match exec commands and may ask DNS.
-const sshGTimeout = 5 * time.Second
+// sshGTimeout bounds one run of `ssh -G` unless ResolveOptions say otherwise. It runs
+// Match exec commands, which may wait for a VPN that is down, and may ask DNS.
+const sshGTimeout = 15 * time.Second
 
 // directives are ssh_config keywords in lower case, each with its values in order.
 type directives map[string][]string
@@ -35,14 +37,12 @@ func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Set
 	if err != nil {
 		return Settings{}, exec.ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(ctx, sshGTimeout)
-	defer cancel()
-	said, err := runSSHG(ctx, program, o.SSHConfig, destination, o.Env)
+	said, err := runSSHG(ctx, program, o.SSHConfig, destination, o)
 	if err != nil {
 		return Settings{}, err
 	}
 	// Only what differs from the defaults is the person's own wish.
-	defaults, err := runSSHG(ctx, program, "none", destination, o.Env)
+	defaults, err := runSSHG(ctx, program, "none", destination, o)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -52,27 +52,47 @@ func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Set
 	return s, nil
 }
 
-func runSSHG(ctx context.Context, program, config, destination string, env api.Env) (directives, error) {
+// runSSHG runs `ssh -G` once. That it takes too long may pass; what it says against the
+// settings stays.
+func runSSHG(ctx context.Context, program, config, destination string, o ResolveOptions) (directives, error) {
+	limit := cmp.Or(o.Timeout, sshGTimeout)
+	running, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	args := []string{"-G", "-T"}
 	if config != "" {
 		args = append(args, "-F", config)
 	}
-	cmd := exec.CommandContext(ctx, program, append(args, "--", destination)...)
-	cmd.Env = environ(env)
+	cmd := exec.CommandContext(running, program, append(args, "--", destination)...)
+	endAsGroup(cmd) // with the commands of its Match exec
+	cmd.Env = environ(o.Env)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("ssh -G took longer than %v: a Match exec or a name lookup hangs", sshGTimeout)
+	said := strings.TrimSpace(stderr.String())
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return parseSSHG(string(out)), nil
+	case ctx.Err() != nil:
+		return nil, classPassing.of(ctx.Err())
+	case running.Err() != nil && config == "none":
+		return nil, classPassing.of(fmt.Errorf("ssh -G without any settings took longer than %v: is this computer very busy?", limit))
+	case running.Err() != nil:
+		return nil, classPassing.of(fmt.Errorf("ssh -G took longer than %v: a Match exec command or a name lookup does not end", limit))
+	case exit == nil:
+		return nil, classOfStart(err).of(fmt.Errorf("ssh -G: %w", err))
+	case exit.ExitCode() < 0: // ended by a signal
+		return nil, classPassing.of(fmt.Errorf("ssh -G: %w", err))
 	}
-	if err != nil {
-		if text := api.NewRemoteText(stderr.String()); !text.IsZero() { // a Match exec may have said it
-			return nil, fmt.Errorf("%s", text)
-		}
-		return nil, fmt.Errorf("ssh -G: %w", err)
+	class := classPermanent
+	if readSSH(said).class == classPassing {
+		class = classPassing
 	}
-	return parseSSHG(string(out)), nil
+	if said == "" {
+		return nil, class.of(fmt.Errorf("ssh -G: %w", err))
+	}
+	return nil, class.of(errors.New(api.NewRemoteText(said).String())) // a Match exec may have said it
 }
 
 // parseSSHG reads the output of `ssh -G`: a lower-case keyword and its value a line.

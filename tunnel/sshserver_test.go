@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ type sshServer struct {
 	noExec   bool
 	inner    map[string]*sshServer // what is reached through this one
 	execs    []string
+	commands map[string]func(ssh.Channel) int // what a command does, and its status
 	wg       sync.WaitGroup
 }
 
@@ -163,6 +165,12 @@ func (s *sshServer) session(nc ssh.NewChannel) {
 
 func (s *sshServer) command(ch ssh.Channel, command string, requests <-chan *ssh.Request) {
 	status := 0
+	s.mu.Lock()
+	own := s.commands[command]
+	s.mu.Unlock()
+	if own != nil {
+		status = own(ch)
+	}
 	switch command {
 	case "hostname":
 		_, _ = io.WriteString(ch, "login2.example.org\n")
@@ -184,8 +192,8 @@ func (s *sshServer) command(ch ssh.Channel, command string, requests <-chan *ssh
 	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
 }
 
-// forward connects to "echo:1", refuses "refused:1" and forbids all else, unless a
-// server of that name exists.
+// forward connects to "echo:1", refuses "refused:1", is silent at names that begin with
+// "dropped" as a firewall is, and forbids all else, unless a server of that name exists.
 func (s *sshServer) forward(nc ssh.NewChannel) {
 	var to struct {
 		Host  string
@@ -204,6 +212,9 @@ func (s *sshServer) forward(nc ssh.NewChannel) {
 		_, _ = io.Copy(ch, ch)
 		_ = ch.CloseWrite()
 		_ = ch.Close()
+	case strings.HasPrefix(to.Host, "dropped"):
+		time.Sleep(2 * time.Minute) // as TCP gives up
+		_ = nc.Reject(ssh.ConnectionFailed, "Connection timed out")
 	case to.Host == "refused":
 		_ = nc.Reject(ssh.ConnectionFailed, "Connection refused")
 	case s.inner[to.Host] != nil:

@@ -36,6 +36,7 @@ type prober struct {
 	// Of serve alone:
 	node     *tunnel.Node // the way onto nodeName, once it was needed
 	nodeName string
+	nodeJob  string
 	named    string // the node whose other names are more
 	more     []string
 	checked  corrected

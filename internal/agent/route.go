@@ -143,7 +143,7 @@ func (p *prober) moreNames(ctx context.Context, node string) []string {
 
 // onto is the way onto the job's node.
 func (p *prober) onto(ctx context.Context, a *aim) *tunnel.Node {
-	if p.node != nil && p.nodeName == a.node {
+	if p.node != nil && p.nodeName == a.node && p.nodeJob == a.job {
 		return p.node
 	}
 	p.leaveNode()
@@ -151,7 +151,7 @@ func (p *prober) onto(ctx context.Context, a *aim) *tunnel.Node {
 	if name, err := p.session.agent.watcher(p.session.host()).Scheduler(ctx); err == nil && name == "slurm" {
 		o.Job = a.job
 	}
-	p.node, p.nodeName = p.host.Node(o), a.node
+	p.node, p.nodeName, p.nodeJob = p.host.Node(o), a.node, a.job
 	return p.node
 }
 

@@ -71,10 +71,31 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (farSide, error) {
-	h, err := a.streamHost(ctx, req)
+	h, release, err := a.streamHost(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	far, err := a.openFarSide(ctx, h, req)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return leased{far, release}, nil
+}
+
+// leased is a far side whose host is used until it is closed.
+type leased struct {
+	farSide
+	release func()
+}
+
+// Close ends the far side, and then the use of its host.
+func (l leased) Close() error {
+	defer l.release()
+	return l.farSide.Close()
+}
+
+func (a *Agent) openFarSide(ctx context.Context, h *tunnel.Host, req api.StreamRequest) (farSide, error) {
 	switch req.Kind {
 	case api.StreamDial:
 		return dialStream(ctx, h, req.Address)
@@ -86,34 +107,44 @@ func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (farSide,
 	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no kind of stream %q", req.Kind)}
 }
 
-// streamHost is the host that a stream goes to, connected.
-func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel.Host, error) {
+// streamHost is the host that a stream goes to, connected, and how to end its use: the
+// connection to a compute node is there for its streams only.
+func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
 	if err := a.allowed(ctx, req.Host); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamPatience)
 	defer cancel()
-	h, err := connected(ctx, a.pool.Host(req.Host), req)
-	if err != nil || req.Node == "" {
-		return h, err
+	login := a.pool.Host(req.Host)
+	switch {
+	case login.Status().State == api.HostUp:
+	case atOnce(login, req):
+		login.Up()
+	default:
+		login.Want()
 	}
-	return connected(ctx, a.pool.Beyond(req.Host, req.Node), req)
+	if err := login.Await(ctx); err != nil {
+		return nil, nil, err
+	}
+	if req.Node == "" {
+		return login, func() {}, nil
+	}
+	node := a.pool.Beyond(req.Host, req.Node)
+	release = node.Lease(atOnce(node, req))
+	if err := node.Await(ctx); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return node, release, nil
 }
 
-// connected brings a host up: at once for a person who has just asked for it, else as
-// gently as it is kept. A host that needs a person is not tried again for a program:
-// an rsync in a loop would get its owner banned.
-func connected(ctx context.Context, h *tunnel.Host, req api.StreamRequest) (*tunnel.Host, error) {
+// atOnce reports whether a host is tried at once, for a person who has just asked for
+// it, or else as gently as it is kept. One that needs a person is not tried again for a
+// program: an rsync in a loop would get its owner banned.
+func atOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	state := h.Status().State
 	stopped := state == api.HostNeedsLogin || state == api.HostBlocked
-	switch {
-	case state == api.HostUp:
-	case req.Again, req.Unattended && stopped:
-		h.Want()
-	default:
-		h.Up()
-	}
-	return h, h.Await(ctx)
+	return !req.Again && (!req.Unattended || !stopped)
 }
 
 // hijack takes the connection out of the HTTP server's hands.

@@ -1,0 +1,65 @@
+package tunnel
+
+import (
+	"sync"
+	"time"
+)
+
+// Lease has the host connected for one user of it, such as a shell on a compute node,
+// and returns how to end that. A person who asked for it is attended as with Up, else
+// the host is only wanted as with Want. The connection ends some time (Limits.NodeIdle)
+// after its last lease. A host that is wanted by nothing but leases is never logged in
+// to again by itself: not after a lost connection, and not after a refused login.
+func (h *Host) Lease(attended bool) (release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leases++
+	if h.idle != nil {
+		h.idle.Stop()
+	}
+	switch {
+	case h.facts.live != nil:
+	case attended:
+		h.attendLocked()
+	default:
+		h.facts.wanted = true
+		h.enterLocked()
+		h.kicked()
+	}
+	return sync.OnceFunc(h.release)
+}
+
+// release ends a lease. What is not connected is given up at once, and what is after a
+// while without another lease.
+func (h *Host) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leases--
+	if h.leases > 0 {
+		return
+	}
+	if h.facts.live == nil {
+		h.leasesOverLocked()
+		return
+	}
+	h.idle = time.AfterFunc(h.pool.o.Limits.NodeIdle, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.leasesOverLocked()
+	})
+}
+
+// leasesOverLocked ends the wish for a host that only leases wanted. What stopped it
+// stays: a program that asks over and over must not get more logins by that.
+func (h *Host) leasesOverLocked() {
+	switch {
+	case h.leases > 0: // another came just then
+	case h.facts.stop != nil:
+		h.kicked() // no use of its hops any more
+	default:
+		h.unwantLocked()
+	}
+}
+
+// onlyLeasedLocked reports whether nothing but leases wants the host.
+func (h *Host) onlyLeasedLocked() bool { return !h.asked && len(h.users) == 0 }

@@ -1,0 +1,87 @@
+package tunnel
+
+import (
+	"regexp"
+
+	"tunctl/internal/api"
+)
+
+// sshReason is why an ssh program ended without a connection, by what it printed.
+type sshReason struct {
+	class failureClass
+	code  api.Code
+	hint  string
+	login bool // a server began to see a login
+	ask   bool // with a person to answer, it might have logged in
+}
+
+// sshOutput is how the messages of OpenSSH's client are read: the first pattern that
+// one of the lines matches decides. Its level must be DEBUG1 or higher, which tells
+// whether a login was begun. A hop's ssh prints among the lines at a level of its own.
+var sshOutput = []struct {
+	line   *regexp.Regexp
+	reason sshReason
+}{
+	{
+		regexp.MustCompile(`(?m)^(\S+@\S+: )?Permission denied \([^)]*gssapi`),
+		sshReason{class: classRefused, code: api.CodeAuth, login: true, ask: true, hint: "where it takes Kerberos, get a ticket with `kinit` first"},
+	},
+	{
+		regexp.MustCompile(`(?m)^(\S+@\S+: )?Permission denied \(`),
+		sshReason{class: classRefused, code: api.CodeAuth, login: true, ask: true},
+	},
+	{
+		regexp.MustCompile(`(?m)^Received disconnect from .*: Too many authentication failures`),
+		sshReason{
+			class: classRefused, code: api.CodeAuth, login: true,
+			hint: "ssh offers many keys: name the right one with IdentityFile and set IdentitiesOnly yes",
+		},
+	},
+	{
+		regexp.MustCompile(`(?m)^Host key verification failed`),
+		sshReason{class: classPermanent, code: api.CodeHostKey},
+	},
+	{
+		regexp.MustCompile(`(?m)^Unable to negotiate with |: Bad configuration option: |^Bad owner or permissions on `),
+		sshReason{class: classPermanent, code: api.CodeConfig},
+	},
+	{
+		regexp.MustCompile(`(?m)^debug1: kex_exchange_identification: banner line \d+: Not allowed at this time`),
+		sshReason{class: classTurnedAway, code: api.CodeUnreachable},
+	},
+	{ // what ended it came after the login
+		regexp.MustCompile(`(?m)^Authenticated to `),
+		sshReason{class: classPassing, code: api.CodeUnreachable, login: true},
+	},
+	{ // a server that hangs up on a login has often refused it: PAM does so
+		regexp.MustCompile(`(?m)^debug1: (SSH2_MSG_SERVICE_ACCEPT received|Authentications that can continue: )`),
+		sshReason{class: classRefused, code: api.CodeAuth, login: true},
+	},
+	{
+		regexp.MustCompile(`(?m)^ssh: connect to host .*: Connection refused`),
+		sshReason{class: classClosedPort, code: api.CodeUnreachable},
+	},
+	{
+		regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: Connecting to `),
+		sshReason{class: classPassing, code: api.CodeUnreachable},
+	},
+	{ // a hop hung up, and did not say whether on a login; the host itself is UNKNOWN then
+		regexp.MustCompile(`(?m)^(Connection (closed|reset) by|Received disconnect from) [^U]`),
+		sshReason{class: classRefused, code: api.CodeAuth, login: true},
+	},
+	{ // a ProxyCommand that led nowhere
+		regexp.MustCompile(`(?m)^debug1: `),
+		sshReason{class: classPassing, code: api.CodeUnreachable},
+	},
+}
+
+// readSSH reads an ssh program's messages. Those that it does not know are of no known
+// class, and may have been a login.
+func readSSH(output string) sshReason {
+	for _, x := range sshOutput {
+		if x.line.MatchString(output) {
+			return x.reason
+		}
+	}
+	return sshReason{code: api.CodeUnreachable, login: true}
+}
