@@ -15,17 +15,22 @@ import (
 	"tunctl/internal/api"
 )
 
-// certify has sshd show its host key inside a certificate of ca, and only so.
+// certify has sshd show its host key inside a certificate of ca, and only so. It does not
+// mind clients that leave before they log in, as those that refuse its key do.
 func (s *realServer) certify(ca ssh.Signer) {
 	s.t.Helper()
 	s.stop()
-	cert := filepath.Join(s.dir, "hostkey-cert.pub")
+	cert, path := filepath.Join(s.dir, "hostkey-cert.pub"), filepath.Join(s.dir, "sshd_config")
 	write(s.t, cert, authorized(certify(s.t, ca, s.key, nil))+"\n")
-	config, err := os.ReadFile(filepath.Join(s.dir, "sshd_config"))
+	text, err := os.ReadFile(path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	write(s.t, filepath.Join(s.dir, "sshd_config"), string(config)+"HostCertificate "+cert+"\nHostKeyAlgorithms "+ssh.CertAlgoED25519v01+"\n")
+	config := string(text) + "HostCertificate " + cert + "\nHostKeyAlgorithms " + ssh.CertAlgoED25519v01 + "\nMaxStartups 500\n"
+	write(s.t, path, config+"PerSourcePenalties no\n")
+	if exec.CommandContext(s.t.Context(), s.cmd.Path, "-t", "-f", path).Run() != nil {
+		write(s.t, path, config) // before OpenSSH 9.8
+	}
 	s.start(s.cmd.Path)
 }
 
@@ -44,13 +49,13 @@ func (l *laptop) sshLogsIn(t testing.TB, name string) bool {
 // judgeHostKey connects to a real server with this known_hosts, by ssh and by ourselves. Where
 // nothing may ask, both must come to the same verdict; but with StrictHostKeyChecking no,
 // ssh goes on without passwords where we refuse.
-func judgeHostKey(t *testing.T, s *realServer, mode, known, extra string, want verdict) {
+func judgeHostKey(t *testing.T, s *realServer, key, mode, known, extra string, want verdict) {
 	t.Helper()
-	l := newLaptop(t)
-	write(t, filepath.Join(s.dir, "authorized_keys"), authorized(l.key)+"\n")
+	t.Parallel()
+	l := &laptop{person: &person{}, dir: t.TempDir()}
 	file := filepath.Join(l.dir, "known_hosts")
 	write(t, file, known)
-	l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n StrictHostKeyChecking %s\n%s", s.port, mode, extra))
+	l.serve(t, DefaultLimits(), fmt.Sprintf("Host login\n Port %d\n StrictHostKeyChecking %s\n IdentityFile %s\n%s", s.port, mode, key, extra))
 	in, asked, added := want.in(mode)
 	if theirs := l.sshLogsIn(t, "login"); theirs != in && (in || mode != "no") {
 		t.Errorf("ssh logs in: %v", theirs)
@@ -70,33 +75,35 @@ func judgeHostKey(t *testing.T, s *realServer, mode, known, extra string, want v
 
 func TestOpenSSHCertificatesCountAsTheSSHProgramHasIt(t *testing.T) {
 	ca, other := newSigner(t), newSigner(t).PublicKey()
-	s := startSSHD(t, "")
+	key, public := newKeyFile(t)
+	s := startSSHD(t, authorized(public)+"\n")
 	s.certify(ca)
 	named := fmt.Sprintf("[127.0.0.1]:%d", s.port)
 	for name, test := range certificateCases {
 		for _, mode := range strictModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				known := test.known(named, authorized(s.key), authorized(ca.PublicKey()), authorized(other)) + "\n"
-				judgeHostKey(t, s, mode, known, "", test.want)
+				judgeHostKey(t, s, key, mode, known, "", test.want)
 			})
 		}
 	}
 	for _, mode := range strictModes {
 		t.Run("key of the default port/"+mode, func(t *testing.T) {
-			judgeHostKey(t, s, mode, "127.0.0.1 "+authorized(s.key)+"\n", "", accepted)
+			judgeHostKey(t, s, key, mode, "127.0.0.1 "+authorized(s.key)+"\n", "", accepted)
 		})
 		t.Run("authority of the default port/"+mode, func(t *testing.T) {
-			judgeHostKey(t, s, mode, "@cert-authority 127.0.0.1 "+authorized(ca.PublicKey())+"\n", "", accepted)
+			judgeHostKey(t, s, key, mode, "@cert-authority 127.0.0.1 "+authorized(ca.PublicKey())+"\n", "", accepted)
 		})
 		t.Run("another key of the default port/"+mode, func(t *testing.T) {
-			judgeHostKey(t, s, mode, "127.0.0.1 "+authorized(other)+"\n", "", isNew)
+			judgeHostKey(t, s, key, mode, "127.0.0.1 "+authorized(other)+"\n", "", isNew)
 		})
 	}
 }
 
 func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 	ca, other := newSigner(t), newSigner(t).PublicKey()
-	s := startSSHD(t, "")
+	key, public := newKeyFile(t)
+	s := startSSHD(t, authorized(public)+"\n")
 	s.certify(ca)
 	named := fmt.Sprintf("[127.0.0.1]:%d", s.port)
 	known, trusted := named+" "+authorized(s.key)+"\n", "@cert-authority "+named+" "+authorized(ca.PublicKey())+"\n"
@@ -122,7 +129,7 @@ func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 		"a CA that may not sign so": {known, " CASignatureAlgorithms rsa-sha2-512", accepted}, // the plain key counts
 	} {
 		for _, mode := range []string{"yes", "accept-new"} {
-			t.Run(name+"/"+mode, func(t *testing.T) { judgeHostKey(t, s, mode, test.known, test.extra+"\n", test.want) })
+			t.Run(name+"/"+mode, func(t *testing.T) { judgeHostKey(t, s, key, mode, test.known, test.extra+"\n", test.want) })
 		}
 	}
 }
@@ -133,7 +140,7 @@ func TestOpenSSHKeysThatCannotSignArePassedOver(t *testing.T) {
 	socket := serveAgent(t, refusingAgent{ring})
 	s := startSSHD(t, authorized(refusing)+"\n"+authorized(l.key)+"\n")
 	l.know(t, s)
-	l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityAgent %s\n", s.port, socket))
+	l.serve(t, DefaultLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityAgent %s\n", s.port, socket))
 	if !l.sshLogsIn(t, "login") {
 		t.Error("ssh does not go on to the next key")
 	}
@@ -153,7 +160,7 @@ func TestOpenSSHOwnKeysFollowTheSettings(t *testing.T) {
 		t.Run(setting, func(t *testing.T) {
 			l := newLaptop(t)
 			l.know(t, s)
-			l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityFile %s\n %s\n", s.port, file, setting))
+			l.serve(t, DefaultLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityFile %s\n %s\n", s.port, file, setting))
 			if theirs := l.sshLogsIn(t, "login"); theirs != in {
 				t.Errorf("ssh logs in: %v", theirs)
 			}

@@ -114,7 +114,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 // checkCertificate says why a certificate does not count.
 func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
 	if !matchAny(k.s.caSignatureAlgorithms(), cert.Signature.Format) {
-		return fmt.Errorf("its signature is %s, which CASignatureAlgorithms does not have", cert.Signature.Format)
+		return fmt.Errorf("its signature is %q, which CASignatureAlgorithms does not have", cert.Signature.Format)
 	}
 	var first error
 	for _, name := range k.names() {
@@ -151,7 +151,7 @@ func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) er
 	case slices.ContainsFunc(k.names(), func(name string) bool { return k.isKnown(name, key) }):
 		return nil
 	case flaw != nil:
-		return k.refuse(fmt.Sprintf("the certificate of %s is not good: %v", k.display(), flaw), "ask the site's support")
+		return k.refuse(fmt.Sprintf("the certificate of %s is not good: %v", k.display(), api.RemoteError(flaw)), "ask the site's support")
 	}
 	return k.unknown(key, others)
 }

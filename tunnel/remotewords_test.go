@@ -114,6 +114,25 @@ func TestABannerIsLoggedWithoutWhatSteersATerminal(t *testing.T) {
 	}
 }
 
+func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newSigner(t)
+		s := newServer(t, func(*ssh.ServerConfig) {})
+		cert := certify(t, ca, s.key.PublicKey(), nil)
+		cert.Signature.Format = steering // anybody can name an authority that has signed nothing
+		signer, err := ssh.NewCertSigner(cert, s.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.config = &ssh.ServerConfig{NoClientAuth: true}
+		s.config.AddHostKey(signer)
+		_, _, err = connectWith(t, "@cert-authority login "+authorized(ca.PublicKey())+"\n", s, nil)
+		if err == nil || !strings.Contains(err.Error(), "is not good") || strings.ContainsFunc(err.Error(), steers) || strings.ContainsRune(err.Error(), '\u202e') {
+			t.Errorf("%q", err)
+		}
+	})
+}
+
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
 	l := newLogin(t.Context(), &attempt{wire: deadEnd(t).wire, settings: Settings{Hostname: "login", Port: 22, User: "alice"}})
 	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
