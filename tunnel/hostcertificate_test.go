@@ -248,7 +248,7 @@ func TestAShortHostKeyIsRefused(t *testing.T) {
 
 func TestRevokedHostKeysAreRefused(t *testing.T) {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		t.Skip("needs ssh-keygen to make a KRL")
+		missing(t, "ssh-keygen to make a KRL")
 	}
 	ca, key, unrelated := newSigner(t), newSigner(t), newSigner(t).PublicKey()
 	cert := certify(t, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial, c.KeyId = 70, "login node" })

@@ -61,7 +61,17 @@ func (s *sshdLog) String() string {
 	return s.b.String()
 }
 
-// startSSHD runs a real sshd with extra config lines, or skips the test.
+// missing ends a test that needs a program which is not here: with a skip, but in CI
+// with a failure.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal("needs " + what)
+	}
+	t.Skip("needs " + what)
+}
+
+// startSSHD runs a real sshd with extra config lines.
 func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer {
 	t.Helper()
 	program := ""
@@ -72,7 +82,7 @@ func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer
 		}
 	}
 	if program == "" {
-		t.Skip("needs an OpenSSH server")
+		missing(t, "an OpenSSH server")
 	}
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
@@ -433,7 +443,7 @@ func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
 
 func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		t.Skip("needs ssh-keygen")
+		missing(t, "ssh-keygen")
 	}
 	for _, args := range [][]string{{"-t", "ed25519", "-a", "1"}, {"-t", "ecdsa", "-m", "PEM"}} {
 		path := filepath.Join(t.TempDir(), "id")

@@ -44,7 +44,7 @@ var destinations = map[string][]string{
 
 func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
-		t.Skip("needs an ssh program to compare with")
+		missing(t, "an ssh program to compare with")
 	}
 	for name, list := range destinations {
 		for _, destination := range list {
@@ -144,7 +144,7 @@ func TestTheOlderNamesOfAPolicyAreRead(t *testing.T) {
 
 func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
-		t.Skip("needs an ssh program")
+		missing(t, "an ssh program")
 	}
 	s, err := Resolve(t.Context(), "web", ResolveOptions{SSHConfig: configFile(t, "match")})
 	if err != nil {
