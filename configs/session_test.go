@@ -185,3 +185,23 @@ config.toml:4:1: only a job that comes with tunctl takes answers
 `},
 	})
 }
+
+func TestWhoMayUseASessionsForwardsIsRead(t *testing.T) {
+	const head = "[session.web]\nhost = \"narval\"\nforward = [\"8080:web.int:80\"]\n"
+	cfg, err := Parse("config.toml", []byte(head+"shared = true\nallow_hosts = [\"web.int\", \"lab.example\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := cfg.Session("web")
+	if !s.Shared || len(s.AllowHosts) != 2 || s.AllowHosts[1] != "lab.example" {
+		t.Errorf("got %+v", s)
+	}
+	if cfg, err = Parse("config.toml", []byte(head)); err != nil || cfg.Sessions[0].Shared {
+		t.Errorf("it is shared by itself: %v", err)
+	}
+	for _, bad := range []string{"http://lab.example", "lab.example:8080", "*", "*.example", ""} {
+		if _, err := Parse("config.toml", []byte(head+"allow_hosts = [\""+bad+"\"]\n")); err == nil {
+			t.Errorf("%q was taken for a name", bad)
+		}
+	}
+}

@@ -41,7 +41,7 @@ func requestBy(t *testing.T, f *Forward, requests ...string) (codes []int, said 
 			return append(codes, 0), said
 		}
 		body, _ := io.ReadAll(resp.Body)
-		closing(resp.Body)
+		_ = resp.Body.Close()
 		codes, said = append(codes, resp.StatusCode), said+string(body)
 	}
 	return codes, said

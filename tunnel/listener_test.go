@@ -159,3 +159,39 @@ func TestAStaleSocketIsReplacedAndALiveOneIsNot(t *testing.T) {
 		t.Error("a file was replaced")
 	}
 }
+
+func TestAForwardIsSharedByAnAddressOnTheNetworkOrByWord(t *testing.T) {
+	dir, err := os.MkdirTemp("", "tunnel") // a test's own folder has too long a name for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for i, c := range []struct {
+		o    ListenOptions
+		want bool
+		mode os.FileMode // of a unix socket
+	}{
+		{ListenOptions{}, false, 0},
+		{ListenOptions{Bind: "localhost"}, false, 0},
+		{ListenOptions{Bind: "127.0.0.2"}, false, 0},
+		{ListenOptions{Bind: "*"}, true, 0},
+		{ListenOptions{Bind: "0.0.0.0"}, true, 0},
+		{ListenOptions{Shared: true}, true, 0},
+		{ListenOptions{UnixPath: filepath.Join(dir, "own")}, false, 0o600},
+		{ListenOptions{UnixPath: filepath.Join(dir, "shared"), Shared: true}, true, 0o666},
+	} {
+		if runtime.GOOS != "linux" && c.o.Bind == "127.0.0.2" {
+			continue // other systems have one loopback address
+		}
+		f := open(t, c.o)
+		if got := f.Status().Shared; got != c.want {
+			t.Errorf("%d: %+v: shared %v", i, c.o, got)
+		}
+		if c.mode == 0 || runtime.GOOS == "windows" {
+			continue
+		}
+		if info, err := os.Stat(c.o.UnixPath); err != nil || info.Mode().Perm() != c.mode {
+			t.Errorf("%d: %v, %v", i, info, err)
+		}
+	}
+}

@@ -466,3 +466,20 @@ func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestAnSSHDThatDoesNotAllowItRefusesToListen(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key), "AllowTcpForwarding local")
+	l.know(t, s)
+	l.serve(t, PracticeLimits(), fmt.Sprintf("Host strict\n Port %d\n", s.port))
+	h := l.up(t, "strict")
+	changed := make(chan struct{}, 10)
+	r := runRemote(t, RemoteOptions{
+		Listen: h.Listen, Network: "tcp", Address: "localhost:9000", LocalNetwork: "tcp", LocalAddress: "localhost:9000",
+		Changed: func() { changed <- struct{}{} },
+	})
+	<-changed
+	if err := r.Refused(); err == nil || r.Status().Error == "" {
+		t.Errorf("refused: %v; status %+v", err, r.Status())
+	}
+}
