@@ -95,14 +95,14 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 		"-M", "-N", "-T", "-o", "ControlPath=" + m.control(), "-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
 		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
 	}
-	if t.pool.o.SSHConfig != "" {
-		args = append(args, "-F", t.pool.o.SSHConfig)
+	if s.SSHConfig != "" {
+		args = append(args, "-F", s.SSHConfig)
 	}
 	if t.host.onlySSH() != "" { // the server accepts little else, and its default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
-	if t.host.via != nil {
-		args = append(args, "-J", strings.Join(t.host.via, ","))
+	if _, via := t.host.route(); via != nil {
+		args = append(args, "-J", strings.Join(via, ","))
 	}
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second
@@ -113,7 +113,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	} else {
 		args = append(args, "-o", "BatchMode=yes")
 	}
-	m.cmd.Args = append([]string{"ssh"}, append(args, "--", t.host.dest)...)
+	m.cmd.Args = append([]string{"ssh"}, append(args, "--", s.Destination)...)
 	return m, nil
 }
 
@@ -213,7 +213,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case strings.Contains(said, "Host key verification failed"):
-		e.Code, e.Hint = api.CodeHostKey, "look at it with `ssh "+t.host.dest+"`"
+		e.Code, e.Hint = api.CodeHostKey, "look at it with `ssh "+t.settings.Destination+"`"
 	case strings.Contains(said, "Permission denied") && !t.attended:
 		return t.host.needsPerson("ssh could not log in without you: "+said, err)
 	case strings.Contains(said, "Permission denied"):

@@ -48,7 +48,7 @@ func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {
 	for name, list := range destinations {
 		for _, destination := range list {
 			t.Run(name+"/"+destination, func(t *testing.T) {
-				o := ResolveOptions{SSHConfig: configFile(t, name)}
+				o := resolveOptions{SSHConfig: configFile(t, name)}
 				theirs, err := resolveSSHG(t.Context(), destination, o)
 				if err != nil {
 					t.Fatal(err)
@@ -101,7 +101,7 @@ func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		t.Skip("needs an ssh program")
 	}
-	s, err := Resolve(t.Context(), "web", ResolveOptions{SSHConfig: configFile(t, "match")})
+	s, err := resolve(t.Context(), "web", resolveOptions{SSHConfig: configFile(t, "match")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +112,14 @@ func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("Host x\n  Bogus 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Resolve(t.Context(), "x", ResolveOptions{SSHConfig: bad})
+	_, err = resolve(t.Context(), "x", resolveOptions{SSHConfig: bad})
 	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a bad config: %v", err)
 	}
 }
 
 func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
-	s, err := resolveConfig("web", ResolveOptions{SSHConfig: configFile(t, "match")})
+	s, err := resolveConfig("web", resolveOptions{SSHConfig: configFile(t, "match")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
 
 func TestADestinationIsNoOption(t *testing.T) {
 	for _, d := range []string{"", "-oProxyCommand=evil", "a b", "a\nb"} {
-		if _, err := Resolve(t.Context(), d, ResolveOptions{SSHConfig: "none"}); codeOf(err) != api.CodeUsage {
+		if _, err := resolve(t.Context(), d, resolveOptions{SSHConfig: "none"}); codeOf(err) != api.CodeUsage {
 			t.Errorf("%q: %v", d, err)
 		}
 	}

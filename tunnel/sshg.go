@@ -29,7 +29,7 @@ func (d directives) first(key string) string {
 }
 
 // resolveSSHG asks the ssh program. Its error is exec.ErrNotFound without one.
-func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Settings, error) {
+func resolveSSHG(ctx context.Context, destination string, o resolveOptions) (Settings, error) {
 	program, err := findSSH(o.Env)
 	if err != nil {
 		return Settings{}, exec.ErrNotFound

@@ -110,9 +110,7 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 	self, _ := os.Executable()
 	cl := client.New(p)
-	resolve := func(ctx context.Context, host string) (tunnel.Settings, error) {
-		return tunnel.Resolve(ctx, cfg.Host(host).SSH, tunnel.ResolveOptions{SSHConfig: sshConfigFile(cfg)})
-	}
+	read := resolver(p, cfg)
 	return doctor.World{
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
@@ -125,11 +123,11 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 			return st, err
 		},
 		Resolve: func(ctx context.Context, host string) (api.Host, error) {
-			s, err := resolve(ctx, host)
+			s, err := read.Settings(ctx, host)
 			return s.Host(), err
 		},
 		Look: func(ctx context.Context, host string) (doctor.Sight, error) {
-			s, err := resolve(ctx, host)
+			s, err := read.Settings(ctx, host)
 			if err != nil {
 				return doctor.Sight{}, err
 			}
