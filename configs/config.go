@@ -32,7 +32,7 @@ var Example string
 type Config struct {
 	Path      string
 	Notify    Notify
-	SSHConfig string // read in place of ~/.ssh/config; as written
+	SSHConfig string // read in place of ~/.ssh/config: a whole path, or "none"
 	Hosts     []Host // these and the following are in the order of the file
 	Sessions  []Session
 	Apps      []App

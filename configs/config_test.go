@@ -108,6 +108,7 @@ func TestHostsAndSessionsAreFoundByName(t *testing.T) {
 }
 
 func TestEveryKeyOfASessionIsRead(t *testing.T) {
+	setHome(t, "/home/alice")
 	c := parse(t, `
 		ssh_config = "~/other"
 		[session.a]
@@ -127,7 +128,7 @@ func TestEveryKeyOfASessionIsRead(t *testing.T) {
 	if !reflect.DeepEqual(c.Sessions[0], want) {
 		t.Errorf("got  %+v\nwant %+v", c.Sessions[0], want)
 	}
-	if c.SSHConfig != "~/other" {
+	if want := filepath.FromSlash("/home/alice/other"); c.SSHConfig != want {
 		t.Errorf("ssh_config reads as %q", c.SSHConfig)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ func (f ForwardSpec) String() string {
 	case api.ForwardDynamic:
 		return "D:" + f.Listen
 	default:
+		if hasDrive(f.Listen) {
+			return "L:" + f.Listen + ":" + f.Target // D: is a kind, too
+		}
 		return f.Listen + ":" + f.Target
 	}
 }
@@ -33,7 +37,8 @@ func (f ForwardSpec) String() string {
 // ParseForward reads a forward written as for ssh -L, -R and -D, with the letter
 // in front: "5432:db.int:5432" (or with L:), "R:9000:localhost:9000", "D:1080".
 // A listener without an address is on loopback, one with "*" on all interfaces,
-// which Listen has as ":port". The error is an *api.Error.
+// which Listen has as ":port". A socket on this computer may begin with "~/". The error
+// is an *api.Error.
 func ParseForward(spec string) (ForwardSpec, error) {
 	f, err := parseForward(spec)
 	if err != nil {
@@ -69,6 +74,11 @@ func parseForward(spec string) (ForwardSpec, *api.Error) {
 			Err:     err,
 		}
 	}
+	here := &listen
+	if kind == api.ForwardRemote {
+		here = &target
+	}
+	*here = filepath.ToSlash(LocalPath(*here)) // a slash tells a socket from an address
 	return ForwardSpec{Kind: kind, Listen: listen, Target: target}, nil
 }
 
@@ -127,6 +137,10 @@ func splitColons(text string) ([]string, error) {
 			continue
 		}
 		word, after, more := strings.Cut(text, ":")
+		if hasDrive(text) {
+			word, after, more = strings.Cut(text[2:], ":")
+			word = text[:2] + word
+		}
 		words = append(words, word)
 		if !more {
 			return words, nil
@@ -157,4 +171,11 @@ func bind(host string) string {
 
 func isPort(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
-func isSocket(word string) bool { return strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~/") }
+func isSocket(word string) bool {
+	return strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~/") || hasDrive(word)
+}
+
+// hasDrive reports whether a path is one of Windows, written with slashes.
+func hasDrive(path string) bool {
+	return len(path) > 2 && path[1:3] == ":/" && (path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z')
+}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestForwardsAreReadAsSSHReadsThem(t *testing.T) {
+	setHome(t, "/home/alice")
 	const local, remote, dynamic = api.ForwardLocal, api.ForwardRemote, api.ForwardDynamic
 	for spec, want := range map[string]ForwardSpec{
 		"5432:db.int:5432":                {local, "127.0.0.1:5432", "db.int:5432"},
@@ -19,7 +20,12 @@ func TestForwardsAreReadAsSSHReadsThem(t *testing.T) {
 		"[::1]:80:[fe80::1]:81":           {local, "[::1]:80", "[fe80::1]:81"},
 		"8080:/run/web.sock":              {local, "127.0.0.1:8080", "/run/web.sock"},
 		"/tmp/pg.sock:db:5432":            {local, "/tmp/pg.sock", "db:5432"},
-		"~/a.sock:/run/b.sock":            {local, "~/a.sock", "/run/b.sock"},
+		"~/a.sock:/run/b.sock":            {local, "/home/alice/a.sock", "/run/b.sock"},
+		"8080:~/b.sock":                   {local, "127.0.0.1:8080", "~/b.sock"},
+		"D:~/socks":                       {dynamic, "/home/alice/socks", ""},
+		"R:~/r.sock:~/a.sock":             {remote, "~/r.sock", "/home/alice/a.sock"},
+		"L:D:/a.sock:db:5432":             {local, "D:/a.sock", "db:5432"},
+		"C:/a.sock:db:5432":               {local, "C:/a.sock", "db:5432"},
 		"R:9000:localhost:9000":           {remote, "localhost:9000", "localhost:9000"},
 		"R:*:9000:localhost:9000":         {remote, ":9000", "localhost:9000"},
 		"R:/tmp/r.sock:/run/user/1/x":     {remote, "/tmp/r.sock", "/run/user/1/x"},

@@ -25,7 +25,11 @@ type loader struct {
 func rootFields() []field[loader] {
 	return []field[loader]{
 		{"notify", `["ready", "needs-login"]`, func(in *input, l *loader) { l.config.Notify = readNotify(in) }},
-		{"ssh_config", `"~/.ssh/config"`, setText(func(l *loader) *string { return &l.config.SSHConfig })},
+		{"ssh_config", `"~/.ssh/config"`, func(in *input, l *loader) {
+			if text, ok := in.text(); ok {
+				l.config.SSHConfig = sshConfigPath(text, l.config.Path)
+			}
+		}},
 		{"host", "", (*input).hosts},
 		{"session", "", (*input).sessions},
 		{"app", "", (*input).apps},

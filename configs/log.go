@@ -24,11 +24,11 @@ func (in *input) log(s *Session) {
 		in.complain(at, fmt.Sprintf("write: log = %q", ours), "the scheduler's own placeholders are not known here")
 		return
 	}
-	if path, here := strings.CutPrefix(text, "local:"); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
+	if path, here := strings.CutPrefix(text, localPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
 		in.complain(at, `as in "local:/mnt/home/{name}.{id}.log"`, "%q is no whole path of a file on this computer", path)
 		return
 	}
-	s.Log = text
+	s.Log = localOrRemote(text)
 	for {
 		_, after, found := strings.Cut(text, "{")
 		if !found {

@@ -79,13 +79,13 @@ func (in *input) submit(s *Session) {
 	if !ok {
 		return
 	}
-	for _, prefix := range []string{"local:", builtinPrefix} {
+	for _, prefix := range []string{localPrefix, builtinPrefix} {
 		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
 			in.complain(in.entry.value.at, `as in "local:./jupyter.sh" or "builtin:jupyter"`, "%q names nothing to submit", text)
 			return
 		}
 	}
-	s.Submit = text
+	s.Submit = localOrRemote(text)
 }
 
 func (in *input) args(s *Session) {

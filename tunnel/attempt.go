@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -19,6 +20,7 @@ type attempt struct {
 	lentOnly bool // no login: at most the person's own connection is ridden
 
 	settings Settings
+	identity string // of the connection that the settings lead to
 	wire     *wire
 	guard    *guard
 	loginAt  time.Time  // when the server began to see a login
@@ -33,18 +35,11 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 			return nil, err
 		}
 	}
-	s, err := t.pool.resolve(ctx, t.host.dest)
-	if err != nil {
+	if err := t.resolve(ctx); err != nil {
 		return nil, err
 	}
-	if t.host.via != nil {
-		s.ProxyJump, s.ProxyCommand = t.host.via, ""
-	}
-	t.pool.o.Preset(t.host.name, &s)
-	t.settings = s
-	t.host.learn(&t.settings)
-	if owner := t.pool.owner(t.host, s.key()); owner != t.host {
-		return t.share(ctx, owner)
+	if c, err := t.sharedOrOwn(ctx); c != nil || err != nil {
+		return c, err
 	}
 	c, err := t.logIn(ctx)
 	if err != nil {
@@ -55,6 +50,21 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// resolve finds out where the host's name leads now.
+func (t *attempt) resolve(ctx context.Context) (err error) {
+	if t.settings, err = t.host.settings(ctx); err != nil {
+		return err
+	}
+	t.host.learn(&t.settings)
+	if t.identity, err = t.pool.identity(ctx, &t.settings, t.host.name); err != nil {
+		return err
+	}
+	if !t.host.leadsTo(t.identity) {
+		return fmt.Errorf("%s: %w", t.host.name, ErrDown) // nobody wanted this one
+	}
+	return nil
+}
+
 // logIn gets a connection of our own, unless the person lends us theirs.
 func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 	if c := t.lent(ctx); c != nil {
@@ -62,6 +72,9 @@ func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 	}
 	if t.lentOnly {
 		return nil, t.host.mayAsk()
+	}
+	if err := t.checkAccount(); err != nil {
+		return nil, err
 	}
 	if err := t.prepare(ctx); err != nil {
 		return nil, err
@@ -100,12 +113,15 @@ func (t *attempt) native(ctx context.Context) (*conn, error) {
 // share uses the connection of a host that is the same account by another name.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	t.host.step("sharing the connection of " + owner.name)
-	if err := t.borrow(ctx, owner); err != nil {
+	if err := t.borrow(ctx, owner, t.identity); err != nil {
 		return nil, err
 	}
 	c, err := owner.current()
 	if err != nil {
 		return nil, err
+	}
+	if c.identity != t.identity {
+		return nil, errLeadsElsewhere
 	}
 	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil
@@ -116,6 +132,7 @@ func (h *Host) learn(s *Settings) {
 	v := s.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.used, h.outdated, h.ended = *s, false, nil
 	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
 	h.view = v
 }

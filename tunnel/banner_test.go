@@ -101,7 +101,7 @@ func FuzzServerReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		memory.check(t)
 		raw := &answering{bytes.NewReader(reply), make(chan struct{})}
-		h := newHost(p, "fuzz", "fuzz", nil)
+		h := newHost(p, "fuzz", func() (string, []string) { return "fuzz", nil })
 		try := &attempt{host: h, pool: p, log: h.log, settings: Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
 		_, err := try.handshake(context.Background(), raw)
 		e, ok := errors.AsType[*api.Error](err)

@@ -6,10 +6,15 @@ import "strings"
 // another, whatever its own settings say of jumps, and, unless node says otherwise, by
 // the same user. Nothing is dialled.
 func (p *Pool) Beyond(host, node string) *Host {
-	dest := node
-	if user := p.Host(host).Status().User; user != "" && !strings.Contains(node, "@") {
-		dest = user + "@" + node
-	}
+	login := p.Host(host)
 	name := host + "," + node
-	return p.host(name, func() *Host { return newHost(p, name, hopDestination(dest), []string{host}) })
+	return p.host(name, func() *Host {
+		return newHost(p, name, func() (string, []string) {
+			dest := node
+			if user := login.Status().User; user != "" && !strings.Contains(node, "@") {
+				dest = user + "@" + node
+			}
+			return hopDestination(dest), []string{host}
+		})
+	})
 }

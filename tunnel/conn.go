@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type conn struct {
 	done     chan struct{} // closed when the transport has ended
 
 	owner     *Host // who logged in; others may share it
+	settings  Settings
+	identity  string // what the settings led to when it was dialled; see Pool.identity
 	transport string
 	because   string // why it is not the usual one
 
@@ -54,6 +57,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
 		slots: newSlots(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
 		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
+		settings: t.settings, identity: t.identity,
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {
 		c.interval, c.misses = own, max(t.settings.ServerAliveCountMax, 1)
@@ -180,6 +184,9 @@ func (c *conn) remember(m Memory, host string) {
 		return
 	}
 	m.SetSilent(host, c.silent)
+	if account := c.settings.account(); !slices.Contains(m.Accounts(host), account) {
+		m.AddAccount(host, account)
+	}
 	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
 		m.SetLastAddress(host, a.String())
 	}

@@ -27,9 +27,14 @@ func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
+	return c.runNamed(ctx, h.name, command, stdin)
+}
+
+// runNamed is run with errors that name the host.
+func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte) (Result, error) {
 	r, err := c.run(ctx, command, stdin)
 	if err != nil {
-		return Result{}, fmt.Errorf("%s: %w", h.name, err)
+		return Result{}, fmt.Errorf("%s: %w", host, err)
 	}
 	return r, nil
 }

@@ -16,9 +16,11 @@ import (
 type Host struct {
 	pool *Pool
 	name string
-	dest string
-	via  []string // the hops another host's ProxyJump prescribes; nil: our own settings decide
-	log  *slog.Logger
+	// route is the destination that the host stands for, and the hops that another
+	// host's ProxyJump prescribes; nil: our own settings decide. It is asked for each
+	// dial, since the config can change.
+	route func() (destination string, via []string)
+	log   *slog.Logger
 
 	quiet bool // nobody is told of it: a node behind another host
 
@@ -27,12 +29,17 @@ type Host struct {
 	mu     sync.Mutex
 	facts  facts
 	view   api.Host
-	users  map[*Host]bool // the hosts that go through this one
-	asked  bool           // Up or Want was called, and not Down since
-	leases int            // see Lease
-	idle   *time.Timer    // runs since the last lease ended
+	used   Settings         // those of the last try, which are the live connection's
+	users  map[*Host]string // the hosts that go through this one, or share the connection of that identity
+	asked  bool             // Up or Want was called, and not Down since
+	ended  *conn            // the connection that Down is to end, even if Up follows at once
+	leases int              // see Lease
+	idle   *time.Timer      // runs since the last lease ended
 	cancel context.CancelFunc
 	probe  bool // the network changed since the last look
+	// outdated says that the live connection's settings are no longer what the config
+	// says, rereadDue that this is to be looked at once the try under way is over.
+	outdated, rereadDue bool
 	// beyondNative is why only the ssh program can log in, as the server's methods told.
 	beyondNative string
 	nodeWay      nodeWay       // of the last node behind it
@@ -40,12 +47,12 @@ type Host struct {
 	changed      chan struct{}
 }
 
-func newHost(p *Pool, name, dest string, via []string) *Host {
+func newHost(p *Pool, name string, route func() (destination string, via []string)) *Host {
 	return &Host{
-		pool: p, name: name, dest: dest, via: via,
+		pool: p, name: name, route: route,
 		log:     p.o.Log.With("host", name),
 		kick:    make(chan struct{}, 1),
-		users:   map[*Host]bool{},
+		users:   map[*Host]string{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
@@ -87,6 +94,9 @@ func (h *Host) Down() {
 	defer h.mu.Unlock()
 	h.asked = false
 	h.unwantLocked()
+	if !h.facts.wanted {
+		h.ended = h.facts.live
+	}
 }
 
 // unwantLocked ends the wish, the try under way and the connection, unless another
@@ -143,7 +153,7 @@ const triesBeforeUnreachable = 2
 // a person can change that, or, while a person waits, after the first failed
 // tries; for other passing failures it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
-	return h.await(ctx, func(f *facts) *api.Error {
+	return h.await(ctx, nil, func(f *facts) *api.Error {
 		if f.failures >= triesBeforeUnreachable && time.Now().Before(f.attended) {
 			return f.failure
 		}
@@ -152,12 +162,17 @@ func (h *Host) Await(ctx context.Context) error {
 }
 
 // await returns when the host is connected or settled, or when impatient, asked
-// between tries, has an error of its own.
-func (h *Host) await(ctx context.Context, impatient func(*facts) *api.Error) error {
+// between tries, has an error of its own. A user, if any, waits only as long as it
+// is one.
+func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *api.Error) error {
 	for {
 		h.mu.Lock()
 		f, changed := h.facts, h.changed
+		_, uses := h.users[user]
 		h.mu.Unlock()
+		if user != nil && !uses {
+			return errLeadsElsewhere
+		}
 		if f.live != nil {
 			return nil
 		}

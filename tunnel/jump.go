@@ -18,13 +18,20 @@ import (
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
 	hop := t.pool.hop(t.settings.ProxyJump)
 	t.host.step("connecting to " + hop.name + " first")
-	if err := t.borrow(ctx, hop); err != nil {
+	if err := t.borrow(ctx, hop, ""); err != nil {
 		return nil, nil, viaError(hop.name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t.host.step(fmt.Sprintf("dialling %s from %s", t.settings.address(), hop.name))
-	raw, err := hop.Dial(ctx, "tcp", t.settings.address())
+	c, err := hop.current()
+	if err != nil {
+		return nil, nil, t.beyond(hop, err)
+	}
+	if t.identity != t.settings.account()+" via "+c.identity {
+		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed on the way to %s", hop.name, t.settings.address())}
+	}
+	raw, err := c.dial(ctx, "tcp", t.settings.address())
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
@@ -34,23 +41,17 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 
 // hop is the host for the last of some hops. One that stands alone goes by its own
 // settings; a later one goes through those before it.
-func (p *Pool) hop(hops []string) *Host {
-	last := len(hops) - 1
-	if last == 0 {
-		return p.Host(hops[0])
-	}
-	name := strings.Join(hops, ",")
-	return p.host(name, func() *Host { return newHost(p, name, hopDestination(hops[last]), hops[:last]) })
-}
+func (p *Pool) hop(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
 
-// borrow makes another host ours to go through: wanted as long as we are, and
-// connected now. Its first failed try is ours too: the backoff is then our own.
-func (t *attempt) borrow(ctx context.Context, other *Host) error {
+// borrow makes another host ours to go through, or, with an identity, to share the
+// connection of: wanted as long as we are, and connected now. Its first failed try is
+// ours too: the backoff is then our own.
+func (t *attempt) borrow(ctx context.Context, other *Host, identity string) error {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
 		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "look at its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
-	other.lend(t.host, t.attended)
-	return other.await(ctx, func(f *facts) *api.Error {
+	other.lend(t.host, identity, t.attended)
+	return other.await(ctx, t.host, func(f *facts) *api.Error {
 		if f.failures > 0 {
 			return f.failure
 		}
@@ -66,11 +67,12 @@ func (p *Pool) goesThrough(h, through *Host) bool {
 	return slices.ContainsFunc(users, func(u *Host) bool { return u == h || p.goesThrough(h, u) })
 }
 
-// lend marks the host as wanted by another that goes through it.
-func (h *Host) lend(user *Host, attended bool) {
+// lend marks the host as wanted by another that goes through it, or shares the
+// connection of that identity.
+func (h *Host) lend(user *Host, identity string, attended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.users[user] = true
+	h.users[user] = identity
 	h.facts.wanted = true
 	if attended && h.facts.live == nil {
 		h.attendLocked()
@@ -82,13 +84,19 @@ func (h *Host) lend(user *Host, attended bool) {
 
 // giveBack ends the use of every host that another went through.
 func (p *Pool) giveBack(user *Host) {
+	p.disown(user, "") // a name that is not wanted may lead elsewhere when it next is
 	for _, h := range p.all() {
-		h.mu.Lock()
-		if h.users[user] {
-			delete(h.users, user)
-			h.unwantLocked()
-		}
-		h.mu.Unlock()
+		h.giveBack(user)
+	}
+}
+
+// giveBack ends the use that another made of this host.
+func (h *Host) giveBack(user *Host) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, uses := h.users[user]; uses {
+		delete(h.users, user)
+		h.unwantLocked()
 	}
 }
 

@@ -81,7 +81,7 @@ func (h *Host) ride(ctx context.Context, c *conn) {
 func (h *Host) unwanted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.facts.wanted
+	return !h.facts.wanted || h.ended == h.facts.live
 }
 
 func (h *Host) takeProbe() bool {

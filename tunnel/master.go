@@ -96,14 +96,14 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 		"-o", "LogLevel=DEBUG1", // see sshOutput
 		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
 	}
-	if t.pool.o.SSHConfig != "" {
-		args = append(args, "-F", t.pool.o.SSHConfig)
+	if s.SSHConfig != "" {
+		args = append(args, "-F", s.SSHConfig)
 	}
 	if t.host.onlySSH() != "" { // the server accepts little else, and its default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
-	if t.host.via != nil {
-		args = append(args, "-J", strings.Join(t.host.via, ","))
+	if _, via := t.host.route(); via != nil {
+		args = append(args, "-J", strings.Join(via, ","))
 	}
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second
@@ -114,7 +114,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	} else {
 		args = append(args, "-o", "BatchMode=yes")
 	}
-	m.cmd.Args = append([]string{"ssh"}, append(args, "--", t.host.dest)...)
+	m.cmd.Args = append([]string{"ssh"}, append(args, "--", s.Destination)...)
 	return m, nil
 }
 
@@ -223,7 +223,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	}
 	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
 	if reason.code == api.CodeHostKey {
-		e.Hint = "look at it with `ssh " + t.host.dest + "`"
+		e.Hint = "look at it with `ssh " + t.settings.Destination + "`"
 	}
 	return e
 }

@@ -26,7 +26,7 @@ type hop struct {
 }
 
 func newHop(login *Host, names []string) *hop {
-	h := newHost(login.pool, names[0]+" via "+login.name, names[0], nil)
+	h := newHost(login.pool, names[0]+" via "+login.name, func() (string, []string) { return names[0], nil })
 	h.quiet = true
 	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
 }
@@ -134,11 +134,12 @@ func (p *hop) connect(ctx context.Context) (*conn, error) {
 // them in at the host. The returned file holds what the cluster knows of the node's
 // host key; it is for the caller to remove.
 func (p *hop) settings(ctx context.Context, s *Settings) (known string, err error) {
-	own, err := p.login.pool.resolve(ctx, p.login.dest)
+	login, err := p.login.current()
 	if err != nil {
 		return "", err
 	}
-	if *s, err = p.login.pool.resolve(ctx, p.names[0]); err != nil {
+	own := login.settings
+	if *s, err = p.login.pool.resolver().destination(ctx, p.names[0]); err != nil {
 		return "", err
 	}
 	s.User = own.User

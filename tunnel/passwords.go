@@ -38,6 +38,7 @@ type savedPassword struct {
 	where  api.Keep
 }
 
+// account is who the person is, and where.
 func (s *Settings) account() string { return s.User + "@" + s.address() }
 
 // hasSaved reports whether there is a kept password that was not given yet.

@@ -14,7 +14,7 @@ import (
 
 // Options are what a Pool needs of the world. Everything but Limits may be zero.
 type Options struct {
-	SSHConfig string    // the ssh_config to read, as ssh -F; "" = the person's own
+	SSHConfig string    // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
 	Prompter  Prompter  // nil: nobody can be asked
 	Memory    Memory    // nil: remembered for the pool's life only
 	Passwords Passwords // nil: none are kept
@@ -31,31 +31,31 @@ type Options struct {
 	// EarlierEnvs are those of other clients before it, the newest first: an ssh-agent is
 	// looked for in each, since the newest may name one that is gone.
 	EarlierEnvs func() []api.Env
-	// Target turns a host's name into an ssh destination; nil: they are the same.
+	// Target and Preset are those of a [Resolver]. They are asked for each dial.
 	Target func(name string) string
-	// Preset fills in what is known about a host and its settings leave open; nil:
-	// nothing is.
 	Preset func(name string, s *Settings)
 }
 
 // Pool owns the hosts and their connections.
 type Pool struct {
-	o    Options
-	keys keyring
-	news chan struct{} // something to publish
+	o        Options
+	keys     keyring
+	news     chan struct{} // something to publish
+	reloaded chan struct{} // the config changed
 
-	// The ways to the world outside, replaced in tests.
+	// The ways to the world outside, replaced in tests; resolve is nil unless it is.
 	resolve func(ctx context.Context, destination string) (Settings, error)
 	dial    func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
 	lookup  func(ctx context.Context, host string) ([]string, error)
 	watch   func(ctx context.Context, changed func(), log *slog.Logger)
 
-	mu      sync.Mutex
-	hosts   map[string]*Host
-	owners  map[string]*Host // by Settings.key: who holds the connection there
-	queue   []api.Host       // changes not yet published
-	serving context.Context
-	wg      sync.WaitGroup
+	mu        sync.Mutex
+	sshConfig string // as Options.SSHConfig, or what Reload said last
+	hosts     map[string]*Host
+	owners    map[string]*Host // by identity: who has the connection there, or is making it
+	queue     []api.Host       // changes not yet published
+	serving   context.Context
+	wg        sync.WaitGroup
 }
 
 // NewPool makes a pool with no hosts. Nothing happens until Serve runs.
@@ -87,9 +87,10 @@ func NewPool(o Options) *Pool {
 	if o.Preset == nil {
 		o.Preset = func(string, *Settings) {}
 	}
-	p := &Pool{o: o, hosts: map[string]*Host{}, owners: map[string]*Host{}, news: make(chan struct{}, 1), watch: watchNetwork, lookup: net.DefaultResolver.LookupHost}
-	p.resolve = func(ctx context.Context, destination string) (Settings, error) {
-		return Resolve(ctx, destination, ResolveOptions{SSHConfig: o.SSHConfig, Env: o.Env(), Timeout: o.Limits.SettingsTimeout})
+	p := &Pool{
+		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
+		news: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
+		watch: watchNetwork, lookup: net.DefaultResolver.LookupHost,
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		return d.DialContext(ctx, network, address)
@@ -113,6 +114,7 @@ func (p *Pool) Serve(ctx context.Context) error {
 		defer close(published)
 		p.publish(publishing)
 	}()
+	p.wg.Go(func() { p.serveReloads(ctx) })
 	p.watch(ctx, p.NetworkChanged, p.o.Log)
 	<-ctx.Done()
 
@@ -133,26 +135,19 @@ func (p *Pool) startLocked(h *Host) {
 // Host returns the host of that name, the same one each time: "a,b" is b, by way of
 // a. Nothing is dialled.
 func (p *Pool) Host(name string) *Host {
-	if hops := strings.Split(name, ","); len(hops) > 1 {
-		return p.hop(hops)
-	}
-	return p.host(name, func() *Host { return newHost(p, name, hopDestination(p.o.Target(name)), nil) })
+	return p.host(name, func() *Host {
+		return newHost(p, name, func() (string, []string) { return p.resolver().route(name) })
+	})
 }
 
 // host returns the host of that name, made by make the first time.
 func (p *Pool) host(name string, create func() *Host) *Host {
 	p.mu.Lock()
-	h, ok := p.hosts[name]
-	p.mu.Unlock()
-	if ok {
-		return h
-	}
-	made := create() // outside the lock: Target is the caller's code
-	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h, ok := p.hosts[name]; ok {
 		return h
 	}
+	made := create()
 	p.hosts[name] = made
 	if p.serving != nil {
 		p.startLocked(made)
@@ -160,21 +155,70 @@ func (p *Pool) host(name string, create func() *Host) *Host {
 	return made
 }
 
-// owner is the host that holds the connection with these settings; the first to
-// connect by them becomes it. Two names for one account share one login.
-func (p *Pool) owner(h *Host, key string) *Host {
+// resolver reads settings as of now.
+func (p *Pool) resolver() Resolver {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if o := p.owners[key]; o != nil {
-		return o
+	file := p.sshConfig
+	p.mu.Unlock()
+	return Resolver{SSHConfig: file, Env: p.o.Env(), Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, read: p.resolve}
+}
+
+// Settings are what the next dial of the host of that name would go by. The host need
+// not be in the pool, and nothing is dialled.
+func (p *Pool) Settings(ctx context.Context, name string) (Settings, error) {
+	return p.resolver().Settings(ctx, name)
+}
+
+// Reload says that the config may have changed, and which ssh_config it now names.
+// Nothing is disconnected: a connected host whose settings are others now says so, and
+// goes by them from its next dial on; one that waits with a new address is tried anew.
+func (p *Pool) Reload(sshConfig string) {
+	p.mu.Lock()
+	p.sshConfig = sshConfig
+	p.mu.Unlock()
+	p.rereadSoon()
+}
+
+// rereadSoon has the hosts' settings compared; its caller may hold a host's lock.
+func (p *Pool) rereadSoon() {
+	select {
+	case p.reloaded <- struct{}{}:
+	default:
 	}
-	for k, o := range p.owners {
-		if o == h {
-			delete(p.owners, k) // its settings have changed
+}
+
+// serveReloads compares what hosts go by with what their settings are now, after each
+// Reload.
+func (p *Pool) serveReloads(ctx context.Context) {
+	for {
+		select {
+		case <-p.reloaded:
+		case <-ctx.Done():
+			return
+		}
+		for _, h := range p.all() {
+			h.reread(ctx)
 		}
 	}
-	p.owners[key] = h
+}
+
+// owner is the host that has the connection of that identity, or is making it; the
+// first to ask becomes it. Two names for one account share one login.
+func (p *Pool) owner(h *Host, identity string) *Host {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.owners[identity]; o != nil {
+		return o
+	}
+	p.owners[identity] = h
 	return h
+}
+
+// disown ends a host's ownership of every connection but one; "" is none.
+func (p *Pool) disown(h *Host, except string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.owners, func(identity string, o *Host) bool { return o == h && identity != except })
 }
 
 // Hosts are those made so far, by name.

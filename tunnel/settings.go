@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,21 +78,82 @@ type Settings struct {
 	ReuseMaster bool // the person's own ssh connection may be ridden
 
 	ControlPath string
+	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
 	Source      string // "ssh -G" or "ssh_config"
 	Warnings    []string
 }
 
-// ResolveOptions say where settings are read from.
-type ResolveOptions struct {
+// A Resolver is the one way from a host's name to its settings: what the config
+// calls the host, what ssh says of that, and what the config and the site add. The
+// zero Resolver reads the person's own ssh_config in this process's environment.
+type Resolver struct {
 	SSHConfig string        // as ssh -F; "" = the person's own
 	Env       api.Env       // the person's newest environment; PATH finds ssh
 	Timeout   time.Duration // of one run of `ssh -G`; 0 = 15 s
+	// Target turns a host's name into an ssh destination; nil: they are the same.
+	Target func(name string) string
+	// Preset fills in what is known about a host and its settings leave open; nil:
+	// nothing is.
+	Preset func(name string, s *Settings)
+
+	// read reads the settings of a destination; nil: from ssh. Replaced in tests.
+	read func(ctx context.Context, destination string) (Settings, error)
 }
 
-// Resolve reads the settings for a destination: by `ssh -G` where there is an ssh
+// Settings are those of the host of that name: "a,b" is b, by way of a.
+func (r Resolver) Settings(ctx context.Context, name string) (Settings, error) {
+	destination, via := r.route(name)
+	return r.settings(ctx, name, destination, via)
+}
+
+// route is the destination that a name stands for, and the hops before it where the
+// name has them.
+func (r Resolver) route(name string) (destination string, via []string) {
+	hops := strings.Split(name, ",")
+	if last := len(hops) - 1; last > 0 {
+		return hopDestination(hops[last]), hops[:last]
+	}
+	if r.Target != nil {
+		name = r.Target(name)
+	}
+	return hopDestination(name), nil
+}
+
+// settings are those of a host that is reached at destination; via are the hops that
+// its own settings do not decide.
+func (r Resolver) settings(ctx context.Context, name, destination string, via []string) (Settings, error) {
+	s, err := r.destination(ctx, destination)
+	if err != nil {
+		return Settings{}, err
+	}
+	if via != nil {
+		s.ProxyJump, s.ProxyCommand = via, ""
+	}
+	if r.Preset != nil {
+		r.Preset(name, &s)
+	}
+	return s, nil
+}
+
+// destination reads what ssh has on a destination.
+func (r Resolver) destination(ctx context.Context, destination string) (Settings, error) {
+	if r.read != nil {
+		return r.read(ctx, destination)
+	}
+	return resolve(ctx, destination, resolveOptions{SSHConfig: r.SSHConfig, Env: r.Env, Timeout: r.Timeout})
+}
+
+// resolveOptions say where the settings of a destination are read from.
+type resolveOptions struct {
+	SSHConfig string
+	Env       api.Env
+	Timeout   time.Duration
+}
+
+// resolve reads the settings for a destination: by `ssh -G` where there is an ssh
 // program, which alone is right about Match, Include and tokens, else by our own
 // reading of ssh_config, with a warning for what that cannot honour.
-func Resolve(ctx context.Context, destination string, o ResolveOptions) (Settings, error) {
+func resolve(ctx context.Context, destination string, o resolveOptions) (Settings, error) {
 	if err := checkDestination(destination); err != nil {
 		return Settings{}, err
 	}
@@ -108,6 +171,7 @@ func Resolve(ctx context.Context, destination string, o ResolveOptions) (Setting
 			Err:     err,
 		}
 	}
+	s.SSHConfig = o.SSHConfig
 	return s, nil
 }
 
@@ -144,9 +208,20 @@ func (s *Settings) address() string {
 	return net.JoinHostPort(s.Hostname, strconv.Itoa(s.Port))
 }
 
-// key names the connection: two hosts with one key share it.
-func (s *Settings) key() string {
-	return s.User + "@" + s.address() + " via " + strings.Join(s.ProxyJump, ",") + s.ProxyCommand
+// sameDial reports whether a dial by these settings would be the same as by others.
+// Where another reader read them, which has defaults of its own, only where they lead
+// and by which transport counts.
+func (s Settings) sameDial(other Settings) bool {
+	if s.Source != other.Source {
+		return s.account() == other.account() && slices.Equal(s.ProxyJump, other.ProxyJump) &&
+			s.ProxyCommand == other.ProxyCommand && s.Transport == other.Transport
+	}
+	for _, x := range []*Settings{&s, &other} {
+		x.Warnings, x.SSHConfig = nil, ""
+		x.IdentityAgent, x.ControlPath = "", ""                              // they vary with the environment
+		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // no matter of the connection
+	}
+	return reflect.DeepEqual(s, other)
 }
 
 // splitDestination takes [user@]host, or ssh://[user@]host[:port] apart.

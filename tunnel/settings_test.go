@@ -49,7 +49,7 @@ func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {
 	for name, list := range destinations {
 		for _, destination := range list {
 			t.Run(name+"/"+destination, func(t *testing.T) {
-				o := ResolveOptions{SSHConfig: configFile(t, name)}
+				o := resolveOptions{SSHConfig: configFile(t, name)}
 				theirs, err := resolveSSHG(t.Context(), destination, o)
 				if err != nil {
 					t.Fatal(err)
@@ -101,10 +101,10 @@ func alike(t *testing.T, s *Settings) {
 func TestACryptoPolicyIsRead(t *testing.T) {
 	for name, resolve := range map[string]func(string, string) (Settings, error){
 		"ssh -G": func(destination, config string) (Settings, error) {
-			return resolveSSHG(t.Context(), destination, ResolveOptions{SSHConfig: config})
+			return resolveSSHG(t.Context(), destination, resolveOptions{SSHConfig: config})
 		},
 		"ssh_config": func(destination, config string) (Settings, error) {
-			return resolveConfig(destination, ResolveOptions{SSHConfig: config})
+			return resolveConfig(destination, resolveOptions{SSHConfig: config})
 		},
 	} {
 		s, err := resolve("policy", configFile(t, "algorithms"))
@@ -133,7 +133,7 @@ func TestACryptoPolicyIsRead(t *testing.T) {
 func TestTheOlderNamesOfAPolicyAreRead(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
 	write(t, config, "Host *\n PubkeyAcceptedKeyTypes -rsa-sha2-*,ssh-ed25519\n RSAMinSize 3072\n RevokedHostKeys none\n")
-	s, err := resolveConfig("host", ResolveOptions{SSHConfig: config})
+	s, err := resolveConfig("host", resolveOptions{SSHConfig: config})
 	if err != nil || s.RequiredRSASize != 3072 || s.RevokedHostKeys != "" {
 		t.Errorf("%d, %q, %v", s.RequiredRSASize, s.RevokedHostKeys, err)
 	}
@@ -146,7 +146,7 @@ func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		missing(t, "an ssh program")
 	}
-	s, err := Resolve(t.Context(), "web", ResolveOptions{SSHConfig: configFile(t, "match")})
+	s, err := resolve(t.Context(), "web", resolveOptions{SSHConfig: configFile(t, "match")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +157,14 @@ func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("Host x\n  Bogus 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Resolve(t.Context(), "x", ResolveOptions{SSHConfig: bad})
+	_, err = resolve(t.Context(), "x", resolveOptions{SSHConfig: bad})
 	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a bad config: %v", err)
 	}
 }
 
 func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
-	s, err := resolveConfig("web", ResolveOptions{SSHConfig: configFile(t, "match")})
+	s, err := resolveConfig("web", resolveOptions{SSHConfig: configFile(t, "match")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
 
 func TestADestinationIsNoOption(t *testing.T) {
 	for _, d := range []string{"", "-oProxyCommand=evil", "a b", "a\nb"} {
-		if _, err := Resolve(t.Context(), d, ResolveOptions{SSHConfig: "none"}); codeOf(err) != api.CodeUsage {
+		if _, err := resolve(t.Context(), d, resolveOptions{SSHConfig: "none"}); codeOf(err) != api.CodeUsage {
 			t.Errorf("%q: %v", d, err)
 		}
 	}

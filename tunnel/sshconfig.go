@@ -20,7 +20,7 @@ const maxInclude = 16
 var defaultIdentities = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk"}
 
 // resolveConfig reads ssh_config without an ssh program.
-func resolveConfig(destination string, o ResolveOptions) (Settings, error) {
+func resolveConfig(destination string, o resolveOptions) (Settings, error) {
 	user, alias, port := splitDestination(destination)
 	said, warnings, err := readDirectives(alias, o.SSHConfig)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// sshGTimeout bounds one run of `ssh -G` unless ResolveOptions say otherwise. It runs
+// sshGTimeout bounds one run of `ssh -G` unless resolveOptions say otherwise. It runs
 // Match exec commands, which may wait for a VPN that is down, and may ask DNS.
 const sshGTimeout = 15 * time.Second
 
@@ -32,7 +32,7 @@ func (d directives) first(key string) string {
 }
 
 // resolveSSHG asks the ssh program. Its error is exec.ErrNotFound without one.
-func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Settings, error) {
+func resolveSSHG(ctx context.Context, destination string, o resolveOptions) (Settings, error) {
 	program, err := findSSH(o.Env)
 	if err != nil {
 		return Settings{}, exec.ErrNotFound
@@ -54,7 +54,7 @@ func resolveSSHG(ctx context.Context, destination string, o ResolveOptions) (Set
 
 // runSSHG runs `ssh -G` once. That it takes too long may pass; what it says against the
 // settings stays.
-func runSSHG(ctx context.Context, program, config, destination string, o ResolveOptions) (directives, error) {
+func runSSHG(ctx context.Context, program, config, destination string, o resolveOptions) (directives, error) {
 	limit := cmp.Or(o.Timeout, sshGTimeout)
 	running, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -60,13 +60,13 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &laptop{Pool: NewPool(Options{})}
 			l.withProgram(t, tt.script+"\n")
-			_, err := Resolve(t.Context(), "open", ResolveOptions{SSHConfig: "config", Env: l.o.Env(), Timeout: tt.limit})
+			_, err := resolve(t.Context(), "open", resolveOptions{SSHConfig: "config", Env: l.o.Env(), Timeout: tt.limit})
 			if classOf(err) != tt.class || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("class %d: %v", classOf(err), err)
 			}
 		})
 	}
-	_, err := Resolve(t.Context(), "-oProxyCommand=x", ResolveOptions{})
+	_, err := resolve(t.Context(), "-oProxyCommand=x", resolveOptions{})
 	if classOf(err) != classPermanent {
 		t.Errorf("no destination: class %d: %v", classOf(err), err)
 	}

@@ -76,7 +76,7 @@ func (f *flattener) match(path string, number int, criteria string) {
 		f.begin("Host " + strings.ReplaceAll(words[1], ",", " "))
 	default:
 		f.skipping = true
-		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: \"Match %s\" is left out: only the ssh program can read it", path, number, criteria))
+		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: \"Match %s\" is skipped: only the ssh program can read it, and none was found", path, number, criteria))
 	}
 }
 

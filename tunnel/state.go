@@ -64,6 +64,11 @@ func (h *Host) enterLocked() {
 		v.Transport, v.TransportWhy = "", ""
 		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
 	}
+	v.Outdated = h.outdatedLocked()
+	if h.rereadDue && h.facts.trying == "" {
+		h.rereadDue = false
+		h.pool.rereadSoon()
+	}
 	if sameHost(&v, &h.view) {
 		return
 	}
@@ -87,5 +92,5 @@ func (h *Host) publishLocked() {
 // sameHost compares what the facts decide; the settings part changes with it.
 func sameHost(a, b *api.Host) bool {
 	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Auth == b.Auth &&
-		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname
+		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated
 }

@@ -48,6 +48,10 @@ type Memory interface {
 	// on the same one of several login nodes.
 	LastAddress(host string) string
 	SetLastAddress(host, addr string)
+	// Accounts are those that the name was logged in to, as user@address: the config
+	// can make it stand for another. None: they are not known.
+	Accounts(host string) []string
+	AddAccount(host, account string)
 }
 
 // nobody is the Prompter of a pool that was given none.

@@ -110,9 +110,7 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 	self, _ := os.Executable()
 	cl := client.New(p)
-	resolve := func(ctx context.Context, host string) (tunnel.Settings, error) {
-		return tunnel.Resolve(ctx, cfg.Host(host).SSH, tunnel.ResolveOptions{SSHConfig: sshConfigFile(cfg)})
-	}
+	read := resolver(p, cfg)
 	return doctor.World{
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
@@ -125,11 +123,11 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 			return st, err
 		},
 		Resolve: func(ctx context.Context, host string) (api.Host, error) {
-			s, err := resolve(ctx, host)
+			s, err := read.Settings(ctx, host)
 			return s.Host(), err
 		},
 		Look: func(ctx context.Context, host string) (doctor.Sight, error) {
-			s, err := resolve(ctx, host)
+			s, err := read.Settings(ctx, host)
 			if err != nil {
 				return doctor.Sight{}, err
 			}
@@ -138,7 +136,7 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 		},
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
-		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host, resolve) },
+		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host, read) },
 		Remote:      cl.Check,
 	}
 }
@@ -155,7 +153,7 @@ func configSummary(p home.Paths) (string, error) {
 }
 
 // siteAdvice is what the host's site says must be true before SSH, and whether it is.
-func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, resolve func(context.Context, string) (tunnel.Settings, error)) string {
+func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read tunnel.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
 		return ""
@@ -168,7 +166,7 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	if err != nil {
 		return ""
 	}
-	settings, _ := resolve(ctx, host) // where it cannot be read, the site's own probe is asked
+	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
 	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Answers(ctx, address) })
 }
 

@@ -14,7 +14,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
-	"tunctl/tunnel"
 )
 
 // fileDialer opens streams to a host's file server, or to that of its data-transfer
@@ -116,9 +115,9 @@ func transferNode(ctx context.Context, t *terminal, p home.Paths, host string) s
 	if node == "" || strings.Contains(node, "@") {
 		return node
 	}
-	o := tunnel.ResolveOptions{SSHConfig: sshConfigFile(cfg)}
-	there, err1 := tunnel.Resolve(ctx, cfg.Host(node).SSH, o)
-	login, err2 := tunnel.Resolve(ctx, cfg.Host(host).SSH, o)
+	read := resolver(p, cfg)
+	there, err1 := read.Settings(ctx, node)
+	login, err2 := read.Settings(ctx, host)
 	me, err3 := user.Current()
 	if errors.Join(err1, err2, err3) == nil && there.User == me.Username && there.User != login.User {
 		return login.User + "@" + node

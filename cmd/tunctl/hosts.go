@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -9,8 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/home"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel"
 )
@@ -50,9 +53,9 @@ func hosts(c *cli.Context, t *terminal) error {
 			live[h.Alias] = h
 		}
 	}
-	list := make([]api.Host, 0, len(names))
+	list, read := make([]api.Host, 0, len(names)), resolver(p, cfg)
 	for _, name := range names {
-		h, err := readHost(c, cfg, name)
+		h, err := readHost(c.Context, read, name)
 		if err != nil {
 			return err
 		}
@@ -91,8 +94,14 @@ func knownHosts(cfg *configs.Config) []string {
 	return slices.Compact(names)
 }
 
-func readHost(c *cli.Context, cfg *configs.Config, name string) (api.Host, error) {
-	settings, err := tunnel.Resolve(c.Context, cfg.Host(name).SSH, tunnel.ResolveOptions{SSHConfig: sshConfigFile(cfg)})
+// resolver reads hosts as the agent does, without one.
+func resolver(p home.Paths, cfg *configs.Config) tunnel.Resolver {
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` tells of a broken one
+	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
+}
+
+func readHost(ctx context.Context, read tunnel.Resolver, name string) (api.Host, error) {
+	settings, err := read.Settings(ctx, name)
 	if err != nil {
 		return api.Host{}, fmt.Errorf("host %q: %w", name, err)
 	}
@@ -119,6 +128,10 @@ func withState(h, live api.Host) api.Host {
 	h.Transport, h.TransportWhy, h.CertificateEnds = live.Transport, live.TransportWhy, live.CertificateEnds
 	if len(live.Via) > 0 {
 		h.Via = live.Via
+	}
+	h.Outdated = live.Outdated
+	if is, next := account(live), account(h); live.State == api.HostUp && is != next {
+		h.Outdated = fmt.Sprintf("it is connected to %s, and its settings lead to %s by now; `tunctl logout %s` and `tunctl login %s` use them", is, next, h.Alias, h.Alias)
 	}
 	for _, warning := range live.Warnings { // also of what the login found
 		if !slices.Contains(h.Warnings, warning) {
@@ -147,7 +160,17 @@ func printHosts(t *terminal, list []api.Host, one bool) error {
 			t.say("tunctl: warning: %s: %s", h.Alias, warning)
 		}
 	}
+	t.warnAboutOutdated(list)
 	return nil
+}
+
+// warnAboutOutdated tells of the connections that go by settings of before.
+func (t *terminal) warnAboutOutdated(list []api.Host) {
+	for _, h := range list {
+		if h.Outdated != "" {
+			t.say("tunctl: warning: %s: %s", h.Alias, h.Outdated)
+		}
+	}
 }
 
 // completeHosts offers the config's hosts and the ssh config's aliases.

@@ -26,7 +26,7 @@ func (i *interview) findAliases() {
 
 // address is the host that ssh would dial for a destination.
 func (i *interview) address(ctx context.Context, destination string) string {
-	s, err := tunnel.Resolve(ctx, destination, tunnel.ResolveOptions{SSHConfig: sshConfigFile(i.cfg)})
+	s, err := tunnel.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, destination)
 	if err != nil {
 		return ""
 	}

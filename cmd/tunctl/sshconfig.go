@@ -127,12 +127,7 @@ func personalSSHConfig(p home.Paths) (string, error) {
 	if err != nil || cfg.SSHConfig == "" {
 		return ownSSHConfig()
 	}
-	rest, inHome := strings.CutPrefix(cfg.SSHConfig, "~/")
-	if !inHome {
-		return cfg.SSHConfig, nil
-	}
-	dir, err := os.UserHomeDir()
-	return filepath.Join(dir, rest), err
+	return cfg.SSHConfig, nil
 }
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }

@@ -137,6 +137,7 @@ func printStatus(t *terminal, st api.Status) error {
 	if st.Config != nil {
 		t.say("the config has errors, the last good one is in use:\n%s", st.Config.Message)
 	}
+	t.warnAboutOutdated(st.Hosts)
 	if len(st.Sessions) == 0 {
 		t.say("no sessions: `tunctl init` makes one, `tunctl demo` needs none")
 		return nil

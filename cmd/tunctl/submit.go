@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 )
 
@@ -54,7 +55,7 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 		req.Args = words[3:]
 	}
 	if file, ok := strings.CutPrefix(req.Script, localPrefix); ok {
-		whole, err := filepath.Abs(file) // the agent lives in another folder
+		whole, err := filepath.Abs(configs.LocalPath(file)) // the agent lives in another folder
 		if err != nil {
 			return req, err
 		}

@@ -62,7 +62,7 @@ type Agent struct {
 	config   *configs.Config
 	problem  *api.Problem
 	sessions map[string]*session
-	watchers map[string]*jobwatch.Watcher
+	watchers map[watched]*jobwatch.Watcher
 }
 
 // New reads what is remembered and the config. A config with errors does not
@@ -75,14 +75,14 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{
 		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), history: &history{path: o.Paths.History()},
 		config:   &configs.Config{Path: o.Paths.Config},
-		sessions: map[string]*session{}, watchers: map[string]*jobwatch.Watcher{},
+		sessions: map[string]*session{}, watchers: map[watched]*jobwatch.Watcher{},
 	}
 	a.prompts = newPrompts(a.hub)
 	self, err := os.Executable()
 	if err != nil {
 		o.Log.Warn("an ssh that logs in for us cannot ask anything", "err", err)
 	}
-	a.reload()
+	a.readConfig()
 	a.pool = tunnel.NewPool(tunnel.Options{
 		SSHConfig: a.sshConfig(),
 		Prompter:  a.prompts,
@@ -223,8 +223,12 @@ func (a *Agent) up(ctx context.Context, name string) (api.Session, error) {
 	if err != nil {
 		return api.Session{}, err
 	}
+	s.reconfigure()
 	if err := a.allowed(ctx, s.host()); err != nil {
 		return api.Session{}, err
+	}
+	if _, err := s.fixedSpecs(ctx); err != nil {
+		return api.Session{}, err // before a login that would be for nothing
 	}
 	return s.start(byPerson), nil
 }
@@ -282,15 +286,30 @@ func (a *Agent) customApps() []jobwatch.App {
 	return apps
 }
 
-// watcher returns the job watcher of a host, shared by its sessions.
+// watched is what a job watcher is for. A host's name is not enough: the config can
+// give it another scheduler, or make it stand for another account.
+type watched struct {
+	host, account string
+	scheduler     string
+	limits        jobwatch.Limits
+}
+
+// watcher returns the job watcher of a host as it is now, shared by its sessions. One
+// that is no longer what the config says goes on for those who have it, and asks
+// nothing once they have left.
 func (a *Agent) watcher(host string) *jobwatch.Watcher {
-	options := a.watchOptions(host)
+	options, h := a.watchOptions(host), a.pool.Host(host)
+	key := watched{host: host, account: h.Account(), scheduler: options.Scheduler, limits: options.Limits}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w, ok := a.watchers[host]
+	w, ok := a.watchers[key]
 	if !ok {
-		w = jobwatch.NewWatcher(runner{a.pool.Host(host)}, options)
-		a.watchers[host] = w
+		var run jobwatch.Runner = accountRunner{h, key.account}
+		if key.account == "" { // never connected yet
+			run = runner{h}
+		}
+		w = jobwatch.NewWatcher(run, options)
+		a.watchers[key] = w
 		ctx := a.ctx
 		a.work.Go(func() { a.report("job watch", w.Serve(ctx)) })
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -51,14 +49,14 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 		return tunnel.NewRemote(tunnel.RemoteOptions{
 			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
 			Network: network(spec.Listen), Address: spec.Listen,
-			LocalNetwork: network(spec.Target), LocalAddress: localPath(spec.Target),
+			LocalNetwork: network(spec.Target), LocalAddress: spec.Target,
 			Changed: func() { s.change(func(*facts) {}) },
 			Log:     s.agent.log,
 		}), nil
 	}
 	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
 	if network(spec.Listen) == "unix" {
-		o.UnixPath = localPath(spec.Listen)
+		o.UnixPath = spec.Listen
 		return tunnel.Listen(o)
 	}
 	bind, port, err := net.SplitHostPort(spec.Listen)
@@ -76,15 +74,6 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 		o.Bind = bind
 	}
 	return tunnel.Listen(o)
-}
-
-// localPath is an address here; a socket's may begin with the home folder.
-func localPath(address string) string {
-	rest, ok := strings.CutPrefix(address, "~/")
-	if home, err := os.UserHomeDir(); ok && err == nil {
-		return filepath.Join(home, rest)
-	}
-	return address
 }
 
 // release gives back what was opened for a session that cannot be had.
@@ -121,7 +110,7 @@ func network(address string) string {
 
 // sshForwards are those that the person's ssh_config has for the host.
 func (s *session) sshForwards(ctx context.Context, host string) ([]configs.ForwardSpec, error) {
-	settings, err := tunnel.Resolve(ctx, s.agent.sshTarget(host), tunnel.ResolveOptions{SSHConfig: s.agent.sshConfig()})
+	settings, err := s.agent.pool.Settings(ctx, host)
 	if err != nil {
 		return nil, err
 	}

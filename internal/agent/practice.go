@@ -9,7 +9,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
-	"tunctl/tunnel"
 )
 
 // labNetwork are the addresses of the lab's own clusters; see internal/lab/real.
@@ -40,7 +39,7 @@ func (a *Agent) allowed(ctx context.Context, host string) error {
 
 // address is where ssh would go for a host.
 func (a *Agent) address(ctx context.Context, host string) (string, error) {
-	settings, err := tunnel.Resolve(ctx, a.sshTarget(host), tunnel.ResolveOptions{SSHConfig: a.sshConfig()})
+	settings, err := a.pool.Settings(ctx, host)
 	if err != nil {
 		return "", err
 	}

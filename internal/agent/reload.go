@@ -10,10 +10,11 @@ import (
 )
 
 // reload reads the config file. What is running stays as it is: a session takes
-// its new settings at its next up. A file with errors leaves the last good one in
-// place and is complained about once.
+// its new settings at its next up, a host at its next dial. A file with errors leaves
+// the last good one in place and is complained about once.
 func (a *Agent) reload() {
 	a.readConfig()
+	a.pool.Reload(a.sshConfig())
 	a.letGoOfOutlived()
 }
 

@@ -92,11 +92,7 @@ func (s *session) start(who asker) api.Session {
 	s.agent.enlist(s)
 	s.remember(func(rec *record) { rec.Wanted = true })
 	host := s.agent.pool.Host(s.host())
-	if who == byPerson {
-		host.Up()
-	} else {
-		host.Want()
-	}
+	want(host, who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
@@ -111,10 +107,41 @@ func (s *session) start(who asker) api.Session {
 	return s.current
 }
 
+// want has a host connected for who asks.
+func want(host *tunnel.Host, who asker) {
+	if who == byPerson {
+		host.Up()
+	} else {
+		host.Want()
+	}
+}
+
+// reconfigure takes what the config says now, unless a try is under way.
+func (s *session) reconfigure() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		s.reconfigureLocked()
+	}
+}
+
+// reconfigureLocked takes what the config says now, and reports whether that is
+// another host.
+func (s *session) reconfigureLocked() bool {
+	cfg, ok := s.agent.configured(s.name)
+	if !ok || s.attached || s.adhoc {
+		return false
+	}
+	was := s.cfg.Host
+	s.cfg = cfg
+	return cfg.Host != was
+}
+
 // launchLocked begins a try.
 func (s *session) launchLocked(host *tunnel.Host, who asker) {
-	if cfg, ok := s.agent.configured(s.name); ok && !s.attached && !s.adhoc {
-		s.cfg = cfg
+	if s.reconfigureLocked() {
+		host = s.agent.pool.Host(s.cfg.Host)
+		want(host, who)
 	}
 	ctx, cancel := context.WithCancel(s.agent.ctx)
 	r := &run{who: who, cancel: cancel, done: make(chan struct{})}
@@ -125,7 +152,7 @@ func (s *session) launchLocked(host *tunnel.Host, who asker) {
 	s.agent.work.Go(func() {
 		defer close(r.done)
 		defer cancel()
-		s.finish(r, host, s.bringUp(ctx, host))
+		s.finish(r, host, s.stayUp(ctx, host))
 	})
 }
 
@@ -189,6 +216,11 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 			Code:    api.CodeUnreachable,
 			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", s.host(), job.ID),
 			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", s.host()),
+		}
+	}
+	if cancel {
+		if err := s.checkJobIsHere(rec); err != nil {
+			return s.status(), err
 		}
 	}
 	s.halt()

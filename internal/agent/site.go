@@ -73,16 +73,33 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 // preset fills in what our config says of a host, and what the site asks for and the
 // person's ssh_config leaves open.
 func (a *Agent) preset(host string, s *tunnel.Settings) {
-	own := a.hostConfig(host)
+	site, _ := a.named(host)
+	preset(s, a.hostConfig(host), site)
+}
+
+func preset(s *tunnel.Settings, own configs.Host, site configs.Site) {
 	s.BeforeLogin, s.Transport, s.ReuseMaster = own.BeforeLogin, own.Transport, own.ReuseMaster
-	site, ok := a.named(host)
-	if !ok {
-		return
-	}
 	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
 		s.ServerAliveInterval = time.Duration(site.Keepalive)
 	}
 	s.IPQoS = cmp.Or(s.IPQoS, site.IPQoS)
+}
+
+// Resolver reads hosts as an agent with that config, those sites and that ssh_config
+// does, for commands that need no agent.
+func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) tunnel.Resolver {
+	return tunnel.Resolver{
+		SSHConfig: sshConfig,
+		Target:    func(name string) string { return cfg.Host(name).SSH },
+		Preset: func(name string, s *tunnel.Settings) {
+			own := cfg.Host(name)
+			var site configs.Site
+			if own.Site != "" {
+				site, _ = sites.Find(own.Site) // one that is not known has nothing to add
+			}
+			preset(s, own, site)
+		},
+	}
 }
 
 // watchOptions say how to ask a host's scheduler: as the config says, else as the

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,8 @@ type record struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Job is the job as last known; no ID while a submission's fate is open.
 	Job *api.Job `json:"job,omitempty"`
+	// Account is where Job and Next are, as user@address.
+	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
 	// KeptFor the job whose end was seen to, and Kept when the last day's were submitted.
 	Next    *api.Job    `json:"next,omitempty"`
@@ -68,6 +71,8 @@ type record struct {
 type login struct {
 	Silent  bool   `json:"silent,omitempty"`
 	Address string `json:"address,omitempty"`
+	// Accounts are those that the name was logged in to, the newest last.
+	Accounts []string `json:"accounts,omitempty"`
 }
 
 // openStore reads the state file. One that a newer tunctl wrote is refused: it
@@ -185,6 +190,24 @@ func (s *store) SetLastAddress(host, address string) {
 	s.updateHost(host, func(r *login) { r.Address = address })
 }
 
+// maxAccounts is how many accounts of one host's name are remembered.
+const maxAccounts = 8
+
+// Accounts implements tunnel.Memory.
+func (s *store) Accounts(host string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Accounts
+}
+
+// AddAccount implements tunnel.Memory.
+func (s *store) AddAccount(host, account string) {
+	s.updateHost(host, func(r *login) {
+		all := append(slices.Clip(r.Accounts), account)
+		r.Accounts = all[max(0, len(all)-maxAccounts):]
+	})
+}
+
 // updateHost keeps the change in memory even where it cannot be written: what is
 // lost then is a convenience at the next start.
 func (s *store) updateHost(host string, change func(*login)) {
@@ -193,7 +216,7 @@ func (s *store) updateHost(host string, change func(*login)) {
 	before := s.data.Hosts[host]
 	after := before
 	change(&after)
-	if after == before {
+	if reflect.DeepEqual(after, before) {
 		return
 	}
 	s.data.Hosts[host] = after

@@ -119,12 +119,15 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 		if err != nil {
 			return api.Job{}, err
 		}
-		if found && !job.State.Ended() && job.State != api.JobCompleting {
+		if found && !job.State.Ended() && job.State != api.JobCompleting && rec.isRecorded(q, job, s.account()) {
 			return job, s.adopt(job, rec.Tag)
 		}
 	}
 	if s.asked() == byItself || s.attached {
 		return api.Job{}, s.gone(rec)
+	}
+	if text := s.jobElsewhere(rec); text != "" {
+		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text + "; it may still run there"}})
 	}
 	return s.submit(ctx, jobs, rec)
 }
@@ -144,13 +147,14 @@ func (s *session) queries(rec record) []jobwatch.Query {
 	if rec.Job != nil {
 		qs = append(qs, jobwatch.Query{ID: rec.Job.Ref()})
 	}
-	if rec.Tag != "" && rec.Job == nil {
+	elsewhere := rec.elsewhere(s.account())
+	if rec.Tag != "" && (rec.Job == nil || elsewhere) {
 		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
 	}
 	if rec.Next != nil {
 		qs = append(qs, jobwatch.Query{ID: rec.Next.Ref()})
 	}
-	if rec.NextTag != "" && rec.Next == nil {
+	if rec.NextTag != "" && (rec.Next == nil || elsewhere) {
 		qs = append(qs, jobwatch.Query{Tag: rec.NextTag})
 	}
 	s.mu.Lock()
@@ -165,13 +169,13 @@ func (s *session) queries(rec record) []jobwatch.Query {
 }
 
 func (s *session) adopt(job api.Job, tag string) error {
-	waits := s.waitsBefore(job)
+	waits, account := s.waitsBefore(job), s.account()
 	s.change(func(f *facts) { f.job, f.submitting, f.waits = &job, false, waits })
 	return s.agent.store.update(s.name, func(r *record) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, has had its turn
 			r.Next, r.NextTag = nil, ""
 		}
-		r.Job, r.Tag = &job, tag
+		r.Job, r.Tag, r.Account = &job, tag, account
 	})
 }
 
@@ -191,7 +195,9 @@ func (s *session) gone(rec record) error {
 	if s.attached {
 		e.Err, e.Hint = nil, startedByHand
 	}
-	if rec.Job != nil {
+	if text := s.jobElsewhere(rec); text != "" {
+		e.Message = text
+	} else if rec.Job != nil {
 		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
 		s.chronicle(lost(*rec.Job))
 	}

@@ -38,6 +38,9 @@ type Host struct {
 	Transport     string    `json:"transport,omitempty"`    // what carries the connection, while there is one
 	TransportWhy  string    `json:"transportWhy,omitempty"` // where it is not the usual one
 
+	// Outdated says that the config changed after the host was connected, and what to do.
+	Outdated string `json:"outdated,omitempty"`
+
 	Algorithms *Algorithms `json:"algorithms,omitempty"` // of the connection, where tunctl itself holds it
 	// CertificateEnds is the end of the certificate that logged in, once it is near.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`

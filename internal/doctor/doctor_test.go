@@ -174,6 +174,18 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		}, "host key", api.CheckUnknown, "unknown", "tunctl login narval"},
 		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a command", "tunctl login narval"},
 		"through another host": {host(func(h *api.Host) { h.ProxyJump = jumpFor(h, "gate") }), "port", api.CheckUnknown, "behind the jump host", "tunctl login narval"},
+		"the agent has no ssh program": {
+			status(func(st *api.Status) {
+				st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, Warnings: []string{"config:3: \"Match exec vpn\" is skipped"}}}
+			}),
+			"ssh config", api.CheckUnknown, "in the agent: config:3: \"Match exec vpn\" is skipped", "tunctl hosts narval",
+		},
+		"the config changed": {
+			status(func(st *api.Status) {
+				st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, Outdated: "the settings of narval changed"}}
+			}),
+			"ssh config", api.CheckUnknown, "settings of narval changed", "tunctl hosts narval",
+		},
 		"a ban is suspected": {
 			status(func(st *api.Status) {
 				st.Hosts = []api.Host{{Alias: "narval", State: api.HostBlocked, Cause: "may have banned this address", Hint: "wait"}}

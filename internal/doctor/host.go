@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"tunctl/internal/api"
@@ -21,6 +22,14 @@ func (e *examination) host(ctx context.Context, name string) {
 		return
 	}
 	live := e.live(name)
+	if live.Outdated != "" {
+		e.unknown("ssh config", live.Outdated, "`tunctl hosts "+name+"` shows how it is read")
+	}
+	for _, w := range live.Warnings { // the agent may know other programs
+		if !slices.Contains(settings.Warnings, w) {
+			e.unknown("ssh config", "in the agent: "+w, "`tunctl hosts "+name+"` shows how it is read")
+		}
+	}
 	e.keys(ctx, settings, live)
 	switch live.State {
 	case api.HostUp:

@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/tunnel"
+)
+
+// errAccountChanged ends what was begun on an account that the host no longer is.
+var errAccountChanged = errors.New("the host was connected as another account")
+
+// stayUp brings the session up, and looks for its job anew when the host comes back as
+// another account: after an edit of the config that may be another cluster, or the same
+// one by another address. What a person permitted was for the first one.
+func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
+	for {
+		err := s.bringUpThere(ctx, host)
+		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
+			return err
+		}
+		s.agent.log.Info("the host is another account now; looking for the job there", "session", s.name, "account", host.Account())
+		s.mu.Lock()
+		if s.run != nil {
+			s.run.who = byItself
+		}
+		s.mu.Unlock()
+	}
+}
+
+// bringUpThere is bringUp for as long as the host is the account it is first connected
+// to.
+func (s *session) bringUpThere(ctx context.Context, host *tunnel.Host) error {
+	if !s.needsJob() {
+		return s.bringUp(ctx, host) // its forwards go wherever the host is
+	}
+	there, leave := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	first := liveAccount(host)
+	watch.Go(func() { leave(whenAccountChanges(there, host, first)) })
+	err := s.bringUp(there, host)
+	leave(nil)
+	watch.Wait()
+	if errors.Is(context.Cause(there), errAccountChanged) || errors.Is(err, tunnel.ErrOtherAccount) {
+		return errAccountChanged
+	}
+	return err
+}
+
+// liveAccount is the one that the host is connected to; "" where it is not connected.
+func liveAccount(host *tunnel.Host) string {
+	if host.Status().State != api.HostUp {
+		return ""
+	}
+	return host.Account()
+}
+
+// whenAccountChanges returns errAccountChanged once the host is connected to another
+// account than the first, which is the next one where it is "".
+func whenAccountChanges(ctx context.Context, host *tunnel.Host, first string) error {
+	for {
+		changed := host.Changed()
+		now := liveAccount(host)
+		if first == "" {
+			first = now
+		}
+		if now != "" && now != first {
+			return errAccountChanged
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// account is the one that the session's host is now.
+func (s *session) account() string { return s.agent.pool.Host(s.host()).Account() }
+
+// elsewhere reports whether the record's jobs were found on another account.
+func (r record) elsewhere(account string) bool { return r.Account != "" && r.Account != account }
+
+// isRecorded reports whether a job with a remembered number is the remembered job. On
+// another account the number alone means nothing.
+func (r record) isRecorded(q jobwatch.Query, job api.Job, account string) bool {
+	if q.ID == "" || !r.elsewhere(account) {
+		return true
+	}
+	for _, was := range []*api.Job{r.Job, r.Next} {
+		if was != nil && was.ID == job.ID && was.Name == job.Name && !was.Submitted.IsZero() && was.Submitted.Equal(job.Submitted) {
+			return true
+		}
+	}
+	return false
+}
+
+// jobElsewhere says that the remembered job is on another account than the host is
+// now; "" where it is not.
+func (s *session) jobElsewhere(rec record) string {
+	now := s.account()
+	if rec.Job == nil || !rec.elsewhere(now) {
+		return ""
+	}
+	return fmt.Sprintf("job %s was started on %s, and %s is %s now", rec.Job.ID, rec.Account, s.host(), now)
+}
+
+// checkJobIsHere refuses to end a job by its number on another account than its own.
+func (s *session) checkJobIsHere(rec record) error {
+	text := s.jobElsewhere(rec)
+	if text == "" {
+		return nil
+	}
+	return &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel it there; `tunctl down %s` leaves it alone", s.name)}
+}

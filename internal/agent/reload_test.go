@@ -1,0 +1,209 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/lab"
+)
+
+// mine is a config whose session is on a host of the config that is another's alias.
+func mine(ssh string, lines ...string) string {
+	return fmt.Sprintf("[host.mine]\nssh = %q\n%s\n%s", ssh, strings.Join(lines, "\n"), strings.Replace(config, `"practice"`, `"mine"`, 1))
+}
+
+// edit replaces the config, as a person does who then types the next command.
+func (w *world) edit(text string) {
+	w.t.Helper()
+	w.write(w.paths.Config, text)
+	if err := w.client.Reload(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// alias adds a host to the ssh_config: the practice cluster's own of a config, with
+// some of its words replaced.
+func (w *world) alias(of *lab.Cluster, replace ...string) {
+	w.t.Helper()
+	text, err := os.ReadFile(of.SSHConfig())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	block, _, _ := strings.Cut(string(text), "\n\n")
+	own, err := os.ReadFile(w.cluster.SSHConfig())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(w.cluster.SSHConfig(), string(own)+"\n"+strings.NewReplacer(replace...).Replace(block)+"\n")
+}
+
+// untilHost waits for a host to be as wanted.
+func (w *world) untilHost(name, what string, want func(api.Host) bool) api.Host {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	var last api.Host
+	seen := false
+	look := func(h api.Host) {
+		if h.Alias == name && !seen {
+			last, seen = h, want(h)
+		}
+		if seen {
+			cancel()
+		}
+	}
+	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+		switch {
+		case e.Status != nil:
+			for _, h := range e.Status.Hosts {
+				look(h)
+			}
+		case e.Host != nil:
+			look(*e.Host)
+		}
+	})
+	if !seen {
+		w.t.Fatalf("%s was never %s; last: %+v", name, what, last)
+	}
+	return last
+}
+
+func failed(s api.Session) bool { return s.State == api.SessionFailed }
+
+func TestACorrectedAddressIsUsedByTheNextUp(t *testing.T) {
+	w := newWorld(t)
+	w.alias(w.cluster, "Host practice", "Host closed", "Port ", "Port 1 #")
+	w.edit(mine("closed"))
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("failed", failed)
+	w.edit(mine("practice"))
+	w.up()
+}
+
+func TestACorrectedSchedulerIsUsedByTheNextUp(t *testing.T) {
+	w := newWorld(t)
+	w.edit(mine("practice", `scheduler = "pbs"`))
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("failed", failed)
+	w.edit(mine("practice", `scheduler = "slurm"`))
+	w.up()
+}
+
+func TestASessionThatWasGivenAnotherHostGoesThere(t *testing.T) {
+	w := newWorld(t)
+	w.alias(w.cluster, "Host practice", "Host closed", "Port ", "Port 1 #")
+	w.edit(strings.Replace(config, `"practice"`, `"closed"`, 1))
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("failed", failed)
+	if err := w.client.Logout(t.Context(), "closed"); err != nil {
+		t.Fatal(err)
+	}
+	w.edit(config)
+	w.up()
+	st, err := w.client.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range st.Hosts {
+		if h.Alias == "closed" && h.State != api.HostDown {
+			t.Errorf("the host that the session no longer has was asked for again: %+v", h)
+		}
+	}
+}
+
+func TestAReloadKeepsTheConnectionAndTheStatusSaysWhatChanged(t *testing.T) {
+	w := newWorld(t)
+	w.alias(w.cluster, "Host practice", "Host byname", "HostName 127.0.0.1", "HostName localhost\n    HostKeyAlias cn01")
+	w.edit(mine("practice"))
+	before := w.up()
+	w.edit(mine("byname"))
+	h := w.untilHost("mine", "outdated", func(h api.Host) bool { return h.Outdated != "" })
+	if h.State != api.HostUp || h.Hostname != "127.0.0.1" || w.cluster.Logins() != 1 {
+		t.Errorf("after %d logins: %+v", w.cluster.Logins(), h)
+	}
+	if s := w.until("ready", ready); s.Since != before.Since {
+		t.Errorf("the session was disturbed: %+v", s)
+	}
+}
+
+func TestAJobIsFoundAgainByAnotherAddressOfItsCluster(t *testing.T) {
+	w := newWorld(t)
+	w.alias(w.cluster, "Host practice", "Host byname", "HostName 127.0.0.1", "HostName localhost\n    HostKeyAlias cn01")
+	w.edit(mine("practice"))
+	before := w.up()
+	w.edit(mine("byname"))
+	w.cluster.DropAll()
+	w.untilHost("mine", "in need of a login", func(h api.Host) bool { return h.State == api.HostNeedsLogin })
+	if _, err := w.client.Login(t.Context(), "mine"); err != nil {
+		t.Fatal(err)
+	}
+	w.untilHost("mine", "up by its name", func(h api.Host) bool { return h.State == api.HostUp && h.Hostname == "localhost" })
+	after := w.until("ready", ready)
+	if after.Job.ID != before.Job.ID || len(w.cluster.Jobs()) != 1 {
+		t.Errorf("job %s, before %s, of %d", after.Job.ID, before.Job.ID, len(w.cluster.Jobs()))
+	}
+}
+
+func TestAJobsNumberIsNotBelievedOnAnotherCluster(t *testing.T) {
+	w := newWorld(t)
+	second, err := lab.Start(lab.Options{Dir: filepath.Join(t.TempDir(), "second"), QueueFor: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.write(filepath.Join(second.Home(), "other.sh"), strings.ReplaceAll(lab.JobScript(second.Dialect()), "jupyterlab", "other"))
+	w.alias(second, "Host practice", "Host second")
+	w.edit(mine("practice"))
+	before := w.up()
+
+	// Another job of the person's has the same number there.
+	if _, err := w.client.Login(t.Context(), "second"); err != nil {
+		t.Fatal(err)
+	}
+	w.untilHost("second", "up", func(h api.Host) bool { return h.State == api.HostUp })
+	if there, err := w.client.Submit(t.Context(), "second", api.SubmitRequest{Script: "~/other.sh"}); err != nil || there.ID != before.Job.ID {
+		t.Fatalf("job %q there, %q here: %v", there.ID, before.Job.ID, err)
+	}
+
+	w.edit(mine("second"))
+	if err := w.client.Logout(t.Context(), "mine"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Login(t.Context(), "mine"); err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(second.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.untilHost("mine", "up there", func(h api.Host) bool { return h.State == api.HostUp && fmt.Sprint(h.Port) == port })
+	s := w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
+	if !strings.Contains(s.Cause, "was started on student@"+w.cluster.Addr()) {
+		t.Errorf("%q", s.Cause)
+	}
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err == nil || !strings.Contains(err.Error(), "was started on") {
+		t.Errorf("down with cancel: %v", err)
+	}
+	for name, c := range map[string]*lab.Cluster{"first": w.cluster, "second": second} {
+		if jobs := c.Jobs(); len(jobs) != 1 || jobs[0].Over() {
+			t.Errorf("the %s cluster's jobs: %+v", name, jobs)
+		}
+	}
+}

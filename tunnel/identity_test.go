@@ -1,0 +1,397 @@
+package tunnel
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// editable is a bench whose hosts lead where their names are pointed, as by a person
+// who edits the ssh_config.
+type editable struct {
+	*bench
+	servers map[string]*sshServer
+
+	mu    sync.Mutex
+	leads map[string]Settings // of a destination: Hostname and ProxyJump
+}
+
+func newEditable(t *testing.T, servers ...string) *editable {
+	t.Helper()
+	path, public := newKeyFile(t)
+	e := &editable{servers: map[string]*sshServer{}, leads: map[string]Settings{}}
+	for _, name := range servers {
+		e.servers[name] = newServer(t, acceptKey(public))
+	}
+	e.bench = newBench(t, e.servers, func(s *Settings) { s.IdentityFiles = []string{path} })
+	unedited := e.resolve
+	e.resolve = func(ctx context.Context, destination string) (Settings, error) {
+		s, err := unedited(ctx, destination)
+		s.User = "alice"
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if to, ok := e.leads[destination]; ok {
+			s.Hostname, s.ProxyJump = to.Hostname, to.ProxyJump
+		}
+		return s, err
+	}
+	return e
+}
+
+func (e *editable) point(name string, to Settings) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leads[name] = to
+}
+
+// ran are the commands that a server was given, without the greeting's own.
+func (e *editable) ran(server string) []string {
+	s := e.servers[server]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.execs), func(c string) bool { return c == "hostname" })
+}
+
+func (e *editable) dials(server string) int {
+	n, _, _ := e.servers[server].counts()
+	return n
+}
+
+func TestANameThatWasPointedElsewhereIsNotSharedByItsOldAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one", "two")
+		e.point("work", Settings{Hostname: "one"})
+		e.point("cluster", Settings{Hostname: "one"})
+		e.serve(t)
+		work, cluster := e.Host("work"), e.Host("cluster")
+		work.Up()
+		mustConnect(t, work)
+		work.Down()
+		synctest.Wait()
+		e.point("work", Settings{Hostname: "two"})
+		cluster.Up()
+		mustConnect(t, cluster)
+		if _, err := cluster.Run(t.Context(), "cat", nil); err != nil {
+			t.Fatal(err)
+		}
+		if one, two := e.ran("one"), e.ran("two"); len(one) != 1 || len(two) != 0 || e.dials("two") != 0 {
+			t.Errorf("one ran %q, two ran %q after %d dials", one, two, e.dials("two"))
+		}
+	})
+}
+
+func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t *testing.T) {
+	for name, ownerDown := range map[string]bool{"and is wanted": false, "and is not wanted": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEditable(t, "one", "two")
+				e.point("work", Settings{Hostname: "one"})
+				e.point("cluster", Settings{Hostname: "one"})
+				e.memory.SetSilent("work", true)
+				e.serve(t)
+				work, cluster := e.Host("work"), e.Host("cluster")
+				work.Up()
+				mustConnect(t, work)
+				cluster.Up()
+				mustConnect(t, cluster)
+				if ownerDown {
+					work.Down()
+				}
+				synctest.Wait()
+				time.Sleep(time.Hour) // a stable connection is made again at once
+				e.point("work", Settings{Hostname: "two"})
+				e.memory.AddAccount("work", "alice@two:22") // else a person would be needed
+				e.servers["one"].drop()
+				synctest.Wait()
+				mustConnect(t, cluster)
+				if _, err := cluster.Run(t.Context(), "cat", nil); err != nil {
+					t.Fatal(err)
+				}
+				if one, two := e.ran("one"), e.ran("two"); len(one) != 1 || len(two) != 0 {
+					t.Errorf("one ran %q, two ran %q", one, two)
+				}
+				if ownerDown {
+					if e.dials("two") != 0 {
+						t.Error("a name that nobody wanted was dialled for another's sake")
+					}
+					return
+				}
+				mustConnect(t, work)
+				if got := work.Account(); got != "alice@two:22" {
+					t.Errorf("the name that was pointed elsewhere is %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOneAddressBehindTwoGatesIsNotOneConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "gate1", "gate2", "inner1", "inner2")
+		e.servers["gate1"].inner = map[string]*sshServer{"inner": e.servers["inner1"]}
+		e.servers["gate2"].inner = map[string]*sshServer{"inner": e.servers["inner2"]}
+		for _, name := range []string{"inner1", "inner2"} {
+			if err := appendLine(e.known(t), "inner "+authorized(e.servers[name].key.PublicKey())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.point("gate", Settings{Hostname: "gate1"})
+		e.point("a", Settings{Hostname: "inner", ProxyJump: []string{"gate"}})
+		e.point("b", Settings{Hostname: "inner", ProxyJump: []string{"other"}})
+		e.point("other", Settings{Hostname: "gate2"})
+		e.point("c", Settings{Hostname: "inner", ProxyJump: []string{"same"}})
+		e.point("same", Settings{Hostname: "gate1"})
+		e.serve(t)
+		for _, name := range []string{"a", "b", "c"} {
+			h := e.Host(name)
+			h.Up()
+			mustConnect(t, h)
+		}
+		for server, want := range map[string]int{"gate1": 1, "gate2": 1, "inner1": 1, "inner2": 1} {
+			if _, logins, _ := e.servers[server].counts(); logins != want {
+				t.Errorf("%d logins on %s, want %d", logins, server, want)
+			}
+		}
+	})
+}
+
+// known is the known_hosts file of the bench.
+func (e *editable) known(t *testing.T) string {
+	t.Helper()
+	s, err := e.Settings(t.Context(), "any")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.UserKnownHosts[0]
+}
+
+func TestAReloadLeavesALiveConnectionAndSaysThatItsSettingsChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one", "two")
+		e.point("work", Settings{Hostname: "one"})
+		e.serve(t)
+		h := e.Host("work")
+		h.Up()
+		mustConnect(t, h)
+		e.Reload("")
+		synctest.Wait()
+		if w := h.Status().Outdated; w != "" {
+			t.Errorf("nothing changed, and it says %q", w)
+		}
+		e.point("work", Settings{Hostname: "two"})
+		e.Reload("")
+		synctest.Wait()
+		st := h.Status()
+		if st.State != api.HostUp || h.Account() != "alice@one:22" || !strings.Contains(st.Outdated, "tunctl logout work") {
+			t.Errorf("after the reload: %q %+v", h.Account(), st)
+		}
+		e.point("work", Settings{Hostname: "one"})
+		e.Reload("")
+		synctest.Wait()
+		if w := h.Status().Outdated; w != "" {
+			t.Errorf("after the edit was undone: %q", w)
+		}
+		e.point("work", Settings{Hostname: "two"})
+		e.Reload("")
+		synctest.Wait()
+		h.Down()
+		synctest.Wait()
+		if w := h.Status().Outdated; w != "" {
+			t.Errorf("not connected, and it says %q", w)
+		}
+		h.Up()
+		mustConnect(t, h)
+		if st := h.Status(); h.Account() != "alice@two:22" || st.Outdated != "" {
+			t.Errorf("after the next login: %q %+v", h.Account(), st)
+		}
+	})
+}
+
+func TestALogoutIsNotOvertakenByTheLoginThatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one", "two")
+		e.point("work", Settings{Hostname: "one"})
+		e.serve(t)
+		h := e.Host("work")
+		h.Up()
+		mustConnect(t, h)
+		e.point("work", Settings{Hostname: "two"})
+		h.Down()
+		h.Up()
+		synctest.Wait()
+		mustConnect(t, h)
+		if got := h.Account(); got != "alice@two:22" {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+func TestALogoutOfASharedConnectionIsOverOnceLoggedInAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one")
+		e.point("work", Settings{Hostname: "one"})
+		e.point("cluster", Settings{Hostname: "one"})
+		e.serve(t)
+		work, cluster := e.Host("work"), e.Host("cluster")
+		for _, h := range []*Host{work, cluster} {
+			h.Up()
+			mustConnect(t, h)
+		}
+		cluster.Down()
+		cluster.Up()
+		synctest.Wait()
+		mustConnect(t, cluster)
+		since := cluster.Status().Since
+		time.Sleep(time.Minute)
+		e.NetworkChanged()
+		synctest.Wait()
+		if st := cluster.Status(); st.State != api.HostUp || st.Since != since {
+			t.Errorf("%+v, and was up since %v", st, since)
+		}
+	})
+}
+
+func TestAReloadDuringALoginIsSeenAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one", "two")
+		e.point("work", Settings{Hostname: "one"})
+		dialled, direct := make(chan struct{}), e.dial
+		e.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+			<-dialled
+			return direct(ctx, d, network, address)
+		}
+		e.serve(t)
+		h := e.Host("work")
+		h.Up()
+		synctest.Wait()
+		e.point("work", Settings{Hostname: "two"})
+		e.Reload("")
+		synctest.Wait()
+		close(dialled)
+		mustConnect(t, h)
+		synctest.Wait()
+		if st := h.Status(); h.Account() != "alice@one:22" || st.Outdated == "" {
+			t.Errorf("%s; %+v", h.Account(), st)
+		}
+	})
+}
+
+func TestAHostThatWaitsIsTriedAtOnceWhenItsAddressIsCorrected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one")
+		e.point("work", Settings{Hostname: "onne"})
+		e.memory.SetSilent("work", true)
+		e.serve(t)
+		h := e.Host("work")
+		h.Want()
+		time.Sleep(3 * time.Hour) // the waits between tries are long by now
+		synctest.Wait()
+		if st := h.Status(); st.State != api.HostWaiting {
+			t.Fatalf("%+v", st)
+		}
+		corrected := time.Now()
+		e.point("work", Settings{Hostname: "one"})
+		e.Reload("")
+		mustConnect(t, h)
+		if took := time.Since(corrected); took > time.Second {
+			t.Errorf("it was tried after %v", took)
+		}
+	})
+}
+
+func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one", "two")
+		e.point("work", Settings{Hostname: "one"})
+		e.serve(t)
+		h := e.Host("work")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Hour)
+		e.point("work", Settings{Hostname: "two"})
+		e.servers["one"].drop()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if st := h.Status(); st.State != api.HostNeedsLogin || e.dials("two") != 0 {
+			t.Errorf("%d dials; %+v", e.dials("two"), st)
+		}
+		h.Up()
+		mustConnect(t, h)
+		for _, back := range []string{"one", "two"} { // both are known by now
+			time.Sleep(time.Hour)
+			e.point("work", Settings{Hostname: back})
+			for _, s := range e.servers {
+				s.drop()
+			}
+			synctest.Wait()
+			mustConnect(t, h)
+			if got := h.Account(); got != "alice@"+back+":22" {
+				t.Errorf("it is %s, not %s", got, back)
+			}
+		}
+	})
+}
+
+func TestANodeIsReachedAsTheUserOfTheLiveLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one")
+		e.point("work", Settings{Hostname: "one"})
+		e.serve(t)
+		h := e.Host("work")
+		node := e.Beyond("work", "nc1")
+		if dest, _ := node.route(); dest != "nc1" {
+			t.Errorf("before the login: %q", dest)
+		}
+		h.Up()
+		mustConnect(t, h)
+		if dest, via := node.route(); dest != "alice@nc1" || !slices.Equal(via, []string{"work"}) {
+			t.Errorf("after it: %q through %q", dest, via)
+		}
+	})
+}
+
+func TestAReloadReadsAnotherSSHConfig(t *testing.T) {
+	one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
+	write(t, one, "Host work\n  HostName one.test\n")
+	write(t, two, "Host work\n  HostName two.test\n")
+	p := NewPool(Options{SSHConfig: one, Limits: PracticeLimits()})
+	for _, c := range []struct{ file, want string }{{one, "one.test"}, {two, "two.test"}} {
+		p.Reload(c.file)
+		s, err := p.Settings(t.Context(), "work")
+		if err != nil || s.Hostname != c.want || s.SSHConfig != c.file {
+			t.Errorf("by %s: %q from %q, %v", c.file, s.Hostname, s.SSHConfig, err)
+		}
+	}
+}
+
+func TestSettingsAreReadInTheEnvironmentOfTheNewestClient(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("its ssh is a shell script")
+	}
+	bare, own := t.TempDir(), t.TempDir()
+	config := filepath.Join(own, "config")
+	write(t, config, "Host work\n  HostName read.from.file\n  LocalForward 8080 file:80\n")
+	if err := os.WriteFile(filepath.Join(own, "ssh"), []byte("#!/bin/sh\necho hostname said.by.ssh\necho localforward 8080 [ssh]:80\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bare) // an agent that was started at login
+	env := api.Env(nil)
+	p := NewPool(Options{SSHConfig: config, Limits: PracticeLimits(), Env: func() api.Env { return env }})
+	for _, want := range []struct{ source, hostname string }{{"ssh_config", "read.from.file"}, {"ssh -G", "said.by.ssh"}} {
+		s, err := p.Settings(t.Context(), "work")
+		if err != nil || s.Source != want.source || s.Hostname != want.hostname || len(s.LocalForwards) != 1 {
+			t.Errorf("%+v %v, want %+v", s, err, want)
+		}
+		env = api.Env{"PATH": own + string(os.PathListSeparator) + "/bin"}
+	}
+}
