@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
 )
 
 // storeVersion is the version of the state file's form.
@@ -145,17 +145,7 @@ func (s *store) writeLocked() (err error) {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(s.path), ".state-*")
-	if err != nil {
-		return fmt.Errorf("write state: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, werr := tmp.Write(append(raw, '\n'))
-	err = errors.Join(werr, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), s.path)
-	}
-	if err != nil {
+	if err := atomicfile.Write(s.path, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
 	return nil
