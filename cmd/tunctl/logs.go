@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
@@ -46,7 +44,7 @@ func logsCommand(t *terminal) *cli.Command {
 				if chunk.Restarted {
 					t.say("— %s begins anew —", chunk.Path)
 				}
-				fmt.Fprint(out, chunk.Text)
+				_, _ = out.Write(chunk.Bytes()) // nobody reads: Ctrl-C, or the end, comes
 			})
 			if ctx.Err() != nil {
 				return silentError(exitInterrupted)

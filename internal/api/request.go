@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"time"
+	"unicode/utf8"
+)
 
 // Env is what an agent started at login lacks of the person's environment. Every
 // request carries it; the agent uses the newest that answers.
@@ -47,8 +50,27 @@ type LogChunk struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
 	Text   string `json:"text"`
+	// Base64 stands in place of Text where the stretch is not UTF-8, which JSON
+	// cannot carry.
+	Base64 []byte `json:"base64,omitempty"`
 	// Restarted says that the log begins anew: it was replaced or cut short.
 	Restarted bool `json:"restarted,omitempty"`
+}
+
+// SetBytes puts the stretch in.
+func (c *LogChunk) SetBytes(data []byte) {
+	c.Text, c.Base64 = string(data), nil
+	if !utf8.Valid(data) {
+		c.Text, c.Base64 = "", data
+	}
+}
+
+// Bytes is the stretch as the job wrote it.
+func (c LogChunk) Bytes() []byte {
+	if c.Base64 != nil {
+		return c.Base64
+	}
+	return []byte(c.Text)
 }
 
 // LogQuery says which part of a session's log to read.
