@@ -99,11 +99,16 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Serve runs the agent until ctx ends or a client asks it to stop. It returns
-// ErrRunning when another agent has the socket.
-func (a *Agent) Serve(ctx context.Context) error {
-	l, err := listen(ctx, a.opt.Paths)
+// Serve runs the agent until ctx ends or a client asks it to stop. It wraps
+// ErrRunning when another agent runs.
+func (a *Agent) Serve(ctx context.Context) (err error) {
+	door, err := openDoor(ctx, a.opt.Paths, a.since, a.log)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, door.release()) }()
+	// The agent before may have written to it until just now.
+	if err := a.store.read(); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -111,11 +116,12 @@ func (a *Agent) Serve(ctx context.Context) error {
 	a.mu.Lock()
 	a.ctx, a.stop = ctx, stop
 	a.mu.Unlock()
-	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", a.opt.Paths.Socket)
+	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", door.Addr().String())
+	a.work.Go(func() { door.serve(ctx, a.limits.Socket) })
 	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.restore()
-	err = a.serveAPI(ctx, l)
+	err = a.serveAPI(ctx, door)
 	stop()
 	a.work.Wait()
 	a.hub.close()

@@ -20,10 +20,7 @@ import (
 	"tunctl/internal/home"
 )
 
-const (
-	dialTimeout   = 2 * time.Second
-	answerTimeout = 10 * time.Second
-)
+const answerTimeout = 10 * time.Second
 
 // Client talks to the agent of one TUNCTL_HOME.
 type Client struct {
@@ -38,11 +35,8 @@ func New(paths home.Paths) *Client {
 
 // transport dials the agent's socket; an answer must begin within limit, 0 for none.
 func transport(paths home.Paths, limit time.Duration) *http.Transport {
-	dialer := net.Dialer{Timeout: dialTimeout}
 	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", paths.Socket)
-		},
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, paths) },
 		ResponseHeaderTimeout: limit,
 		DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
 	}
@@ -189,31 +183,6 @@ func refusal(res *http.Response) error {
 		return &api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
 	}
 	return &e
-}
-
-// ErrNotRunning is wrapped when there is no agent to talk to.
-var ErrNotRunning = errors.New("the agent is not running")
-
-// unreachable tells "no agent" from "an agent that does not answer".
-func unreachable(err error) error {
-	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, refused):
-		return &api.Error{
-			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: errors.Join(ErrNotRunning, err),
-			Hint: "`tunctl agent start` starts it; `tunctl up` does so by itself",
-		}
-	case errors.Is(err, unsupported):
-		return &api.Error{
-			Code: api.CodeAgent, Message: "this system has no unix sockets, by which tunctl talks to its agent", Err: err,
-			Hint: "Windows has them since Windows 10, version 1803",
-		}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	}
-	return &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("the agent does not answer: %v", err), Err: err,
-		Hint: "`tunctl agent log` shows what it last did; `tunctl agent restart` starts it anew",
-	}
 }
 
 // environment is what the agent may need of this process's environment.
