@@ -35,10 +35,10 @@ func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
 	for {
 		conn, err := dialOnce(ctx, paths)
 		switch {
-		case err == nil, errors.Is(err, unsupported), ctx.Err() != nil:
+		case err == nil, errors.Is(err, unsupported), ctx.Err() != nil, isForeign(err) && !ours(paths):
 			return conn, err
 		case !held(paths):
-			return nil, notRunning(paths, err)
+			return nil, notRunning(err)
 		case time.Now().After(deadline):
 			return nil, unlistening(paths, err)
 		}
@@ -50,13 +50,21 @@ func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
 	}
 }
 
-// notRunning says of an error that it comes of there being no agent, if it does. A
-// socket that is another user's, as XDG_RUNTIME_DIR names one after su, is none of our
-// agent's; but where the state is another user's, so is the agent.
-func notRunning(paths home.Paths, err error) error {
-	foreign := errors.Is(err, home.ErrShared) || errors.Is(err, fs.ErrPermission)
-	state := home.CheckOwned(paths.State)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, refused) || foreign && (state == nil || errors.Is(state, fs.ErrNotExist)) {
+// isForeign reports whether a socket is another user's, as XDG_RUNTIME_DIR names one
+// after su.
+func isForeign(err error) bool {
+	return errors.Is(err, home.ErrShared) || errors.Is(err, fs.ErrPermission)
+}
+
+// ours reports whether the state is not another user's: then neither is the agent.
+func ours(paths home.Paths) bool {
+	err := home.CheckOwned(paths.State)
+	return err == nil || errors.Is(err, fs.ErrNotExist)
+}
+
+// notRunning says of an error that it comes of there being no agent, if it does.
+func notRunning(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, refused) || isForeign(err) {
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	return err
