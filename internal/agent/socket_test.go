@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,6 +91,12 @@ func TestAnAgentThatEndsIsWaitedForAndThenReplaced(t *testing.T) {
 	first := w.stop
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); first() }()
+	for listening := true; listening; {
+		conn, err := net.Dial("unix", w.paths.Socket)
+		if listening = err == nil; listening {
+			_ = conn.Close()
+		}
+	}
 	w.start() // while the first one ends
 	<-stopped
 	after := w.until("ready", ready)
