@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -29,10 +30,10 @@ func NewRedactor(known ...Secret) *Redactor { return &Redactor{known: known} }
 
 // Add takes a stretch in and returns what can be passed on by now.
 func (r *Redactor) Add(data []byte) []byte {
-	data = append(r.held, r.rest(data)...)
-	cut := r.cut(data)
-	r.held = bytes.Clone(data[cut:])
-	return r.redact(data[:cut])
+	all := slices.Concat(r.held, r.rest(data))
+	cut := r.cut(all)
+	r.held = all[cut:]
+	return r.redact(all[:cut])
 }
 
 // Flush returns what was held back, when nothing follows it.

@@ -26,7 +26,7 @@ func TestAStretchesBorderShowsNothingOfASecret(t *testing.T) {
 	if strings.Contains(want, "0123") || strings.Contains(want, "hunter") {
 		t.Fatalf("Redact itself shows a secret: %q", want)
 	}
-	for border := range len(text) {
+	for border := range text {
 		if got := redacted(NewRedactor(NewSecret(token)), text, max(border, 1), len(text)); string(got) != want {
 			t.Errorf("parted at %d: %q", border, got)
 		}
