@@ -54,6 +54,7 @@ type Agent struct {
 	work    sync.WaitGroup
 
 	certificates certificates
+	waiters      waiters
 
 	mu       sync.Mutex
 	ctx      context.Context // of Serve; sessions live within it
@@ -219,18 +220,6 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 		Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
 		Hint:    "there is: " + strings.Join(suggest.NearestFirst(name, names), ", "),
 	}
-}
-
-// up brings a session up for a person: it permits one submission.
-func (a *Agent) up(ctx context.Context, name string) (api.Session, error) {
-	s, err := a.session(name)
-	if err != nil {
-		return api.Session{}, err
-	}
-	if err := a.allowed(ctx, s.host()); err != nil {
-		return api.Session{}, err
-	}
-	return s.start(byPerson), nil
 }
 
 // down takes a session, or all, down.

@@ -14,7 +14,8 @@ var EnvNames = []string{
 	"SSH_AUTH_SOCK", "KRB5CCNAME", "PATH", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY",
 }
 
-// UpRequest asks to bring a session up. It permits one submission.
+// UpRequest asks to bring a session up. It permits one submission: with ?waiter=NAME
+// while a watch with that name is open, else for an hour.
 type UpRequest struct {
 	Session string `json:"session"`
 	Env     Env    `json:"env,omitempty"`

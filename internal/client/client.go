@@ -47,9 +47,20 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return ask[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
-// Up asks to bring a session up and returns at once.
+// Up asks to bring a session up and returns at once, as a click does: for an hour, its
+// job may be submitted.
 func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	return ask[api.UpResponse](ctx, c, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: environment()})
+	return c.UpWaiting(ctx, session, "")
+}
+
+// UpWaiting asks the same for a command that waits: its job may be submitted while
+// WatchWaiting with the same waiter lasts, and for an hour at most.
+func (c *Client) UpWaiting(ctx context.Context, session, waiter string) (api.UpResponse, error) {
+	path := "/v1/up"
+	if waiter != "" {
+		path += "?waiter=" + url.QueryEscape(waiter)
+	}
+	return ask[api.UpResponse](ctx, c, http.MethodPost, path, api.UpRequest{Session: session, Env: environment()})
 }
 
 // Down takes sessions down.
@@ -86,7 +97,16 @@ func (c *Client) Stop(ctx context.Context) error {
 // Watch calls each for every event until ctx ends or the agent goes; the first
 // event is the whole status.
 func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.Event)) error {
-	return stream(ctx, c, "/v1/watch?answers="+url.QueryEscape(string(answers)), each)
+	return c.WatchWaiting(ctx, answers, "", each)
+}
+
+// WatchWaiting is Watch for a command that waits for a session.
+func (c *Client) WatchWaiting(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
+	q := url.Values{"answers": {string(answers)}}
+	if waiter != "" {
+		q.Set("waiter", waiter)
+	}
+	return stream(ctx, c, "/v1/watch?"+q.Encode(), each)
 }
 
 // Log calls each for every stretch of a session's log.
