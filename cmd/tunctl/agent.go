@@ -93,7 +93,7 @@ func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
 	defer stop()
 	err = a.Serve(ctx)
 	if errors.Is(err, agent.ErrRunning) {
-		t.say("another agent is running already")
+		t.say("%v", err)
 		return nil
 	}
 	return err

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"tunctl/internal/atomicfile"
 )
 
 // backupSuffix marks the copy of a person's file as it was before we changed it.
@@ -47,26 +49,9 @@ func editFile(path, mark string, change func(string) string) (backup string, err
 	}
 	if len(before) > 0 && !strings.Contains(string(before), mark) {
 		backup = path + backupSuffix
-		if err := replaceFile(backup, before, mode); err != nil {
+		if err := atomicfile.Write(backup, before, mode); err != nil {
 			return "", err
 		}
 	}
-	return backup, replaceFile(path, []byte(after), mode)
-}
-
-// replaceFile puts a file in place whole, or not at all.
-func replaceFile(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tunctl-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close(), os.Chmod(f.Name(), mode))
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return backup, atomicfile.Write(path, []byte(after), mode)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -48,7 +47,7 @@ func logsCommand(t *terminal) *cli.Command {
 				if chunk.Restarted {
 					t.say("— %s begins anew —", chunk.Path)
 				}
-				fmt.Fprint(out, chunk.Text)
+				_, _ = out.Write(chunk.Bytes()) // nobody reads: Ctrl-C, or the end, comes
 			})
 			if ctx.Err() != nil {
 				return silentError(exitInterrupted)

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
 )
@@ -59,7 +60,7 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 	if cfg, err := configs.Load(p.Config); err == nil {
 		hosts = cfg.HostNames()
 	}
-	if err := replaceFile(includedFile(p), []byte(aliases(p, self, hosts)), 0o600); err != nil {
+	if err := atomicfile.Write(includedFile(p), []byte(aliases(p, self, hosts)), 0o600); err != nil {
 		return err
 	}
 	backup, err := editFile(file, includeNote, func(text string) string { return includeLine(p) + without(text, p) })

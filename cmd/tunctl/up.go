@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -25,7 +27,8 @@ func upCommand(t *terminal) *cli.Command {
 		Description: "Connects to the session's host, finds its job or submits it, waits until it runs, reads from\n" +
 			"its log where it serves, forwards that to a port on this machine and opens the page.\n\n" +
 			"With one session in the config no name is needed. Ctrl-C stops the waiting only: the job and\n" +
-			"the agent stay, and `tunctl up` picks up where it was.\n\n" +
+			"the agent stay, and `tunctl up` picks up where it was. A job is submitted only while this\n" +
+			"command waits; after an hour without one it asks again, or ends where it cannot ask.\n\n" +
 			"  tunctl up                      the config's only session\n" +
 			"  tunctl up jupyter --no-open    by its name; print the page's address only\n" +
 			"  tunctl up jupyter --wait 2h    give up, not the job, after two hours",
@@ -73,6 +76,9 @@ type up struct {
 	name   string
 	wait   time.Duration
 	client *client.Client
+	// waiter names this command to the agent: while its watch lasts, the agent may
+	// submit the job.
+	waiter string
 	begin  func(context.Context) (api.UpResponse, error) // asks the agent; nil: to bring name up
 	// attaches says that the job is there already: none is submitted.
 	attaches bool
@@ -117,6 +123,7 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 	if u.client, _, err = u.term.connect(ctx, p); err != nil {
 		return api.Session{}, err
 	}
+	u.waiter = rand.Text()
 	waiting, cancel := u.deadline(ctx)
 	defer cancel()
 	session, err := u.follow(waiting)
@@ -132,12 +139,25 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 			Code: api.CodeTimeout, Message: "the agent has not answered in time", Hint: "`tunctl status` shows what it has begun",
 		}
 	case errors.Is(err, context.DeadlineExceeded):
-		return session, &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, session.State, because(session.Cause)),
-			Hint: fmt.Sprintf("it goes on by itself: `tunctl status` shows how it is, `tunctl up %s` waits again", u.name),
-		}
+		return session, u.timedOut(session)
 	}
 	return session, err
+}
+
+// unsubmitted reports whether a session's job is yet to be submitted, which happens only
+// while somebody waits.
+func unsubmitted(s api.Session) bool { return s.MaySubmit && s.Job == nil }
+
+// timedOut says that the wait is over, and what becomes of the session without it.
+func (u *up) timedOut(s api.Session) error {
+	e := &api.Error{
+		Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, s.State, because(s.Cause)),
+		Hint: fmt.Sprintf("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name),
+	}
+	if unsubmitted(s) {
+		e.Hint = fmt.Sprintf("nothing is submitted while nobody waits: `tunctl up %s` waits again", u.name)
+	}
+	return e
 }
 
 func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -177,17 +197,89 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 		if session.State.Settled() {
 			return session, u.failure(session)
 		}
+		was := session
 		if session, err = u.next(ctx, events, answer.At, session); err != nil {
 			return session, err
 		}
+		if unsubmitted(was) && !session.MaySubmit && looksForJob(session) {
+			if answer, err = u.askAgain(ctx, events, answer, session); err != nil {
+				return session, err
+			}
+			session = answer.Session
+		}
 	}
+}
+
+// looksForJob reports whether a session is on its way to a job that it has yet to find
+// or submit.
+func looksForJob(s api.Session) bool {
+	return s.Job == nil && !s.State.Settled() && s.State != api.SessionReady
+}
+
+// askAgain asks the person whether their job is still wanted: the agent's permission to
+// submit it, which an up gives for an hour, is over. The session may come up meanwhile.
+func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
+	waited := shortDuration(time.Since(asked.At))
+	over := &api.Error{
+		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(now.Cause)),
+		Hint: fmt.Sprintf("`tunctl up %s` asks for it again", u.name),
+	}
+	if !u.term.asks {
+		return asked, over
+	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var answer string
+	var unread error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		defer cancel()
+		answer, unread = u.term.readLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job when that is possible? [Y/n] ", u.name, waited), true)
+	}()
+	for looksForJob(now) {
+		next, err := u.next(asking, events, asked.At, now)
+		if err != nil && asking.Err() == nil { // the agent is gone
+			return asked, err
+		}
+		if err != nil {
+			break
+		}
+		now = next
+	}
+	if !looksForJob(now) { // it has its job, or cannot have one: the question is none any more
+		cancel()
+		<-answered
+		asked.Session = now
+		return asked, nil
+	}
+	<-answered
+	switch {
+	case ctx.Err() != nil:
+		return asked, ctx.Err()
+	case unread != nil, strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n"):
+		return asked, over
+	}
+	return u.ask(ctx)
+}
+
+// shortDuration is a time in hours and minutes; seconds only below one.
+func shortDuration(d time.Duration) string {
+	if d < time.Minute {
+		return d.Round(time.Second).String()
+	}
+	text := strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	if hours, whole := strings.CutSuffix(text, "h0m"); whole {
+		return hours + "h"
+	}
+	return text
 }
 
 func (u *up) ask(ctx context.Context) (api.UpResponse, error) {
 	if u.begin != nil {
 		return u.begin(ctx)
 	}
-	return u.client.Up(ctx, u.name)
+	return u.client.UpWaiting(ctx, u.name, u.waiter)
 }
 
 // watch streams events into a channel until ctx ends or the agent goes.
@@ -201,7 +293,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	go func() {
 		defer close(gone)
 		defer close(events)
-		_ = u.client.Watch(ctx, answers, func(e api.Event) { // its end is the channel's
+		_ = u.client.WatchWaiting(ctx, answers, u.waiter, func(e api.Event) { // its end is the channel's
 			if e.Type == api.EventPrompt {
 				askPerson(ctx, u.term, u.client, *e.Prompt, api.KeepNot)
 				return
@@ -267,6 +359,9 @@ func (u *up) failure(s api.Session) error {
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("session %q is %s", s.Name, s.State)
 	}
+	if s.State == api.SessionNeedsLogin && unsubmitted(s) { // the permission ends with this command
+		e.Hint = strings.TrimPrefix(fmt.Sprintf("%s; then `tunctl up %s` again", e.Hint, s.Name), "; ")
+	}
 	return e
 }
 
@@ -307,6 +402,10 @@ func (u *up) leave(s api.Session) {
 	switch {
 	case u.name == "": // the agent has not answered yet
 		u.term.say("stopped waiting; `tunctl status` shows what the agent has begun")
+	case unsubmitted(s) && s.State == api.SessionSubmitting:
+		u.term.say("stopped waiting; `tunctl status %s` shows whether the job was submitted just now: without `tunctl up %s` none is from here on", u.name, u.name)
+	case unsubmitted(s):
+		u.term.say("stopped waiting; no job was submitted, and none will be without another `tunctl up %s`", u.name)
 	case s.Job == nil || s.Job.State.Ended():
 		u.term.say("stopped waiting; the agent goes on: `tunctl down %s` stops it", u.name)
 	default:

@@ -26,7 +26,9 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 		s.agent.log.Info("the host is another account now; looking for the job there", "session", s.name, "account", host.Account())
 		s.mu.Lock()
 		if s.run != nil {
-			s.run.who = byItself
+			s.run.permit, s.run.who = nil, byItself
+			s.facts.lapsed = s.facts.job == nil
+			s.enterLocked()
 		}
 		s.mu.Unlock()
 	}

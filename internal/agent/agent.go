@@ -54,6 +54,7 @@ type Agent struct {
 	work    sync.WaitGroup
 
 	certificates certificates
+	waiters      waiters
 
 	mu       sync.Mutex
 	ctx      context.Context // of Serve; sessions live within it
@@ -101,11 +102,16 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Serve runs the agent until ctx ends or a client asks it to stop. It returns
-// ErrRunning when another agent has the socket.
-func (a *Agent) Serve(ctx context.Context) error {
-	l, err := listen(ctx, a.opt.Paths)
+// Serve runs the agent until ctx ends or a client asks it to stop. It wraps
+// ErrRunning when another agent runs.
+func (a *Agent) Serve(ctx context.Context) (err error) {
+	door, err := openDoor(ctx, a.opt.Paths, a.since, a.log)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, door.release()) }()
+	// The agent before may have written to it until just now.
+	if err := a.store.read(); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -113,11 +119,12 @@ func (a *Agent) Serve(ctx context.Context) error {
 	a.mu.Lock()
 	a.ctx, a.stop = ctx, stop
 	a.mu.Unlock()
-	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", a.opt.Paths.Socket)
+	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", door.Addr().String())
+	a.work.Go(func() { door.serve(ctx, a.limits.Socket) })
 	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.restore()
-	err = a.serveAPI(ctx, l)
+	err = a.serveAPI(ctx, door)
 	stop()
 	a.work.Wait()
 	a.hub.close()
@@ -215,22 +222,6 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 		Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
 		Hint:    "there is: " + strings.Join(suggest.NearestFirst(name, names), ", "),
 	}
-}
-
-// up brings a session up for a person: it permits one submission.
-func (a *Agent) up(ctx context.Context, name string) (api.Session, error) {
-	s, err := a.session(name)
-	if err != nil {
-		return api.Session{}, err
-	}
-	s.reconfigure()
-	if err := a.allowed(ctx, s.host()); err != nil {
-		return api.Session{}, err
-	}
-	if _, err := s.fixedSpecs(ctx); err != nil {
-		return api.Session{}, err // before a login that would be for nothing
-	}
-	return s.start(byPerson), nil
 }
 
 // down takes a session, or all, down.

@@ -35,6 +35,7 @@ type facts struct {
 	listeners  hostListeners // of the remote forwards
 	doing      string        // what is going on within the state
 	unwritten  error         // why the session cannot be remembered
+	lapsed     bool          // there is no job yet, and no person permits one any more
 }
 
 // hostListeners are a session's forwards that listen on the host.
@@ -167,6 +168,13 @@ func (f *facts) unconnected(now time.Time) verdict {
 		v.state, v.code = api.SessionFailed, f.host.Code
 	case f.served:
 		v.state = api.SessionReconnecting
+	}
+	switch {
+	case !f.lapsed:
+	case v.state == api.SessionNeedsLogin:
+		v.hint = fmt.Sprintf("log in, then `tunctl up %s`: a login alone submits no job", f.name)
+	case v.hint == "":
+		v.hint = fmt.Sprintf("no job is submitted by itself: `tunctl up %s` asks for one", f.name)
 	}
 	if f.job != nil && !f.job.State.Ended() && !f.job.End.IsZero() && f.job.End.Before(now) {
 		v.cause += fmt.Sprintf("; job %s reached its time limit meanwhile, at %s", f.job.ID, clock(f.job.End, now))

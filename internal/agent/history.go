@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
 )
 
 // maxHistory is how large the history may grow: some thousand jobs. Past it, the
@@ -58,16 +58,10 @@ func (h *history) shrink() error {
 	if _, rest, ok := bytes.Cut(half, []byte("\n")); ok {
 		half = rest
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(h.path), ".history-*")
-	if err != nil {
+	if err := atomicfile.Write(h.path, half, 0o600); err != nil {
 		return fmt.Errorf("shorten history: %w", err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, werr := tmp.Write(half)
-	if err := errors.Join(werr, tmp.Close()); err != nil {
-		return fmt.Errorf("shorten history: %w", err)
-	}
-	return os.Rename(tmp.Name(), h.path)
+	return nil
 }
 
 // History reads the runs that are over, the oldest first. It needs no agent. A line

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/user"
@@ -187,7 +188,13 @@ func (s *session) jobAndEndpoint() (*api.Job, *api.Endpoint) {
 func (src logSource) readAll(ctx context.Context, out lines) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return jobwatch.ReadLog(ctx, src.reader, src.path, src.sink(out, cancel))
+	sink := src.sink(out)
+	err := jobwatch.ReadLog(ctx, src.reader, src.path, func(c jobwatch.Chunk) {
+		if err := sink.take(c); err != nil {
+			cancel(err)
+		}
+	})
+	return errors.Join(err, sink.flush())
 }
 
 // follow sends the log and what is added to it, until ctx ends or nobody reads.
@@ -196,18 +203,59 @@ func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limi
 	defer cancel(nil)
 	f := jobwatch.NewFollower(src.reader, jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits})
 	f.Nudge() // a person asked
-	return f.Serve(ctx, src.sink(out, cancel))
-}
-
-// sink sends stretches of the log, and ends the reading when nobody takes them.
-func (src logSource) sink(out lines, cancel context.CancelCauseFunc) func(jobwatch.Chunk) {
-	return func(c jobwatch.Chunk) {
-		chunk := api.LogChunk{Path: c.Path, Offset: c.Offset, Text: string(c.Data), Restarted: c.Reset}
-		if !src.secrets {
-			chunk.Text = api.Redact(chunk.Text, src.token)
-		}
-		if err := out.send(chunk); err != nil {
+	sink := src.sink(out)
+	return f.Serve(ctx, func(c jobwatch.Chunk) {
+		if err := sink.take(c); err != nil {
 			cancel(err)
 		}
+	})
+}
+
+func (src logSource) sink(out lines) *logSink {
+	s := &logSink{out: out}
+	if !src.secrets {
+		s.redact = api.NewRedactor(src.token)
 	}
+	return s
+}
+
+// logSink sends stretches of a log.
+type logSink struct {
+	out    lines
+	redact *api.Redactor // nil: secrets are shown
+	path   string
+	end    int64 // how far the file was read
+}
+
+// take sends a stretch, but for what may be the beginning of a secret: that waits for
+// the next. One that does not go on where the last ended begins a line.
+func (s *logSink) take(c jobwatch.Chunk) error {
+	if c.Reset || c.Path != s.path || c.Offset != s.end {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	s.path, s.end = c.Path, c.Offset+int64(len(c.Data))
+	chunk := api.LogChunk{Path: c.Path, Offset: c.Offset, Restarted: c.Reset}
+	if s.redact == nil {
+		chunk.SetBytes(c.Data)
+		return s.out.send(chunk)
+	}
+	chunk.Offset -= int64(s.redact.Held())
+	text := s.redact.Add(c.Data)
+	if len(text) == 0 && len(c.Data) > 0 && !c.Reset {
+		return nil
+	}
+	chunk.SetBytes(text)
+	return s.out.send(chunk)
+}
+
+// flush sends what waits for a next stretch, when none goes on there.
+func (s *logSink) flush() error {
+	if s.redact == nil || s.redact.Held() == 0 {
+		return nil
+	}
+	chunk := api.LogChunk{Path: s.path, Offset: s.end - int64(s.redact.Held())}
+	chunk.SetBytes(s.redact.Flush())
+	return s.out.send(chunk)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -139,7 +141,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
-	tag, err := s.permitNext()
+	tag, err := s.permitNext(job)
 	if errors.Is(err, errKeptEnough) {
 		return api.Job{}, s.forgo(job, fmt.Errorf("%w; `tunctl up %s` starts one", err, s.name))
 	}
@@ -165,8 +167,20 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 // errKeptEnough says that a day's limit is reached.
 var errKeptEnough = errors.New("keep has submitted as many jobs as it may in a day")
 
-// permitNext hands out the tag of the next job, and counts it.
-func (s *session) permitNext() (string, error) {
+// nextTag names the submission of the job that follows job. It follows from that job
+// alone, so that whoever else keeps it, an agent with other state or another laptop,
+// comes to the same tag and finds the one next job. Clusters that share a home number
+// their jobs alike, and a cluster that is set up anew does so again: the time of
+// submission, which the scheduler tells everybody alike, keeps them apart.
+func nextTag(job api.Job) string {
+	number, _, _ := strings.Cut(job.ID, ".") // PBS adds its server's name, or not
+	return fmt.Sprintf("after-%s-%d", notInTags.ReplaceAllString(number, "-"), job.Submitted.Unix())
+}
+
+var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
+// permitNext hands out the tag of the job that follows job, and counts it.
+func (s *session) permitNext(job api.Job) (string, error) {
 	rec := s.agent.store.session(s.name)
 	if rec.NextTag != "" {
 		return rec.NextTag, nil // counted already
@@ -176,7 +190,7 @@ func (s *session) permitNext() (string, error) {
 	if len(today) >= s.agent.limits.KeepPerDay {
 		return "", errKeptEnough
 	}
-	tag := s.newTag()
+	tag := nextTag(job)
 	today = append(today, now)
 	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, today })
 	if err != nil {

@@ -2,12 +2,16 @@ package agent_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
 	"tunctl/internal/lab"
 )
 
@@ -176,5 +180,41 @@ func TestARefreshTellsOfAnEndThatJustHappened(t *testing.T) {
 		if w.cluster.Jobs()[0].State == "FAILED" && now.Job != nil && now.Job.State == api.JobFailed {
 			t.Fatalf("the refreshed status says %s with a job that is over", now.State)
 		}
+	}
+}
+
+// laptop is another agent of the same person, with files of its own, at the same
+// cluster.
+func (w *world) laptop(config string) *world {
+	w.t.Helper()
+	paths := home.In(w.t.TempDir())
+	w.t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(paths.Socket)) }) // it has too long a name to lie there
+	other := &world{t: w.t, paths: paths, client: client.New(paths), cluster: w.cluster, limits: w.limits}
+	other.write(paths.Config, config)
+	other.start()
+	return other
+}
+
+func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
+	w := newWorld(t)
+	w.restart(strings.Replace(keepConfig, "0:04", "0:14", 1), func(l *agent.Limits) { l.KeepPerDay = 1 })
+	first := w.up()
+	longer := strings.Replace(keepConfig, "0:04", "1:00", 1) // for those that follow
+	w.restart(longer, w.limits)
+	other := w.laptop(strings.NewReplacer("session.jupyter", "session.notebook", "submit ", "job = \"jupyterlab\"\nsubmit ").Replace(longer))
+	if _, err := other.client.Up(t.Context(), "notebook"); err != nil {
+		t.Fatal(err)
+	}
+	follows := func(s api.Session) bool { return s.Next != nil }
+	here, there := w.until("followed by another", follows), other.until("followed by another", follows)
+	if there.Job == nil || there.Job.ID != first.Job.ID || here.Next.ID != there.Next.ID {
+		t.Errorf("one laptop has job %s and next %s, the other %s and %s", here.Job.ID, here.Next.ID, there.Job.ID, there.Next.ID)
+	}
+	_ = w.cluster.KillJob(first.Job.ID) // its time need not be waited for; where that is over, all the better
+	moved := func(s api.Session) bool { return ready(s) && s.Job.ID == here.Next.ID }
+	w.until("ready on the next job", moved)
+	other.until("ready on the next job", moved)
+	if n := len(w.cluster.Jobs()); n != 2 {
+		t.Errorf("jobs: %s", states(w.cluster.Jobs()))
 	}
 }

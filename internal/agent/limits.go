@@ -33,6 +33,10 @@ type Limits struct {
 	KeepLead   time.Duration
 	KeepPerDay int
 	KeepRetry  time.Duration
+	// Permit is how long after a person's last act on a session its job may be submitted.
+	Permit time.Duration
+	// Socket is how often the agent looks whether its socket is still there.
+	Socket time.Duration
 	// Drain is how long requests may take to finish when the agent ends.
 	Drain time.Duration
 }
@@ -42,9 +46,10 @@ func DefaultLimits() Limits {
 	return Limits{
 		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
 		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
-		TokenGrace: 15 * time.Second, Drain: 5 * time.Second,
+		TokenGrace: 15 * time.Second, Drain: 5 * time.Second, Socket: 5 * time.Second,
 		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
 		Remind:   []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
+		Permit:   time.Hour,
 		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}
 }
@@ -55,5 +60,6 @@ func PracticeLimits() Limits {
 	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()
 	l.ProbeEvery = 100 * time.Millisecond
 	l.KeepRetry = time.Second
+	l.Socket = 200 * time.Millisecond
 	return l
 }

@@ -91,6 +91,6 @@ func (s *session) heard(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil && !job.State.Ended() && job.State != api.JobUnknown {
-		s.run.again = false
+		s.run.permit = nil
 	}
 }

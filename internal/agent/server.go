@@ -52,7 +52,7 @@ func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { reply(w, a.Status()) })
 	mux.HandleFunc("GET /v1/watch", a.handleWatch)
-	mux.HandleFunc("POST /v1/up", handle(a.handleUp))
+	mux.HandleFunc("POST /v1/up", a.handleUp)
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
 	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
@@ -149,11 +149,12 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(e)
 }
 
-func (a *Agent) handleUp(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
-	a.useEnv(req.Env)
-	at := time.Now()
-	s, err := a.up(ctx, req.Session)
-	return api.UpResponse{Session: s, At: at}, err
+// handleUp takes the waiter from the address, where an agent of before overlooks it.
+func (a *Agent) handleUp(w http.ResponseWriter, r *http.Request) {
+	handle(func(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
+		a.useEnv(req.Env)
+		return a.up(ctx, req.Session, r.URL.Query().Get("waiter"))
+	})(w, r)
 }
 
 func (a *Agent) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
@@ -207,8 +208,13 @@ func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
 	reply(w, struct{}{})
 }
 
-// handleWatch streams events: first the whole status, then changes.
+// handleWatch streams events: first the whole status, then changes. A command that
+// waits for a session gives its name: what it permitted ends with the stream.
 func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
+	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
+		a.waiters.enter(waiter)
+		defer a.waiterLeft(waiter)
+	}
 	watcher := a.hub.watch(api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.leave(watcher)
 	st := a.Status()

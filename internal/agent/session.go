@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -18,8 +17,8 @@ import (
 type asker int
 
 const (
-	byPerson asker = iota // permits one submission; outranks the other
-	byItself              // the agent, for what it remembers: adopts, never submits
+	byPerson asker = iota // is told at once what fails; outranks the other
+	byItself              // the agent, for what it remembers: goes on trying
 )
 
 // session is one thing a person brings up, from up to down.
@@ -45,10 +44,12 @@ type session struct {
 
 // run is one try to bring a session up and keep it so.
 type run struct {
-	who    asker // guarded by session.mu: a person may ask for what runs by itself
-	again  bool  // a person asked while nobody could say how the job is; guarded too
-	cancel context.CancelFunc
-	done   chan struct{}
+	host    *tunnel.Host  // that the try goes to
+	who     asker         // guarded by session.mu: a person may ask for what runs by itself
+	permit  permit        // to submit a job; guarded too, and used up by a job that is there
+	granted chan struct{} // told of a new permit
+	cancel  context.CancelFunc
+	done    chan struct{}
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
@@ -87,6 +88,13 @@ func (s *session) status() api.Session {
 // start brings the session up unless a try is under way, and returns its state
 // right after.
 func (s *session) start(who asker) api.Session {
+	now, _ := s.startFor(who, "")
+	return now
+}
+
+// startFor is start on behalf of a command that waits. Events from before at tell of
+// the time before the start.
+func (s *session) startFor(who asker, waiter string) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.enlist(s)
@@ -95,16 +103,25 @@ func (s *session) start(who asker) api.Session {
 	want(host, who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at = time.Now()
 	if s.run != nil {
 		s.run.who = min(s.run.who, who)
-		s.run.again = who == byPerson && s.facts.host.State != api.HostUp
+		// Nobody can say how a job is that is out of reach: should it be over, the
+		// person wants another.
+		if who == byPerson && (s.facts.job == nil || s.facts.host.State != api.HostUp) {
+			s.grantLocked(s.run, waiter)
+		}
 		// The answer tells of now: that the host is tried again is news on its way.
 		s.facts.host = host.Status()
 		s.enterLocked()
-		return s.current
+		return s.current, at
 	}
-	s.launchLocked(host, who)
-	return s.current
+	r := s.newRunLocked(host, who)
+	if who == byPerson {
+		s.grantLocked(r, waiter)
+	}
+	s.launchLocked(r)
+	return s.current, at
 }
 
 // want has a host connected for who asks.
@@ -137,22 +154,29 @@ func (s *session) reconfigureLocked() bool {
 	return cfg.Host != was
 }
 
-// launchLocked begins a try.
-func (s *session) launchLocked(host *tunnel.Host, who asker) {
+// newRunLocked prepares a try, by what the config says now. Without a person it can
+// only find a job again.
+func (s *session) newRunLocked(host *tunnel.Host, who asker) *run {
 	if s.reconfigureLocked() {
 		host = s.agent.pool.Host(s.cfg.Host)
 		want(host, who)
 	}
-	ctx, cancel := context.WithCancel(s.agent.ctx)
-	r := &run{who: who, cancel: cancel, done: make(chan struct{})}
-	s.run = r
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
+	s.facts.lapsed = who == byItself && needsJob && s.agent.store.session(s.name).Job == nil
+	return &run{who: who, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// launchLocked begins a try.
+func (s *session) launchLocked(r *run) {
+	ctx, cancel := context.WithCancel(s.agent.ctx)
+	r.cancel, s.run = cancel, r
 	s.enterLocked()
+	s.agent.work.Go(func() { s.expire(ctx, r) })
 	s.agent.work.Go(func() {
 		defer close(r.done)
 		defer cancel()
-		s.finish(r, host, s.stayUp(ctx, host))
+		s.finish(r, s.stayUp(ctx, r.host))
 	})
 }
 
@@ -184,7 +208,7 @@ func (s *session) onlyForwards() *api.Error {
 }
 
 // finish records why a try is over. The listener stays, and says so.
-func (s *session) finish(r *run, host *tunnel.Host, err error) {
+func (s *session) finish(r *run, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != r {
@@ -195,8 +219,10 @@ func (s *session) finish(r *run, host *tunnel.Host, err error) {
 		return // the agent ends: the session is wanted still
 	}
 	failure := asError(err)
-	if errors.Is(err, errNotPermitted) && r.who == byPerson || failure.Code == api.CodeJobEnded && r.again {
-		s.launchLocked(host, byPerson) // a person asked just as it gave up, or for a job that was over
+	if failure.Code == api.CodeJobEnded && r.permit.live(time.Now()) {
+		again := s.newRunLocked(r.host, byPerson) // a person asked just as it gave up, or for a job that was over
+		again.permit = r.permit
+		s.launchLocked(again)
 		return
 	}
 	s.facts.failure = failure
@@ -271,14 +297,15 @@ func (s *session) enterLocked() {
 	if v.state == api.SessionReady {
 		s.facts.served = true
 		if s.run != nil {
-			s.run.again = false
+			s.run.permit = nil
 		}
 	}
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
-		Asked: v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
-		Since: s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
+		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
+		MaySubmit: s.run != nil && s.cfg.Submit != "" && s.run.permit.live(now),
+		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
 	}
 	if v.state != s.current.State {
 		next.Since = now

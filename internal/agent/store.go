@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
 )
 
 // storeVersion is the version of the state file's form.
@@ -75,28 +75,36 @@ type login struct {
 	Accounts []string `json:"accounts,omitempty"`
 }
 
-// openStore reads the state file. One that a newer tunctl wrote is refused: it
-// may say things that must not be lost.
+// openStore reads the state file.
 func openStore(path string) (*store, error) {
-	s := &store{path: path, data: stored{Version: storeVersion, Sessions: map[string]record{}, Hosts: map[string]login{}}}
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+	s := &store{path: path}
+	return s, s.read()
+}
+
+// read takes the file as it is now in place of what was known. One that a newer tunctl
+// wrote is refused: it may say things that must not be lost.
+func (s *store) read() error {
+	data := stored{Version: storeVersion, Sessions: map[string]record{}, Hosts: map[string]login{}}
+	raw, err := os.ReadFile(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read state: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read state: %w", err)
+	if err == nil {
+		var file stored
+		if err := json.Unmarshal(raw, &file); err != nil {
+			return fmt.Errorf("state file %q is damaged: %w", s.path, err)
+		}
+		if file.Version > storeVersion {
+			return fmt.Errorf("state file %q is of version %d, written by a newer tunctl, and this one knows version %d: install the newer one again, or move the file away", s.path, file.Version, storeVersion)
+		}
+		maps.Copy(data.Sessions, file.Sessions)
+		maps.Copy(data.Hosts, file.Hosts)
+		data.Passwords = file.Passwords
 	}
-	var data stored
-	if err := json.Unmarshal(raw, &data); err != nil {
-		return nil, fmt.Errorf("state file %q is damaged: %w", path, err)
-	}
-	if data.Version > storeVersion {
-		return nil, fmt.Errorf("state file %q is of version %d, written by a newer tunctl, and this one knows version %d: install the newer one again, or move the file away", path, data.Version, storeVersion)
-	}
-	maps.Copy(s.data.Sessions, data.Sessions)
-	maps.Copy(s.data.Hosts, data.Hosts)
-	s.data.Passwords = data.Passwords
-	return s, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+	return nil
 }
 
 // session returns what is remembered of a session.
@@ -150,17 +158,7 @@ func (s *store) writeLocked() (err error) {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(s.path), ".state-*")
-	if err != nil {
-		return fmt.Errorf("write state: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, werr := tmp.Write(append(raw, '\n'))
-	err = errors.Join(werr, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), s.path)
-	}
-	if err != nil {
+	if err := atomicfile.Write(s.path, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
 	return nil

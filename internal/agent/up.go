@@ -123,7 +123,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 			return job, s.adopt(job, rec.Tag)
 		}
 	}
-	if s.asked() == byItself || s.attached {
+	if !s.permitted() {
 		return api.Job{}, s.gone(rec)
 	}
 	if text := s.jobElsewhere(rec); text != "" {
@@ -170,7 +170,12 @@ func (s *session) queries(rec record) []jobwatch.Query {
 
 func (s *session) adopt(job api.Job, tag string) error {
 	waits, account := s.waitsBefore(job), s.account()
-	s.change(func(f *facts) { f.job, f.submitting, f.waits = &job, false, waits })
+	s.change(func(f *facts) {
+		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
+		if s.run != nil {
+			s.run.permit = nil // one job was asked for
+		}
+	})
 	return s.agent.store.update(s.name, func(r *record) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, has had its turn
 			r.Next, r.NextTag = nil, ""
@@ -179,29 +184,30 @@ func (s *session) adopt(job api.Job, tag string) error {
 	})
 }
 
-// errNotPermitted is wrapped when a job would have to be submitted and no person
-// asked for that.
-var errNotPermitted = errors.New("only a person may start a job")
-
 // startedByHand is why an attached job is not followed by another.
 const startedByHand = "it was started by hand, so nothing starts it again"
 
-// gone says that a remembered job is no more.
+// gone says that there is no job, and that no person permits one to be submitted.
 func (s *session) gone(rec record) error {
-	e := &api.Error{
-		Code: api.CodeJobEnded, Message: "its job is no longer there", Err: errNotPermitted,
-		Hint: "`tunctl up " + s.name + "` starts a new one",
-	}
-	if s.attached {
-		e.Err, e.Hint = nil, startedByHand
-	}
 	if text := s.jobElsewhere(rec); text != "" {
-		e.Message = text
-	} else if rec.Job != nil {
-		e.Message = fmt.Sprintf("job %s is no longer there", rec.Job.ID)
+		return &api.Error{Code: api.CodeJobEnded, Message: text, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
+	}
+	if rec.Job != nil {
 		s.chronicle(lost(*rec.Job))
 	}
-	return e
+	switch {
+	case s.attached:
+		return &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: startedByHand}
+	case rec.Job != nil:
+		return &api.Error{
+			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer there", rec.Job.ID),
+			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
+		}
+	}
+	return &api.Error{
+		Code: api.CodeJobEnded, Message: "it has no job, and nobody waits for one to be submitted",
+		Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
+	}
 }
 
 // submit submits the job once. The tag is written down before the scheduler is

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"time"
+	"unicode/utf8"
+)
 
 // Env is what an agent started at login lacks of the person's environment. Every
 // request carries it; the agent uses the newest that answers.
@@ -11,7 +14,8 @@ var EnvNames = []string{
 	"SSH_AUTH_SOCK", "KRB5CCNAME", "PATH", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY",
 }
 
-// UpRequest asks to bring a session up. It permits one submission.
+// UpRequest asks to bring a session up. It permits one submission: with ?waiter=NAME
+// while a watch with that name is open, else for an hour.
 type UpRequest struct {
 	Session string `json:"session"`
 	Env     Env    `json:"env,omitempty"`
@@ -47,8 +51,27 @@ type LogChunk struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
 	Text   string `json:"text"`
+	// Base64 stands in place of Text where the stretch is not UTF-8, which JSON
+	// cannot carry.
+	Base64 []byte `json:"base64,omitempty"`
 	// Restarted says that the log begins anew: it was replaced or cut short.
 	Restarted bool `json:"restarted,omitempty"`
+}
+
+// SetBytes puts the stretch in.
+func (c *LogChunk) SetBytes(data []byte) {
+	c.Text, c.Base64 = string(data), nil
+	if !utf8.Valid(data) {
+		c.Text, c.Base64 = "", data
+	}
+}
+
+// Bytes is the stretch as the job wrote it.
+func (c LogChunk) Bytes() []byte {
+	if c.Base64 != nil {
+		return c.Base64
+	}
+	return []byte(c.Text)
 }
 
 // LogQuery says which part of which log to read: a session's, or a job's on a host.

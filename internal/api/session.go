@@ -38,6 +38,9 @@ type Session struct {
 	Hint  string       `json:"hint,omitempty"`
 	Code  Code         `json:"code,omitempty"`  // of the failure behind a failed, ended or needs-login state
 	Asked bool         `json:"asked,omitempty"` // a person made it so through us: cancelled its job, or logged out
+	// MaySubmit says that a person's up permits the agent to submit the job, once: while
+	// the command that asked waits, and for an hour at most.
+	MaySubmit bool `json:"maySubmit,omitempty"`
 	// Forgotten, in the answer to a down: nothing names the session any more, and its
 	// job, which runs on, is none of ours.
 	Forgotten bool      `json:"forgotten,omitempty"`

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"tunctl/internal/atomicfile"
 )
 
 // write puts text at path in one step, making folders as needed. Text that is
@@ -14,21 +16,10 @@ func write(path, text string) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == text {
 		return nil
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the folder for start at login: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".tunctl-*")
-	if err != nil {
-		return fmt.Errorf("write the start at login entry: %w", err)
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := atomicfile.Write(path, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write the start at login entry: %w", err)
 	}
 	return nil

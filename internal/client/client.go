@@ -20,10 +20,7 @@ import (
 	"tunctl/internal/home"
 )
 
-const (
-	dialTimeout   = 2 * time.Second
-	answerTimeout = 10 * time.Second
-)
+const answerTimeout = 10 * time.Second
 
 // Client talks to the agent of one TUNCTL_HOME.
 type Client struct {
@@ -38,11 +35,8 @@ func New(paths home.Paths) *Client {
 
 // transport dials the agent's socket; an answer must begin within limit, 0 for none.
 func transport(paths home.Paths, limit time.Duration) *http.Transport {
-	dialer := net.Dialer{Timeout: dialTimeout}
 	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", paths.Socket)
-		},
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, paths) },
 		ResponseHeaderTimeout: limit,
 		DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
 	}
@@ -53,9 +47,20 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return ask[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
-// Up asks to bring a session up and returns at once.
+// Up asks to bring a session up and returns at once, as a click does: for an hour, its
+// job may be submitted.
 func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	return ask[api.UpResponse](ctx, c, http.MethodPost, "/v1/up", api.UpRequest{Session: session, Env: environment()})
+	return c.UpWaiting(ctx, session, "")
+}
+
+// UpWaiting asks the same for a command that waits: its job may be submitted while
+// WatchWaiting with the same waiter lasts, and for an hour at most.
+func (c *Client) UpWaiting(ctx context.Context, session, waiter string) (api.UpResponse, error) {
+	path := "/v1/up"
+	if waiter != "" {
+		path += "?waiter=" + url.QueryEscape(waiter)
+	}
+	return ask[api.UpResponse](ctx, c, http.MethodPost, path, api.UpRequest{Session: session, Env: environment()})
 }
 
 // Down takes sessions down.
@@ -92,7 +97,16 @@ func (c *Client) Stop(ctx context.Context) error {
 // Watch calls each for every event until ctx ends or the agent goes; the first
 // event is the whole status.
 func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.Event)) error {
-	return stream(ctx, c, "/v1/watch?answers="+url.QueryEscape(string(answers)), each)
+	return c.WatchWaiting(ctx, answers, "", each)
+}
+
+// WatchWaiting is Watch for a command that waits for a session.
+func (c *Client) WatchWaiting(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
+	q := url.Values{"answers": {string(answers)}}
+	if waiter != "" {
+		q.Set("waiter", waiter)
+	}
+	return stream(ctx, c, "/v1/watch?"+q.Encode(), each)
 }
 
 // Log calls each for every stretch of a session's or a job's log.
@@ -193,31 +207,6 @@ func refusal(res *http.Response) error {
 		return &api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
 	}
 	return &e
-}
-
-// ErrNotRunning is wrapped when there is no agent to talk to.
-var ErrNotRunning = errors.New("the agent is not running")
-
-// unreachable tells "no agent" from "an agent that does not answer".
-func unreachable(err error) error {
-	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, refused):
-		return &api.Error{
-			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: errors.Join(ErrNotRunning, err),
-			Hint: "`tunctl agent start` starts it; `tunctl up` does so by itself",
-		}
-	case errors.Is(err, unsupported):
-		return &api.Error{
-			Code: api.CodeAgent, Message: "this system has no unix sockets, by which tunctl talks to its agent", Err: err,
-			Hint: "Windows has them since Windows 10, version 1803",
-		}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	}
-	return &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("the agent does not answer: %v", err), Err: err,
-		Hint: "`tunctl agent log` shows what it last did; `tunctl agent restart` starts it anew",
-	}
 }
 
 // environment is what the agent may need of this process's environment.

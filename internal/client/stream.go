@@ -44,8 +44,7 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 	}
 	hr.Header.Set("Connection", "Upgrade")
 	hr.Header.Set("Upgrade", api.StreamUpgrade)
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "unix", c.paths.Socket)
+	conn, err := dial(ctx, c.paths)
 	if err != nil {
 		return nil, unreachable(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/atomicfile"
 )
 
 // Alias is the name under which the gateway's host key is known; ssh is told it by
@@ -28,7 +30,7 @@ func HostKey(dir string) (ssh.Signer, error) {
 	path := filepath.Join(dir, "host_key")
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeKey(dir, path); err == nil {
+		if err = makeKey(path); err == nil {
 			data, err = os.ReadFile(path)
 		}
 	}
@@ -43,11 +45,11 @@ func HostKey(dir string) (ssh.Signer, error) {
 	if known, err := os.ReadFile(KnownHosts(dir)); err == nil && string(known) == line {
 		return key, nil
 	}
-	return key, replace(KnownHosts(dir), []byte(line))
+	return key, atomicfile.Write(KnownHosts(dir), []byte(line), 0o600)
 }
 
 // makeKey makes a key unless another process is quicker.
-func makeKey(dir, path string) error {
+func makeKey(path string) error {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return err
@@ -56,32 +58,9 @@ func makeKey(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := write(dir, pem.EncodeToMemory(block))
-	if err != nil {
-		return err
+	err = atomicfile.Create(path, pem.EncodeToMemory(block), 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	defer func() { _ = os.Remove(tmp) }()
-	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
-// replace puts a file in place whole, or not at all.
-func replace(path string, data []byte) error {
-	tmp, err := write(filepath.Dir(path), data)
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
-// write makes a new private file with data in it and returns its name.
-func write(dir string, data []byte) (string, error) {
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	return f.Name(), errors.Join(err, f.Close())
+	return err
 }

@@ -1,6 +1,7 @@
 // Package home knows where tunctl keeps its files: the config, the state, the
 // log and the agent's socket. It makes folders private and short socket paths
-// possible; it reads and writes none of the files themselves.
+// possible. Of the files themselves it reads and writes only the one that says which
+// agent runs.
 package home
 
 import (
@@ -37,7 +38,7 @@ func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl")
 // Gateway is the folder of the gateway's own host key and what ssh needs to know of it.
 func (p Paths) Gateway() string { return filepath.Join(p.State, "gateway") }
 
-// Lock is the file that serialises the start of agents.
+// Lock is the file that the running agent holds a lock on, from its start to its end.
 func (p Paths) Lock() string { return filepath.Join(p.State, "agent.lock") }
 
 // Find returns the places according to the environment: TUNCTL_HOME moves them
@@ -83,11 +84,10 @@ func find() (Paths, error) {
 		Config: filepath.Join(config, "tunctl", "config.toml"),
 		State:  filepath.Join(state, "tunctl", machine()),
 	}
-	p.Socket = filepath.Join(p.State, "run", "agent.sock")
+	p.Socket = p.SpareSocket()
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && runtime.GOOS == "linux" {
-		p.Socket = filepath.Join(run, "tunctl", "agent.sock")
+		p.Socket = shortSocket(filepath.Join(run, "tunctl", "agent.sock"))
 	}
-	p.Socket = shortSocket(p.Socket)
 	return p, nil
 }
 
@@ -120,8 +120,8 @@ func shortSocket(path string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-%d-%s", os.Getuid(), short(path)), "agent.sock")
 }
 
-// errShared is wrapped when a folder that must be private belongs to another user.
-var errShared = errors.New("the folder is not ours alone")
+// ErrShared is wrapped when a folder that must be private belongs to another user.
+var ErrShared = errors.New("the folder is not ours alone")
 
 // MakePrivate makes a folder that only its owner can enter, or checks that an
 // existing one is so: a socket in a folder that others can write to can be replaced.
@@ -129,15 +129,29 @@ func MakePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Lstat(dir)
+	info, err := owned(dir)
 	if err != nil {
 		return err
-	}
-	if !info.IsDir() || !ownedByUs(info) {
-		return fmt.Errorf("%q: %w", dir, errShared)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs its x bit
 	}
 	return nil
+}
+
+// CheckOwned refuses a folder that is another user's: what listens there is not ours.
+func CheckOwned(dir string) error {
+	_, err := owned(dir)
+	return err
+}
+
+func owned(dir string) (os.FileInfo, error) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() || !ownedByUs(info) {
+		return nil, fmt.Errorf("%q: %w", dir, ErrShared)
+	}
+	return info, nil
 }

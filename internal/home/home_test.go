@@ -89,7 +89,7 @@ func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), link); err != nil {
 		t.Skipf("no symlinks here: %v", err)
 	}
-	if err := MakePrivate(link); !errors.Is(err, errShared) {
-		t.Errorf("err = %v, want errShared", err)
+	if err := MakePrivate(link); !errors.Is(err, ErrShared) {
+		t.Errorf("err = %v, want ErrShared", err)
 	}
 }

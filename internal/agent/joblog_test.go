@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// shownLog is what a client gets of a log.
+func shownLog(t *testing.T, log []byte, src logSource) []byte {
+	t.Helper()
+	src.path, src.reader = filepath.Join(t.TempDir(), "log"), jobwatch.Local{}
+	if err := os.WriteFile(src.path, log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	if err := src.readAll(t.Context(), newLines(rec)); err != nil {
+		t.Fatal(err)
+	}
+	var shown []byte
+	for dec := json.NewDecoder(rec.Body); ; {
+		var c api.LogChunk
+		err := dec.Decode(&c)
+		if errors.Is(err, io.EOF) {
+			return shown
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown = append(shown, c.Bytes()...)
+	}
+}
+
+func TestATokenAcrossTwoStretchesOfALogIsNotShown(t *testing.T) {
+	const (
+		stretch = 512 << 10
+		token   = "0123456789abcdef0123456789abcdef0123456789abcdef"
+		intro   = "http://nc10214:8888/lab?token="
+	)
+	for name, before := range map[string]int{
+		"in the token":       stretch - len(intro) - 6,
+		"in its name":        stretch - len(intro) + 3,
+		"after its name":     stretch - len(intro),
+		"before its address": stretch,
+	} {
+		t.Run(name, func(t *testing.T) {
+			head := strings.Repeat("x", before-1) + "\n"
+			log := head + intro + token + "\nthe end"
+			for _, known := range []api.Secret{{}, api.NewSecret(token)} {
+				if got := string(shownLog(t, []byte(log), logSource{token: known})); got != head+intro+"•••\nthe end" {
+					t.Errorf("shown: …%q", got[max(0, len(got)-100):])
+				}
+			}
+		})
+	}
+}
+
+func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
+	log := append(bytes.Repeat([]byte("·"), 300<<10), "caf\xe9 \xff\xfe\x00 end"...) // a border falls into a letter
+	for _, secrets := range []bool{true, false} {
+		if got := shownLog(t, log, logSource{secrets: secrets}); !bytes.Equal(got, log) {
+			t.Errorf("secrets %t: %d bytes became %d, which end with %q", secrets, len(log), len(got), got[max(0, len(got)-20):])
+		}
+	}
+}

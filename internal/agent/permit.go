@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// permit is a person's leave to submit a session's job once: who gave it, and until
+// when it lasts. A command that waits gives it for as long as it waits; a click, which
+// has no name here, until its time is over. Times are the wall clock's: a laptop that
+// slept through them has used them up.
+type permit map[string]time.Time
+
+// live reports whether a job may be submitted.
+func (p permit) live(now time.Time) bool { return now.Before(p.end()) }
+
+// end is when the last leave ends; zero without any.
+func (p permit) end() time.Time {
+	var end time.Time
+	for _, until := range p {
+		if until.After(end) {
+			end = until
+		}
+	}
+	return end
+}
+
+// permitted reports whether the agent may submit the session's job.
+func (s *session) permitted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run != nil && s.run.permit.live(time.Now())
+}
+
+// grantLocked takes down a person's leave. For a job that is known and within reach
+// there is nothing to permit, and what was started by hand is never submitted.
+func (s *session) grantLocked(r *run, waiter string) {
+	if s.attached || !s.hasJobLocked() {
+		return
+	}
+	if r.permit == nil {
+		r.permit = permit{}
+	}
+	r.permit[waiter] = time.Now().Round(0).Add(s.agent.limits.Permit)
+	s.facts.lapsed = false
+	offer(r.granted, struct{}{})
+}
+
+// expire ends the permission of a try when its time is over.
+func (s *session) expire(ctx context.Context, r *run) {
+	for {
+		s.mu.Lock()
+		end := r.permit.end()
+		s.mu.Unlock()
+		var ring <-chan time.Time
+		if !end.IsZero() {
+			ring = time.After(max(0, min(time.Until(end), wallCheck)))
+		}
+		select {
+		case <-r.granted:
+		case <-ring:
+			s.mu.Lock()
+			s.lapseLocked(r)
+			s.mu.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leave takes back the permission of a command that no longer waits.
+func (s *session) leave(waiter string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return
+	}
+	if _, gave := s.run.permit[waiter]; gave {
+		delete(s.run.permit, waiter)
+		s.lapseLocked(s.run)
+	}
+}
+
+// lapseLocked has the agent go on by itself once nobody permits a submission: it adopts
+// the session's job where there is one, and never submits.
+func (s *session) lapseLocked(r *run) {
+	if r.permit == nil || r.permit.live(time.Now()) {
+		return // used up, or still in force
+	}
+	r.permit, r.who = nil, byItself
+	s.facts.lapsed = s.facts.job == nil
+	s.agent.log.Info("nobody waits for the session's job to be submitted any more", "session", s.name)
+	s.enterLocked()
+}
+
+// waiters are the commands that wait for sessions: each holds a stream of events open
+// under a name of its own.
+type waiters struct {
+	mu   sync.Mutex
+	here map[string]int
+}
+
+func (w *waiters) enter(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.here == nil {
+		w.here = map[string]int{}
+	}
+	w.here[name]++
+}
+
+func (w *waiters) exit(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.here[name]--; w.here[name] <= 0 {
+		delete(w.here, name)
+	}
+}
+
+// waits reports whether a command waits; who has no name need not.
+func (w *waiters) waits(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return name == "" || w.here[name] > 0
+}
+
+// waiterLeft is called when a command's stream has ended.
+func (a *Agent) waiterLeft(name string) {
+	a.waiters.exit(name)
+	if a.waiters.waits(name) {
+		return
+	}
+	for _, s := range a.live() {
+		s.leave(name)
+	}
+}
+
+// up brings a session up for a person: it permits one submission, for as long as the
+// command waits that asked for it; without a waiter, as after a click, for its time.
+func (a *Agent) up(ctx context.Context, name, waiter string) (api.UpResponse, error) {
+	if !a.waiters.waits(waiter) {
+		return api.UpResponse{}, &api.Error{
+			Code: api.CodeUsage, Message: "nobody waits under that name: open /v1/watch?waiter=NAME first, or ask without a waiter",
+		}
+	}
+	s, err := a.session(name)
+	if err != nil {
+		return api.UpResponse{}, err
+	}
+	s.reconfigure()
+	if err := a.allowed(ctx, s.host()); err != nil {
+		return api.UpResponse{}, err
+	}
+	if _, err := s.fixedSpecs(ctx); err != nil {
+		return api.UpResponse{}, err // before a login that would be for nothing
+	}
+	now, at := s.startFor(byPerson, waiter)
+	if !a.waiters.waits(waiter) { // gone meanwhile
+		s.leave(waiter)
+	}
+	return api.UpResponse{Session: now, At: at}, nil
+}

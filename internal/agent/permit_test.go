@@ -1,0 +1,188 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/agent"
+	"tunctl/internal/api"
+)
+
+// unknownHost has the cluster's host key be unknown, so that a login has to ask a
+// person; known takes that back.
+func (w *world) unknownHost() (known func()) {
+	w.t.Helper()
+	text, err := os.ReadFile(w.cluster.SSHConfig())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var file string
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && strings.EqualFold(f[0], "UserKnownHostsFile") {
+			file = strings.Trim(f[1], `"`)
+		}
+	}
+	keys, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(w.cluster.SSHConfig(), strings.Replace(string(text), "StrictHostKeyChecking yes", "StrictHostKeyChecking ask", 1))
+	w.write(file, "")
+	return func() { w.write(file, string(keys)) }
+}
+
+// wait watches as a command does that waits; the returned function ends it.
+func (w *world) wait(waiter string) (leave func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	began, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		first := true
+		_ = w.client.WatchWaiting(ctx, api.AnswersNone, waiter, func(api.Event) { // it ends by our cancel
+			if first {
+				close(began)
+				first = false
+			}
+		})
+	}()
+	leave = func() { cancel(); <-gone }
+	w.t.Cleanup(leave)
+	select {
+	case <-began:
+	case <-time.After(patience):
+		w.t.Fatal("the watch tells nothing")
+	}
+	return leave
+}
+
+func needsLogin(s api.Session) bool { return s.State == api.SessionNeedsLogin }
+
+// loginSubmitsNothing logs in for something else and fails unless that starts no job.
+func (w *world) loginSubmitsNothing() {
+	w.t.Helper()
+	lapsed := w.until("without permission", func(s api.Session) bool { return needsLogin(s) && !s.MaySubmit })
+	if !strings.Contains(lapsed.Hint, "log in, then `tunctl up jupyter`") {
+		w.t.Errorf("the hint is %q", lapsed.Hint)
+	}
+	if _, err := w.client.Login(w.t.Context(), "practice"); err != nil {
+		w.t.Fatal(err)
+	}
+	ended := w.until("settled", func(s api.Session) bool {
+		return ready(s) || s.State == api.SessionEnded || s.State == api.SessionFailed
+	})
+	if ended.State != api.SessionEnded || len(w.cluster.Jobs()) != 0 {
+		w.t.Errorf("the session is %s: %s; jobs: %q", ended.State, ended.Cause, states(w.cluster.Jobs()))
+	}
+}
+
+func TestALoginAfterItsCommandEndedSubmitsNothing(t *testing.T) {
+	w := newWorld(t)
+	known := w.unknownHost()
+	leave := w.wait("monday")
+	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "monday"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("in need of a login, and permitted", func(s api.Session) bool { return needsLogin(s) && s.MaySubmit })
+	leave()
+	known()
+	w.loginSubmitsNothing()
+	w.up() // a person's up does
+	if n := len(w.cluster.Jobs()); n != 1 {
+		t.Errorf("jobs: %q", states(w.cluster.Jobs()))
+	}
+}
+
+func TestAClickPermitsASubmissionForItsTimeOnly(t *testing.T) {
+	w := newWorld(t)
+	w.restart(config, func(l *agent.Limits) { l.Permit = time.Second })
+	known := w.unknownHost()
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("in need of a login", needsLogin)
+	known()
+	w.loginSubmitsNothing()
+}
+
+func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
+	w := newWorld(t)
+	w.restart(config, func(l *agent.Limits) { l.Permit = time.Second })
+	known := w.unknownHost()
+	w.wait("patient")
+	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "patient"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("in need of a login", needsLogin)
+	w.until("without permission", func(s api.Session) bool { return needsLogin(s) && !s.MaySubmit })
+	known()
+	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "patient"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.until("ready", ready)
+	if s.MaySubmit {
+		t.Error("a job was submitted, and another may be")
+	}
+}
+
+func TestALoginWhileItsCommandWaitsSubmitsItsJob(t *testing.T) {
+	w := newWorld(t)
+	known := w.unknownHost()
+	w.wait("here")
+	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "here"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("in need of a login", needsLogin)
+	known()
+	if _, err := w.client.Login(t.Context(), "practice"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("ready", ready)
+}
+
+func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {
+	w := newWorld(t)
+	known := w.unknownHost()
+	leave := w.wait("one")
+	w.wait("other")
+	for _, waiter := range []string{"one", "other"} {
+		if _, err := w.client.UpWaiting(t.Context(), "jupyter", waiter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("in need of a login", needsLogin)
+	leave()
+	known()
+	if _, err := w.client.Login(t.Context(), "practice"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("ready", ready)
+}
+
+func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.client.UpWaiting(t.Context(), "jupyter", "nobody")
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage {
+		t.Errorf("err = %v", err)
+	}
+	w.wait("somebody")()
+	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "somebody"); err == nil {
+		t.Log("the agent has not noticed yet that somebody left")
+		w.until("without permission", func(s api.Session) bool { return !s.MaySubmit })
+	}
+}
+
+func TestAnEndedCommandLeavesItsJobAndTakesNothingDown(t *testing.T) {
+	w := newWorld(t)
+	leave := w.wait("brief")
+	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "brief"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("submitted", func(s api.Session) bool { return s.Job != nil })
+	leave()
+	w.until("ready", ready)
+}

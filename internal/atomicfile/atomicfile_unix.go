@@ -1,0 +1,26 @@
+//go:build unix
+
+package atomicfile
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+func rename(from, to string) error { return os.Rename(from, to) }
+
+// syncFolder has a folder's entries on the disk, so that a file which was put in place
+// is there after the power failed. Some file systems cannot do that, and a folder that
+// can be written but not read cannot be opened for it: the file is in place all the same.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOTTY) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
