@@ -286,7 +286,7 @@ func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 				break
 			}
 		}
-		if took, job := time.Since(began), never.Job(); job.State != api.JobNeverRan || took < graceTime || took > 2*graceTime {
+		if took, job := time.Since(began), never.Job(); job.State != api.JobNeverRan || took < Grace || took > 2*Grace {
 			t.Errorf("%+v after %s", job, took)
 		}
 

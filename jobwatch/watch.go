@@ -127,12 +127,12 @@ func (x *Watch) enterLocked(job api.Job) {
 	x.c <- job
 }
 
+// Grace and graceAnswers are how long and how often the scheduler must not know a young
+// job until that is believed: right after a submission, a wrapper that keeps answers, or
+// a controller that takes over, may not know it yet.
 const (
-	// graceAnswers and graceTime are how often and how long the scheduler must not know
-	// a young job until that is believed: right after a submission, a wrapper that keeps
-	// answers, or a controller that takes over, may not know it yet.
+	Grace        = 2 * time.Minute
 	graceAnswers = 3
-	graceTime    = 2 * time.Minute
 )
 
 // missing notes that the scheduler does not know the job, and reports whether that is
@@ -140,7 +140,7 @@ const (
 func (x *Watch) missing() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	old := time.Since(x.began) >= graceTime
+	old := time.Since(x.began) >= Grace
 	x.misses++
 	return x.ran || old && (x.misses == 1 || x.misses >= graceAnswers)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -111,6 +112,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "looking for its job" })
 	rec := s.agent.store.session(s.name)
+	unknown := rec.Job != nil && young(*rec.Job)
 	for _, q := range s.queries(rec) {
 		job, found, err := jobs.Find(ctx, q)
 		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -122,6 +124,10 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 		if found && !job.State.Ended() && job.State != api.JobCompleting && rec.isRecorded(q, job, s.account()) {
 			return job, s.adopt(job, rec.Tag)
 		}
+		unknown = unknown && !found
+	}
+	if unknown { // not known yet: the watch finds out, and nothing is submitted meanwhile
+		return *rec.Job, s.adopt(*rec.Job, rec.Tag)
 	}
 	if !s.permitted() {
 		return api.Job{}, s.gone(rec)
@@ -130,6 +136,12 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text + "; it may still run there"}})
 	}
 	return s.submit(ctx, jobs, rec)
+}
+
+// young reports whether a job was submitted so recently, and not seen to run, that a
+// scheduler which does not know it may yet do so.
+func young(job api.Job) bool {
+	return job.State.Waiting() && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
 // ambiguous asks the person which of several jobs is meant.
