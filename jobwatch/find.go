@@ -21,8 +21,8 @@ type Query struct {
 
 // Find finds a job that somebody started before. By id it may have ended; by tag or
 // by name it waits or runs. Of several that which is nearest to being of use is taken,
-// the newest of those, which its hint says; but between two of a name that run, only a
-// person can choose. Of an array the whole is found, not the task.
+// the newest of those, which its hint says; several of a name that run are an
+// AmbiguousError. Of an array the whole is found, not the task.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	s, err := w.scheduler(ctx)
 	if err != nil {
@@ -157,7 +157,8 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	job = matching[0]
 	if len(matching) > 1 && q.Tag == "" {
 		if matching[1].State == api.JobRunning {
-			return api.Job{}, false, q.ambiguous(matching)
+			running := slices.DeleteFunc(matching, func(j api.Job) bool { return j.State != api.JobRunning })
+			return api.Job{}, false, &AmbiguousError{Name: q.Name, Jobs: running}
 		}
 		if job.Hint == "" {
 			job.Hint = fmt.Sprintf("the newest of %d such jobs", len(matching))
@@ -166,26 +167,23 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	return job, true, nil
 }
 
-// ambiguous lists the jobs of a name that run.
-func (q Query) ambiguous(jobs []api.Job) error {
-	var list []string
-	for _, job := range jobs {
-		if job.State == api.JobRunning {
-			list = append(list, strings.TrimSpace(job.Ref()+" "+onNode(job.Node)))
-		}
-	}
-	return &api.Error{
-		Code:    api.CodeFailed,
-		Message: fmt.Sprintf("%d jobs called %q are running: %s", len(list), q.Name, strings.Join(list, ", ")),
-		Hint:    "`tunctl attach HOST JOB` opens one of them, `tunctl cancel HOST JOB` ends one; then run this again",
-	}
+// AmbiguousError says that several jobs of a name run, between which only a person can
+// choose.
+type AmbiguousError struct {
+	Name string
+	Jobs []api.Job // those that run, the newest first
 }
 
-func onNode(node string) string {
-	if node == "" {
-		return ""
+// Error implements error.
+func (e *AmbiguousError) Error() string {
+	list := make([]string, len(e.Jobs))
+	for i, job := range e.Jobs {
+		list[i] = job.Ref()
+		if job.Node != "" {
+			list[i] += " on " + job.Node
+		}
 	}
-	return "on " + node
+	return fmt.Sprintf("%d jobs called %q are running: %s", len(list), e.Name, strings.Join(list, ", "))
 }
 
 func (q Query) matches(job api.Job) bool {

@@ -260,8 +260,8 @@ func parseCapture(path string, data []byte) capture {
 	return c
 }
 
-// readFacts reads what an index says of a sample: of one job, of a list of jobs, or a
-// list of each fact ("ids", "states").
+// readFacts reads what an index says of a sample: of one job, of a list of jobs (also
+// as "jobs"), or a list of each fact ("ids", "states").
 func readFacts(text string) ([]map[string]string, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -276,11 +276,23 @@ func readFacts(text string) ([]map[string]string, error) {
 	if !ok {
 		list = []any{value}
 	}
+	return listedFacts(list)
+}
+
+func listedFacts(list []any) ([]map[string]string, error) {
 	var facts []map[string]string
 	for _, entry := range list {
 		object, ok := entry.(map[string]any)
 		if !ok {
 			return nil, fmt.Errorf("%v is not an object", entry)
+		}
+		if jobs, ok := object["jobs"].([]any); ok {
+			within, err := listedFacts(jobs)
+			if err != nil {
+				return nil, err
+			}
+			facts = append(facts, within...)
+			continue
 		}
 		facts = append(facts, jobFacts(object)...)
 	}

@@ -3,6 +3,8 @@ package jobwatch
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +15,10 @@ import (
 // readSlurmSample is the sampleReader of Slurm.
 func readSlurmSample(s sample) ([]sampleRecord, string) {
 	program, _, _ := strings.Cut(s.command, " ")
+	program = filepath.Base(program)
 	switch {
+	case strings.Contains(s.command, "json") || strings.Contains(s.command, "yaml"):
+		return nil, "answers of " + program + " as JSON or YAML, which the program never asks for"
 	case program == "scontrol" && strings.Contains(s.command, "show job") && s.res.Exit == 0:
 		var records []sampleRecord
 		for _, r := range splitScontrol(string(s.res.Stdout)) {
@@ -22,8 +27,10 @@ func readSlurmSample(s sample) ([]sampleRecord, string) {
 		return records, ""
 	case program == "sbatch":
 		return []sampleRecord{sbatchSample(s)}, ""
-	case program == "sacct" && strings.HasPrefix(string(s.res.Stdout), "JobID|"):
-		return sacctSamples(string(s.res.Stdout)), ""
+	case program == "sacct" && sacctColumns(s) != "":
+		return sacctSamples(s), ""
+	case s.res.Exit != 0:
+		return []sampleRecord{failureSample(program, s)}, ""
 	}
 	return nil, "answers of " + program + " in a form that the program never asks for"
 }
@@ -41,11 +48,11 @@ var sampleStates = map[string]api.JobState{
 	"RESIZING": api.JobRunning, "SIGNALING": api.JobRunning, "REVOKED": api.JobCancelled, "STAGE_OUT": api.JobCompleting,
 }
 
-// sameSlurmState: a job that waits may be held, which only its reason tells.
-func sameSlurmState(want string, job api.Job) bool {
+// sampleState compares a state. A job that waits may be held, which only its reason tells.
+func sampleState(want string, job api.Job) (string, bool, bool) {
 	word, _, _ := strings.Cut(want, " ")
-	state := sampleStates[strings.TrimSuffix(word, "+")]
-	return state == job.State || state == api.JobQueued && job.State == api.JobHeld
+	state, known := sampleStates[strings.TrimSuffix(word, "+")]
+	return string(job.State), state == job.State || state == api.JobQueued && job.State == api.JobHeld, known
 }
 
 // plainTime is a time of Slurm's; samples from manual pages have typesetting in theirs.
@@ -62,11 +69,12 @@ func scontrolSample(r slurmRecord) sampleRecord {
 		case "name":
 			return job.Name, job.Name == want, true
 		case "state":
-			return string(job.State), sameSlurmState(want, job), true
+			return sampleState(want, job)
 		case "reason":
-			return job.Reason, job.Reason == strings.ReplaceAll(slurmWord(want), "_", " "), true
+			told := job.Reason == strings.ReplaceAll(want, "_", " ") || r["JobState"] == "SUSPENDED"
+			return r["Reason"], r["Reason"] == want && (told || slurmWord(want) == ""), true
 		case "node":
-			return job.Node, job.Node == want, true
+			return job.Node, sameNode(job.Node, want), true
 		case "partition", "queue":
 			return job.Queue, job.Queue == want, true
 		case "user", "group":
@@ -82,10 +90,11 @@ func scontrolSample(r slurmRecord) sampleRecord {
 		case "command":
 			return r["Command"], r["Command"] == want || job.Script == want, true
 		case "exitcode", "exit":
-			return r["ExitCode"], r["ExitCode"] == want || strings.HasPrefix(r["ExitCode"], want+":"), true
+			same := r["ExitCode"] == want || strings.HasPrefix(r["ExitCode"], want+":")
+			return r["ExitCode"], same && (job.Exit != nil) == job.State.Ended(), true
 		}
 		got, read := r.byName(name)
-		return got, got == want, read
+		return got, got == strings.TrimSpace(want), read
 	}}
 }
 
@@ -105,13 +114,14 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 	if !plainTime.MatchString(want) {
 		return "", false, false
 	}
+	waits := job.State == api.JobQueued || job.State == api.JobHeld
 	got := job.Submitted
 	switch {
-	case name == "end" && job.State.Waiting():
+	case name == "end" && waits:
 		return "", false, false
 	case name == "end":
 		got = job.End
-	case name == "start" && job.State.Waiting():
+	case name == "start" && waits:
 		got = job.ExpectedStart
 	case name == "start":
 		got = job.Start
@@ -133,7 +143,7 @@ func sbatchSample(s sample) sampleRecord {
 		case "cause":
 			// The words of a cause are the index's own: that there is one is compared.
 			if refused == nil {
-				return "no refusal", false, true
+				return "no refusal", errors.Is(err, errDoubt), true
 			}
 			return refused.Message, refused.Hint != "", true
 		}
@@ -141,11 +151,30 @@ func sbatchSample(s sample) sampleRecord {
 	}}
 }
 
+// failureSample compares what the failure of a query is taken for.
+func failureSample(program string, s sample) sampleRecord {
+	err := slurmProblem(program, s.res)
+	return sampleRecord{fact: func(name, _ string) (string, bool, bool) {
+		return fmt.Sprint(err), err != nil, name == "cause"
+	}}
+}
+
+var sacctHeader = regexp.MustCompile(`^JobID(?:Raw)?\|.*State`)
+
+// sacctColumns are the columns of sacct -p or -P, empty for a table.
+func sacctColumns(s sample) string {
+	header, _, _ := strings.Cut(string(s.res.Stdout), "\n")
+	if !sacctHeader.MatchString(header) {
+		return ""
+	}
+	return strings.ReplaceAll(strings.Trim(header, "|"), "|", ",")
+}
+
 // sacctSamples lays the columns of sacct -p or -P out as our own query has them.
-func sacctSamples(out string) []sampleRecord {
-	header, rest, _ := strings.Cut(out, "\n")
+func sacctSamples(s sample) []sampleRecord {
+	_, rest, _ := strings.Cut(string(s.res.Stdout), "\n")
 	var records []sampleRecord
-	for _, job := range parseSacct(columns(rest, strings.ReplaceAll(header, "|", ","), sacctFields, "|", "\n")) {
+	for _, job := range parseSacct(columns(rest, sacctColumns(s), sacctFields, "|", "\n")) {
 		records = append(records, sampleRecord{id: job.ID, fact: func(name, want string) (string, bool, bool) {
 			switch name {
 			case "id":
@@ -153,7 +182,7 @@ func sacctSamples(out string) []sampleRecord {
 			case "name":
 				return job.Name, job.Name == want, true
 			case "state":
-				return string(job.State), sameSlurmState(want, job), true
+				return sampleState(want, job)
 			case "partition":
 				return job.Queue, job.Queue == want, true
 			case "node":

@@ -331,8 +331,7 @@ func TestOfSeveralJobsOfANameTheOneThatRunsIsTaken(t *testing.T) {
 
 	second := api.Job{ID: "6", Name: "nb", State: api.JobRunning, Node: "lyra02", Submitted: at(5)}
 	_, found, err := Query{Name: "nb"}.choose(slurm{}, []api.Job{running, held, second})
-	e, ok := errors.AsType[*api.Error](err)
-	if found || !ok || !strings.Contains(e.Message, "1 on lyra01") || !strings.Contains(e.Message, "6 on lyra02") || strings.Contains(e.Message, "5") || !strings.Contains(e.Hint, "tunctl attach") {
+	if e, ok := errors.AsType[*AmbiguousError](err); found || !ok || e.Error() != `2 jobs called "nb" are running: 6 on lyra02, 1 on lyra01` {
 		t.Errorf("between two that run: %v, %v", found, err)
 	}
 	running.Script, second.Script = "/h/.tunctl/t/x.sh", "/h/.tunctl/t/x.sh"

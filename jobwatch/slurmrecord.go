@@ -42,7 +42,7 @@ var (
 	firstFree = keyPattern(`\s`, freeKeys)
 	newKey    = regexp.MustCompile(`^\s*[A-Z][A-Za-z_:/-]*=`)
 
-	recordStart = regexp.MustCompile(`(?m)^JobId=`)
+	recordStart = regexp.MustCompile(`(?m)^[ \t]*JobId=`)
 	ownLine     = regexp.MustCompile(`(?m)^\s*UserId=`)
 	jobName     = regexp.MustCompile(`\s(?:JobName|Name)=`)
 	// afterName: a job's name may look like other fields, but hardly like these two.

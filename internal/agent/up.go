@@ -113,6 +113,9 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 	rec := s.agent.store.session(s.name)
 	for _, q := range s.queries(rec) {
 		job, found, err := jobs.Find(ctx, q)
+		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
+			return api.Job{}, s.ambiguous(several)
+		}
 		if err != nil {
 			return api.Job{}, err
 		}
@@ -124,6 +127,15 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 		return api.Job{}, s.gone(rec)
 	}
 	return s.submit(ctx, jobs, rec)
+}
+
+// ambiguous asks the person which of several jobs is meant.
+func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
+	host, newest := s.host(), several.Jobs[0].Ref()
+	return &api.Error{
+		Code: api.CodeFailed, Message: several.Error(), Err: several,
+		Hint: fmt.Sprintf("`tunctl attach %s %s` opens that one; or end those you do not need with `tunctl cancel %s JOB`, then run this again", host, newest, host),
+	}
 }
 
 // queries are the ways to recognise the session's job, the surest first.
