@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -284,7 +285,9 @@ func capturedRecords(c capture) []pbsRecord {
 		return splitQstat(out)
 	}
 	var doc struct{ Jobs map[string]map[string]any }
-	if json.Unmarshal(c.res.Stdout, &doc) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(c.res.Stdout))
+	decoder.UseNumber()
+	if decoder.Decode(&doc) != nil {
 		return nil
 	}
 	var b strings.Builder

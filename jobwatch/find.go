@@ -78,7 +78,7 @@ func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, b
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
-	return w.asDoomed(job), err == nil && !job.State.Ended(), err
+	return w.markCancelled(job), err == nil && !job.State.Ended(), err
 }
 
 func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {

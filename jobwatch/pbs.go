@@ -21,9 +21,9 @@ type pbs struct{ learned *pbsLearned }
 
 // pbsLearned is what was found out and need not be asked for again.
 type pbsLearned struct {
-	mu      sync.Mutex
-	forgets bool              // the server keeps no history, or -x means something else
-	scripts map[string]string // the lines of jobs' scripts that send output somewhere, by id
+	mu        sync.Mutex
+	noHistory bool              // the server keeps no history, or -x means something else
+	scripts   map[string]string // the lines of jobs' scripts that send output somewhere, by id
 }
 
 func newPBS() pbs { return pbs{learned: &pbsLearned{scripts: make(map[string]string)}} }
@@ -95,7 +95,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	if len(ids) == 1 && pbsTask.MatchString(ids[0]) {
 		ids = []string{ids[0], pbsTask.ReplaceAllString(ids[0], "$1[]$2")} // which has the script
 	}
-	history := !p.forgetful()
+	history := !p.lacksHistory()
 	records, res, err := p.qstat(ctx, sh, history, tasks, ids)
 	if err != nil {
 		return nil, err
@@ -133,16 +133,16 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 	return splitQstat(string(res.Stdout)), res, err
 }
 
-func (p pbs) forgetful() bool {
+func (p pbs) lacksHistory() bool {
 	p.learned.mu.Lock()
 	defer p.learned.mu.Unlock()
-	return p.learned.forgets
+	return p.learned.noHistory
 }
 
-func (p pbs) learn(forgets bool) {
+func (p pbs) learn(noHistory bool) {
 	p.learned.mu.Lock()
 	defer p.learned.mu.Unlock()
-	p.learned.forgets = forgets
+	p.learned.noHistory = noHistory
 }
 
 // forgetScripts drops what is known of the scripts of other jobs than those.
@@ -175,7 +175,7 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 		switch {
 		case !slices.ContainsFunc(ids, asked):
 		case len(tasks[r["Job Id"]]) > 0:
-			kept = append(kept, r.standIns(tasks[r["Job Id"]])...)
+			kept = append(kept, r.activeTasks(tasks[r["Job Id"]])...)
 		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, wholeAsked):
 			kept = append(kept, r)
 		}
@@ -183,9 +183,9 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 	return kept
 }
 
-// standIns are the tasks of an array that run, or else the array itself, which PBS
+// activeTasks are the tasks of an array that run, or else the array itself, which PBS
 // calls begun also while nothing of it runs.
-func (r pbsRecord) standIns(tasks []pbsRecord) []pbsRecord {
+func (r pbsRecord) activeTasks(tasks []pbsRecord) []pbsRecord {
 	var running []pbsRecord
 	waits := false
 	for _, task := range tasks {

@@ -369,7 +369,7 @@ func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
 				p.set(r, "F", "Exit_status", "1")
 				time.Sleep(2 * time.Minute)
 				job := x.Job()
-				if job.State != c.want || !strings.Contains(job.Hint, noHistory) {
+				if job.State != c.want || !strings.Contains(job.Hint, historyOff) {
 					t.Errorf("the job is %s, %q", job.State, job.Hint)
 				}
 			})
@@ -385,11 +385,11 @@ func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 			t.Fatalf("%v, %v", found, err)
 		}
 		s, _ := w.scheduler(t.Context())
-		if !s.(selective).forgetful() {
+		if !s.(selective).lacksHistory() {
 			t.Error("nothing was learned")
 		}
 		records, err := s.(pbs).status(t.Context(), &shell{run: useX{p}, limit: time.Minute}, []string{"7.srv"})
-		if err != nil || len(records) != 1 || s.(selective).forgetful() {
+		if err != nil || len(records) != 1 || s.(selective).lacksHistory() {
 			t.Errorf("%v, %v", records, err)
 		}
 	})

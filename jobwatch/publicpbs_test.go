@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,8 @@ func readPBSSample(s sample) ([]sampleRecord, string) {
 		return records, ""
 	case program != "qstat":
 		return nil, "answers of " + program + ", which the program does not read"
+	case otherQstat.MatchString(s.command):
+		return nil, "a form of qstat that the program does not ask for"
 	case bytes.HasPrefix(bytes.TrimSpace(s.res.Stdout), []byte("<")):
 		return nil, "XML, in which Torque answers a question for ended jobs; the program then asks without -x"
 	case strings.Contains(out, "Job Id: ") || strings.HasPrefix(strings.TrimSpace(out), "{"):
@@ -33,13 +36,29 @@ func readPBSSample(s sample) ([]sampleRecord, string) {
 		for _, r := range capturedRecords(s.capture) {
 			records = append(records, qstatSample(r))
 		}
+		if len(records) == 0 && !strings.Contains(out, "Job Id: ") {
+			return nil, "JSON that is none, or has no job; the program reads the text"
+		}
 		return records, ""
 	}
 	var records []sampleRecord
 	for _, row := range splitTable(out) {
 		records = append(records, tableSample(row))
 	}
+	if len(records) == 0 {
+		records = []sampleRecord{{fact: onlyText(firstComplaint(s.res))}}
+	}
 	return records, ""
+}
+
+// otherQstat are the questions for queues and servers, and for other forms of jobs.
+var otherQstat = regexp.MustCompile(` -\w*[BQq]\b| -F *dsv`)
+
+// onlyText compares the words of a failure: the program takes the last line of them.
+func onlyText(said string) func(name, want string) (string, bool, bool) {
+	return func(name, want string) (string, bool, bool) {
+		return said, strings.Contains(want, said), name == "text"
+	}
 }
 
 // pbsLetters are the states that a letter may stand for: a comment may say more.

@@ -86,7 +86,7 @@ func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, e
 // cannot tell, as with Torque, the newest of the table will do.
 func (p pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
 	option := "-x"
-	if p.forgetful() {
+	if p.lacksHistory() {
 		option = ""
 	}
 	res, err := sh.login(ctx, quiet+qstatTable+"out=$(table "+option+") || exit\n"+`printf '%s\n' "$out" | tail -n `+maxTable)

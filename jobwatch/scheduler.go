@@ -66,8 +66,8 @@ type selective interface {
 	some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
 	// named returns those of a list that are called name.
 	named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
-	// forgetful reports whether the scheduler knows nothing of jobs that have ended.
-	forgetful() bool
+	// lacksHistory reports whether the scheduler knows nothing of jobs that have ended.
+	lacksHistory() bool
 }
 
 // whoami finds out, by what is on the login shell's PATH. Where there are the programs

@@ -15,19 +15,6 @@ const mostLogs = 4
 // script has it.
 type redirectedTo struct{ file, word string }
 
-// redirections reads from a job's script which files it sends output to. value
-// tells the script's variables.
-func redirections(ctx context.Context, sh *shell, script string, value func(string) string) []redirectedTo {
-	if script == "" {
-		return nil
-	}
-	lines, err := redirectingLines(ctx, sh, script)
-	if err != nil {
-		return nil
-	}
-	return parseRedirections(lines, value)
-}
-
 // redirectingLines are those of a script that may send output somewhere.
 func redirectingLines(ctx context.Context, sh *shell, script string) (string, error) {
 	res, err := sh.plain(ctx, "grep -E '>|tee ' "+quotePath(script)+" 2>/dev/null | head -c 16384")

@@ -16,7 +16,7 @@ const detailsPerRound = 8
 // those that are gone from it or whose log is not known.
 func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 	if few, ok := s.(selective); ok {
-		w.settleSparingly(ctx, few, jobs)
+		w.settleByBudget(ctx, few, jobs)
 		return
 	}
 	asked := 0
@@ -37,9 +37,9 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 	}
 }
 
-// settleSparingly tells each watch what the list says, and spends the connections that
+// settleByBudget tells each watch what the list says, and spends the connections that
 // are left of this round on those of which least is known, or longest ago.
-func (w *Watcher) settleSparingly(ctx context.Context, s selective, jobs []api.Job) {
+func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Job) {
 	watches := w.open()
 	for _, x := range watches {
 		job, listed := pick(s, jobs, x.id)
@@ -88,7 +88,7 @@ func (w *Watcher) settleGone(s scheduler, x *Watch) {
 		return
 	}
 	few, ok := s.(selective)
-	x.tell(x.gone(s.name(), ok && few.forgetful()))
+	x.tell(x.gone(s.name(), ok && few.lacksHistory()))
 }
 
 // open returns the watches whose jobs have not ended.

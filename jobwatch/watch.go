@@ -197,28 +197,28 @@ func (x *Watch) supplemented(job api.Job) api.Job {
 // Gone is the reason of a job that the scheduler no longer knows.
 const Gone = "Gone"
 
-// noHistory is said of a job that ended at a server that remembers none.
-const noHistory = "this server keeps no history, so how the job ended is not known"
+// historyOff is said of a job that ended at a server that remembers none.
+const historyOff = "this server keeps no history, so how the job ended is not known"
 
 // gone is the job when the scheduler has forgotten it: it ended, and how is lost,
 // unless it was never seen to run, as with PBS jobs that no queue accepts. Where the
 // scheduler forgets every job, only its time limit can tell anything.
-func (x *Watch) gone(scheduler string, forgetful bool) api.Job {
+func (x *Watch) gone(scheduler string, noHistory bool) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
 	job.Reason = Gone
 	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
-	case forgetful && x.ran && over:
+	case noHistory && x.ran && over:
 		job.State = api.JobTimeout
-		job.Hint = "its walltime was over when it left the queue; " + noHistory
-	case forgetful && x.ran:
+		job.Hint = "its walltime was over when it left the queue; " + historyOff
+	case noHistory && x.ran:
 		job.State, job.End = api.JobFinished, time.Time{}
-		job.Hint = "the job has left the queue; " + noHistory
-	case forgetful:
+		job.Hint = "the job has left the queue; " + historyOff
+	case noHistory:
 		job.State = api.JobFinished
-		job.Hint = "the job has left the queue and was not seen to run; " + noHistory
+		job.Hint = "the job has left the queue and was not seen to run; " + historyOff
 	case scheduler == PBS && !x.ran:
 		job.State = api.JobNeverRan
 		job.Hint = "PBS no longer knows the job: it was deleted, or " + notRouted

@@ -27,19 +27,19 @@ type Watcher struct {
 	listening   chan struct{} // holds a token while somebody listens to a job's steps
 	listenAgain time.Time     // when that may be done again; of who holds the token
 
-	mu      sync.Mutex
-	account account
-	sched   scheduler
-	watches map[*Watch]struct{}
-	jobs    []api.Job // the last answer
-	asked   time.Time // when the last query began
-	listed  time.Time // when the last one for all jobs began
-	heard   time.Time // when the one began that jobs is the answer to
-	stale   bool      // we changed something since
-	soon    bool      // a person acted, or a state is about to change
-	due     time.Time // when the next query is to be made by itself
-	silence silence
-	doomed  map[string]time.Time // the jobs that we cancelled and that may still be listed, and when
+	mu        sync.Mutex
+	account   account
+	sched     scheduler
+	watches   map[*Watch]struct{}
+	jobs      []api.Job // the last answer
+	asked     time.Time // when the last query began
+	listed    time.Time // when the last one for all jobs began
+	heard     time.Time // when the one began that jobs is the answer to
+	stale     bool      // we changed something since
+	soon      bool      // a person acted, or a state is about to change
+	due       time.Time // when the next query is to be made by itself
+	silence   silence
+	cancelled map[string]time.Time // the jobs that we cancelled and that may still be listed, and when
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
@@ -55,7 +55,7 @@ func NewWatcher(r Runner, o Options) *Watcher {
 		relook:    make(chan struct{}, 1),
 		listening: make(chan struct{}, 1),
 		watches:   make(map[*Watch]struct{}),
-		doomed:    make(map[string]time.Time),
+		cancelled: make(map[string]time.Time),
 	}
 }
 
@@ -82,7 +82,7 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.withoutDoomedLocked(w.jobs), nil
+	return w.markCancelledLocked(w.jobs), nil
 }
 
 // Refresh asks about the watched jobs, unless that was done within Limits.QueryMin and
@@ -124,7 +124,7 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
-	return w.asDoomed(job), err == nil, err
+	return w.markCancelled(job), err == nil, err
 }
 
 // Cancel ends a job. A job that has ended already is not an error.
@@ -142,7 +142,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	if err := s.cancel(ctx, w.sh, id); err != nil {
 		return err
 	}
-	w.doom(id)
+	w.rememberCancelled(id)
 	w.changed()
 	return nil
 }

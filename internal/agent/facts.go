@@ -76,6 +76,9 @@ func (f *facts) derive(now time.Time) verdict {
 		if f.job != nil && f.job.State == api.JobRunning && f.job.Reason != "" && f.job.Hint != "" {
 			v.cause = f.job.Hint // it does not get on: its nodes are being prepared, or it is suspended
 		}
+		if f.job != nil && f.job.Hint == jobwatch.Spooled {
+			v.hint = f.job.Hint
+		}
 		return v
 	case f.listeners.asked != "":
 		return f.untilListening(verdict{state: api.SessionConnecting, cause: f.listeners.asked})
