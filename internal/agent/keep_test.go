@@ -201,8 +201,8 @@ func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
 	first := w.up()
 	longer := strings.Replace(keepConfig, "0:04", "1:00", 1) // for those that follow
 	w.restart(longer, w.limits)
-	other := w.laptop(strings.NewReplacer("session.jupyter", "session.notebook", "submit ", "job = \"jupyterlab\"\nsubmit ").Replace(longer))
-	if _, err := other.client.Up(t.Context(), "notebook"); err != nil {
+	other := w.laptop(strings.Replace(longer, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
+	if _, err := other.client.Up(t.Context(), "jupyter"); err != nil {
 		t.Fatal(err)
 	}
 	follows := func(s api.Session) bool { return s.Next != nil }
