@@ -124,7 +124,20 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
+	if err == nil && job.State.Ended() {
+		w.outdate(s, job.Ref())
+	}
 	return w.markCancelled(job), err == nil, err
+}
+
+// outdate has the next list asked for anew where the last one still has a job that is
+// over.
+func (w *Watcher) outdate(s scheduler, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, listed := pick(s, w.jobs, id); listed {
+		w.stale = true
+	}
 }
 
 // Cancel ends a job. A job that has ended already is not an error.
