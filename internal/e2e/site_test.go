@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ var labAnswers = map[string]string{
 
 func TestRealSlurmTakesEverySitesJob(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
+	t.Parallel()
 	lab := real.Start(t)
 	sites, err := configs.LoadSites("")
 	if err != nil {
@@ -54,7 +56,7 @@ func siteConfig(site string, answers ...string) string {
 	for _, w := range labWords {
 		words = append(words, `"`+w+`"`)
 	}
-	return "[host.lab-login]\nsite = \"" + site + "\"\n\n[session.jupyter]\nhost = \"lab-login\"\nlocal = 18889\nsubmit = \"builtin:jupyter\"\n" +
+	return "[host.lab-login]\nsite = \"" + site + "\"\n\n[session.jupyter]\nhost = \"lab-login\"\nlocal = PORT\nsubmit = \"builtin:jupyter\"\n" +
 		"args = [" + strings.Join(words, ", ") + "]\nwith = { " + strings.Join(answers, ", ") + " }\n"
 }
 
@@ -71,7 +73,7 @@ func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
 			l := newQuietLaptop(t, x.config)
 			out, talk := l.run("up", "--no-open")
 			t.Logf("what a person sees:\n%s%s", talk, out)
-			if got := strings.TrimSpace(out); !strings.HasPrefix(got, "http://localhost:18889/jupyter/") {
+			if got := strings.TrimSpace(out); !strings.HasPrefix(got, fmt.Sprintf("http://localhost:%d/jupyter/", l.port)) {
 				t.Errorf("up printed %q: not the session's own base", got)
 			}
 			s := l.status()
