@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/lab"
+	"tunctl/internal/testprogram"
 )
 
 // badWords must never stand in an agent's log; a token that is masked may.
@@ -30,58 +31,26 @@ var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)
 // program is the built binary that the tests run, as a person would.
 var program string
 
+// together is how many of these tests run at once, unless -parallel says otherwise:
+// they wait most of the time, for a job or for a fault to be over.
+const together = "8"
+
 func TestMain(m *testing.M) {
 	// A program with the race detector else waits a second before it ends.
-	err := os.Setenv("GORACE", "atexit_sleep_ms=0")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for _, err := range []error{os.Setenv("GORACE", "atexit_sleep_ms=0"), flag.Set("test.parallel", together)} {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
-	dir, err := os.MkdirTemp("", "tunctl-test-")
-	if err == nil {
-		program = filepath.Join(dir, "tunctl"+exeSuffix())
-		err = build(program)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
-}
-
-func exeSuffix() string {
-	if runtime.GOOS == "windows" {
-		return ".exe"
-	}
-	return ""
-}
-
-// coverDir names the folder where Go has programs say what of them ran; `make cover`
-// sets it.
-const coverDir = "GOCOVERDIR"
-
-// build builds the program, with the race detector where the tests have it: a
-// race in the agent is then found by whatever test provokes it.
-func build(out string) error {
-	args := []string{"build", "-o", out}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	if os.Getenv(coverDir) != "" { // without the main package Go writes nothing down
-		args = append(args, "-cover", "-coverpkg=tunctl/cmd/tunctl,tunctl/tunnel,tunctl/jobwatch,tunctl/configs,tunctl/internal/agent")
-	}
-	cmd := exec.Command("go", append(args, ".")...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build tunctl: %w\n%s", err, text)
-	}
-	return nil
+	os.Exit(testprogram.Run(true, func() int {
+		program = testprogram.Path()
+		return m.Run()
+	}))
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/script",
 		Setup: setup,
@@ -104,20 +73,20 @@ func TestScripts(t *testing.T) {
 func setup(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	for name, value := range map[string]string{
-		"HOME":              env.WorkDir,
-		"TUNCTL_HOME":       home,
-		"TUNCTL_CONFIG":     "",
-		"TUNCTL_SSH_CONFIG": filepath.Join(env.WorkDir, "no-ssh-config"),
-		"XDG_CONFIG_HOME":   "",
-		"XDG_RUNTIME_DIR":   "",
-		"SSH_AUTH_SOCK":     "",
-		"DISPLAY":           "",
-		"BROWSER":           "",
-		"PROGRAM":           program,
-		"NO_COLOR":          "1",
-		"GORACE":            os.Getenv("GORACE"),
-		coverDir:            os.Getenv(coverDir),
-		"PATH":              filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"HOME":               env.WorkDir,
+		"TUNCTL_HOME":        home,
+		"TUNCTL_CONFIG":      "",
+		"TUNCTL_SSH_CONFIG":  filepath.Join(env.WorkDir, "no-ssh-config"),
+		"XDG_CONFIG_HOME":    "",
+		"XDG_RUNTIME_DIR":    "",
+		"SSH_AUTH_SOCK":      "",
+		"DISPLAY":            "",
+		"BROWSER":            "",
+		"PROGRAM":            program,
+		"NO_COLOR":           "1",
+		"GORACE":             os.Getenv("GORACE"),
+		testprogram.CoverDir: os.Getenv(testprogram.CoverDir),
+		"PATH":               filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
 	} {
 		env.Setenv(name, value)
 	}

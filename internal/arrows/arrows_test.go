@@ -19,6 +19,7 @@ var allowed = map[string][]string{
 	"internal/home":             {},
 	"internal/suggest":          {},
 	"internal/arrows":           {},
+	"internal/testprogram":      {},
 	"internal/release":          {},
 	"internal/messages":         {},
 	"configs":                   {"internal/api", "internal/suggest"},

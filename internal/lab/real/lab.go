@@ -14,8 +14,8 @@ type Lab struct {
 }
 
 // Start gives a test a lab that is its own until it ends, and that a later test may
-// get after it: tests that run in parallel have one each. Main ends them all. See Need
-// for when a test is skipped instead.
+// get after it: tests that run in parallel have one each, and a test's parts have the
+// test's. Main ends them all. See Need for when a test is skipped instead.
 func Start(t testing.TB) *Lab {
 	t.Helper()
 	return StartWith(t, Options{})
@@ -29,7 +29,6 @@ func StartWith(t testing.TB, o Options) *Lab {
 	if err != nil {
 		t.Fatalf("start a lab: %v", err)
 	}
-	t.Cleanup(func() { tests.giveBack(t, c) })
 	return &Lab{t, c}
 }
 

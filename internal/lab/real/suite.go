@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type suite struct {
 	labs    []*Cluster // every lab that is up
 	started int
 	free    map[Options][]*Cluster // those that no test has now
+	held    map[holding]*Cluster   // the others, but for the shared one
 	took    []time.Duration
 	ran     map[string]bool
 	skipped []skip
@@ -29,9 +31,15 @@ type suite struct {
 
 type skip struct{ test, why string }
 
+// holding is a test and which lab it has.
+type holding struct {
+	test string
+	Options
+}
+
 // tests is the one variable of this package: a test knows its process only, so what
 // the tests of a process have in common has no other place.
-var tests = &suite{free: map[Options][]*Cluster{}, ran: map[string]bool{}}
+var tests = &suite{free: map[Options][]*Cluster{}, held: map[holding]*Cluster{}, ran: map[string]bool{}}
 
 // Wanted reports whether tests on real parts were asked for. A plain "go test"
 // stays quick and needs nothing.
@@ -69,34 +77,71 @@ func (s *suite) skip(test, why string) {
 	s.skipped = append(s.skipped, skip{test, why})
 }
 
-// take gives a test a lab with these options that no other test has: a free one, or
-// a new one.
+// take gives a test a lab with these options that no other test has: the one that it
+// or a test that it is part of has already, a free one, or a new one.
 func (s *suite) take(t testing.TB, o Options) (*Cluster, error) {
 	t.Helper()
-	s.mu.Lock()
-	if n := len(s.free[o]); n > 0 {
-		c := s.free[o][n-1]
-		s.free[o] = s.free[o][:n-1]
-		s.mu.Unlock()
+	if c := s.heldBy(t.Name(), o); c != nil {
 		return c, nil
 	}
+	c := s.takeFree(o)
+	if c == nil {
+		var err error
+		if c, err = s.start(t, o); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	s.held[holding{t.Name(), o}] = c
 	s.mu.Unlock()
-	return s.start(t, o)
+	t.Cleanup(func() { s.giveBack(t, c) })
+	return c, nil
+}
+
+// heldBy is the lab that a test has, or one of those that it is part of.
+func (s *suite) heldBy(test string, o Options) *Cluster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if c := s.held[holding{test, o}]; c != nil {
+			return c
+		}
+		end := strings.LastIndexByte(test, '/')
+		if end < 0 {
+			return nil
+		}
+		test = test[:end]
+	}
+}
+
+func (s *suite) takeFree(o Options) *Cluster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.free[o])
+	if n == 0 {
+		return nil
+	}
+	c := s.free[o][n-1]
+	s.free[o] = s.free[o][:n-1]
+	return c
 }
 
 // giveBack frees a test's lab for the next one. That of a test that failed may be in
 // any state, so it ends.
 func (s *suite) giveBack(t testing.TB, c *Cluster) {
 	t.Helper()
-	if !t.Failed() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	failed := t.Failed()
+	s.mu.Lock()
+	delete(s.held, holding{t.Name(), c.options})
+	if failed {
+		s.labs = slices.DeleteFunc(s.labs, func(x *Cluster) bool { return x == c })
+	} else {
 		s.free[c.options] = append(s.free[c.options], c)
+	}
+	s.mu.Unlock()
+	if !failed {
 		return
 	}
-	s.mu.Lock()
-	s.labs = slices.DeleteFunc(s.labs, func(x *Cluster) bool { return x == c })
-	s.mu.Unlock()
 	if err := c.Down(); err != nil {
 		t.Errorf("the lab does not go down: %v", err)
 	}
