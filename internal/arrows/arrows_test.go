@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"internal/suggest":          {},
 	"internal/arrows":           {},
 	"internal/testprogram":      {},
+	"internal/testreport":       {},
 	"internal/release":          {},
 	"internal/messages":         {},
 	"configs":                   {"internal/api", "internal/suggest"},
