@@ -67,7 +67,7 @@ func TestALabIsOneTestsAndItsPartsUntilItEnds(t *testing.T) {
 		return c
 	}
 	t.Run("test", func(t *testing.T) {
-		if take(t) != free || take(t) != free {
+		if first, second := take(t), take(t); first != free || second != free {
 			t.Error("a test has not the same lab twice")
 		}
 		t.Run("part", func(t *testing.T) {
