@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			"get":     get,
 			"until":   until,
 			"leaks":   leaks,
+			"extend":  extendLater,
 
 			"one-login": oneLogin,
 		},
@@ -85,6 +86,7 @@ func setup(env *testscript.Env) error {
 		"PROGRAM":            program,
 		"NO_COLOR":           "1",
 		"GORACE":             os.Getenv("GORACE"),
+		"GOGC":               os.Getenv("GOGC"),
 		testprogram.CoverDir: os.Getenv(testprogram.CoverDir),
 		"PATH":               filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
 	} {
@@ -220,10 +222,13 @@ func lastJob(ts *testscript.TestScript, c *lab.Cluster) string {
 	return all[len(all)-1].ID
 }
 
+// patience bounds the waits of scripts; none is meant to take it.
+const patience = 2 * time.Minute
+
 // countJobs checks how many jobs there were, and how many are not over: jobs 2 1. A
 // job that was cancelled takes a moment to end: where none is to be left, it waits.
 func countJobs(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	all, live := 0, 0
 	for _, j := range clusterOf(ts).Jobs() {
@@ -260,7 +265,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // status: get 200.
 func get(ts *testscript.TestScript, _ bool, args []string) {
 	url := strings.TrimSpace(ts.ReadFile("stdout"))
-	res, err := (&http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	res, err := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
 	ts.Check(err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
@@ -272,7 +277,7 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 
 // until runs `tunctl status --watch` until a line of it has the words: until jupyter ended.
 func until(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "status", "--watch")
 	cmd.Env = []string{"TUNCTL_HOME=" + ts.Getenv("TUNCTL_HOME"), "HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH")}
