@@ -4,15 +4,24 @@ SHELL       := /bin/bash
 GO          ?= go
 PREFIX      ?= /usr/local
 BIN         := bin/tunctl
+RACE        := $(CURDIR)/bin/race/tunctl
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT      := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.stamped=$(VERSION) -X main.commit=$(COMMIT)
 FUZZTIME    ?= 60s
 ARTIFACTS   ?= $(CURDIR)/artifacts
-REPORT      := $(ARTIFACTS)/real-parts.txt
 
 # Real parts need root, and are installed through Debian's packages.
 REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
+
+# How tests are run: the collector of garbage has less to do, since compiler, tests and
+# programs are many and live short.
+GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport $(GO) test -vet=off
+
+# The packages that take longest, so that they start first. Most of the time they wait,
+# so more packages run at once than there are processors.
+LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./internal/lab/real
+PACKAGES    := 4
 
 # Of a release: where it will be found, and who answers for its packages.
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
@@ -29,7 +38,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: release release-check campaign soak build install demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: install-parts check check-style check-tests release release-check campaign soak build install demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static program
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -40,12 +49,24 @@ install: build ## install it below PREFIX (and DESTDIR)
 demo: build ## bring a notebook up on a practice cluster; needs nothing
 	$(BIN) demo $(DEMOFLAGS)
 
-test: build ## run all tests, the real-parts ones included where this is root's Debian; installs what they need
+check: ## before each commit: vet, the linters and every test that needs no real parts; takes a minute
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-style check-tests
+
+check-style:
+	$(GO) run $(GOLANGCI) run ./...
+
+check-tests:
+	@$(GOTEST) -p $(PACKAGES) ./cmd/tunctl ./...
+
+test: install-parts build ## run all tests, the real-parts ones included where this is root's Debian; installs what they need
+	GOGC=400 $(GO) build -race -o $(RACE) ./cmd/tunctl
+	@mkdir -p $(ARTIFACTS)
+	@TUNCTL_REAL=$(REAL) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
+	  $(GOTEST) -race -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
+
+install-parts:
+	@$(if $(REAL),,echo "Tests on real parts will not be run: they need root on Debian.")
 	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
-	@mkdir -p $(ARTIFACTS) && rm -f $(REPORT)
-	$(GO) build -race ./...
-	@GORACE=atexit_sleep_ms=0 TUNCTL_REAL=$(REAL) TUNCTL_REPORT=$(REPORT) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
-	  $(GO) test -race -p 1 -timeout 30m ./...; status=$$?; cat $(REPORT) 2>/dev/null; exit $$status
 
 lab-up: ## start the cluster of real parts (sshd, Slurm, Jupyter) to play with; needs root
 	$(LABCTL) up

@@ -107,6 +107,7 @@ func (s *sandbox) live() []lab.Job {
 }
 
 func TestAnAgentKilledAtAnyMomentLeavesOneJob(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("twenty rounds take a while")
 	}
@@ -149,6 +150,7 @@ func TestAnAgentKilledAtAnyMomentLeavesOneJob(t *testing.T) {
 }
 
 func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
+	t.Parallel()
 	s := newSandbox(t)
 	var work sync.WaitGroup
 	said := make([]string, 20)
@@ -175,6 +177,7 @@ func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
 }
 
 func TestAnAgentOutlivesTheTerminalAndGarbage(t *testing.T) {
+	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
 	pid := s.agentPID()

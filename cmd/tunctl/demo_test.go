@@ -13,6 +13,7 @@ import (
 )
 
 func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("this test was told to outlive its window, and so are its programs")
 	}

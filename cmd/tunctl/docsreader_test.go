@@ -32,6 +32,7 @@ import (
 type reader struct {
 	app    *cli.App
 	dir    string
+	path   string // where the programs are
 	env    []string
 	client *client.Client
 	ports  *strings.Replacer // those of the pages may be taken here
@@ -97,26 +98,18 @@ func newReader(t *testing.T) *reader {
 	}
 	r := &reader{app: newApp(strings.NewReader(""), io.Discard, io.Discard), dir: t.TempDir()}
 	r.writeTools(t)
-	for name, value := range map[string]string{
-		"PATH":        strings.Join([]string{filepath.Join(r.dir, "tools"), filepath.Dir(program), os.Getenv("PATH")}, ":"),
-		"TUNCTL_HOME": filepath.Join(r.dir, "tunctl"), "TUNCTL_PRACTICE": "1", "TUNCTL_SSH_CONFIG": filepath.Join(r.dir, "ssh_config"),
-		"EDITOR": "true", "BROWSER": filepath.Join(r.dir, "tools", "browser"), "NO_COLOR": "1",
-		"TUNCTL_CONFIG": "", "XDG_CONFIG_HOME": "", "XDG_RUNTIME_DIR": "", "SSH_AUTH_SOCK": "", "DISPLAY": "",
-	} {
-		t.Setenv(name, value)
-	}
+	r.path = strings.Join([]string{filepath.Join(r.dir, "tools"), filepath.Dir(program), os.Getenv("PATH")}, ":")
+	r.env = append(os.Environ(), "HOME="+r.dir, "PATH="+r.path,
+		"TUNCTL_HOME="+filepath.Join(r.dir, "tunctl"), "TUNCTL_PRACTICE=1", "TUNCTL_SSH_CONFIG="+filepath.Join(r.dir, "ssh_config"),
+		"EDITOR=true", "BROWSER="+filepath.Join(r.dir, "tools", "browser"), "NO_COLOR=1",
+		"TUNCTL_CONFIG=", "XDG_CONFIG_HOME=", "XDG_RUNTIME_DIR=", "SSH_AUTH_SOCK=", "DISPLAY=")
 	writeFiles(t, r.dir, map[string]string{
 		"tunctl/config.toml": readersConfig, "tunctl/sites/practice.toml": readersSite,
 		"job.log":  "http://cn01:8888/lab?token=c0ffee0123456789\n",
 		"train.sh": "#!/bin/sh\ntrue\n", "data.h5": "data", "data.csv": "data", "big.tar": "data", "project/main.py": "pass\n",
 	})
 	r.startCluster(t)
-	paths, err := home.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.client = client.New(paths)
-	r.env = append(os.Environ(), "HOME="+r.dir)
+	r.client = client.New(home.In(filepath.Join(r.dir, "tunctl")))
 	r.ports = strings.NewReplacer("5432", freePort(t), "8080", freePort(t))
 	t.Cleanup(func() {
 		if err := endAgent(filepath.Join(r.dir, "tunctl")); err != nil {
@@ -151,7 +144,7 @@ func (r *reader) writeTools(t *testing.T) {
 // startCluster starts the cluster that every host of the pages leads to.
 func (r *reader) startCluster(t *testing.T) {
 	t.Helper()
-	c, err := lab.Start(lab.Options{Dir: filepath.Join(r.dir, "cluster"), PageCommand: []string{program, practicePage}, QueueFor: -1})
+	c, err := lab.Start(lab.Options{Dir: filepath.Join(r.dir, "cluster"), PageCommand: []string{program, practicePage}, QueueFor: -1, Path: r.path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +219,8 @@ func (r *reader) name(line string) string {
 func (r *reader) try(t *testing.T, line string) {
 	t.Helper()
 	words := strings.Fields(line)
-	if _, err := exec.LookPath(words[0]); err != nil && words[0] != "source" {
-		t.Skip(err) // a program of somebody else's
+	if !r.installed(t, words[0]) {
+		t.Skipf("%s is not installed", words[0]) // a program of somebody else's
 	}
 	job := r.up(t)
 	defer r.restore(t)
@@ -249,6 +242,14 @@ func (r *reader) try(t *testing.T, line string) {
 	if err := cmd.Run(); err != nil && !l.done {
 		t.Errorf("%s: %v\n%s", command, err, l.said.String())
 	}
+}
+
+// installed reports whether a shell here knows a program, or is it itself.
+func (r *reader) installed(t *testing.T, name string) bool {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", `type "$1"`, "bash", name)
+	cmd.Env = r.env
+	return cmd.Run() == nil
 }
 
 // isName reports whether the words are but the name of a command that needs more,
@@ -311,17 +312,29 @@ func (r *reader) restore(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	status, err := r.client.Status(t.Context())
-	if err != nil {
-		return // no agent
-	}
-	for _, s := range status.Sessions {
-		if s.Name != "jupyter" && s.Name != r.ports.Replace("narval-5432") { // the page itself ends that one
-			if out, err := r.tunctl(t, "down", s.Name).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+	for _, name := range r.sessions(t) {
+		if name == "jupyter" || name == r.ports.Replace("narval-5432") { // the page itself ends that one
+			continue
+		}
+		// The agent takes one that is down out of its list when it reads the config.
+		if out, err := r.tunctl(t, "down", name).CombinedOutput(); err != nil && slices.Contains(r.sessions(t), name) {
+			t.Errorf("%v\n%s", err, out)
 		}
 	}
+}
+
+// sessions are the names of those that the agent has, if there is an agent.
+func (r *reader) sessions(t *testing.T) []string {
+	t.Helper()
+	status, err := r.client.Status(t.Context())
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, s := range status.Sessions {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // listener keeps what a program says, and calls back at a word.

@@ -46,6 +46,7 @@ var endless = map[string]string{
 // the order of each page: at a practice cluster that goes by the names of the pages,
 // with a notebook up whenever a command begins.
 func TestEveryCommandInTheDocumentationRuns(t *testing.T) {
+	t.Parallel()
 	r := newReader(t)
 	all, done, spared := pages(t), map[string]bool{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

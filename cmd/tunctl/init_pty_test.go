@@ -43,6 +43,7 @@ func personAt(t *testing.T, c *lab.Cluster) (env []string, config string) {
 }
 
 func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
+	t.Parallel()
 	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
 	if err != nil {
 		t.Skip(err)
@@ -104,6 +105,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 }
 
 func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
+	t.Parallel()
 	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
 	if err != nil {
 		t.Skip(err)
@@ -131,6 +133,7 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 }
 
 func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
+	t.Parallel()
 	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
 	if err != nil {
 		t.Skip(err)
@@ -150,6 +153,7 @@ func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 }
 
 func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
+	t.Parallel()
 	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, QueueFor: -1})
 	if err != nil {
 		t.Skip(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/lab"
+	"tunctl/internal/testprogram"
 )
 
 // badWords must never stand in an agent's log; a token that is masked may.
@@ -30,58 +31,26 @@ var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)
 // program is the built binary that the tests run, as a person would.
 var program string
 
+// together is how many of these tests run at once, unless -parallel says otherwise:
+// they wait most of the time, for a job or for a fault to be over.
+const together = "8"
+
 func TestMain(m *testing.M) {
 	// A program with the race detector else waits a second before it ends.
-	err := os.Setenv("GORACE", "atexit_sleep_ms=0")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for _, err := range []error{os.Setenv("GORACE", "atexit_sleep_ms=0"), flag.Set("test.parallel", together)} {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
-	dir, err := os.MkdirTemp("", "tunctl-test-")
-	if err == nil {
-		program = filepath.Join(dir, "tunctl"+exeSuffix())
-		err = build(program)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
-}
-
-func exeSuffix() string {
-	if runtime.GOOS == "windows" {
-		return ".exe"
-	}
-	return ""
-}
-
-// coverDir names the folder where Go has programs say what of them ran; `make cover`
-// sets it.
-const coverDir = "GOCOVERDIR"
-
-// build builds the program, with the race detector where the tests have it: a
-// race in the agent is then found by whatever test provokes it.
-func build(out string) error {
-	args := []string{"build", "-o", out}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	if os.Getenv(coverDir) != "" { // without the main package Go writes nothing down
-		args = append(args, "-cover", "-coverpkg=tunctl/cmd/tunctl,tunctl/tunnel,tunctl/jobwatch,tunctl/configs,tunctl/internal/agent")
-	}
-	cmd := exec.Command("go", append(args, ".")...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build tunctl: %w\n%s", err, text)
-	}
-	return nil
+	os.Exit(testprogram.Run(true, func() int {
+		program = testprogram.Path()
+		return m.Run()
+	}))
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/script",
 		Setup: setup,
@@ -93,6 +62,7 @@ func TestScripts(t *testing.T) {
 			"get":     get,
 			"until":   until,
 			"leaks":   leaks,
+			"extend":  extendLater,
 
 			"one-login": oneLogin,
 		},
@@ -104,20 +74,21 @@ func TestScripts(t *testing.T) {
 func setup(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	for name, value := range map[string]string{
-		"HOME":              env.WorkDir,
-		"TUNCTL_HOME":       home,
-		"TUNCTL_CONFIG":     "",
-		"TUNCTL_SSH_CONFIG": filepath.Join(env.WorkDir, "no-ssh-config"),
-		"XDG_CONFIG_HOME":   "",
-		"XDG_RUNTIME_DIR":   "",
-		"SSH_AUTH_SOCK":     "",
-		"DISPLAY":           "",
-		"BROWSER":           "",
-		"PROGRAM":           program,
-		"NO_COLOR":          "1",
-		"GORACE":            os.Getenv("GORACE"),
-		coverDir:            os.Getenv(coverDir),
-		"PATH":              filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"HOME":               env.WorkDir,
+		"TUNCTL_HOME":        home,
+		"TUNCTL_CONFIG":      "",
+		"TUNCTL_SSH_CONFIG":  filepath.Join(env.WorkDir, "no-ssh-config"),
+		"XDG_CONFIG_HOME":    "",
+		"XDG_RUNTIME_DIR":    "",
+		"SSH_AUTH_SOCK":      "",
+		"DISPLAY":            "",
+		"BROWSER":            "",
+		"PROGRAM":            program,
+		"NO_COLOR":           "1",
+		"GORACE":             os.Getenv("GORACE"),
+		"GOGC":               os.Getenv("GOGC"),
+		testprogram.CoverDir: os.Getenv(testprogram.CoverDir),
+		"PATH":               filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"),
 	} {
 		env.Setenv(name, value)
 	}
@@ -251,10 +222,13 @@ func lastJob(ts *testscript.TestScript, c *lab.Cluster) string {
 	return all[len(all)-1].ID
 }
 
+// patience bounds the waits of scripts; none is meant to take it.
+const patience = 2 * time.Minute
+
 // countJobs checks how many jobs there were, and how many are not over: jobs 2 1. A
 // job that was cancelled takes a moment to end: where none is to be left, it waits.
 func countJobs(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	all, live := 0, 0
 	for _, j := range clusterOf(ts).Jobs() {
@@ -291,7 +265,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // status: get 200.
 func get(ts *testscript.TestScript, _ bool, args []string) {
 	url := strings.TrimSpace(ts.ReadFile("stdout"))
-	res, err := (&http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	res, err := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
 	ts.Check(err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
@@ -303,7 +277,7 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 
 // until runs `tunctl status --watch` until a line of it has the words: until jupyter ended.
 func until(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "status", "--watch")
 	cmd.Env = []string{"TUNCTL_HOME=" + ts.Getenv("TUNCTL_HOME"), "HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH")}

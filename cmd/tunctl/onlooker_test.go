@@ -21,10 +21,11 @@ import (
 
 // browserScript is a browser that has the test fetch the page, and stays for a
 // while, as browsers do.
-const browserScript = "#!/bin/sh\necho \"$1\" >\"$0.links\"\nsleep 1\n"
+const browserScript = "#!/bin/sh\necho \"$1\" >\"$0.links\"\nsleep 5\n"
 
-// fetchLinks fetches what the browser is told to show, until the test ends.
-func fetchLinks(t *testing.T, browser string) {
+// fetchLinks fetches what the browser is told to show, until the test ends, and passes
+// on the first link.
+func fetchLinks(t *testing.T, browser string) (first <-chan string) {
 	t.Helper()
 	if err := syscall.Mkfifo(browser+".links", 0o600); err != nil {
 		t.Fatal(err)
@@ -33,10 +34,14 @@ func fetchLinks(t *testing.T, browser string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
+	done, told := make(chan struct{}), make(chan string, 1)
 	go func() {
 		defer close(done)
 		for lines := bufio.NewScanner(links); lines.Scan(); {
+			select {
+			case told <- lines.Text():
+			default:
+			}
 			if err := fetch(lines.Text()); err != nil {
 				t.Error(err)
 			}
@@ -46,6 +51,7 @@ func fetchLinks(t *testing.T, browser string) {
 		_ = links.Close()
 		<-done
 	})
+	return told
 }
 
 func fetch(link string) error {
@@ -86,7 +92,7 @@ func TestNoTokenIsInAProcessListing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fetchLinks(t, browser)
+	link := fetchLinks(t, browser)
 	env := append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=", "TUNCTL_PRACTICE=1", "TUNCTL_SSH_CONFIG="+cluster.SSHConfig(),
 		"BROWSER="+browser, "SSH_AUTH_SOCK=", "NO_COLOR=1")
 	t.Cleanup(func() {
@@ -109,7 +115,12 @@ func TestNoTokenIsInAProcessListing(t *testing.T) {
 
 	o := desktest.NewOnlooker(t)
 	tunctl("up")
-	o.Await("http://127.0.0.1:") // the link that works once
+	select {
+	case works := <-link: // once
+		o.Await(works)
+	case <-t.Context().Done():
+		t.Fatal("no browser was started")
+	}
 	tunctl("open")
 	tunctl("status", "--json")
 	tunctl("logs")

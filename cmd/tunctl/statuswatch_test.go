@@ -9,6 +9,7 @@ import (
 )
 
 func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
+	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
 	cmd := s.command("status", "--watch")

@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 )
 
 // of returns the command run by another version of the program.
 func (s *sandbox) of(version string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	path := filepath.Join(s.home, "..", version, "tunctl"+exeSuffix())
+	path := filepath.Join(s.home, "..", version, "tunctl"+testprogram.Suffix())
 	if _, err := os.Stat(path); err != nil {
-		build := exec.CommandContext(s.t.Context(), "go", "build", "-ldflags", "-X main.stamped="+version, "-o", path, ".")
-		if text, err := build.CombinedOutput(); err != nil {
-			s.t.Fatalf("build %s: %v\n%s", version, err, text)
+		if err := testprogram.Build(s.t.Context(), path, "-ldflags", "-X main.stamped="+version); err != nil {
+			s.t.Fatalf("%s: %v", version, err)
 		}
 	}
 	cmd := s.command(args...)
@@ -28,6 +28,7 @@ func (s *sandbox) of(version string, args ...string) *exec.Cmd {
 }
 
 func TestANewerProgramTakesOverWhatAnOlderAgentHolds(t *testing.T) {
+	t.Parallel()
 	const older, newer = "v1.0.0", "v1.1.0"
 	s := newSandbox(t)
 	say := func(version string, args ...string) (out, talk string) {

@@ -21,6 +21,8 @@ var allowed = map[string][]string{
 	"internal/suggest":          {},
 	"internal/peer":             {},
 	"internal/arrows":           {},
+	"internal/testprogram":      {},
+	"internal/testreport":       {},
 	"internal/release":          {},
 	"internal/messages":         {},
 	"configs":                   {"internal/api", "internal/suggest"},

@@ -13,6 +13,7 @@ import (
 
 func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
+	t.Parallel()
 	l := newLaptop(t, notebookConfig)
 	l.run("up", "--no-open")
 	base, token := l.page()

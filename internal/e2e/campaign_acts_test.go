@@ -85,11 +85,9 @@ func (c *campaign) signal(pid int, sig syscall.Signal) {
 	}
 }
 
-// rotateHostKey gives the server another key before anybody can log in again. Those who
-// are connected elsewhere come first: the other servers of the node read the key, too.
+// rotateHostKey gives the server another key before anybody can log in again.
 func (c *campaign) rotateHostKey() {
 	c.t.Helper()
-	c.beside.Wait()
 	c.lab.FreezeListener(c.alias)
 	c.lab.KillConns(c.alias)
 	c.lab.RotateHostKey(c.alias)

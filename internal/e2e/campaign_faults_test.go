@@ -26,7 +26,7 @@ type fault struct {
 	endsJob bool
 	// moved tells a session that has come through from one that was not touched yet.
 	moved func(was, now api.Session) bool
-	// beside makes a campaign of its own, for a fault that takes long.
+	// beside makes a campaign of its own at a lab of its own, for a fault that takes long.
 	beside func(*testing.T) *campaign
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,14 +56,13 @@ args   = ["--nodelist=%s"%s]
 
 // campaign is a session in use on a laptop, to which faults happen.
 type campaign struct {
-	t      *testing.T
-	l      *laptop
-	lab    *real.Lab
-	alias  string // of the server that the session's host is
-	seen   *observer
-	beside *sync.WaitGroup // the faults that take long, on laptops of their own
-	was    api.Session     // before the fault at hand
-	began  time.Time       // when that happened
+	t     *testing.T
+	l     *laptop
+	lab   *real.Lab
+	alias string // of the server that the session's host is
+	seen  *observer
+	was   api.Session // before the fault at hand
+	began time.Time   // when that happened
 }
 
 // newCampaign brings a session up.
@@ -73,7 +71,7 @@ func newCampaign(t *testing.T, l *laptop, alias string) *campaign {
 	if err := os.WriteFile(filepath.Join(l.home, "job.sh"), []byte(campaignJob), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &campaign{t: t, l: l, lab: l.lab, alias: alias, seen: observe(t.Context(), l.client, "page"), beside: &sync.WaitGroup{}}
+	c := &campaign{t: t, l: l, lab: l.lab, alias: alias, seen: observe(t.Context(), l.client, "page")}
 	c.up()
 	return c
 }
@@ -106,14 +104,11 @@ func TestTheSessionOutlivesEveryFault(t *testing.T) {
 	t.Parallel()
 	results := make([]result, len(faults))
 	t.Run("faults", func(t *testing.T) {
-		var beside sync.WaitGroup
 		for i, f := range faults {
 			if f.beside == nil {
 				continue
 			}
-			beside.Add(1)
 			t.Run(f.name, func(t *testing.T) {
-				defer beside.Done()
 				t.Parallel()
 				results[i] = f.beside(t).run(f)
 			})
@@ -121,7 +116,6 @@ func TestTheSessionOutlivesEveryFault(t *testing.T) {
 		t.Run("on one laptop", func(t *testing.T) {
 			t.Parallel()
 			c := newCampaign(t, newNamedLaptop(t), "lab-login")
-			c.beside = &beside
 			for i, f := range faults {
 				if f.beside == nil {
 					results[i] = c.run(f)

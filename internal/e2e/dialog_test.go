@@ -18,6 +18,7 @@ var needsYouOrange = color.NRGBA{0xd0, 0x6f, 0x00, 0xff}
 
 func TestAPasswordAndACodeAreAskedInWindows(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "desktop")
+	t.Parallel()
 	l := newLaptop(t, strings.Replace(notebookConfig, "lab-login", "lab-pwotp", 1))
 	d := desktest.New(t)
 	d.StartNotifications()

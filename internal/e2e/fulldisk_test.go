@@ -11,6 +11,7 @@ import (
 
 func TestAFullDiskOfTheHostIsSaidAndTheCopyGoesOnWhenThereIsRoom(t *testing.T) {
 	real.Need(t, "ssh")
+	t.Parallel()
 	l := newLaptop(t, "[host.lab-login]\n")
 	home, _ := l.run("ssh", "lab-login", "mkdir -p small; cd small; pwd")
 	disk := strings.TrimSpace(home)

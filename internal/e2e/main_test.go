@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/lab/real"
+	"tunctl/internal/testprogram"
 )
 
 // patience bounds every wait of these tests; none is meant to take it.
@@ -28,31 +28,9 @@ const patience = 2 * time.Minute
 // badWords must never stand in an agent's log; a token that is masked may.
 var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)
 
-// program is the built binary, made at its first use.
-var (
-	program string
-	build   = sync.OnceValue(buildProgram)
-)
-
-// together is how many tests may wait for Slurm at once: they sleep most of the time.
-const together = "8"
-
 func TestMain(m *testing.M) {
 	real.Role() // a lab's own processes build nothing
-	dir, err := os.MkdirTemp("", "tunctl-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	program = filepath.Join(dir, "tunctl")
-	if err := flag.Set("test.parallel", together); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	code := real.Main(m)
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	os.Exit(testprogram.Run(real.Wanted() || os.Getenv(pbsHost) != "", func() int { return real.Main(m) }))
 }
 
 // laptop is a person's machine: the built program, a home and a config of its own.
@@ -62,15 +40,8 @@ type laptop struct {
 	home   string
 	env    []string
 	client *client.Client
+	port   int          // what PORT in its config is
 	own    *real.Laptop // its own disk and names, where it has them
-}
-
-func buildProgram() error {
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-race", "-o", program, "tunctl/cmd/tunctl").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return nil
 }
 
 func newLaptop(t *testing.T, config string) *laptop {
@@ -80,27 +51,24 @@ func newLaptop(t *testing.T, config string) *laptop {
 	return l
 }
 
-// newQuietLaptop is one at a lab where nothing is broken, so that tests can wait for
-// Slurm together, and beside those that break the other lab.
+// newQuietLaptop is one at the lab where nothing is broken, so that tests can wait for
+// Slurm together.
 func newQuietLaptop(t *testing.T, config string) *laptop {
 	t.Helper()
-	l := furnish(t, quietLab(t), config)
+	l := furnish(t, real.Share(t), config)
 	t.Cleanup(l.close)
 	return l
 }
 
-func quietLab(t *testing.T) *real.Lab {
-	t.Helper()
-	return real.StartWith(t, real.Options{Apart: "quiet"})
-}
+// lastPort is the last one that a laptop of this process got for its page.
+var lastPort atomic.Int32
 
-// furnish makes a laptop that is not yet closed by itself.
+// furnish makes a laptop that is not yet closed by itself. PORT in its config is a port
+// that no other laptop has.
 func furnish(t *testing.T, lab *real.Lab, config string) *laptop {
 	t.Helper()
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
-	l := &laptop{t: t, lab: lab, home: filepath.Join(t.TempDir(), "h")}
+	l := &laptop{t: t, lab: lab, home: filepath.Join(t.TempDir(), "h"), port: 18800 + int(lastPort.Add(1))}
+	config = strings.ReplaceAll(config, "PORT", strconv.Itoa(l.port))
 	l.env = append(os.Environ(), "TUNCTL_HOME="+l.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+lab.SSHConfig(),
 		"TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "BROWSER=", "NO_COLOR=1")
 	if err := os.MkdirAll(l.home, 0o700); err != nil {
@@ -147,9 +115,9 @@ func (l *laptop) command(args ...string) *exec.Cmd {
 }
 
 func (l *laptop) commandIn(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, testprogram.Path(), args...)
 	if l.own != nil {
-		cmd = l.own.Command(ctx, append([]string{program}, args...)...)
+		cmd = l.own.Command(ctx, append([]string{testprogram.Path()}, args...)...)
 	}
 	cmd.Env = l.env
 	return cmd

@@ -61,6 +61,7 @@ func connected(t *testing.T, lab *real.Lab, alias string) *tunnel.Host {
 
 func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
+	t.Parallel()
 	lab := real.Start(t)
 	job := lab.Submit(echoJob)
 	lab.WaitJob(job, "RUNNING")
@@ -138,11 +139,12 @@ const loopbackConfig = `
 host   = "lab-login"
 job    = "jupyter-loopback"
 submit = "~/jupyter-loopback.sh"
-local  = 18889
+local  = PORT
 `
 
 func TestANotebookOnItsNodesLoopbackIsReached(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
 	l := newLaptop(t, loopbackConfig)
 	_, talk := l.run("up", "--no-open")
 	t.Logf("what a person sees:\n%s", talk)

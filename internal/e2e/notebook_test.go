@@ -27,7 +27,7 @@ const notebookConfig = `
 host   = "lab-login"
 job    = "jupyterlab"
 submit = "~/jupyter.sh"
-local  = 18888
+local  = PORT
 `
 
 // blocker takes both nodes whole, so that whatever comes after it must wait.
@@ -35,6 +35,7 @@ const blocker = "#!/bin/bash\n#SBATCH --exclusive --nodes=2 --time=10:00 --outpu
 
 func TestTheWorkshopsNotebookOnRealParts(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
+	t.Parallel()
 	l := newLaptop(t, notebookConfig)
 	first := l.lab.Submit(blocker)
 	l.lab.WaitJob(first, "RUNNING")

@@ -112,6 +112,7 @@ func (l *laptop) loginWithCode(host string) {
 
 func TestOneLoginWithACodeServesEveryTool(t *testing.T) {
 	real.Need(t, "ssh")
+	t.Parallel()
 	g := newGuest(t, "[host.lab-otp]\n")
 	before := accepted(t, g.lab, "lab-otp")
 	g.loginWithCode("lab-otp")
@@ -230,6 +231,7 @@ func greets(t *testing.T, what string, conn net.Conn, err error) {
 
 func TestWhatASiteForbidsStaysForbiddenAndItsLimitIsWaitedFor(t *testing.T) {
 	real.Need(t, "ssh")
+	t.Parallel()
 	g := newGuest(t, "[host.lab-tight]\n")
 	g.run("login", "lab-tight")
 	out, err := g.program("ssh", "-F", g.sshConfig, "-W", "localhost:22", "lab-tight.tun").CombinedOutput()
@@ -289,6 +291,7 @@ func (g *guest) hold(host string) (release func()) {
 
 func TestALargeCopySurvivesSilentCutsOfTheLink(t *testing.T) {
 	real.Need(t, "ssh")
+	t.Parallel()
 	g := newGuest(t, "[host.lab-login]\n")
 	g.run("login", "lab-login")
 	size, cuts := int64(96<<20), int64(2)
@@ -393,6 +396,7 @@ func randomFile(t *testing.T, name string, size int64) string {
 
 func TestASessionsNameLeadsToItsComputeNode(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
 	g := newGuest(t, notebookConfig)
 	g.run("up", "--no-open")
 	node := g.status().Job.Node

@@ -12,16 +12,16 @@ import (
 	"tunctl/internal/home"
 )
 
+// pbsHost names a host that has PBS.
+const pbsHost = "TUNCTL_PBS_HOST"
+
 // TestASitesNotebookOnARealPBS runs where TUNCTL_PBS_HOST names a host for ssh, with a
 // key that needs no person. TUNCTL_PBS_SITE is its site, TUNCTL_PBS_WITH are answers to
 // the site's questions: project=personal gpus=0.
 func TestASitesNotebookOnARealPBS(t *testing.T) {
-	host := os.Getenv("TUNCTL_PBS_HOST")
+	host := os.Getenv(pbsHost)
 	if host == "" {
 		t.Skip("TUNCTL_PBS_HOST names no host with PBS")
-	}
-	if err := build(); err != nil {
-		t.Fatal(err)
 	}
 	l := &laptop{t: t, home: filepath.Join(t.TempDir(), "h")}
 	l.env = append(os.Environ(), "TUNCTL_HOME="+l.home, "TUNCTL_CONFIG=", "DISPLAY=", "BROWSER=", "NO_COLOR=1")

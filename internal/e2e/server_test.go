@@ -19,7 +19,7 @@ const serverConfig = `
 [session.jupyter]
 host   = "lab-login"
 submit = "local:./server.sh"
-local  = 18890
+local  = PORT
 `
 
 const (
@@ -154,6 +154,7 @@ func openAsABrowser(t *testing.T, page *url.URL) int {
 
 func TestARealServerThatStartsAgainInItsJobKeepsItsAddress(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
 	l := newLaptop(t, serverConfig)
 	script := serverHead + "for port in 8711 8712; do jupyter server --no-browser --ip=$HOST --port=$port; done\n"
 	if err := os.WriteFile(filepath.Join(l.home, "server.sh"), []byte(script), 0o600); err != nil {

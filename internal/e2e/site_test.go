@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/lab/real"
 )
 
@@ -19,6 +21,7 @@ var labAnswers = map[string]string{
 
 func TestRealSlurmTakesEverySitesJob(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
+	t.Parallel()
 	lab := real.Start(t)
 	sites, err := configs.LoadSites("")
 	if err != nil {
@@ -54,7 +57,7 @@ func siteConfig(site string, answers ...string) string {
 	for _, w := range labWords {
 		words = append(words, `"`+w+`"`)
 	}
-	return "[host.lab-login]\nsite = \"" + site + "\"\n\n[session.jupyter]\nhost = \"lab-login\"\nlocal = 18889\nsubmit = \"builtin:jupyter\"\n" +
+	return "[host.lab-login]\nsite = \"" + site + "\"\n\n[session.jupyter]\nhost = \"lab-login\"\nlocal = PORT\nsubmit = \"builtin:jupyter\"\n" +
 		"args = [" + strings.Join(words, ", ") + "]\nwith = { " + strings.Join(answers, ", ") + " }\n"
 }
 
@@ -71,10 +74,12 @@ func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
 			l := newQuietLaptop(t, x.config)
 			out, talk := l.run("up", "--no-open")
 			t.Logf("what a person sees:\n%s%s", talk, out)
-			if got := strings.TrimSpace(out); !strings.HasPrefix(got, "http://localhost:18889/jupyter/") {
-				t.Errorf("up printed %q: not the session's own base", got)
+			here := fmt.Sprintf("http://localhost:%d/", l.port)
+			if got := strings.TrimSpace(out); !strings.HasPrefix(got, here) {
+				t.Errorf("up printed %q, want a page of %s", got, here)
 			}
-			s := l.status()
+			// The notebook may answer before its log has said which base it has.
+			s, _ := l.until("at its own base", func(s api.Session) bool { return strings.HasPrefix(s.URL, here+"jupyter/") })
 			base, token := l.page()
 			base = base.JoinPath("jupyter")
 			answersWithToken(t, base, token)

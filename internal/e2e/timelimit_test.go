@@ -19,7 +19,7 @@ const keepConfig = `
 host   = "lab-login"
 submit = "~/jupyter.sh"
 args   = ["--time=1", "--mem=100M"]
-local  = 18891
+local  = PORT
 keep   = true
 `
 
@@ -75,7 +75,7 @@ func (l *laptop) wantHistory(want map[string]api.JobState) {
 func TestTheEndIsToldAndAnExtensionRefusedOnRealSlurm(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
 	t.Parallel()
-	l := newQuietLaptop(t, strings.NewReplacer("--time=1", "--time=3", "keep   = true", "", "18891", "18892").Replace(keepConfig))
+	l := newQuietLaptop(t, strings.NewReplacer("--time=1", "--time=3", "keep   = true", "").Replace(keepConfig))
 	l.run("up", "--no-open")
 	told := l.notice("ends in 2 minutes")
 	s := l.status()

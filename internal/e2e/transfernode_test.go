@@ -11,6 +11,7 @@ import (
 
 func TestACopyGoesAroundATransferNodeThatWantsAPersonWhereThereIsNone(t *testing.T) {
 	real.Need(t, "ssh")
+	t.Parallel()
 	l := newLaptop(t, "[host.lab-login]\ntransfer = \"lab-otp\"\n")
 	l.run("login", "lab-login")
 	here := filepath.Join(t.TempDir(), "words")

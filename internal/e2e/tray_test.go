@@ -35,6 +35,7 @@ exec chromium --no-sandbox --disable-gpu --disable-quic --no-first-run --disable
 
 func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser", "desktop")
+	t.Parallel()
 	l := newLaptop(t, notebookConfig)
 	d := desktest.New(t)
 	onlooker := desktest.NewOnlooker(t)
@@ -56,7 +57,7 @@ func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	if !strings.Contains(title, "Home") && !strings.Contains(title, "Jupyter") {
 		t.Errorf("the browser shows %q, no notebook", title)
 	}
-	onlooker.Await("http://127.0.0.1:")
+	onlooker.Await(profile) // of the browser, whose next word is the link
 	if words := onlooker.Saw(token); token == "" || len(words) > 0 {
 		t.Errorf("the token is in command lines: %q", words)
 	}

@@ -43,6 +43,7 @@ while (my @ready = $all->can_read) { for my $l (@ready) {
 // connections at once to the server that the script started, by port and by socket.
 func TestWhatVSCodeDoesWithSSHWorksThroughTheGateway(t *testing.T) {
 	real.Need(t, "ssh")
+	t.Parallel()
 	g := newGuest(t, "[host.lab-login]\n")
 	g.run("login", "lab-login")
 	const host = "lab-login.tun"

@@ -58,7 +58,11 @@ done
 
 command -v apt-get >/dev/null || die "no apt-get here: install by hand:$wanted"
 todo=$(missing $wanted)
-[ -n "$todo" ] || exit 0
+[ -n "$todo" ] || {
+	echo "Nothing to install: the Debian packages of $(echo $*) are there."
+	exit 0
+}
+echo "To install from Debian:" $todo
 [ "$(id -u)" = 0 ] || die "not root; run: sudo $0 $*"
 
 forbid_daemons

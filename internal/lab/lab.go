@@ -56,6 +56,7 @@ type Options struct {
 	// PageCommand runs ServePage in a process of its own, the job script's
 	// arguments following. Without it the built-in job runs in this process.
 	PageCommand []string
+	Path        string // the computer's programs; default: this process's PATH
 	Log         *slog.Logger
 }
 
@@ -111,7 +112,7 @@ func (c *Cluster) start(o Options) error {
 	if err := c.makeDirs(); err != nil {
 		return err
 	}
-	path, err := c.searchPath()
+	path, err := c.searchPath(cmp.Or(o.Path, os.Getenv("PATH")))
 	if err != nil {
 		return err
 	}

@@ -32,10 +32,10 @@ var commonPrefixes = []string{"jupyter", "ipython", "python", "pip"}
 // searchPath is the student's PATH: the cluster's own programs, then the
 // computer's. A folder with a real scheduler's programs is replaced by one of links
 // to the common programs in it.
-func (c *Cluster) searchPath() (string, error) {
+func (c *Cluster) searchPath(computers string) (string, error) {
 	dirs := []string{c.binDir()}
 	seen := map[string]bool{}
-	for i, dir := range filepath.SplitList(os.Getenv("PATH")) {
+	for i, dir := range filepath.SplitList(computers) {
 		target, err := filepath.EvalSymlinks(dir)
 		if err != nil || seen[target] {
 			continue

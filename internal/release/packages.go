@@ -27,9 +27,10 @@ func (r *release) makePackages(ctx context.Context, p platform, stage string) er
 		return err
 	}
 	for _, kind := range []string{"deb", "rpm"} {
-		cmd := exec.CommandContext(ctx, "go", "run", nfpm, "package", "-f", "packaging/nfpm.yaml", "-p", kind, "-t", r.out)
+		// Built as the program is, it shares with it what is compiled.
+		cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", nfpm, "package", "-f", "packaging/nfpm.yaml", "-p", kind, "-t", r.out)
 		cmd.Dir = r.source
-		cmd.Env = append(os.Environ(),
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0",
 			"VERSION="+packageVersion(r.version), "ARCH="+p.arch, "MAINTAINER="+r.maintainer,
 			"PROGRAM="+filepath.Join(stage, p.String(), p.program()), "STAGE="+stage,
 			fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.date.Unix()))

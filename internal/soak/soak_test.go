@@ -38,7 +38,7 @@ func span(t *testing.T) time.Duration {
 		return d
 	}
 	if os.Getenv("TUNCTL_REAL") == "1" || os.Getenv("CI") == "true" {
-		return time.Minute
+		return 15 * time.Second
 	}
 	return 2 * time.Second
 }

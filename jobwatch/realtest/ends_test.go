@@ -14,6 +14,7 @@ import (
 )
 
 func TestEndsAreToldWithoutAccountingUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	failed := b.watch(b.submit("exit 7\n").ID)
 	if job := b.awaitState(failed, api.JobFailed); job.Exit == nil || *job.Exit != 7 || !strings.Contains(job.Hint, "status 7") {
@@ -32,6 +33,7 @@ func TestEndsAreToldWithoutAccountingUnderARealSlurm(t *testing.T) {
 }
 
 func TestARequeuedJobIsSeenOnItsOtherNodeUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	job := b.submit("sleep 600\n", "--requeue")
 	x := b.watch(job.ID)
@@ -50,6 +52,7 @@ func TestARequeuedJobIsSeenOnItsOtherNodeUnderARealSlurm(t *testing.T) {
 }
 
 func TestAccountingRemembersUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := benchOf(t, real.StartWith(t, real.Options{Accounting: true}))
 	finished, failed := b.submit("true\n"), b.submit("exit 4\n")
 	b.awaitState(b.watch(finished.ID), api.JobFinished)

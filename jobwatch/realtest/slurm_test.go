@@ -106,6 +106,7 @@ func (b *bench) watch(id string) *jobwatch.Watch {
 }
 
 func TestAJobsLifeUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if name, err := b.Scheduler(t.Context()); err != nil || name != jobwatch.Slurm {
 		t.Fatalf("scheduler %q, %v", name, err)
@@ -140,6 +141,7 @@ func TestAJobsLifeUnderARealSlurm(t *testing.T) {
 }
 
 func TestReasonsAndEndsUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	held := b.watch(b.submit("true\n", "--hold").ID)
 	if job := b.awaitState(held, api.JobHeld); job.Hint == "" {
@@ -163,6 +165,7 @@ func TestReasonsAndEndsUnderARealSlurm(t *testing.T) {
 }
 
 func TestARequeuedJobAndAnArrayUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	job := b.submit("sleep 600\n", "--requeue")
 	x := b.watch(job.ID)
@@ -181,6 +184,7 @@ func TestARequeuedJobAndAnArrayUnderARealSlurm(t *testing.T) {
 }
 
 func TestAControllerThatIsAwayOrStuckUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	job := b.submit("sleep 600\n")
 	x := b.watch(job.ID)
@@ -198,6 +202,7 @@ func TestAControllerThatIsAwayOrStuckUnderARealSlurm(t *testing.T) {
 }
 
 func TestAStuckControllerMakesOneJobUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if _, err := b.Jobs(t.Context()); err != nil { // it is known before
 		t.Fatal(err)
@@ -228,6 +233,7 @@ func TestAStuckControllerMakesOneJobUnderARealSlurm(t *testing.T) {
 }
 
 func TestThreeHundredJobsAreOneQueryUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	out, err := b.lab.As("hpcuser", "bash", "-c", "seq 300 | xargs -P 8 -I{} sbatch --parsable --hold --job-name=many --wrap=true | sort -n | tail -n 1")
 	if err != nil {

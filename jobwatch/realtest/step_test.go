@@ -22,6 +22,7 @@ subprocess.run(["salloc", "--quiet", "--job-name=typed", "--time=10", "srun", "s
 ' </dev/null >/dev/null 2>&1 &`
 
 func TestWhatAJobWithoutALogPrintsIsHeardAndItsInputStaysOpenUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if out, err := b.lab.As("hpcuser", "sh", "-c", onTerminal); err != nil {
 		t.Fatal(err, out)

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/desktop/bustest"
 	"tunctl/internal/lab/real"
+	"tunctl/internal/testprogram"
 )
 
 // withKeyring gives the desk an unlocked keyring on a bus of its own.
@@ -36,7 +37,7 @@ func (d *desk) withKeyring() {
 // mustRun runs the program without a terminal.
 func (d *desk) mustRun(args ...string) string {
 	d.t.Helper()
-	cmd := exec.CommandContext(d.t.Context(), program, args...)
+	cmd := exec.CommandContext(d.t.Context(), testprogram.Path(), args...)
 	cmd.Env = d.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -70,7 +71,7 @@ func TestARememberedPasswordLastsAsLongAsTheAgent(t *testing.T) {
 	d.mustRun("logout", "lab-pass")
 	d.mustRun("login", "lab-pass")
 	d.mustRun("agent", "stop")
-	cmd := exec.CommandContext(t.Context(), program, "login", "lab-pass")
+	cmd := exec.CommandContext(t.Context(), testprogram.Path(), "login", "lab-pass")
 	cmd.Env = d.env
 	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("a new agent knows the password:\n%s", out)

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/lab/real"
+	"tunctl/internal/testprogram"
 	"tunctl/tunnel"
 )
 
@@ -22,18 +23,8 @@ import (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
-	real.Role() // a lab's own processes make no folders
-	dir, err := os.MkdirTemp("", "tunctl-login-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	program = filepath.Join(dir, "tunctl")
-	code := real.Main(m)
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	real.Role() // a lab's own processes build nothing
+	os.Exit(testprogram.Run(real.Wanted(), func() int { return real.Main(m) }))
 }
 
 // person answers prompts in their order, and keeps them.

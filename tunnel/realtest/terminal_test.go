@@ -15,10 +15,8 @@ import (
 
 	"tunctl/internal/lab/real"
 	"tunctl/internal/lab/typist"
+	"tunctl/internal/testprogram"
 )
-
-// program is the built binary, made at its first use.
-var program string
 
 // desk is a person's terminal: the built program with a home of its own.
 type desk struct {
@@ -32,11 +30,6 @@ type desk struct {
 func newDesk(t *testing.T, config string, change func(string) string) *desk {
 	t.Helper()
 	lab := real.Start(t)
-	if _, err := os.Stat(program); err != nil {
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", program, "tunctl/cmd/tunctl").CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
-	}
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -47,7 +40,7 @@ func newDesk(t *testing.T, config string, change func(string) string) *desk {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
-		stop := exec.CommandContext(ctx, program, "agent", "stop")
+		stop := exec.CommandContext(ctx, testprogram.Path(), "agent", "stop")
 		stop.Env = d.env
 		if out, err := stop.CombinedOutput(); err != nil {
 			t.Errorf("agent stop: %v\n%s", err, out)
@@ -66,7 +59,7 @@ func newDesk(t *testing.T, config string, change func(string) string) *desk {
 // run runs tunctl in a terminal.
 func (d *desk) run(args ...string) *typist.Talk {
 	d.t.Helper()
-	return d.start(program, args...)
+	return d.start(testprogram.Path(), args...)
 }
 
 func (d *desk) start(name string, args ...string) *typist.Talk {
@@ -142,7 +135,7 @@ func TestAnUnknownHostIsAskedAboutWithItsFingerprint(t *testing.T) {
 
 func TestWithoutATerminalALoginThatAsksEndsWithThree(t *testing.T) {
 	d := newDesk(t, "", nil)
-	cmd := exec.CommandContext(t.Context(), program, "login", "lab-otp")
+	cmd := exec.CommandContext(t.Context(), testprogram.Path(), "login", "lab-otp")
 	cmd.Env = d.env
 	out, _ := cmd.CombinedOutput() // the exit code is what counts
 	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "One-time") {

@@ -8,10 +8,9 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
-	"image/draw"
-	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +26,8 @@ const (
 	patience = time.Minute
 	// glance is the time between two looks at the screen.
 	glance = 100 * time.Millisecond
-	screen = "1024x768x24"
+	// The size of the screen.
+	width, height = 1024, 768
 )
 
 const panelConfig = `<?xml version="1.0" encoding="UTF-8"?>
@@ -83,7 +83,7 @@ func (d *Desk) server() string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(d.t.Context(), "Xvfb", "-displayfd", "3", "-screen", "0", screen, "-nolisten", "tcp")
+	cmd := exec.CommandContext(d.t.Context(), "Xvfb", "-displayfd", "3", "-screen", "0", fmt.Sprintf("%dx%dx24", width, height), "-nolisten", "tcp")
 	cmd.ExtraFiles = []*os.File{w}
 	d.start(cmd)
 	_ = w.Close()
@@ -132,26 +132,44 @@ func (d *Desk) Do(name string, args ...string) []byte {
 	return out
 }
 
-// Look takes a picture of the screen, and keeps it where TUNCTL_ARTIFACTS says.
+// Look returns the pixels of the screen, and keeps a picture of them where
+// TUNCTL_ARTIFACTS says.
 func (d *Desk) Look(name string) *image.RGBA {
 	d.t.Helper()
-	text := d.Do("import", "-silent", "-window", "root", "png:-")
-	if dir := os.Getenv("TUNCTL_ARTIFACTS"); dir != "" {
-		if err := keep(dir, name+".png", text); err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	img, err := png.Decode(bytes.NewReader(text))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	seen := image.NewRGBA(img.Bounds()) // whose pixels are quick to compare
-	draw.Draw(seen, seen.Bounds(), img, image.Point{}, draw.Src)
+	seen := d.pixels()
+	d.keep(name, seen)
 	return seen
 }
 
-// keep writes a file into a folder.
-func keep(dir, name string, text []byte) error {
+// pixels takes them as they are: under the race detector it takes longer to decode a
+// picture than to take it.
+func (d *Desk) pixels() *image.RGBA {
+	d.t.Helper()
+	seen := image.NewRGBA(image.Rect(0, 0, width, height))
+	seen.Pix = d.Do("import", "-silent", "-window", "root", "-depth", "8", "rgba:-")
+	if want := seen.Stride * height; len(seen.Pix) != want {
+		d.t.Fatalf("the screen has %d bytes of pixels, want %d", len(seen.Pix), want)
+	}
+	return seen
+}
+
+// keep makes a picture of pixels, where TUNCTL_ARTIFACTS says.
+func (d *Desk) keep(name string, seen *image.RGBA) {
+	d.t.Helper()
+	dir := os.Getenv("TUNCTL_ARTIFACTS")
+	if dir == "" {
+		return
+	}
+	cmd := d.command("convert", "-size", fmt.Sprintf("%dx%d", width, height), "-depth", "8", "rgba:-", "png:-")
+	cmd.Stdin = bytes.NewReader(seen.Pix)
+	text, err := cmd.Output()
+	if err := errors.Join(err, write(dir, name+".png", text)); err != nil {
+		d.t.Fatalf("keep a picture: %v", err)
+	}
+}
+
+// write writes a file into a folder.
+func write(dir, name string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:gosec // the folder is the tester's choice
 		return err
 	}
@@ -165,8 +183,15 @@ func keep(dir, name string, text []byte) error {
 // Await looks until what is seen is as wanted.
 func (d *Desk) Await(name string, wanted func(*image.RGBA) bool) {
 	d.t.Helper()
-	for limit := time.Now().Add(patience); !wanted(d.Look(name)); {
+	limit := time.Now().Add(patience)
+	for {
+		seen := d.pixels()
+		if wanted(seen) {
+			d.keep(name, seen)
+			return
+		}
 		if time.Now().After(limit) {
+			d.keep(name, seen)
 			d.t.Fatalf("the screen never showed %s", name)
 		}
 		d.pause()
@@ -222,7 +247,7 @@ func (d *Desk) OpenMenu(name string, icon image.Point) image.Rectangle {
 	d.t.Helper()
 	d.Point(icon)
 	d.pause() // the panel lights the icon up, which is no menu
-	before := d.Look(name)
+	before := d.pixels()
 	d.Do("xdotool", "click", "1")
 	var menu image.Rectangle
 	d.Await(name, func(now *image.RGBA) bool {
@@ -242,11 +267,11 @@ func (d *Desk) ClickFirst(name string, menu image.Rectangle) {
 	x := menu.Min.X + menu.Dx()/3
 	d.Point(image.Pt(x, menu.Min.Y+1))
 	d.pause()
-	before := d.Look(name)
+	before := d.pixels()
 	for y := menu.Min.Y + step; y < menu.Max.Y; y += step {
 		d.Point(image.Pt(x, y))
 		d.pause()
-		if lit := difference(before, d.Look(name)).Intersect(menu); lit.Dx() > menu.Dx()/2 {
+		if lit := difference(before, d.pixels()).Intersect(menu); lit.Dx() > menu.Dx()/2 {
 			d.clickLit(name, before, menu, image.Pt(x, (lit.Min.Y+lit.Max.Y)/2))
 			return
 		}

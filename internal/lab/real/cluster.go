@@ -19,8 +19,6 @@ type Options struct {
 	// Accounting adds slurmdbd and its database: sacct, accounts and their limits.
 	// It takes some seconds more to start.
 	Accounting bool `json:"accounting,omitempty"`
-	// Apart names one of several labs that are otherwise the same.
-	Apart string `json:"apart,omitempty"`
 }
 
 // Cluster is a running lab.
@@ -41,13 +39,16 @@ type Cluster struct {
 type record struct {
 	plan
 	Options
-	Linked bool               `json:"linked"` // has its slot: device and routes
-	Owner  process            `json:"owner"`
-	Keeper process            `json:"keeper"`
-	Nodes  map[string]process `json:"nodes"`
-	Delay  process            `json:"delay"`            // holds packets up
-	Code   int64              `json:"code"`             // the step of the last one-time code handed out
-	Config string             `json:"config,omitempty"` // a tunctl config that goes with the lab
+	// Network is the network namespace that the laptop's end is in: a slot is taken in
+	// one of them, and free in the others.
+	Network string             `json:"network"`
+	Linked  bool               `json:"linked"` // has its slot: device and routes
+	Owner   process            `json:"owner"`
+	Keeper  process            `json:"keeper"`
+	Nodes   map[string]process `json:"nodes"`
+	Delay   process            `json:"delay"`            // holds packets up
+	Code    int64              `json:"code"`             // the step of the last one-time code handed out
+	Config  string             `json:"config,omitempty"` // a tunctl config that goes with the lab
 }
 
 // base is the folder of all labs.
@@ -89,7 +90,7 @@ func (c *Cluster) claim() error {
 	if err != nil {
 		return fmt.Errorf("the folder of a lab is in the way: %w", err)
 	}
-	c.record = record{Options: c.options, Owner: self, Nodes: map[string]process{}}
+	c.record = record{Options: c.options, Network: ownNetwork(), Owner: self, Nodes: map[string]process{}}
 	return c.save()
 }
 
@@ -165,7 +166,7 @@ func (c *Cluster) Down() error {
 	if _, gone := os.Stat(c.dir); errors.Is(gone, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(err, c.record.sweep(c.dir, run))
+	return errors.Join(err, c.record.sweep(c.dir, c.record.runHere))
 }
 
 func (c *Cluster) save() error {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestJobRunsOnAComputeNodeAndItsLogIsInTheHome(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	id := lab.Submit("#!/bin/sh\n#SBATCH --output=where.%j.log\nhostname\n", "--nodelist=cn02", "--time=1:00")
 	lab.WaitJob(id, "COMPLETED")
@@ -21,6 +22,7 @@ func TestJobRunsOnAComputeNodeAndItsLogIsInTheHome(t *testing.T) {
 }
 
 func TestRunningJobOpensItsNodeToItsOwner(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	id := lab.Submit("#!/bin/sh\nsleep 600\n", "--nodelist=cn01")
 	lab.WaitJob(id, "RUNNING")
@@ -35,6 +37,7 @@ func TestRunningJobOpensItsNodeToItsOwner(t *testing.T) {
 }
 
 func TestComputeNodeIsOutOfTheLaptopsReach(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	for _, node := range []string{"cn01", "cn02", "ctl"} {
 		addr := net.JoinHostPort(lab.NodeAddr(node), "22")
@@ -49,6 +52,7 @@ func TestComputeNodeIsOutOfTheLaptopsReach(t *testing.T) {
 }
 
 func TestJobGetsThePretendedGPUs(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	id := lab.Submit("#!/bin/sh\n#SBATCH --output=gpu.%j.log\necho $CUDA_VISIBLE_DEVICES\n", "--partition=gpu", "--gres=gpu:2", "--time=1:00")
 	lab.WaitJob(id, "COMPLETED")
@@ -59,6 +63,7 @@ func TestJobGetsThePretendedGPUs(t *testing.T) {
 }
 
 func TestJobOfALowPartitionGivesWay(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	low := lab.Submit("#!/bin/sh\nsleep 600\n", "--partition=low", "--nodelist=cn01", "--exclusive")
 	lab.WaitJob(low, "RUNNING")
@@ -71,6 +76,7 @@ func TestJobOfALowPartitionGivesWay(t *testing.T) {
 
 func TestNotebookServesFromAComputeNode(t *testing.T) {
 	Need(t, "jupyter")
+	t.Parallel()
 	lab := Start(t)
 	id := lab.Submit("jupyter.sh")
 	log := filepath.Join(lab.Dir(), "home/hpcuser/jupyterlab."+id+".log")
@@ -92,6 +98,7 @@ func TestNotebookServesFromAComputeNode(t *testing.T) {
 }
 
 func TestAccountsLimitWhoHasThem(t *testing.T) {
+	t.Parallel()
 	lab := StartWith(t, Options{Accounting: true})
 	id := lab.Submit("#!/bin/sh\ntrue\n", "--time=1:00", "--account=proj1")
 	lab.WaitJob(id, "COMPLETED")

@@ -6,28 +6,40 @@ import (
 	"time"
 )
 
-// Lab is the shared lab in the hands of one test: what fails, fails the test, and
-// what the test breaks is mended when it ends. A test that breaks something must
-// not run in parallel to others.
+// Lab is a lab in the hands of one test: what fails, fails the test, and what the
+// test breaks is repaired when it ends.
 type Lab struct {
 	t testing.TB
 	c *Cluster
 }
 
-// Start gives a test the lab, which all tests of the process share. The first use
-// starts it; Main ends it. See Need for when a test is skipped instead.
+// Start gives a test a lab that is its own until it ends, and that a later test may
+// get after it: tests that run in parallel have one each, and a test's parts have the
+// test's. Main ends them all. See Need for when a test is skipped instead.
 func Start(t testing.TB) *Lab {
 	t.Helper()
 	return StartWith(t, Options{})
 }
 
-// StartWith is Start for a lab with options; tests with the same ones share it.
+// StartWith is Start for a lab with options.
 func StartWith(t testing.TB, o Options) *Lab {
 	t.Helper()
 	Need(t, "ssh", "slurm")
-	c, err := shared.lab(t, o)
+	c, err := tests.take(t, o)
 	if err != nil {
-		t.Fatalf("start the lab: %v", err)
+		t.Fatalf("start a lab: %v", err)
+	}
+	return &Lab{t, c}
+}
+
+// Share gives a test the lab that all tests share which break nothing, so that many
+// can wait for its Slurm at once.
+func Share(t testing.TB) *Lab {
+	t.Helper()
+	Need(t, "ssh", "slurm")
+	c, err := tests.share(t)
+	if err != nil {
+		t.Fatalf("start the shared lab: %v", err)
 	}
 	return &Lab{t, c}
 }

@@ -133,6 +133,9 @@ func hold(t *testing.T, name string) (*exec.Cmd, footprint) {
 	return cmd, footprintOf(t, name)
 }
 
+// The three tests about what a lab leaves have the slots for themselves: another lab
+// could take the one that was just given back.
+
 func TestLabLeavesNothingBehind(t *testing.T) {
 	Need(t, "ssh", "slurm")
 	before := common(t)
@@ -193,6 +196,7 @@ func TestNextLabClearsWhatAKilledKeeperLeft(t *testing.T) {
 }
 
 func TestTwoLabsStandSideBySide(t *testing.T) {
+	t.Parallel()
 	one := Start(t)
 	two, err := Up("side-by-side", false, Options{})
 	if err != nil {
@@ -215,6 +219,7 @@ func TestTwoLabsStandSideBySide(t *testing.T) {
 
 func TestLabOfANameIsStartedOnce(t *testing.T) {
 	Need(t, "ssh", "slurm")
+	t.Parallel()
 	owner, _ := hold(t, "only-once")
 	if c, err := Up("only-once", false, Options{}); err == nil || !strings.Contains(err.Error(), "in the way") {
 		t.Errorf("a second lab of the same name: %v", err)

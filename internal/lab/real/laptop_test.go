@@ -6,6 +6,7 @@ import (
 )
 
 func TestALaptopsFaultsAreItsOwn(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	disk := t.TempDir()
 	x := lab.Laptop(disk)

@@ -43,7 +43,22 @@ func clearLeftover(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return r.sweep(dir, run)
+	return r.sweep(dir, r.runHere)
+}
+
+// ownNetwork names the network namespace of this process.
+func ownNetwork() string {
+	name, _ := os.Readlink("/proc/self/ns/net") // there is none where there are no labs
+	return name
+}
+
+// runHere is run, for the network that the lab is in. From another one nothing can be
+// deleted there, and nothing has to be: it went with its last process.
+func (r record) runHere(input string, argv ...string) (string, error) {
+	if r.Network != ownNetwork() {
+		return "", nil
+	}
+	return run(input, argv...)
 }
 
 // fresh reports whether a folder is so new that its lab may still be writing its
@@ -54,7 +69,7 @@ func fresh(dir string) bool {
 }
 
 // sweep removes everything that is left of a lab, and fails if something stays.
-// The runner runs commands in the machine's own network.
+// The runner runs commands in the network that has the laptop's end.
 func (r record) sweep(dir string, run func(input string, argv ...string) (string, error)) error {
 	var problems []error
 	parts := []process{r.Delay}

@@ -67,6 +67,7 @@ func askpass(t *testing.T, answers []string) string {
 }
 
 func TestEachLoginAsksForWhatItSays(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	used := lab.Code()
 	for _, x := range []struct {
@@ -103,6 +104,7 @@ func TestEachLoginAsksForWhatItSays(t *testing.T) {
 }
 
 func TestEachLoginShellIsThere(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	for _, u := range users {
 		t.Run(u.name, func(t *testing.T) {
@@ -116,6 +118,7 @@ func TestEachLoginShellIsThere(t *testing.T) {
 }
 
 func TestTightHostForbidsForwarding(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	_, err := client{lab: lab}.ssh(t, "-W", lab.NodeAddr("cn01")+":22", "lab-tight")
 	if err == nil || !strings.Contains(err.Error(), "administratively prohibited") {
@@ -124,6 +127,7 @@ func TestTightHostForbidsForwarding(t *testing.T) {
 }
 
 func TestJumpHostLeadsToOneAddressOnly(t *testing.T) {
+	t.Parallel()
 	lab := Start(t)
 	_, err := client{lab: lab}.ssh(t, "-W", lab.NodeAddr("login1")+":22", "lab-jump")
 	if err == nil || !strings.Contains(err.Error(), "administratively prohibited") {

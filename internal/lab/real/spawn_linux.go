@@ -30,6 +30,16 @@ func command(ns namespaces, role, dir string, args ...string) *exec.Cmd {
 	}
 }
 
+// again is this program with the same arguments, in a network of its own. It ends with
+// the thread that starts it.
+func again() *exec.Cmd {
+	program, err := os.Executable()
+	return &exec.Cmd{
+		Path: program, Args: os.Args, Err: err, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Cloneflags: uintptr(newNetwork), Pdeathsig: syscall.SIGKILL},
+	}
+}
+
 func makeFIFO(path string) error { return unix.Mkfifo(path, 0o600) }
 
 func ownedByRoot(dir string) bool {

@@ -19,6 +19,8 @@ const (
 
 func command(namespaces, string, string, ...string) *exec.Cmd { return &exec.Cmd{Err: errNotLinux} }
 
+func again() *exec.Cmd { return &exec.Cmd{Err: errNotLinux} }
+
 func makeFIFO(string) error { return errNotLinux }
 
 func lock(string) (unlock func(), err error) { return nil, errNotLinux }

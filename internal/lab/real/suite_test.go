@@ -54,3 +54,35 @@ func TestSkippedTestIsToldLoudlyAndFailsWhereItIsWanted(t *testing.T) {
 		})
 	}
 }
+
+func TestALabIsOneTestsAndItsPartsUntilItEnds(t *testing.T) {
+	free := &Cluster{}
+	s := &suite{free: map[Options][]*Cluster{{}: {free}}, held: map[holding]*Cluster{}}
+	take := func(t *testing.T) *Cluster {
+		t.Helper()
+		c, err := s.take(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	t.Run("test", func(t *testing.T) {
+		if first, second := take(t), take(t); first != free || second != free {
+			t.Error("a test has not the same lab twice")
+		}
+		t.Run("part", func(t *testing.T) {
+			if take(t) != free {
+				t.Error("a part of a test has not the test's lab")
+			}
+		})
+		if c := s.takeFree(Options{}); c != nil {
+			t.Error("the end of a part frees the lab of its test")
+		}
+		if c := s.heldBy("TestOfAnother/test", Options{}); c != nil {
+			t.Error("another test has it, too")
+		}
+	})
+	if s.takeFree(Options{}) != free || len(s.held) > 0 {
+		t.Error("the end of a test does not free its lab")
+	}
+}

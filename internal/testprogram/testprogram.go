@@ -1,0 +1,77 @@
+// Package testprogram has the one tunctl that the tests of a package run as a person
+// would: the program that TUNCTL_PROGRAM names, which `make test` builds once for all
+// packages, or else one that it builds itself.
+package testprogram
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// variable names the program; Run sets it for this process and its children.
+const variable = "TUNCTL_PROGRAM"
+
+// CoverDir names the folder where Go has programs say what of them ran; `make cover`
+// sets it.
+const CoverDir = "GOCOVERDIR"
+
+// Path is where the program is, while Run runs.
+func Path() string { return os.Getenv(variable) }
+
+// Run runs tests, in TestMain, with the program at Path, and returns their exit code.
+// Where there is no program yet it is built first, if it is needed.
+func Run(needed bool, tests func() int) int {
+	if Path() != "" || !needed {
+		return tests()
+	}
+	dir, err := os.MkdirTemp("", "tunctl-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	program := filepath.Join(dir, "tunctl"+Suffix())
+	if err := Build(context.Background(), program); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.Setenv(variable, program); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return tests()
+}
+
+// Build builds the program, with the race detector where the tests have it: a race in
+// the agent is then found by whatever test provokes it, and what was compiled for the
+// tests serves this, too.
+func Build(ctx context.Context, out string, args ...string) error {
+	words := []string{"build", "-o", out}
+	if raceEnabled {
+		words = append(words, "-race")
+	}
+	if os.Getenv(CoverDir) != "" { // without the main package Go writes nothing down
+		words = append(words, "-cover", "-coverpkg=tunctl/cmd/tunctl,tunctl/tunnel,tunctl/jobwatch,tunctl/configs,tunctl/internal/agent")
+	}
+	words = append(append(words, args...), "tunctl/cmd/tunctl")
+	if text, err := exec.CommandContext(ctx, "go", words...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build tunctl: %w\n%s", err, text)
+	}
+	return nil
+}
+
+// Suffix is what a program's file name ends with on this system.
+func Suffix() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
