@@ -44,14 +44,15 @@ type Job struct {
 
 // script is what the templates are filled with.
 type script struct {
-	What, Site, Scheduler string
-	Directives            []string
-	Variables             []string
-	Private, Setup        string
-	Environment           string
-	Binds                 []string
-	LoginShell, Loopback  bool
-	Base, Announce        string
+	App, What, Site      string
+	Scheduler            string
+	Directives           []string
+	Variables            []string
+	Private, Setup       string
+	Environment          string
+	Binds                []string
+	LoginShell, Loopback bool
+	Base, Announce       string
 }
 
 // goodJobName is a name that can stand in a directive and in the path of a log.
@@ -74,7 +75,7 @@ func (j *Job) Script() ([]byte, error) {
 	}
 	recipe := &j.Site.Job
 	s := script{
-		What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
+		App: j.App, What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
 		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
 		Loopback: j.loopback(), Base: shellWord("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
 	}

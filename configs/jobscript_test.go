@@ -111,6 +111,31 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 	wantAll(t, out, "there is no conda here to activate ml")
 }
 
+func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {
+	disk := t.TempDir()
+	programs := map[string]string{
+		"virtualenv":  `mkdir -p "$2/bin" && echo 'echo activated' >"$2/bin/activate"`,
+		"pip":         `echo "pip $*"`,
+		"tensorboard": `echo "tensorboard $*"`,
+	}
+	login := map[string]string{"account": "def-ann", "modules": ""}
+	j := siteJob(t, "narval", maps.Clone(login))
+	j.Answers["packages"] = "torch"
+	out := scripted(t, j, programs, "SLURM_TMPDIR="+disk)
+	wantAll(t, out, "activated", "pip install --no-index --upgrade pip jupyterlab torch")
+	if _, err := os.Stat(filepath.Join(disk, "env")); err != nil {
+		t.Error(err)
+	}
+	board := siteJob(t, "narval", login)
+	board.App = "tensorboard"
+	wantAll(t, scripted(t, board, programs, "SLURM_TMPDIR="+disk), "pip install --no-index --upgrade pip tensorboard")
+	venv := filepath.Join(disk, "env")
+	out = scripted(t, siteJob(t, "narval", map[string]string{"account": "def-ann", "modules": "", "venv": venv}), programs)
+	if strings.Contains(out, "pip install") {
+		t.Errorf("a second environment was made:\n%s", out)
+	}
+}
+
 func TestAPortIsTakenOnlyWhereTheServerWillBind(t *testing.T) {
 	text, err := siteJob(t, "m3", map[string]string{"account": "ab12"}).Script()
 	if err != nil {

@@ -50,7 +50,7 @@ var (
 // reservedNames are the job templates' own variables, and those of the shell whose
 // change would break it.
 var reservedNames = []string{
-	"name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program", "usual_umask", "tested",
+	"app", "name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program", "usual_umask", "tested",
 }
 
 // Check returns the answer as the question's kind writes it, or why it is none.
