@@ -51,3 +51,13 @@ func netcat(address string) {
 	}()
 	_, _ = io.Copy(os.Stdout, c)
 }
+
+// missing ends a test that needs a program which is not here: with a skip, but in CI
+// with a failure.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal("needs " + what)
+	}
+	t.Skip("needs " + what)
+}

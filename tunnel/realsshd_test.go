@@ -61,16 +61,6 @@ func (s *sshdLog) String() string {
 	return s.b.String()
 }
 
-// missing ends a test that needs a program which is not here: with a skip, but in CI
-// with a failure.
-func missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal("needs " + what)
-	}
-	t.Skip("needs " + what)
-}
-
 // startSSHD runs a real sshd with extra config lines.
 func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer {
 	t.Helper()
