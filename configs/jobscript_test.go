@@ -114,9 +114,8 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {
 	disk := t.TempDir()
 	programs := map[string]string{
-		"virtualenv":  `mkdir -p "$2/bin" && echo 'echo activated' >"$2/bin/activate"`,
-		"pip":         `echo "pip $*"`,
-		"tensorboard": `echo "tensorboard $*"`,
+		"virtualenv": `mkdir -p "$2/bin" && echo 'echo activated' >"$2/bin/activate"`,
+		"pip":        `echo "pip $*"`,
 	}
 	login := map[string]string{"account": "def-ann", "modules": ""}
 	j := siteJob(t, "narval", maps.Clone(login))
@@ -129,6 +128,9 @@ func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {
 	board := siteJob(t, "narval", login)
 	board.App = "tensorboard"
 	wantAll(t, scripted(t, board, programs, "SLURM_TMPDIR="+disk), "pip install --no-index --upgrade pip tensorboard")
+	if out := scripted(t, siteJob(t, "narval", login), programs, "SLURM_TMPDIR="+disk); strings.Contains(out, "pip install") {
+		t.Errorf("an environment was made although Jupyter is there:\n%s", out)
+	}
 	venv := filepath.Join(disk, "env")
 	out = scripted(t, siteJob(t, "narval", map[string]string{"account": "def-ann", "modules": "", "venv": venv}), programs)
 	if strings.Contains(out, "pip install") {

@@ -87,6 +87,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			}
 			job = next
 			l.session.heard(job)
+			l.inherit(job)
 			l.consider(l.said, job) // its node may be news
 		case job = <-l.session.told:
 		case f := <-l.findings:
@@ -188,14 +189,26 @@ func (l *life) hurry(job api.Job) {
 
 // inherit goes on where the life before stopped. The log tells of the new one before
 // the scheduler does: what names the job's new node is of this life, and so is what
-// names none, as an address does, and was said last. It is asked before it is believed.
+// names none, as an address does, and was said last. It is asked before it is believed,
+// once the scheduler has told the node.
 func (l *life) inherit(job api.Job) {
 	was := l.before
 	if was == nil || was.task != job.Task { // another task's log says nothing of this one
 		return
 	}
-	l.from = was.read()
-	if f := was.said; f.Found && job.Node != "" && (sameNode(f.Host, job.Node) || was.fresh && !sameNode(f.Host, was.node)) {
+	if l.follower == nil {
+		l.from = was.read()
+	}
+	select {
+	case f := <-was.findings: // read, and not considered any more when the job moved
+		was.hear(f)
+	default:
+	}
+	switch f := was.said; {
+	case l.said.Found: // its own log has told
+	case job.Node == "":
+		return // it is looked at again when the job starts
+	case f.Found && (sameNode(f.Host, job.Node) || was.fresh && !sameNode(f.Host, was.node)):
 		l.consider(f, job)
 	}
 	l.before = nil
@@ -209,10 +222,15 @@ func (l *life) read() []jobwatch.Position {
 	return l.follower.Position()
 }
 
-// consider takes in what the log says by now.
-func (l *life) consider(f jobwatch.Finding, job api.Job) {
+// hear keeps what the log says by now.
+func (l *life) hear(f jobwatch.Finding) {
 	l.fresh = l.fresh || l.said.Found && f.Endpoint != l.said.Endpoint
 	l.said = f
+}
+
+// consider acts on what the log says by now.
+func (l *life) consider(f jobwatch.Finding, job api.Job) {
+	l.hear(f)
 	switch {
 	case f.Found && f.Ended:
 		l.session.change(func(x *facts) {

@@ -35,3 +35,21 @@ func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
+	at := func(host string) jobwatch.Finding {
+		return jobwatch.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
+	}
+	before := &life{probe: newProber(nil, nil), node: "cn01", findings: make(chan jobwatch.Finding, 1)}
+	before.consider(at("cn01"), api.Job{ID: "7", Node: "cn01"})
+	offer(before.findings, at("cn02")) // the follower is past this line when the scheduler tells of the move
+	after := &life{probe: newProber(nil, nil), before: before}
+	after.inherit(api.Job{ID: "7", State: api.JobQueued}) // an answer from before the new start
+	if after.probe.last != nil {
+		t.Error("it is asked before its node is known")
+	}
+	after.inherit(api.Job{ID: "7", Node: "cn02"})
+	if after.probe.last == nil || after.said.Host != "cn02" {
+		t.Errorf("the line that names the new node is lost: %+v", after.said)
+	}
+}

@@ -67,7 +67,7 @@ func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
 	for _, x := range []struct{ site, config string }{
 		{"narval", siteConfig("narval", `account = "proj1"`, `modules = ""`)},
 		{"sdumont", siteConfig("sdumont", `folder = "/home/hpcuser"`, `partition = "normal"`)},
-		{"m3", siteConfig("m3", `account = "proj1"`)},
+		{"m3", siteConfig("m3", `account = "proj1"`, `gpus = 0`)},
 		{"slurm", siteConfig("slurm", `hours = 1`)},
 	} {
 		t.Run(x.site, func(t *testing.T) {
