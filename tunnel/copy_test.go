@@ -139,7 +139,8 @@ func stage(t *testing.T, http bool) (directly, through string, ends chan *net.TC
 			_ = c.Close()
 		}
 	})
-	f = listen(t, ListenOptions{})
+	// Shared, since a client that has reset its connection is nobody's any more.
+	f = listen(t, ListenOptions{Shared: true})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: l.Addr().String(), HTTP: http})
 	return l.Addr().String(), f.Addr().String(), ends, f
 }
