@@ -122,13 +122,18 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 			Hint: fmt.Sprintf("tunctl attach %s JOB; there is: %s", a.host, strings.Join(ids, ", ")),
 		}
 	}
+	return pickJob(ctx, a.term, jobs)
+}
+
+// pickJob lets the person pick one of several jobs by its number in the list, or its id.
+func pickJob(ctx context.Context, t *terminal, jobs []api.Candidate) (string, error) {
 	for i, j := range jobs {
-		a.term.say("%3d) %-12s %-16s %-10s %s", i+1, j.Job.ID, j.Job.Name, j.Job.Node, strings.TrimSpace(j.App+" "+j.Serve))
+		t.say("%3d) %-12s %-16s %-10s %s", i+1, j.Job.ID, j.Job.Name, j.Job.Node, strings.TrimSpace(j.App+" "+j.Serve))
 	}
 	for {
-		text, err := a.term.readLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(jobs)), true)
+		text, err := t.readLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(jobs)), true)
 		if errors.Is(ctx.Err(), context.Canceled) {
-			a.term.say("stopped; nothing was begun")
+			t.say("stopped; nothing was begun")
 			return "", silentError(exitInterrupted)
 		}
 		if err != nil {
@@ -143,7 +148,7 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 				return j.Job.Ref(), nil
 			}
 		}
-		a.term.say("%q is none of them: answer with a number from 1 to %d, or a job's id", text, len(jobs))
+		t.say("%q is none of them: answer with a number from 1 to %d, or a job's id", text, len(jobs))
 	}
 }
 

@@ -195,4 +195,29 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+
+	// The same choice for a session whose name several jobs have.
+	text += "[session.c]\nhost = \"practice\"\njob = \"jupyterlab\"\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "agent", "restart")
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	k = startTalk(t, env, "up", "c", "--no-open")
+	k.Expect("Several jobs of this name run on the host:")
+	k.Expect("1) 1002")
+	k.Expect("Which one? [1-2]")
+	k.Answer("1001")
+	k.Expect("c\x1b[0m is ready")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	cmd = exec.CommandContext(t.Context(), program, "status", "c", "--json")
+	cmd.Env = env
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"id": "1001"`) {
+		t.Errorf("%v: another job than the chosen one:\n%s", err, out)
+	}
 }

@@ -190,6 +190,12 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	draw := u.drawing()
 	defer draw.stop()
 	for {
+		if len(session.Candidates) > 0 && u.term.asks && !u.json {
+			if answer, err = u.choose(ctx, session.Candidates); err != nil {
+				return session, err
+			}
+			session = answer.Session
+		}
 		draw.show(session)
 		if session.State == api.SessionReady {
 			return session, nil
@@ -279,7 +285,22 @@ func (u *up) ask(ctx context.Context) (api.UpResponse, error) {
 	if u.begin != nil {
 		return u.begin(ctx)
 	}
-	return u.client.UpWaiting(ctx, u.name, u.waiter)
+	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name}, u.waiter)
+}
+
+// choose asks the person which of several jobs of the session's name is meant, and goes
+// on with that one.
+func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
+	u.term.say("Several jobs of this name run on the host:")
+	candidates := make([]api.Candidate, len(jobs))
+	for i, job := range jobs {
+		candidates[i].Job = job
+	}
+	job, err := pickJob(ctx, u.term, candidates)
+	if err != nil {
+		return api.UpResponse{}, err
+	}
+	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, Job: job}, u.waiter)
 }
 
 // watch streams events into a channel until ctx ends or the agent goes.

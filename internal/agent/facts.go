@@ -17,7 +17,9 @@ type facts struct {
 	name    string
 	wanted  bool
 	failure *api.Error // why the last try to bring it up is over
-	host    api.Host
+	// candidates are the jobs of the session's name among which a person has to choose.
+	candidates []api.Job
+	host       api.Host
 	// served says that it was ready since the person asked for it, so that a lost
 	// link is a reconnect and not a first connect.
 	served     bool

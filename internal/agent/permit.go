@@ -140,13 +140,13 @@ func (a *Agent) waiterLeft(name string) {
 
 // up brings a session up for a person: it permits one submission, for as long as the
 // command waits that asked for it; without a waiter, as after a click, for its time.
-func (a *Agent) up(ctx context.Context, name, waiter string) (api.UpResponse, error) {
+func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
 	if !a.waiters.waits(waiter) {
 		return api.UpResponse{}, &api.Error{
 			Code: api.CodeUsage, Message: "nobody waits under that name: open /v1/watch?waiter=NAME first, or ask without a waiter",
 		}
 	}
-	s, err := a.session(name)
+	s, err := a.session(req.Session)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -156,6 +156,11 @@ func (a *Agent) up(ctx context.Context, name, waiter string) (api.UpResponse, er
 	}
 	if _, err := s.fixedSpecs(ctx); err != nil {
 		return api.UpResponse{}, err // before a login that would be for nothing
+	}
+	if req.Job != "" {
+		if err := s.choose(req.Job); err != nil {
+			return api.UpResponse{}, err
+		}
 	}
 	now, at := s.startFor(byPerson, waiter)
 	if !a.waiters.waits(waiter) { // gone meanwhile

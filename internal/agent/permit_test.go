@@ -84,7 +84,7 @@ func TestALoginAfterItsCommandEndedSubmitsNothing(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
 	leave := w.wait("monday")
-	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "monday"); err != nil {
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "monday"); err != nil {
 		t.Fatal(err)
 	}
 	w.until("in need of a login, and permitted", func(s api.Session) bool { return needsLogin(s) && s.MaySubmit })
@@ -114,13 +114,13 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 	w.restart(config, func(l *agent.Limits) { l.Permit = time.Second })
 	known := w.unknownHost()
 	w.wait("patient")
-	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "patient"); err != nil {
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "patient"); err != nil {
 		t.Fatal(err)
 	}
 	w.until("in need of a login", needsLogin)
 	w.until("without permission", func(s api.Session) bool { return needsLogin(s) && !s.MaySubmit })
 	known()
-	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "patient"); err != nil {
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "patient"); err != nil {
 		t.Fatal(err)
 	}
 	s := w.until("ready", ready)
@@ -133,7 +133,7 @@ func TestALoginWhileItsCommandWaitsSubmitsItsJob(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
 	w.wait("here")
-	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "here"); err != nil {
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "here"); err != nil {
 		t.Fatal(err)
 	}
 	w.until("in need of a login", needsLogin)
@@ -150,7 +150,7 @@ func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {
 	leave := w.wait("one")
 	w.wait("other")
 	for _, waiter := range []string{"one", "other"} {
-		if _, err := w.client.UpWaiting(t.Context(), "jupyter", waiter); err != nil {
+		if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, waiter); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,12 +165,12 @@ func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {
 
 func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.client.UpWaiting(t.Context(), "jupyter", "nobody")
+	_, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "nobody")
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage {
 		t.Errorf("err = %v", err)
 	}
 	w.wait("somebody")()
-	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "somebody"); err == nil {
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "somebody"); err == nil {
 		t.Log("the agent has not noticed yet that somebody left")
 		w.until("without permission", func(s api.Session) bool { return !s.MaySubmit })
 	}
@@ -179,7 +179,7 @@ func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
 func TestAnEndedCommandLeavesItsJobAndTakesNothingDown(t *testing.T) {
 	w := newWorld(t)
 	leave := w.wait("brief")
-	if _, err := w.client.UpWaiting(t.Context(), "jupyter", "brief"); err != nil {
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "brief"); err != nil {
 		t.Fatal(err)
 	}
 	w.until("submitted", func(s api.Session) bool { return s.Job != nil })

@@ -153,7 +153,7 @@ func fail(w http.ResponseWriter, err error) {
 func (a *Agent) handleUp(w http.ResponseWriter, r *http.Request) {
 	handle(func(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 		a.useEnv(req.Env)
-		return a.up(ctx, req.Session, r.URL.Query().Get("waiter"))
+		return a.up(ctx, req, r.URL.Query().Get("waiter"))
 	})(w, r)
 }
 

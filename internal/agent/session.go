@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -219,6 +220,9 @@ func (s *session) finish(r *run, err error) {
 		return // the agent ends: the session is wanted still
 	}
 	failure := asError(err)
+	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
+		s.facts.candidates = several.Jobs
+	}
 	if failure.Code == api.CodeJobEnded && r.permit.live(time.Now()) {
 		again := s.newRunLocked(r.host, byPerson) // a person asked just as it gave up, or for a job that was over
 		again.permit = r.permit
@@ -305,7 +309,7 @@ func (s *session) enterLocked() {
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
 		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
 		MaySubmit: s.run != nil && s.cfg.Submit != "" && s.run.permit.live(now),
-		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Endpoint: s.facts.endpoint,
+		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
 	}
 	if v.state != s.current.State {
 		next.Since = now

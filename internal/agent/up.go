@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,6 +152,19 @@ func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
 		Code: api.CodeFailed, Message: several.Error(), Err: several,
 		Hint: fmt.Sprintf("`tunctl attach %s %s` opens that one; or end those you do not need with `tunctl cancel %s JOB`, then run this again", host, newest, host),
 	}
+}
+
+// choose makes one of several jobs of the session's name its own.
+func (s *session) choose(ref string) error {
+	s.mu.Lock()
+	candidates := s.facts.candidates
+	s.mu.Unlock()
+	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
+	if i < 0 {
+		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one that %s can be", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
+	}
+	account := s.account()
+	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag, r.Account = &candidates[i], "", account })
 }
 
 // queries are the ways to recognise the session's job, the surest first.

@@ -18,6 +18,7 @@ var EnvNames = []string{
 // while a watch with that name is open, else for an hour.
 type UpRequest struct {
 	Session string `json:"session"`
+	Job     string `json:"job,omitempty"` // which of the session's Candidates is meant
 	Env     Env    `json:"env,omitempty"`
 }
 

@@ -47,8 +47,11 @@ type Session struct {
 	Since     time.Time `json:"since,omitzero"`
 	Job       *Job      `json:"job,omitempty"`
 	Next      *Job      `json:"next,omitempty"`
-	Endpoint  *Endpoint `json:"endpoint,omitempty"`
-	Local     string    `json:"local,omitempty"`
-	URL       string    `json:"url,omitempty"`
-	Forwards  []Forward `json:"forwards"`
+	// Candidates are the jobs of the session's name that run, where there are several:
+	// an up that names one of them goes on with it.
+	Candidates []Job     `json:"candidates,omitempty"`
+	Endpoint   *Endpoint `json:"endpoint,omitempty"`
+	Local      string    `json:"local,omitempty"`
+	URL        string    `json:"url,omitempty"`
+	Forwards   []Forward `json:"forwards"`
 }

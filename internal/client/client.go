@@ -50,17 +50,18 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 // Up asks to bring a session up and returns at once, as a click does: for an hour, its
 // job may be submitted.
 func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	return c.UpWaiting(ctx, session, "")
+	return c.UpWaiting(ctx, api.UpRequest{Session: session}, "")
 }
 
 // UpWaiting asks the same for a command that waits: its job may be submitted while
 // WatchWaiting with the same waiter lasts, and for an hour at most.
-func (c *Client) UpWaiting(ctx context.Context, session, waiter string) (api.UpResponse, error) {
+func (c *Client) UpWaiting(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
+	req.Env = environment()
 	path := "/v1/up"
 	if waiter != "" {
 		path += "?waiter=" + url.QueryEscape(waiter)
 	}
-	return ask[api.UpResponse](ctx, c, http.MethodPost, path, api.UpRequest{Session: session, Env: environment()})
+	return ask[api.UpResponse](ctx, c, http.MethodPost, path, req)
 }
 
 // Down takes sessions down.
