@@ -210,30 +210,37 @@ func (s *session) gone(rec record, account string) error {
 	if rec.Job != nil && elsewhere == "" {
 		s.chronicle(lost(*rec.Job))
 	}
-	e := &api.Error{Code: api.CodeJobEnded, Message: "it has no job, and nobody waits for one to be submitted", Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name)}
+	var e *api.Error
 	switch {
 	case elsewhere != "":
-		e.Message, e.Hint = elsewhere, fmt.Sprintf("`tunctl up %s` starts a new one", s.name)
+		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
 	case s.attached:
-		e.Message, e.Hint = "its job is no longer there", startedByHand
+		e = &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: startedByHand}
 	case rec.Job != nil:
-		e.Message, e.Hint = fmt.Sprintf("job %s is no longer there", rec.Job.ID), fmt.Sprintf("`tunctl up %s` starts a new one", s.name)
+		e = &api.Error{
+			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer there", rec.Job.ID),
+			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
+		}
 	case cfg.Submit == "":
-		e.Message = noSuchJob(cfg)
+		e = noSuchJob(cfg, api.CodeJobEnded)
+	default:
+		e = &api.Error{
+			Code: api.CodeJobEnded, Message: "it has no job, and nobody waits for one to be submitted",
+			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
+		}
 	}
-	if cfg.Submit == "" && !s.attached { // nothing that a person permits would start it
-		e.Hint = howToStart(cfg)
+	if cfg.Submit == "" && !s.attached { // no permission would start it
+		e.Hint = noSuchJob(cfg, e.Code).Hint
 	}
 	return e
 }
 
-// noSuchJob and howToStart are said of a session that only finds its job.
-func noSuchJob(cfg configs.Session) string {
-	return fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host)
-}
-
-func howToStart(cfg configs.Session) string {
-	return fmt.Sprintf("start it there, or give [session.%s] a submit = \"~/script.sh\"", cfg.Name)
+// noSuchJob is said of a session that only finds its job.
+func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
+	return &api.Error{
+		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
+		Hint: fmt.Sprintf("start it there, or give [session.%s] a submit = \"~/script.sh\"", cfg.Name),
+	}
 }
 
 // submit submits the job once. The tag is written down before the scheduler is
@@ -244,7 +251,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	cfg := s.cfg
 	s.mu.Unlock()
 	if cfg.Submit == "" {
-		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: noSuchJob(cfg), Hint: howToStart(cfg)}
+		return api.Job{}, noSuchJob(cfg, api.CodeFailed)
 	}
 	tag := rec.Tag
 	if tag == "" || rec.Job != nil || rec.Doubted {
