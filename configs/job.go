@@ -220,7 +220,7 @@ const pbsNameLength = 15
 var numbered = regexp.MustCompile(`-[0-9]+$`)
 
 // pbsName is a name that every PBS takes: older ones allow 15 characters, and want
-// a letter first. A number at its end stays, so that no two sessions share a job.
+// a letter first. A number at its end stays, which tells names apart that are cut alike.
 func pbsName(name string) string {
 	if name[0] >= '0' && name[0] <= '9' {
 		name = "j" + name

@@ -151,6 +151,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	if len(matching) == 0 {
 		return api.Job{}, false, nil
 	}
+	matching = oneOfEach(s, matching)
 	slices.SortFunc(matching, func(a, b api.Job) int {
 		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
 	})
@@ -165,6 +166,26 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 		}
 	}
 	return job, true, nil
+}
+
+// oneOfEach leaves of the tasks of an array the one that stands for it.
+func oneOfEach(s scheduler, jobs []api.Job) []api.Job {
+	a, ok := s.(arrays)
+	if !ok {
+		return jobs
+	}
+	var kept []api.Job
+	seen := map[string]bool{}
+	for _, job := range jobs {
+		whole := api.Job{ID: a.whole(job.ID), Cluster: job.Cluster}.Ref()
+		if seen[whole] {
+			continue
+		}
+		seen[whole] = true
+		job, _ = pick(s, jobs, whole)
+		kept = append(kept, job)
+	}
+	return kept
 }
 
 // AmbiguousError says that several jobs of a name run, between which only a person can

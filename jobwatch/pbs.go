@@ -51,7 +51,18 @@ func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if err := pbsProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
-	return parseTable(string(res.Stdout), time.Now().UTC()), nil
+	jobs := parseTable(string(res.Stdout), time.Now().UTC())
+	if len(jobs) == 0 && !emptyTable(string(res.Stdout)) {
+		return nil, errQstat
+	}
+	return jobs, nil
+}
+
+// errQstat: to take such an answer for "no jobs" would have a second one submitted.
+var errQstat = &api.Error{
+	Code:    api.CodeFailed,
+	Message: "qstat on the host prints something else than the table asked for with -u",
+	Hint:    "a wrapper stands before PBS's own qstat there: put the real one first in the PATH of your login shell",
 }
 
 // some asks for a few jobs, of which those that are not in the answer are gone.

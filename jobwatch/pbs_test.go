@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"strings"
@@ -250,6 +251,30 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			}
 			if err := w.Cancel(t.Context(), "7.vm"); err != nil {
 				t.Errorf("cancelling what has finished: %v", err)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
+	const empty = "\nsrv: \n\nJob ID          Username Queue    Jobname    S Time\n--------------- -------- -------- ---------- - -----\n"
+	for name, c := range map[string]struct {
+		prints string
+		none   bool
+	}{
+		"nothing":        {"", true},
+		"headings alone": {empty, true},
+		"a row too few":  {empty + "7.srv           mira     normal\n", false},
+		"another table":  {"ID   STATE\n7    running\n", false},
+		"JSON":           {`{"Jobs":{"7.srv":{"Job_Name":"nb"}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.file(t, "answer", c.prints)
+			m.program(t, "qstat", `cat "$HOME/answer"`)
+			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()}).Find(t.Context(), Query{Name: "nb"})
+			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstat) {
+				t.Errorf("%v, %v", found, err)
 			}
 		})
 	}

@@ -24,6 +24,7 @@ type pbsServer struct {
 	connected []time.Time
 	ran       []string // the commands
 	scripts   int      // how often a job's script was looked into
+	mute      string   // the job of which qstat -f says nothing that can be read
 	since     string   // when something was submitted whose answer was lost
 }
 
@@ -195,6 +196,8 @@ func (p *pbsServer) status(words string) (out, errout string, exit int) {
 	p.connect(len(ids))
 	history := strings.Contains(words, "-x ")
 	switch {
+	case p.mute != "" && ids[0][1] == p.mute:
+		return "", "qstat: internal error", 1
 	case history && p.torque:
 		return "<Data><Job></Job></Data>", "", 0
 	case history && p.forgets:
@@ -538,4 +541,30 @@ func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
+	p := &pbsServer{mute: "1.srv"}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		var watches []*Watch
+		for i := range 4 {
+			id := fmt.Sprintf("%d.srv", i+1)
+			p.add(id, "notebook"+id, "R")
+			watches = append(watches, w.Watch(id))
+		}
+		time.Sleep(time.Hour)
+		for _, x := range watches {
+			job := x.Job()
+			if job.State != api.JobRunning || (job.Log == "") != (x.id == p.mute) {
+				t.Errorf("the job is %+v", job)
+			}
+			if n := p.commands("'" + x.id + "'"); n < 10 || n > 30 {
+				t.Errorf("job %s was asked about %d times in an hour", x.id, n)
+			}
+			x.Close()
+		}
+		if n := len(p.connections()); n > 2*70 {
+			t.Errorf("%d connections in an hour", n)
+		}
+	})
 }

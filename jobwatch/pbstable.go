@@ -65,6 +65,17 @@ func splitTable(out string) []qstatRow {
 	return rows
 }
 
+// emptyTable reports whether an answer in which no job was found says that there is
+// none: it is blank, or ends below a table's headings.
+func emptyTable(out string) bool {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	last := len(lines) - 1
+	if last == 0 {
+		return lines[0] == ""
+	}
+	return tableRule.MatchString(lines[last]) && slices.Contains(headings(lines[last-1], lines[last]), headID)
+}
+
 // tableID is a job's id as a table has it: cut off where the column ends, often with
 // a star.
 var tableID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S*|\*)?$`)

@@ -43,10 +43,10 @@ func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Jo
 	watches := w.open()
 	for _, x := range watches {
 		job, listed := pick(s, jobs, x.id)
-		if job = x.supplemented(job); listed && !x.wantsDetail(job) {
+		job = x.supplemented(job)
+		first := (!listed || x.wantsDetail(job)) && x.outdateDetail()
+		if listed && !first {
 			x.tell(job)
-		} else {
-			x.forgetDetail()
 		}
 	}
 	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
@@ -66,6 +66,9 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 		id = job.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
+	if err != nil {
+		x.noteNoDetail()
+	}
 	switch {
 	case err == nil:
 		x.noteDetail()

@@ -27,6 +27,7 @@ func (w *Watcher) failed(err error) {
 		w.mu.Unlock()
 		return
 	}
+	w.asked, w.soon = time.Now(), false // also where it was not even asked which scheduler it is
 	if w.silence.isZero() {
 		w.silence.since = time.Now()
 	}

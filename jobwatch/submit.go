@@ -114,6 +114,9 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	if errors.Is(err, errDoubt) {
 		var found api.Job
 		if found, err = w.look(ctx, sched, s.Tag, a); err == nil {
+			if array, ok := sched.(arrays); ok { // sbatch would have answered so too
+				found.ID = array.whole(found.ID)
+			}
 			id = found.Ref()
 		}
 	}

@@ -144,6 +144,17 @@ func TestALostAnswerIsFollowedByALook(t *testing.T) {
 	}
 }
 
+func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
+	m := newMachine(t)
+	queueOf(t, m)
+	m.program(t, "sbatch", `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`)
+	m.file(t, "queue", strings.Replace(listed("54", "54", "1-4", "PENDING", "", "lab", "chain"), "/h/run.sh", "/h/.tunctl/a/job.sh", 1))
+	job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+	if err != nil || job.ID != "54" {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
 func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
 	m := newMachine(t)
 	fakeSlurm(t, m)

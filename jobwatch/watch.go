@@ -17,10 +17,11 @@ type Watch struct {
 
 	mu       sync.Mutex
 	job      api.Job
-	known    bool // the scheduler has told of the job at least once
-	ran      bool // it was seen running
-	detailed bool // detail was asked for this run of the job
-	detailAt time.Time
+	known    bool      // the scheduler has told of the job at least once
+	ran      bool      // it was seen running
+	detailed bool      // detail was asked for this run of the job
+	detailAt time.Time // when it was last asked for; zero: it has to be
+	unheard  bool      // in vain
 	closed   bool
 
 	began  time.Time // when the watch did
@@ -156,14 +157,26 @@ func (x *Watch) heardOf() bool {
 func (x *Watch) noteDetail() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed, x.detailAt = true, time.Now()
+	x.detailed, x.detailAt, x.unheard = true, time.Now(), false
 }
 
-// forgetDetail says that what is known of the job is no longer enough.
-func (x *Watch) forgetDetail() {
+// noteNoDetail remembers that detail was asked for in vain: the other jobs come first
+// now.
+func (x *Watch) noteNoDetail() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailAt = time.Time{}
+	x.detailAt, x.unheard = time.Now(), true
+}
+
+// outdateDetail says that what is known of the job is no longer enough, and reports
+// whether it is to be asked about before others: not if that was in vain just now.
+func (x *Watch) outdateDetail() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.unheard {
+		x.detailAt = time.Time{}
+	}
+	return !x.unheard
 }
 
 // lastDetail is when the job was last asked about by itself; zero: it has to be.

@@ -76,6 +76,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	if p.session, err = i.askSession(ctx, p.host); err != nil {
 		return p, err
 	}
+	p.job = jobName(i.cfg, p.site, p.host, p.session)
 	p.answers, err = i.askJob(ctx, p.site)
 	return p, err
 }

@@ -16,6 +16,7 @@ type plan struct {
 	hostThere bool   // the config has it already
 	ssh       string
 	session   string
+	job       string // what the scheduler calls the session's job
 	answers   map[string]string
 }
 
@@ -39,6 +40,19 @@ func hostName(s configs.Site, ssh string) string {
 	return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
 }
 
+// jobName is a name for the session's job that its scheduler keeps whole, and that no
+// other session has there: it would use that one's job.
+func jobName(cfg *configs.Config, site configs.Site, host, session string) string {
+	name := site.JobName(session)
+	taken := func(s configs.Session) bool {
+		return s.Job == name && (s.Host == host || cfg.Host(s.Host).Site == site.Name)
+	}
+	for n := 2; slices.ContainsFunc(cfg.Sessions, taken); n++ {
+		name = site.JobName(fmt.Sprintf("%s-%d", session, n))
+	}
+	return name
+}
+
 // text is the part of the config, with a word on every line.
 func (p plan) text() (string, error) {
 	var b strings.Builder
@@ -54,8 +68,7 @@ func (p plan) text() (string, error) {
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)
 	fmt.Fprintf(&b, "host   = %s\n", tomlText(p.host))
 	b.WriteString("app    = \"jupyter\"\n")
-	name := p.site.JobName(p.session)
-	fmt.Fprintf(&b, "job    = %s%s# a job of this name is used where one runs already …\n", tomlText(name), gap(name))
+	fmt.Fprintf(&b, "job    = %s%s# a job of this name is used where one runs already …\n", tomlText(p.job), gap(p.job))
 	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … else this is submitted; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
 	if answers := p.with(); answers != "" {
 		fmt.Fprintf(&b, "with   = { %s }\n", answers)

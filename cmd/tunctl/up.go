@@ -226,12 +226,8 @@ func looksForJob(s api.Session) bool {
 // submit it, which an up gives for an hour, is over. The session may come up meanwhile.
 func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
 	waited := shortDuration(time.Since(asked.At))
-	over := &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(now.Cause)),
-		Hint: fmt.Sprintf("`tunctl up %s` asks for it again", u.name),
-	}
 	if !u.term.asks {
-		return asked, over
+		return asked, u.unpermitted(now, waited)
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -264,9 +260,24 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 	case ctx.Err() != nil:
 		return asked, ctx.Err()
 	case unread != nil, strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n"):
-		return asked, over
+		return asked, u.unpermitted(now, waited)
 	}
 	return u.ask(ctx)
+}
+
+// unpermitted says that the agent may no longer submit the job, which it may have begun
+// to do before.
+func (u *up) unpermitted(s api.Session, waited string) error {
+	if s.State == api.SessionSubmitting {
+		return &api.Error{
+			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, because(s.Cause)),
+			Hint: fmt.Sprintf("`tunctl status %s` shows whether the job was submitted just now: without `tunctl up %s` none is from here on", u.name, u.name),
+		}
+	}
+	return &api.Error{
+		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(s.Cause)),
+		Hint: fmt.Sprintf("`tunctl up %s` asks for it again", u.name),
+	}
 }
 
 // shortDuration is a time in hours and minutes; seconds only below one.

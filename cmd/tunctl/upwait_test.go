@@ -101,6 +101,17 @@ func TestAnUpWithoutATerminalEndsWhenItsPermissionDoes(t *testing.T) {
 	}
 }
 
+func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
+	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
+	a := playAgent(t, submitting)
+	u := &up{term: newTerminal(nil, io.Discard, io.Discard), name: "jupyter"}
+	_, err := u.bringUp(t.Context(), a.paths)
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job was submitted just now") {
+		t.Errorf("%v, hint %q", err, e.Hint)
+	}
+}
+
 func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		types string

@@ -27,7 +27,7 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 		s.mu.Lock()
 		if s.run != nil {
 			s.run.permit, s.run.who = nil, byItself
-			s.facts.lapsed = s.facts.job == nil
+			s.facts.lapsed = s.lapsedLocked()
 			s.enterLocked()
 		}
 		s.mu.Unlock()
@@ -81,9 +81,6 @@ func whenAccountChanges(ctx context.Context, host *tunnel.Host, first string) er
 	}
 }
 
-// account is the one that the session's host is now.
-func (s *session) account() string { return s.agent.pool.Host(s.host()).Account() }
-
 // elsewhere reports whether the record's jobs were found on another account.
 func (r record) elsewhere(account string) bool { return r.Account != "" && r.Account != account }
 
@@ -101,21 +98,29 @@ func (r record) isRecorded(q jobwatch.Query, job api.Job, account string) bool {
 	return false
 }
 
-// jobElsewhere says that the remembered job is on another account than the host is
-// now; "" where it is not.
-func (s *session) jobElsewhere(rec record) string {
-	now := s.account()
+// jobElsewhere says that the remembered job is on another account than now; "" where it
+// is not.
+func (s *session) jobElsewhere(rec record, now string) string {
 	if rec.Job == nil || !rec.elsewhere(now) {
 		return ""
 	}
 	return fmt.Sprintf("job %s was started on %s, and %s is %s now", rec.Job.ID, rec.Account, s.host(), now)
 }
 
-// checkJobIsHere refuses to end a job by its number on another account than its own.
-func (s *session) checkJobIsHere(rec record) error {
-	text := s.jobElsewhere(rec)
-	if text == "" {
-		return nil
+// whereToCancel is the watcher that can end the session's job. A job is never ended by
+// its number on another account than its own.
+func (s *session) whereToCancel(rec record) (*jobwatch.Watcher, error) {
+	host := s.host()
+	jobs, account := s.agent.watcherOn(host)
+	if s.agent.pool.Host(host).Status().State != api.HostUp {
+		return nil, &api.Error{
+			Code:    api.CodeUnreachable,
+			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", host, rec.Job.ID),
+			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", host),
+		}
 	}
-	return &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel it there; `tunctl down %s` leaves it alone", s.name)}
+	if text := s.jobElsewhere(rec, account); text != "" {
+		return nil, &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel it there; `tunctl down %s` leaves it alone", s.name)}
+	}
+	return jobs, nil
 }

@@ -285,10 +285,17 @@ type watched struct {
 	limits        jobwatch.Limits
 }
 
-// watcher returns the job watcher of a host as it is now, shared by its sessions. One
-// that is no longer what the config says goes on for those who have it, and asks
-// nothing once they have left.
+// watcher returns the job watcher of a host as it is now.
 func (a *Agent) watcher(host string) *jobwatch.Watcher {
+	w, _ := a.watcherOn(host)
+	return w
+}
+
+// watcherOn returns the job watcher of a host as it is now, shared by its sessions, and
+// the account that it asks; "" where the host was never connected. One that is no longer
+// what the config says goes on for those who have it, and asks nothing once they have
+// left.
+func (a *Agent) watcherOn(host string) (w *jobwatch.Watcher, account string) {
 	options, h := a.watchOptions(host), a.pool.Host(host)
 	key := watched{host: host, account: h.Account(), scheduler: options.Scheduler, limits: options.Limits}
 	a.mu.Lock()
@@ -304,7 +311,7 @@ func (a *Agent) watcher(host string) *jobwatch.Watcher {
 		ctx := a.ctx
 		a.work.Go(func() { a.report("job watch", w.Serve(ctx)) })
 	}
-	return w
+	return w, key.account
 }
 
 // hostChanged tells everyone, and the sessions on the host, of its new state.

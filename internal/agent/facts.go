@@ -37,7 +37,7 @@ type facts struct {
 	listeners  hostListeners // of the remote forwards
 	doing      string        // what is going on within the state
 	unwritten  error         // why the session cannot be remembered
-	lapsed     bool          // there is no job yet, and no person permits one any more
+	lapsed     bool          // there is no job yet, and no person permits its submission any more
 }
 
 // hostListeners are a session's forwards that listen on the host.
@@ -130,6 +130,9 @@ func (f *facts) ready(now time.Time) verdict {
 	}
 	return v
 }
+
+// jobOver reports whether the session's job has ended.
+func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
 func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }

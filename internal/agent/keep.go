@@ -227,6 +227,9 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	s.remember(func(r *record) { r.Job, r.Tag, r.Next, r.NextTag = &next, tag, nil, "" })
 	s.change(func(f *facts) {
 		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
+		if s.run != nil {
+			s.run.permit = nil // who asked for a job meanwhile has this one
+		}
 	})
 	s.notify(fmt.Sprintf("job %s is over; job %s takes its place", job.ID, next.ID))
 	return next, true
@@ -240,12 +243,12 @@ func (s *session) keeps() bool {
 }
 
 // cancelNext ends the job that would follow, with the one that it follows.
-func (s *session) cancelNext(ctx context.Context) error {
+func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error {
 	next := s.agent.store.session(s.name).Next
 	if next == nil {
 		return nil
 	}
-	if err := s.agent.watcher(s.host()).Cancel(ctx, next.Ref()); err != nil {
+	if err := jobs.Cancel(ctx, next.Ref()); err != nil {
 		return err
 	}
 	s.remember(func(r *record) { r.Next, r.NextTag = nil, "" })

@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// permit is a person's leave to submit a session's job once: who gave it, and until
+// permit is a person's permission to submit a session's job once: who gave it, and until
 // when it lasts. A command that waits gives it for as long as it waits; a click, which
 // has no name here, until its time is over. Times are the wall clock's: a laptop that
 // slept through them has used them up.
@@ -17,7 +17,7 @@ type permit map[string]time.Time
 // live reports whether a job may be submitted.
 func (p permit) live(now time.Time) bool { return now.Before(p.end()) }
 
-// end is when the last leave ends; zero without any.
+// end is when the last permission ends; zero without any.
 func (p permit) end() time.Time {
 	var end time.Time
 	for _, until := range p {
@@ -35,8 +35,8 @@ func (s *session) permitted() bool {
 	return s.run != nil && s.run.permit.live(time.Now())
 }
 
-// grantLocked takes down a person's leave. For a job that is known and within reach
-// there is nothing to permit, and what was started by hand is never submitted.
+// grantLocked records a person's permission, until its time is over. What was started
+// by hand is never submitted, and forwards alone have no job.
 func (s *session) grantLocked(r *run, waiter string) {
 	if s.attached || !s.hasJobLocked() {
 		return
@@ -71,8 +71,8 @@ func (s *session) expire(ctx context.Context, r *run) {
 	}
 }
 
-// leave takes back the permission of a command that no longer waits.
-func (s *session) leave(waiter string) {
+// withdraw takes back the permission of a command that no longer waits.
+func (s *session) withdraw(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == nil {
@@ -87,14 +87,17 @@ func (s *session) leave(waiter string) {
 // lapseLocked has the agent go on by itself once nobody permits a submission: it adopts
 // the session's job where there is one, and never submits.
 func (s *session) lapseLocked(r *run) {
-	if r.permit == nil || r.permit.live(time.Now()) {
-		return // used up, or still in force
+	if s.run != r || r.permit == nil || r.permit.live(time.Now()) {
+		return // of a try that is over, used up, or still in force
 	}
 	r.permit, r.who = nil, byItself
-	s.facts.lapsed = s.facts.job == nil
+	s.facts.lapsed = s.lapsedLocked()
 	s.agent.log.Info("nobody waits for the session's job to be submitted any more", "session", s.name)
 	s.enterLocked()
 }
+
+// lapsedLocked reports whether a job that nobody permits any more would be submitted.
+func (s *session) lapsedLocked() bool { return s.facts.job == nil && s.cfg.Submit != "" }
 
 // waiters are the commands that wait for sessions: each holds a stream of events open
 // under a name of its own.
@@ -134,7 +137,7 @@ func (a *Agent) waiterLeft(name string) {
 		return
 	}
 	for _, s := range a.live() {
-		s.leave(name)
+		s.withdraw(name)
 	}
 }
 
@@ -164,7 +167,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	}
 	now, at := s.startFor(byPerson, waiter)
 	if !a.waiters.waits(waiter) { // gone meanwhile
-		s.leave(waiter)
+		s.withdraw(waiter)
 	}
 	return api.UpResponse{Session: now, At: at}, nil
 }

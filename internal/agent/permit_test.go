@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -109,26 +110,6 @@ func TestAClickPermitsASubmissionForItsTimeOnly(t *testing.T) {
 	w.loginSubmitsNothing()
 }
 
-func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
-	w := newWorld(t)
-	w.restart(config, func(l *agent.Limits) { l.Permit = time.Second })
-	known := w.unknownHost()
-	w.wait("patient")
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "patient"); err != nil {
-		t.Fatal(err)
-	}
-	w.until("in need of a login", needsLogin)
-	w.until("without permission", func(s api.Session) bool { return needsLogin(s) && !s.MaySubmit })
-	known()
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "patient"); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("ready", ready)
-	if s.MaySubmit {
-		t.Error("a job was submitted, and another may be")
-	}
-}
-
 func TestALoginWhileItsCommandWaitsSubmitsItsJob(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
@@ -165,14 +146,22 @@ func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {
 
 func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
 	w := newWorld(t)
+	known := w.unknownHost()
 	_, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "nobody")
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage {
 		t.Errorf("err = %v", err)
 	}
 	w.wait("somebody")()
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "somebody"); err == nil {
-		t.Log("the agent has not noticed yet that somebody left")
-		w.until("without permission", func(s api.Session) bool { return !s.MaySubmit })
+	_, err = w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "somebody")
+	if err == nil { // the agent had not noticed yet that somebody left
+		w.until("in need of a login", needsLogin)
+		known()
+		w.loginSubmitsNothing()
+	} else if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage {
+		t.Errorf("err = %v", err)
+	}
+	if jobs := w.cluster.Jobs(); len(jobs) != 0 {
+		t.Errorf("jobs: %q", states(jobs))
 	}
 }
 
@@ -185,4 +174,42 @@ func TestAnEndedCommandLeavesItsJobAndTakesNothingDown(t *testing.T) {
 	w.until("submitted", func(s api.Session) bool { return s.Job != nil })
 	leave()
 	w.until("ready", ready)
+}
+
+func TestAnUpWhileAnEndIsSeenToStartsAnotherJob(t *testing.T) {
+	w := newWorld(t)
+	first := w.up().Job.ID
+	w.startsAnother(first, func() {
+		if err := w.cluster.KillJob(first); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.until("ready", ready)
+}
+
+func TestAnUpWhileAFailureIsSeenToTriesOnceMore(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	first := w.until("submitted", func(s api.Session) bool { return s.Job != nil }).Job.ID
+	w.startsAnother(first, func() {})
+	w.until("failed", failed)
+	if n := len(w.cluster.Jobs()); n != 2 {
+		t.Errorf("one more was asked for; jobs: %q", states(w.cluster.Jobs()))
+	}
+}
+
+// startsAnother has a person ask again as soon as the session's first job is known to be
+// over, and fails unless another is submitted.
+func (w *world) startsAnother(first string, end func()) {
+	w.t.Helper()
+	w.cluster.Slow(100 * time.Millisecond) // so that the end of its log is being read
+	end()
+	w.until("over", func(s api.Session) bool { return s.Job != nil && s.Job.State.Ended() })
+	if _, err := w.client.Up(w.t.Context(), "jupyter"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("with another job", func(s api.Session) bool { return s.Job != nil && s.Job.ID != first })
 }

@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"context"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
@@ -35,5 +40,78 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	s.grantLocked(r, "")
 	if r.permit.live(time.Now()) {
 		t.Error("a job may be submitted")
+	}
+}
+
+// permittedSession is a session with a try under way whose permission ends by itself, until
+// the test is over.
+func permittedSession(t *testing.T) (*session, *run) {
+	t.Helper()
+	s := quietSession(t)
+	r := &run{granted: make(chan struct{}, 1)}
+	s.run, s.facts.answers = r, false
+	ctx, cancel := context.WithCancel(t.Context())
+	var expiring sync.WaitGroup
+	expiring.Go(func() { s.expire(ctx, r) })
+	t.Cleanup(func() { cancel(); expiring.Wait() })
+	return s, r
+}
+
+func (s *session) grant(waiter string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grantLocked(s.run, waiter)
+}
+
+func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := permittedSession(t)
+		s.grant("patient")
+		time.Sleep(59 * time.Minute)
+		if !s.permitted() || s.asked() != byPerson {
+			t.Error("the permission ended before its time")
+		}
+		time.Sleep(2 * time.Minute)
+		if s.permitted() || s.asked() != byItself || s.status().MaySubmit {
+			t.Error("a job may be submitted after an hour")
+		}
+		s.grant("patient")
+		if !s.permitted() {
+			t.Error("nothing may be submitted although it was asked for again")
+		}
+	})
+}
+
+func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
+	s := quietSession(t)
+	old := &run{permit: permit{"": time.Now().Add(-time.Second)}}
+	s.run = &run{permit: permit{"": time.Now().Add(time.Hour)}}
+	s.lapseLocked(old)
+	if s.facts.lapsed {
+		t.Error("the session is said to be without permission")
+	}
+}
+
+func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
+	s := quietSession(t)
+	s.run = &run{}
+	_, err := s.submit(t.Context(), nil, "", record{}) // which has nobody to submit to
+	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
+	s := quietSession(t)
+	s.cfg.Submit, s.cfg.Job = "", "lab"
+	s.facts.job = nil
+	if s.lapsedLocked() {
+		t.Error("a permission is said to be over for which there is no use")
+	}
+	for name, rec := range map[string]record{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
+		e, ok := asAPI(s.gone(rec, "a@c"))
+		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start it there") {
+			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
+		}
 	}
 }

@@ -107,9 +107,9 @@ func (s *session) startFor(who asker, waiter string) (now api.Session, at time.T
 	at = time.Now()
 	if s.run != nil {
 		s.run.who = min(s.run.who, who)
-		// Nobody can say how a job is that is out of reach: should it be over, the
-		// person wants another.
-		if who == byPerson && (s.facts.job == nil || s.facts.host.State != api.HostUp) {
+		// Nobody can say how a job is that is out of reach: should it be over, as the
+		// one may be whose end is just seen to, the person wants another.
+		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp) {
 			s.grantLocked(s.run, waiter)
 		}
 		// The answer tells of now: that the host is tried again is news on its way.
@@ -164,7 +164,7 @@ func (s *session) newRunLocked(host *tunnel.Host, who asker) *run {
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
-	s.facts.lapsed = who == byItself && needsJob && s.agent.store.session(s.name).Job == nil
+	s.facts.lapsed = who == byItself && s.cfg.Submit != "" && s.agent.store.session(s.name).Job == nil
 	return &run{who: who, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
@@ -220,14 +220,14 @@ func (s *session) finish(r *run, err error) {
 		return // the agent ends: the session is wanted still
 	}
 	failure := asError(err)
-	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-		s.facts.candidates = several.Jobs
-	}
-	if failure.Code == api.CodeJobEnded && r.permit.live(time.Now()) {
+	if (failure.Code == api.CodeJobEnded || s.facts.jobOver()) && r.permit.live(time.Now()) {
 		again := s.newRunLocked(r.host, byPerson) // a person asked just as it gave up, or for a job that was over
 		again.permit = r.permit
 		s.launchLocked(again)
 		return
+	}
+	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
+		s.facts.candidates = several.Jobs
 	}
 	s.facts.failure = failure
 	s.facts.answers = false
@@ -241,28 +241,22 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	rec := s.agent.store.session(s.name)
 	job, next := rec.Job, rec.Next
 	cancel = cancel && job != nil && !job.State.Ended()
-	if cancel && s.agent.pool.Host(s.host()).Status().State != api.HostUp {
-		return s.status(), &api.Error{
-			Code:    api.CodeUnreachable,
-			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", s.host(), job.ID),
-			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", s.host()),
-		}
-	}
+	var jobs *jobwatch.Watcher
+	var err error
 	if cancel {
-		if err := s.checkJobIsHere(rec); err != nil {
+		if jobs, err = s.whereToCancel(rec); err != nil {
 			return s.status(), err
 		}
 	}
 	s.halt()
 	s.remember(func(rec *record) { rec.Wanted = false })
-	var err error
 	if cancel {
-		if err = s.agent.watcher(s.host()).Cancel(ctx, job.Ref()); err == nil {
+		if err = jobs.Cancel(ctx, job.Ref()); err == nil {
 			cancelled := *job
 			cancelled.State, job = api.JobCancelled, &cancelled
 			s.chronicle(cancelled)
 			s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
-			err, next = s.cancelNext(ctx), nil
+			err, next = s.cancelNext(ctx, jobs), nil
 		}
 	}
 	s.change(func(f *facts) { *f = facts{job: job, next: next, host: f.host} })

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -31,8 +32,8 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs := s.agent.watcher(s.host())
-	job, err := s.obtainJob(ctx, host, jobs)
+	jobs, account := s.agent.watcherOn(s.host())
+	job, err := s.obtainJob(ctx, host, jobs, account)
 	if err != nil {
 		return err
 	}
@@ -96,9 +97,9 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 
 // obtainJob finds or submits the session's job, through lost links and a scheduler's
 // silence: what was begun before is found again by its tag.
-func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher) (job api.Job, err error) {
+func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
 	err = s.agent.persist(ctx, host, func() error {
-		job, err = s.findJob(ctx, jobs)
+		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
 		if isSilence(why) {
@@ -108,13 +109,13 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 	return job, err
 }
 
-// findJob adopts the session's job where there is one, and else submits it if a
-// person permitted that.
-func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, error) {
+// findJob adopts the session's job where there is one on the account that jobs asks, and
+// else submits it if a person permitted that.
+func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "looking for its job" })
 	rec := s.agent.store.session(s.name)
-	unknown := rec.Job != nil && young(*rec.Job)
-	for _, q := range s.queries(rec) {
+	unknown := rec.Job != nil && young(*rec.Job) && !rec.elsewhere(account)
+	for _, q := range s.queries(rec, account) {
 		job, found, err := jobs.Find(ctx, q)
 		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
 			return api.Job{}, s.ambiguous(several)
@@ -122,21 +123,21 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher) (api.Job,
 		if err != nil {
 			return api.Job{}, err
 		}
-		if found && !job.State.Ended() && job.State != api.JobCompleting && rec.isRecorded(q, job, s.account()) {
-			return job, s.adopt(job, rec.Tag)
+		if found && !job.State.Ended() && job.State != api.JobCompleting && rec.isRecorded(q, job, account) {
+			return job, s.adopt(job, rec.Tag, account)
 		}
 		unknown = unknown && !found
 	}
 	if unknown { // not known yet: the watch finds out, and nothing is submitted meanwhile
-		return *rec.Job, s.adopt(*rec.Job, rec.Tag)
+		return *rec.Job, s.adopt(*rec.Job, rec.Tag, account)
 	}
 	if !s.permitted() {
-		return api.Job{}, s.gone(rec)
+		return api.Job{}, s.gone(rec, account)
 	}
-	if text := s.jobElsewhere(rec); text != "" {
+	if text := s.jobElsewhere(rec, account); text != "" {
 		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text + "; it may still run there"}})
 	}
-	return s.submit(ctx, jobs, rec)
+	return s.submit(ctx, jobs, account, rec)
 }
 
 // young reports whether a job was submitted so recently, and not seen to run, that a
@@ -163,17 +164,17 @@ func (s *session) choose(ref string) error {
 	if i < 0 {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one that %s can be", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
 	}
-	account := s.account()
+	account := s.agent.pool.Host(s.host()).Account()
 	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag, r.Account = &candidates[i], "", account })
 }
 
 // queries are the ways to recognise the session's job, the surest first.
-func (s *session) queries(rec record) []jobwatch.Query {
+func (s *session) queries(rec record, account string) []jobwatch.Query {
 	var qs []jobwatch.Query
 	if rec.Job != nil {
 		qs = append(qs, jobwatch.Query{ID: rec.Job.Ref()})
 	}
-	elsewhere := rec.elsewhere(s.account())
+	elsewhere := rec.elsewhere(account)
 	if rec.Tag != "" && (rec.Job == nil || elsewhere) {
 		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
 	}
@@ -194,8 +195,9 @@ func (s *session) queries(rec record) []jobwatch.Query {
 	return qs
 }
 
-func (s *session) adopt(job api.Job, tag string) error {
-	waits, account := s.waitsBefore(job), s.account()
+// adopt takes a job of an account for the session's.
+func (s *session) adopt(job api.Job, tag, account string) error {
+	waits := s.waitsBefore(job)
 	s.change(func(f *facts) {
 		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
 		if s.run != nil {
@@ -214,41 +216,56 @@ func (s *session) adopt(job api.Job, tag string) error {
 const startedByHand = "it was started by hand, so nothing starts it again"
 
 // gone says that there is no job, and that no person permits one to be submitted.
-func (s *session) gone(rec record) error {
-	if text := s.jobElsewhere(rec); text != "" {
-		return &api.Error{Code: api.CodeJobEnded, Message: text, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
-	}
-	if rec.Job != nil {
+func (s *session) gone(rec record, account string) error {
+	s.mu.Lock()
+	cfg := s.cfg
+	s.mu.Unlock()
+	elsewhere := s.jobElsewhere(rec, account)
+	if rec.Job != nil && elsewhere == "" {
 		s.chronicle(lost(*rec.Job))
 	}
+	var e *api.Error
 	switch {
+	case elsewhere != "":
+		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
 	case s.attached:
-		return &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: startedByHand}
+		e = &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: startedByHand}
 	case rec.Job != nil:
-		return &api.Error{
+		e = &api.Error{
 			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer there", rec.Job.ID),
 			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
 		}
+	case cfg.Submit == "":
+		e = noSuchJob(cfg, api.CodeJobEnded)
+	default:
+		e = &api.Error{
+			Code: api.CodeJobEnded, Message: "it has no job, and nobody waits for one to be submitted",
+			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
+		}
 	}
+	if cfg.Submit == "" && !s.attached { // no permission would start it
+		e.Hint = noSuchJob(cfg, e.Code).Hint
+	}
+	return e
+}
+
+// noSuchJob is said of a session that only finds its job.
+func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
 	return &api.Error{
-		Code: api.CodeJobEnded, Message: "it has no job, and nobody waits for one to be submitted",
-		Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
+		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
+		Hint: fmt.Sprintf("start it there, or give [session.%s] a submit = \"~/script.sh\"", cfg.Name),
 	}
 }
 
 // submit submits the job once. The tag is written down before the scheduler is
 // asked: whatever is cut off in between, the next try with the same tag finds out
 // what became of this one instead of submitting again.
-func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record) (api.Job, error) {
+func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec record) (api.Job, error) {
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
 	if cfg.Submit == "" {
-		return api.Job{}, &api.Error{
-			Code:    api.CodeFailed,
-			Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
-			Hint:    fmt.Sprintf("start it there, or give [session.%s] a submit = \"~/script.sh\"", s.name),
-		}
+		return api.Job{}, noSuchJob(cfg, api.CodeFailed)
 	}
 	tag := rec.Tag
 	if tag == "" || rec.Job != nil || rec.Doubted {
@@ -262,6 +279,9 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 	if err != nil {
 		return api.Job{}, err
 	}
+	if !s.permitted() { // it may have taken long to get here
+		return api.Job{}, s.gone(rec, account)
+	}
 	job, err := jobs.Submit(ctx, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
@@ -272,7 +292,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, rec record
 		}
 		return api.Job{}, err
 	}
-	return job, s.adopt(job, tag)
+	return job, s.adopt(job, tag, account)
 }
 
 // isDoubt reports whether only a person can find out whether a job was submitted.
@@ -286,7 +306,12 @@ func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.T
 
 // take notes how the job is now.
 func (s *session) take(job api.Job) {
-	s.change(func(f *facts) { f.job = &job })
+	s.change(func(f *facts) {
+		f.job = &job
+		if job.State.Ended() { // before anybody asks for the page of a job that is over
+			f.answers, f.doing = false, "the job has ended"
+		}
+	})
 	s.remember(func(r *record) { r.Job = &job })
 }
 

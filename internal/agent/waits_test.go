@@ -43,7 +43,7 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	submitted := time.Now().Add(-time.Hour)
 	s.chronicle(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
 	s.change(func(f *facts) { f.wanted, f.needsJob, f.host = true, true, api.Host{State: api.HostUp} })
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, ""); err != nil {
+	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min here") {

@@ -17,7 +17,7 @@ func TestAYoungJobThatTheSchedulerDoesNotKnowIsNotSubmittedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.stop()
-	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()})
+	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "")
 	w.start()
 	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
 		t.Fatal(err)
@@ -28,8 +28,27 @@ func TestAYoungJobThatTheSchedulerDoesNotKnowIsNotSubmittedAgain(t *testing.T) {
 	}
 }
 
-// rememberedAs rewrites what the agent remembers of its session's job.
-func (w *world) rememberedAs(job api.Job) {
+func TestAYoungJobOfAnotherAccountIsNotTakenForOneHere(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "student@elsewhere.example:22")
+	w.start()
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.until("with a job", func(s api.Session) bool { return s.Job != nil })
+	if s.Job.ID == "9999" {
+		t.Error("a job of another account was adopted")
+	}
+}
+
+// rememberedAs rewrites what the agent remembers of its session's job, and of the account
+// that it is on where one is given.
+func (w *world) rememberedAs(job api.Job, account string) {
 	w.t.Helper()
 	file := w.paths.StateFile()
 	data, err := os.ReadFile(file)
@@ -42,6 +61,9 @@ func (w *world) rememberedAs(job api.Job) {
 	}
 	session := state["sessions"].(map[string]any)["jupyter"].(map[string]any)
 	session["job"], session["tag"] = job, ""
+	if account != "" {
+		session["account"] = account
+	}
 	if data, err = json.Marshal(state); err != nil {
 		w.t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func collect(t *testing.T, root string) []message {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(all, func(a, b message) int {
+	slices.SortStableFunc(all, func(a, b message) int {
 		return cmp.Or(strings.Compare(a.text, b.text), strings.Compare(a.where, b.where), strings.Compare(a.hint, b.hint))
 	})
 	return slices.Compact(all)
