@@ -200,7 +200,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	attended := now.Before(f.attended)
 	class := t.classOf(why)
 	switch {
-	case class == classTurnedAway, class == classClosedPort && f.refusals > 0:
+	case class == classBanned, class == classClosedPort && f.refusals > 0:
 		f.ban = now.Add(l.BanWait)
 		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
 	case class == classRefused:
