@@ -52,7 +52,7 @@ type writable interface {
 	// whom its mode to be does not let in.
 	Mkdir(name string, mode fs.FileMode) error
 	// Create opens a file for writing, and makes it for its owner alone where there is
-	// none.
+	// none. A host's file that is open to others is closed to them.
 	Create(name string) (sink, error)
 	// Replace gives a file another's name, and takes that one's place.
 	Replace(name, other string) error
