@@ -172,7 +172,7 @@ func notSSH(address string, greeting error) *api.Error {
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errTurnedAway) {
-		e.Err = classTurnedAway.of(greeting)
+		e.Err = classBanned.of(greeting)
 		e.Hint = "sshd penalises addresses after failed logins for a while; other users of a shared VPN count too"
 	}
 	return e

@@ -15,7 +15,7 @@ const (
 	classUnknown     failureClass = iota
 	classPassing                  // it may pass by itself
 	classClosedPort               // nothing listens there; after refused logins, a suspected ban
-	classTurnedAway               // the server says that it bans this address
+	classBanned                   // the server says that it bans this address
 	classRefused                  // a login was refused, and the server may count that
 	classNeedsPerson              // only a person can log in
 	classPermanent                // the same again until a person changes something

@@ -16,7 +16,7 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 		classUnknown:     api.HostWaiting,
 		classPassing:     api.HostWaiting,
 		classClosedPort:  api.HostWaiting,
-		classTurnedAway:  api.HostBlocked,
+		classBanned:      api.HostBlocked,
 		classRefused:     api.HostBlocked, // in front of a person, at once
 		classNeedsPerson: api.HostNeedsLogin,
 		classPermanent:   api.HostBlocked,

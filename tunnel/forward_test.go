@@ -389,6 +389,28 @@ func TestWhoeverWaitedTooLongIsToldOrClosed(t *testing.T) {
 	}
 }
 
+func TestThePageIsToldByAnyNameWhereTheNetworkReachesAServerWithAToken(t *testing.T) {
+	for _, test := range []struct{ network, token, page bool }{
+		{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false},
+	} {
+		f, err := Listen(ListenOptions{Name: "jupyter"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.hosts.network = test.network
+		run(t, f)
+		f.Open(Target{Dialer: pipeTo(echo), Network: "tcp", Address: "x:1", HTTP: true, Scarce: true, HasToken: test.token})
+		f.Withdraw(Reason{Title: "jupyter is queued"})
+		c := dialForward(t, f)
+		say(c, strings.Replace(navigation, "localhost:8888", "lab.example:8888", 1))
+		got, _ := io.ReadAll(c)
+		closing(c)
+		if page := strings.Contains(string(got), "jupyter is queued"); page != test.page {
+			t.Errorf("%+v: got %q", test, got)
+		}
+	}
+}
+
 func TestALastingReasonIsToldAtOnce(t *testing.T) {
 	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
 		f.Withdraw(Reason{Title: "jupyter is queued", Text: "Resources"})

@@ -38,7 +38,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	t.host.step("waiting for " + t.settings.address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.address(), config)
 	if err != nil {
-		return nil, t.explain(login, api.RemoteError(err))
+		return nil, t.explain(login, err)
 	}
 	if !closeOnEnd() {
 		_ = t.wire.Close()
@@ -85,6 +85,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 
 // explain puts a failed handshake into words.
 func (t *attempt) explain(login *login, err error) *api.Error {
+	err = api.RemoteError(err)
 	address := t.settings.address()
 	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
@@ -95,9 +96,9 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)
-	case t.guard.expired():
+	case t.guard.expired(): // of no class of its own: it may have been a login by then
 		return &api.Error{
-			Code: api.CodeUnreachable, Err: classPassing.of(err),
+			Code: api.CodeUnreachable, Err: err,
 			Message: fmt.Sprintf("%s did not finish the SSH handshake within %v", address, t.pool.o.Limits.HandshakeTimeout),
 		}
 	case disagree:
@@ -108,7 +109,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	case !t.loginAt.IsZero() && login.answered():
 		return login.refused(err)
 	}
-	why := strings.TrimPrefix(api.RemoteError(err).Error(), "ssh: handshake failed: ")
+	why := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
 	if said, ok := disconnectText(err); ok {
 		why = "it said: " + said.String()
 	}

@@ -105,6 +105,19 @@ func (h *Host) unwantLocked() {
 	if h.asked || len(h.users) > 0 {
 		return
 	}
+	h.endWishLocked()
+}
+
+// unusedLocked is unwantLocked for a host that another has ended its use of: those who
+// hold a lease still need it.
+func (h *Host) unusedLocked() {
+	if h.leases == 0 {
+		h.unwantLocked()
+	}
+}
+
+// endWishLocked is unwantLocked whoever uses the host.
+func (h *Host) endWishLocked() {
 	f := &h.facts
 	f.wanted = false
 	f.stop, f.failure, f.failures, f.nextTry, f.attended = nil, nil, 0, time.Time{}, time.Time{}
@@ -178,7 +191,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return &api.Error{Code: api.CodeUnreachable, Message: h.name + " is not connected", Err: ErrDown}
+				return &api.Error{Code: api.CodeUnreachable, Message: h.name + " is not connected", Err: classPassing.of(ErrDown)}
 			}
 			if f.stop != nil {
 				return f.stop.why

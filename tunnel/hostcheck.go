@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode"
@@ -63,7 +64,16 @@ type checkedConn struct {
 	refused  func(host string) // told of a foreign name
 	ready    []byte            // let through and not yet read
 	err      error             // why no more is
+
+	sender atomic.Int32 // whose bytes the client gets: those of a relay, or our answer
 }
+
+// The senders of a checkedConn. There is only ever one: two would mix their bytes.
+const (
+	noSender int32 = iota
+	relaySends
+	answerSends
+)
 
 func newCheckedConn(c net.Conn, names hostNames, refused func(host string)) *checkedConn {
 	return &checkedConn{Conn: c, requests: requestStream{names: names}, refused: refused}
@@ -94,14 +104,26 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Write passes on what comes back for the client, unless that got our answer.
+func (c *checkedConn) Write(p []byte) (int, error) {
+	if !c.sender.CompareAndSwap(noSender, relaySends) && c.sender.Load() != relaySends {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
 // answer tells a client why its request went no further. Nothing of the forward is in
-// it: a hostile page can read it.
+// it: a hostile page can read it. Once something came back for an earlier request, more
+// of it may be on its way, and the connection just ends.
 func (c *checkedConn) answer(err error) {
 	status, text := http.StatusBadRequest, err.Error()
 	if e, ok := errors.AsType[*foreignHostError](err); ok {
 		c.refused(e.host)
 		status = http.StatusMisdirectedRequest
 		text += "\nhint: open it by the name localhost, or add the name to allow_hosts in the session's part of the config"
+	}
+	if !c.sender.CompareAndSwap(noSender, answerSends) {
+		return
 	}
 	text = "tunctl: error: " + text + "\n"
 	resp := &http.Response{

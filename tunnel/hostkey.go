@@ -26,6 +26,8 @@ type hostKeys struct {
 	s   *Settings
 	db  *knownFiles
 
+	offered []string // the algorithms that the server was to choose from; see order
+
 	shown ssh.PublicKey // the key that was accepted
 }
 
@@ -57,7 +59,22 @@ func (k *hostKeys) name() string {
 // server then shows a key that known_hosts does not have (golang/go#29286).
 func (k *hostKeys) order(offered []string) []string {
 	known := slices.DeleteFunc(k.db.HostKeyAlgorithms(k.name()), func(a string) bool { return !slices.Contains(offered, a) })
-	return append(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) })...)
+	k.offered = append(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) })...)
+	return k.offered
+}
+
+// couldShow reports whether a server that has a key could have shown it.
+func (k *hostKeys) couldShow(key ssh.PublicKey) bool {
+	return slices.ContainsFunc(k.offered, func(algorithm string) bool { return keyTypeOf(algorithm) == key.Type() })
+}
+
+// keyTypeOf is the type of the keys that an algorithm signs with.
+func keyTypeOf(algorithm string) string {
+	switch algorithm {
+	case ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512:
+		return ssh.KeyAlgoRSA
+	}
+	return algorithm
 }
 
 // check decides about a key as OpenSSH does: a certificate counts by its authority, and
@@ -197,10 +214,11 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 }
 
 // unknown decides about a key seen for the first time; others are the keys of other types
-// that are known for the host. A server that has them would show one of them, since they
-// were asked for first: a person may still know better, nobody else does.
+// that are known for the host. A server that has one of those that were asked for would
+// show it, since they come first: a person may still know better, nobody else does.
 func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) error {
 	shown := ssh.FingerprintSHA256(key)
+	expected := slices.DeleteFunc(slices.Clone(others), func(known xknownhosts.KnownKey) bool { return !k.couldShow(known.Key) })
 	switch k.s.StrictHostKeyChecking {
 	case "yes":
 		message := fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), shown)
@@ -209,14 +227,17 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 		}
 		return k.refuse(message, "check the fingerprint, then connect once with `ssh "+k.s.Alias+"`")
 	case "no", "accept-new":
-		if len(others) > 0 {
-			return k.changed(key, others)
+		if len(expected) > 0 {
+			return k.changed(key, expected)
 		}
 		return k.accept(key)
 	}
 	text := fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s.", k.display(), keyType(key), shown)
-	if len(others) > 0 {
+	switch {
+	case len(expected) > 0:
 		text += " Keys of other types are known for this host, and it shows none of them: " + k.list(others) + "."
+	case len(others) > 0:
+		text += " Keys of other types are known for this host, which the settings do not accept: " + k.list(others) + "."
 	}
 	answer, err := k.try.ask(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {

@@ -109,6 +109,44 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 	}
 }
 
+func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testing.T) {
+	const known = "login " + rsaKey + "\n"
+	for name, test := range map[string]struct {
+		algorithms []string // nil: all
+		mode       string
+		code       api.Code
+		says       string // in the error, or in the question
+	}{
+		"asked for, accept-new":     {mode: "accept-new", code: api.CodeHostKey, says: "has changed"},
+		"asked for, no":             {mode: "no", code: api.CodeHostKey, says: "has changed"},
+		"asked for, ask":            {mode: "ask", says: "shows none of them: RSA SHA256:"},
+		"not asked for, accept-new": {algorithms: []string{ssh.KeyAlgoED25519}, mode: "accept-new"},
+		"not asked for, no":         {algorithms: []string{ssh.KeyAlgoED25519}, mode: "no"},
+		"not asked for, ask":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "ask", says: "the settings do not accept: RSA SHA256:"},
+		"not asked for, yes":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "yes", code: api.CodeHostKey, says: "is unknown"},
+		"as a newer RSA, no":        {algorithms: []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512}, mode: "no", code: api.CodeHostKey, says: "has changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				b, text, err := connectWith(t, known, s, func(s *Settings) {
+					s.StrictHostKeyChecking, s.HostKeyAlgorithms = test.mode, test.algorithms
+				}, "yes")
+				said := fmt.Sprint(err)
+				for _, q := range b.person.questions() {
+					said += q.Text
+				}
+				if codeOf(err) != test.code || !strings.Contains(said, test.says) {
+					t.Errorf("%v; it said %q", err, said)
+				}
+				if added := text != known; added != (test.code == "") {
+					t.Errorf("known_hosts is now %q", text)
+				}
+			})
+		})
+	}
+}
+
 func TestAHostCertificateCountsByItsAuthority(t *testing.T) {
 	for name, valid := range map[string]time.Duration{"valid": time.Hour, "expired": -time.Second} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func (h *Host) leadsTo(identity string) bool {
 	before := len(h.users)
 	maps.DeleteFunc(h.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
 	if len(h.users) < before {
-		h.unwantLocked()
+		h.unusedLocked()
 		h.publishLocked()
 	}
 	return h.facts.wanted

@@ -29,7 +29,7 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 		return nil, nil, t.beyond(hop, err)
 	}
 	if t.identity != t.settings.account()+" via "+c.identity {
-		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed on the way to %s", hop.name, t.settings.address())}
+		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed on the way to %s", hop.name, t.settings.address()), Err: classPassing.of(nil)}
 	}
 	raw, err := c.dial(ctx, "tcp", t.settings.address())
 	if err != nil {
@@ -96,7 +96,7 @@ func (h *Host) giveBack(user *Host) {
 	defer h.mu.Unlock()
 	if _, uses := h.users[user]; uses {
 		delete(h.users, user)
-		h.unwantLocked()
+		h.unusedLocked()
 	}
 }
 

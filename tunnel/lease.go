@@ -1,6 +1,8 @@
 package tunnel
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -61,5 +63,14 @@ func (h *Host) leasesOverLocked() {
 	}
 }
 
-// onlyLeasedLocked reports whether nothing but leases wants the host.
+// onlyLeased reports whether nothing but leases wants the host: its own, or those of
+// the hosts that use it.
+func (h *Host) onlyLeased() bool {
+	h.mu.Lock()
+	asked, users := h.asked, slices.Collect(maps.Keys(h.users))
+	h.mu.Unlock()
+	return !asked && !slices.ContainsFunc(users, func(u *Host) bool { return !u.onlyLeased() })
+}
+
+// onlyLeasedLocked reports whether nothing but leases of its own wants the host.
 func (h *Host) onlyLeasedLocked() bool { return !h.asked && len(h.users) == 0 }

@@ -117,3 +117,87 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 		mustConnect(t, node)
 	})
 }
+
+// sharedNode is a node behind a login node of two names, leased by both and connected
+// once.
+func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
+	t.Helper()
+	e = newEditable(t, "one", "n1")
+	e.servers["one"].inner = map[string]*sshServer{"n1": e.servers["n1"]}
+	e.serve(t)
+	for i, name := range []string{"work", "cluster"} {
+		e.point(name, Settings{Hostname: "one"})
+		login := e.Host(name)
+		login.Up()
+		mustConnect(t, login)
+		nodes[i] = e.Beyond(name, "n1")
+		release[i] = nodes[i].Lease(true)
+		mustConnect(t, nodes[i])
+	}
+	if _, logins, _ := e.servers["n1"].counts(); logins != 1 {
+		t.Fatalf("%d logins on the node", logins)
+	}
+	return e, nodes, release
+}
+
+func TestALeaseKeepsAConnectionThatAnotherNameHasEndedItsUseOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, nodes, release := sharedNode(t)
+		release[1]()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if one, two := nodes[0].Status().State, nodes[1].Status().State; one != api.HostUp || two != api.HostDown {
+			t.Errorf("the leased one is %s, the other %s", one, two)
+		}
+		if _, err := nodes[0].Run(t.Context(), "cat", nil); err != nil {
+			t.Error(err)
+		}
+		release[0]()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := nodes[0].Status().State; got != api.HostDown || e.dials("n1") != 1 {
+			t.Errorf("without a lease it is %s, after %d dials", got, e.dials("n1"))
+		}
+	})
+}
+
+func TestANodeLeasedByTwoNamesIsNotLoggedInToAgainByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, nodes, release := sharedNode(t)
+		time.Sleep(time.Hour) // a stable connection is made again at once
+		e.servers["n1"].drop()
+		for range 10 {
+			time.Sleep(10 * time.Minute)
+			e.NetworkChanged()
+		}
+		for _, node := range nodes {
+			if got := node.Status().State; got != api.HostDown {
+				t.Errorf("%s is %s", node.name, got)
+			}
+		}
+		if got := e.dials("n1"); got != 1 {
+			t.Errorf("%d dials", got)
+		}
+		release[0]()
+		release[1]()
+		defer nodes[1].Lease(true)() // a person's next shell
+		mustConnect(t, nodes[1])
+	})
+}
+
+func TestWhoIsUsedOnlyByLeasedHostsIsNotWantedAfterALoss(t *testing.T) {
+	for name, asked := range map[string]bool{"leased": false, "asked for": true} {
+		t.Run(name, func(t *testing.T) {
+			p := NewPool(Options{Limits: DefaultLimits()})
+			owner, user := p.Host("work,n1"), p.Host("cluster,n1")
+			defer owner.Lease(true)()
+			defer user.Lease(true)()
+			owner.lend(user, "alice@n1:22", false)
+			user.asked = asked
+			owner.lost(&conn{}) // before its user has noticed
+			if got := owner.facts.wanted; got != asked {
+				t.Errorf("wanted: %v", got)
+			}
+		})
+	}
+}

@@ -297,3 +297,21 @@ func TestALinkThatNeedsAPersonIsGivenTimeAfterAWake(t *testing.T) {
 		}
 	})
 }
+
+func TestALoginThatWeCutOffCountsAsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+			<-t.Context().Done() // as where a directory service hangs
+			return nil, errors.New("no")
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		day(b, s)
+		if _, logins, _ := s.counts(); logins != b.o.Limits.Refusals || h.Status().State != api.HostBlocked {
+			t.Errorf("%d logins, %+v", logins, h.Status())
+		}
+	})
+}

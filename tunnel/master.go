@@ -203,20 +203,22 @@ func rejectAll(channels <-chan ssh.NewChannel) {
 
 // masterFailed puts the end of an ssh that did not log in into words.
 func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error {
+	expired := t.guard.expired()
 	switch {
 	case t.denied != nil:
 		return t.denied
-	case t.guard.expired():
-		return &api.Error{
-			Code: api.CodeUnreachable, Err: classPassing.of(err),
-			Message: fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout),
-		}
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
 	reason, said := readSSH(m.said.raw()), m.said.text().String()
 	if !reason.login {
 		t.loginAt = time.Time{}
+	}
+	if expired {
+		return &api.Error{
+			Code: api.CodeUnreachable, Err: reason.class.of(err),
+			Message: fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout),
+		}
 	}
 	if reason.ask && !t.attended {
 		return t.host.needsPerson("ssh could not log in without you: "+said, err)

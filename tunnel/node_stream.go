@@ -45,8 +45,8 @@ type signs struct {
 	refused func(exit int, said string) bool
 
 	class   func(said string) failureClass // of its failure; nil: not known
-	greeted string                         // said when the node has answered, which it must do
-	within  time.Duration                  // this time; "": it does not say so
+	greeted string                         // said once the node has answered; "": never said
+	within  time.Duration                  // how long the node has to answer
 }
 
 // stream starts a command that carries a connection, and gives it its first line.
@@ -90,7 +90,7 @@ func (s *stream) run(command, line string, started chan<- error) {
 	if err != nil {
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
 			s.slot.refused()
-			err = &noWayError{"a command on the host", fmt.Errorf("the host has no session to spare: %w", err)}
+			err = &noWayError{"a command on the host", fmt.Errorf("the host has no session to spare: %w", api.RemoteError(err))}
 		} else {
 			s.slot.give()
 		}

@@ -200,7 +200,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	attended := now.Before(f.attended)
 	class := t.classOf(why)
 	switch {
-	case class == classTurnedAway, class == classClosedPort && f.refusals > 0:
+	case class == classBanned, class == classClosedPort && f.refusals > 0:
 		f.ban = now.Add(l.BanWait)
 		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
 	case class == classRefused:
@@ -231,16 +231,17 @@ func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 
 // lost draws the conclusions of a connection's end.
 func (h *Host) lost(c *conn) {
+	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
-	if h.onlyLeasedLocked() {
-		h.unwantLocked()
+	if onlyLeased && !h.asked {
+		h.endWishLocked() // its users have lost the connection, too
 	}
 	if f.wanted {
-		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.name, c.reason()), Err: c.reason()}
+		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.name, c.reason()), Err: classPassing.of(c.reason())}
 		f.failures++
 		if time.Since(c.since) >= l.StableAfter {
 			f.failures = 0

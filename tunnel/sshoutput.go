@@ -47,7 +47,7 @@ var sshOutput = []struct {
 	},
 	{
 		regexp.MustCompile(`(?m)^debug1: kex_exchange_identification: banner line \d+: Not allowed at this time`),
-		sshReason{class: classTurnedAway, code: api.CodeUnreachable},
+		sshReason{class: classBanned, code: api.CodeUnreachable},
 	},
 	{ // what ended it came after the login
 		regexp.MustCompile(`(?m)^Authenticated to `),

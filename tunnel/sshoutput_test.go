@@ -1,6 +1,13 @@
 package tunnel
 
-import "testing"
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 // What OpenSSH 9.2 prints at the level DEBUG1, shortened.
 const (
@@ -26,7 +33,7 @@ func TestWhatSSHPrintsTellsWhetherALoginWasRefused(t *testing.T) {
 		"a changed host key":              {sshConnects + "Host key verification failed.\r\n", classPermanent, false},
 		"no common algorithm":             {sshConnects + "Unable to negotiate with 192.0.2.7 port 22: no matching host key type found. Their offer: ssh-dss\r\n", classPermanent, false},
 		"a wrong option":                  {"/home/alice/.ssh/config: line 3: Bad configuration option: foo\r\n/home/alice/.ssh/config: terminating, 1 bad configuration options\r\n", classPermanent, false},
-		"a penalty":                       {sshConnects + "debug1: kex_exchange_identification: banner line 0: Not allowed at this time\r\nkex_exchange_identification: Connection closed by remote host\r\nConnection closed by 192.0.2.7 port 22\r\n", classTurnedAway, false},
+		"a penalty":                       {sshConnects + "debug1: kex_exchange_identification: banner line 0: Not allowed at this time\r\nkex_exchange_identification: Connection closed by remote host\r\nConnection closed by 192.0.2.7 port 22\r\n", classBanned, false},
 		"a closed port":                   {sshConnects + "debug1: connect to address 192.0.2.7 port 22: Connection refused\r\nssh: connect to host login port 22: Connection refused\r\n", classClosedPort, false},
 		"no answer":                       {sshConnects + "ssh: connect to host login port 22: Connection timed out\r\n", classPassing, false},
 		"no name":                         {"ssh: Could not resolve hostname login: Name or service not known\r\n", classPassing, false},
@@ -42,6 +49,31 @@ func TestWhatSSHPrintsTellsWhetherALoginWasRefused(t *testing.T) {
 			if got := readSSH(tt.output); got.class != tt.class || got.login != tt.login || got.code == "" {
 				t.Errorf("read as %+v", got)
 			}
+		})
+	}
+}
+
+func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
+	for name, tt := range map[string]struct {
+		output string
+		class  failureClass
+	}{
+		"before the login": {sshConnects, classPassing},
+		"during the login": {sshOffers, classRefused},
+		"a silent one":     {"", classRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, nil, nil)
+				at := &attempt{host: b.Host("login"), pool: b.Pool, loginAt: time.Now(), guard: newGuard(time.Second, func() {})}
+				time.Sleep(2 * time.Second)
+				m := &master{said: newSpoken()}
+				_, _ = io.WriteString(m.said, tt.output)
+				err := at.masterFailed(t.Context(), m, errors.New("cut off"))
+				if got := at.classOf(err); got != tt.class || !strings.Contains(err.Error(), "within") {
+					t.Errorf("class %d, want %d: %v", got, tt.class, err)
+				}
+			})
 		})
 	}
 }

@@ -148,7 +148,7 @@ func (v *visit) tellBrowser(ctx context.Context, err error) bool {
 	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
 	defer cancel()
 	req := v.flight.opening(ctx).req
-	if !isNavigation(req) || !v.hosts.allow(req.Host) {
+	if !isNavigation(req) || !v.mayTell(req.Host) {
 		return false
 	}
 	_ = v.conn.SetWriteDeadline(time.Now().Add(speakTimeout))
@@ -163,6 +163,13 @@ func (v *visit) tellBrowser(ctx context.Context, err error) bool {
 	case <-ctx.Done():
 	}
 	return true
+}
+
+// mayTell reports whether who asks by this name may read the page. All who reach a
+// listener on the network may, by whatever name it has there; the names are checked for
+// the sake of a target without a token.
+func (v *visit) mayTell(host string) bool {
+	return v.hosts.network && !v.checked || v.hosts.allow(host)
 }
 
 // pageFor returns the page for what went wrong, or nil where a page is no answer.

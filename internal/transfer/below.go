@@ -12,7 +12,7 @@ import (
 // below is this computer as the target of a copy. Nothing outside of one folder can be
 // written, read or changed, whatever names and links a host lists.
 type below struct {
-	local
+	localPaths
 	dir  string
 	root *os.Root
 }

@@ -107,14 +107,14 @@ func (c *copier) settle(from files, to writable, j job, part string) error {
 const tailSize = 1 << 20
 
 // finished reports whether an earlier copy is in place: the same size, time and tail.
-func (c *copier) finished(from, to files, j job) bool {
+func (c *copier) finished(from, to readable, j job) bool {
 	there, err := to.Stat(j.to)
 	return err == nil && there.Mode().IsRegular() && there.Size() == j.info.Size() &&
 		there.ModTime().Unix() == j.info.ModTime().Unix() && sameTail(from, to, j.from, j.to, j.info.Size())
 }
 
 // sameTail compares two files just before an offset.
-func sameTail(from, to files, a, b string, end int64) bool {
+func sameTail(from, to readable, a, b string, end int64) bool {
 	x, err := tailHash(from, a, end)
 	if err != nil {
 		return false
@@ -123,7 +123,7 @@ func sameTail(from, to files, a, b string, end int64) bool {
 	return err == nil && x == y
 }
 
-func tailHash(in files, name string, end int64) ([sha256.Size]byte, error) {
+func tailHash(in readable, name string, end int64) ([sha256.Size]byte, error) {
 	f, err := in.Open(name)
 	if err != nil {
 		return [sha256.Size]byte{}, err

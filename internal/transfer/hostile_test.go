@@ -46,14 +46,17 @@ const payload = "ssh-ed25519 AAAA attacker\n"
 // hostile is a file server that lists what it likes. Every link leads to victim, and
 // every file holds payload.
 type hostile struct {
-	folders map[string]entries
-	victim  string
+	folders  map[string]entries
+	victim   string
+	cutShort bool // listings fail at their end
 }
 
 func (h hostile) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
 	p := path.Clean(r.Filepath)
 	list, folder := h.folders[p]
 	switch {
+	case r.Method == "List" && folder && h.cutShort:
+		return cutShort{list}, nil
 	case r.Method == "List" && folder:
 		return list, nil
 	case r.Method == "Readlink":
@@ -172,5 +175,34 @@ func TestASizeThatCannotBeIsRefused(t *testing.T) {
 	h := hostile{folders: map[string]entries{"/results": {entry{"x", 0o600, -5}}}}
 	if said := h.copyFrom(t, t.TempDir()); !strings.Contains(said, "size") {
 		t.Errorf("it said %q", said)
+	}
+}
+
+// cutShort is a listing that fails at its end.
+type cutShort struct{ entries }
+
+func (l cutShort) ListAt(out []os.FileInfo, off int64) (int, error) {
+	n, err := l.entries.ListAt(out, off)
+	if errors.Is(err, io.EOF) && n == 0 {
+		err = errors.New("input/output error")
+	}
+	return n, err
+}
+
+func TestWhatWasListedOfAFolderIsCopiedThoughTheRestCannotBe(t *testing.T) {
+	here := t.TempDir()
+	h := hostile{cutShort: true, folders: map[string]entries{"/results": {entry{"x", 0o600, int64(len(payload))}}}}
+	if said := h.copyFrom(t, here); !strings.Contains(said, `"/results": `) || !strings.Contains(said, "input/output error") {
+		t.Errorf("it said %q", said)
+	}
+	if text, err := os.ReadFile(filepath.Join(here, "results", "x")); string(text) != payload {
+		t.Errorf("copied %q, %v", text, err)
+	}
+	folder, err := os.Stat(filepath.Join(here, "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !folder.ModTime().Equal(entry{}.ModTime()) || runtime.GOOS != "windows" && folder.Mode().Perm() != 0o755 {
+		t.Errorf("the folder is %v of %v", folder.Mode(), folder.ModTime())
 	}
 }

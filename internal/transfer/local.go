@@ -13,7 +13,16 @@ import (
 func Local() Place { return local{} }
 
 // local is this computer to read from. What is written is below a folder; see below.
-type local struct{}
+type local struct{ localPaths }
+
+// localPaths are how this computer writes paths.
+type localPaths struct{}
+
+func (localPaths) join(dir, name string) string { return filepath.Join(dir, name) }
+
+func (localPaths) split(path string) (dir, base string) {
+	return filepath.Dir(path), filepath.Base(path)
+}
 
 func (local) use(ctx context.Context, _ int, f func(files) error) error {
 	if err := ctx.Err(); err != nil {
@@ -21,9 +30,6 @@ func (local) use(ctx context.Context, _ int, f func(files) error) error {
 	}
 	return f(local{})
 }
-
-func (local) join(dir, name string) string         { return filepath.Join(dir, name) }
-func (local) split(path string) (dir, base string) { return filepath.Dir(path), filepath.Base(path) }
 
 func (local) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 func (local) Glob(pattern string) ([]string, error) { return filepath.Glob(pattern) }

@@ -36,23 +36,28 @@ const lanes = 4
 
 // files are the files of a place over one connection.
 type files interface {
-	Stat(name string) (fs.FileInfo, error)
+	readable
 	ReadDir(name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)
+}
+
+// readable are files whose names are known.
+type readable interface {
+	Stat(name string) (fs.FileInfo, error)
 	Open(name string) (source, error)
 }
 
 // writable are files of a target.
 type writable interface {
-	files
+	readable
 	Lstat(name string) (fs.FileInfo, error)
 	Symlink(target, name string) error
 	// Mkdir makes a folder for its owner alone. One that is there is closed to those
 	// whom its mode to be does not let in.
 	Mkdir(name string, mode fs.FileMode) error
 	// Create opens a file for writing, and makes it for its owner alone where there is
-	// none.
+	// none. A host's file that is open to others is closed to them.
 	Create(name string) (sink, error)
 	// Replace gives a file another's name, and takes that one's place.
 	Replace(name, other string) error

@@ -177,8 +177,10 @@ func openToOthers(dir string) (open []string) {
 // them.
 type careless struct {
 	hostile
-	mu   *sync.Mutex
-	done *[]string
+	made  fs.FileMode            // of the files that it makes
+	there map[string]fs.FileMode // of those that it has
+	mu    *sync.Mutex
+	done  *[]string
 }
 
 func (c careless) note(what string) {
@@ -187,8 +189,12 @@ func (c careless) note(what string) {
 	*c.done = append(*c.done, what)
 }
 
-func (c careless) Filelist(*sftp.Request) (sftp.ListerAt, error) {
-	return entries{entry{"part", 0o644, 0}}, nil
+func (c careless) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
+	mode, ok := c.there[r.Filepath]
+	if !ok {
+		mode = c.made
+	}
+	return entries{entry{r.Filepath, mode, 0}}, nil
 }
 
 func (c careless) Filecmd(r *sftp.Request) error {
@@ -196,7 +202,12 @@ func (c careless) Filecmd(r *sftp.Request) error {
 	return nil
 }
 
-func (c careless) Filewrite(*sftp.Request) (io.WriterAt, error) { return c, nil }
+func (c careless) Filewrite(r *sftp.Request) (io.WriterAt, error) {
+	if _, ok := c.there[r.Filepath]; ok && r.Pflags().Excl {
+		return nil, sftp.ErrSSHFxFailure
+	}
+	return c, nil
+}
 
 // WriteAt implements io.WriterAt.
 func (c careless) WriteAt(p []byte, _ int64) (int, error) {
@@ -205,28 +216,40 @@ func (c careless) WriteAt(p []byte, _ int64) (int, error) {
 }
 
 func TestAServerThatTakesNoModeIsToldItBeforeAnythingIsWritten(t *testing.T) {
-	near, far := net.Pipe()
-	c := careless{mu: new(sync.Mutex), done: new([]string)}
-	srv := sftp.NewRequestServer(far, sftp.Handlers{FileGet: c, FilePut: c, FileCmd: c, FileList: c})
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve()
-	}()
-	r, err := newRemoteFiles(t.Context(), near)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := writeAll(r, "part", []byte("secret")); err != nil {
+	there := map[string]fs.FileMode{"/narrow": 0o600, "/wide": 0o644}
+	for _, test := range []struct {
+		made  fs.FileMode
+		parts []string
+		want  string
+	}{
+		{0o644, []string{"part", "other"}, "Setstat -rw-------, write, Setstat -rw-------, write"},
+		{0o644, []string{"narrow", "part"}, "write, Setstat -rw-------, write"}, // what is there says nothing of new ones
+		{0o644, []string{"wide", "narrow"}, "Setstat -rw-------, write, write"},
+		{0o600, []string{"part", "wide", "other"}, "write, Setstat -rw-------, write, write"},
+	} {
+		near, far := net.Pipe()
+		c := careless{made: test.made, there: there, mu: new(sync.Mutex), done: new([]string)}
+		srv := sftp.NewRequestServer(far, sftp.Handlers{FileGet: c, FilePut: c, FileCmd: c, FileList: c})
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = srv.Serve()
+		}()
+		r, err := newRemoteFiles(t.Context(), near)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	_ = r.Close()
-	_ = srv.Close()
-	<-served
-	if got, want := strings.Join(*c.done, ", "), "Setstat -rw-------, write, Setstat -rw-------, write"; got != want {
-		t.Errorf("it did %s, want %s", got, want)
+		for _, part := range test.parts {
+			if err := writeAll(r, part, []byte("secret")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = r.Close()
+		_ = srv.Close()
+		<-served
+		if got := strings.Join(*c.done, ", "); got != test.want {
+			t.Errorf("%q: it did %s, want %s", test.parts, got, test.want)
+		}
 	}
 }
 

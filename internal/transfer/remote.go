@@ -309,18 +309,25 @@ func (r *remoteFiles) Full(name string) bool {
 
 func (r *remoteFiles) Open(name string) (source, error) { return r.open(name, os.O_RDONLY) }
 
-// Create looks once whether the server takes the mode that it is told for a new file.
+// Create looks at the first file that it makes: a server that takes the mode which it is
+// told for a new file does so for all. Of a file that is there it looks at each.
 func (r *remoteFiles) Create(name string) (sink, error) {
-	f, err := r.open(name, os.O_RDWR|os.O_CREATE)
+	f, err := r.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	isNew := err == nil
+	if err != nil && !isLost(err) { // servers only say "failure" of a file that is there
+		f, err = r.open(name, os.O_RDWR|os.O_CREATE)
+	}
 	if err != nil {
 		return nil, err
 	}
-	const others = 0o077
-	r.probe.Do(func() {
-		info, err := f.f.Stat()
-		r.widens = err != nil || info.Mode().Perm()&others != 0
-	})
-	if r.widens {
+	var wide bool
+	if isNew {
+		r.probe.Do(func() { r.widens = f.isWide() })
+		wide = r.widens
+	} else {
+		wide = f.isWide()
+	}
+	if wide {
 		if err := r.judge(f.f.Chmod(0o600)); err != nil {
 			_ = f.Close()
 			return nil, err
@@ -341,6 +348,14 @@ func (r *remoteFiles) open(name string, flags int) (*remoteFile, error) {
 type remoteFile struct {
 	f *sftp.File
 	r *remoteFiles
+}
+
+// isWide reports whether others than the owner can do anything with the file, or that
+// cannot be known.
+func (f *remoteFile) isWide() bool {
+	const others = 0o077
+	info, err := f.f.Stat()
+	return err != nil || info.Mode().Perm()&others != 0
 }
 
 // ReadAt implements io.ReaderAt.

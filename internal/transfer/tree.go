@@ -72,15 +72,17 @@ func (c *copier) copyFolder(ctx context.Context, j job) {
 func (c *copier) copyEntries(ctx context.Context, j job) {
 	defer c.Progress.listing.Add(-1)
 	var entries []fs.FileInfo
+	made := false
 	err := c.with(ctx, c.nextLane(), func(from files, to writable) (err error) {
 		if err := to.Mkdir(j.to, j.info.Mode()); err != nil {
 			return err
 		}
+		made = true
 		entries, err = from.ReadDir(j.from)
 		return err
 	})
-	if err != nil {
-		c.fail(j.from, err)
+	c.fail(j.from, err)
+	if !made {
 		return
 	}
 	c.mu.Lock()
