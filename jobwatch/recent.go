@@ -89,7 +89,8 @@ func (p pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if p.lacksHistory() {
 		option = ""
 	}
-	res, err := sh.login(ctx, quiet+qstatTable+"out=$(table "+option+") || exit\n"+`printf '%s\n' "$out" | tail -n `+maxTable)
+	res, err := sh.login(ctx, quiet+qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
+printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the headings, and the newest`)
 	if err != nil {
 		return nil, err
 	}

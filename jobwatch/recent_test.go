@@ -53,3 +53,23 @@ func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNewestOfALongTableOfEndedJobsAreRead(t *testing.T) {
+	m := newMachine(t)
+	m.program(t, "qselect", `case "$*" in *-tm*) echo "qselect: illegal -t value" >&2; exit 2 ;; esac`)
+	m.program(t, "qstat", `echo
+echo "pbs9:"
+echo "                                                                                                   Req'd  Req'd   Elap"
+echo "Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time"
+echo "------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----"
+i=1
+while test $i -le 2500; do
+	printf '%-30s mira            cpu             nb                 25042    1     8   32gb 02:00 F 00:20 e12/0*8\n' "$i.pbs9"
+	i=$((i + 1))
+done`)
+	w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+	jobs, err := w.Recent(t.Context())
+	if err != nil || len(jobs) == 0 || jobs[len(jobs)-1].ID != "2500.pbs9" && jobs[0].ID != "2500.pbs9" {
+		t.Errorf("%d jobs, %v", len(jobs), err)
+	}
+}
