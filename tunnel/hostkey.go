@@ -59,7 +59,7 @@ func (k *hostKeys) name() string {
 // server then shows a key that known_hosts does not have (golang/go#29286).
 func (k *hostKeys) order(offered []string) []string {
 	known := slices.DeleteFunc(k.db.HostKeyAlgorithms(k.name()), func(a string) bool { return !slices.Contains(offered, a) })
-	k.offered = append(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) })...)
+	k.offered = slices.Concat(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) }))
 	return k.offered
 }
 
