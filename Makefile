@@ -20,7 +20,7 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport
 
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
-LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./internal/lab/real
+LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./tunnel ./internal/lab/real
 PACKAGES    := 4
 
 # Of a release: where it will be found, and who answers for its packages.
