@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	limits := &t.pool.o.Limits
 	wire := newWire(raw) // not t's: that may have another before the end of this one
 	t.wire = wire
-	t.guard = newGuard(limits.BannerTimeout, func() { _ = wire.Close() })
+	t.guard = newGuard(t.bannerLimit(), func() { _ = wire.Close() })
 	defer t.guard.stop()
 	t.wire.greeted = func() { t.guard.restart(limits.HandshakeTimeout) }
 	t.wire.ended = cancel // a person need not answer a server that has hung up
@@ -49,6 +50,16 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	c.auth, c.silent, c.ends = login.methods(), login.silent(), login.keys.ends()
 	c.agreed = agreed(sc)
 	return c, nil
+}
+
+// bannerLimit bounds the wait for the server's first line. A ProxyCommand usually has to
+// reach another host and log in there before it can pass on any.
+func (t *attempt) bannerLimit() time.Duration {
+	limits := &t.pool.o.Limits
+	if t.settings.ProxyCommand == "" {
+		return limits.BannerTimeout
+	}
+	return cmp.Or(t.settings.ConnectTimeout, limits.DialTimeout) + limits.HandshakeTimeout + limits.BannerTimeout
 }
 
 // config is the library's, from the settings.
@@ -92,6 +103,8 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	switch {
 	case t.denied != nil:
 		return t.denied
+	case t.guard.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
+		return silentProxy(address, t.bannerLimit(), greeting)
 	case t.guard.expired() && !t.wire.hasGreeted():
 		return notSSH(address, errSilent)
 	case greeting != nil:

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,20 @@ func (p *proxyConn) Close() error {
 type proxyError struct{ said api.RemoteText }
 
 func (e *proxyError) Error() string { return "the ProxyCommand says: " + e.said.String() }
+
+// silentProxy puts into words that a ProxyCommand passed on no banner in time; greeting
+// is how reading from it ended.
+func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
+	e := &api.Error{
+		Code: api.CodeUnreachable, Err: classPassing.of(cmp.Or(greeting, errSilent)),
+		Message: fmt.Sprintf("%s cannot be reached: its ProxyCommand passed on no SSH banner within %v", address, limit),
+		Hint:    "run the ProxyCommand in a terminal: it may be waiting for an answer",
+	}
+	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
+		e.Message += "; it said: " + proxy.said.String()
+	}
+	return e
+}
 
 // The rest of net.Conn: pipes have no addresses, and no deadlines are set on them.
 

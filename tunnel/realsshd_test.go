@@ -396,6 +396,29 @@ func TestOpenSSHThroughTwoHopsAndACommand(t *testing.T) {
 	}
 }
 
+func TestAProxyCommandMayTakeALoginsTimeBeforeTheBanner(t *testing.T) {
+	l := newLaptop(t)
+	s := startSSHD(t, authorized(l.key))
+	l.know(t, s)
+	limits := PracticeLimits()
+	limits.BannerTimeout = 10 * time.Millisecond
+	l.serve(t, limits, fmt.Sprintf("Host slow\n Port %d\n ProxyCommand sh -c 'sleep 0.5; exec env TUNCTL_TEST_NETCAT=%%h:%%p %s'\n", s.port, os.Args[0]))
+	l.up(t, "slow")
+}
+
+func TestAProxyCommandWithoutABannerIsNamedWithWhatItSaid(t *testing.T) {
+	l := newLaptop(t)
+	limits := PracticeLimits()
+	limits.DialTimeout, limits.HandshakeTimeout, limits.BannerTimeout = 500*time.Millisecond, time.Millisecond, time.Millisecond
+	l.serve(t, limits, "Host mute\n ProxyCommand sh -c 'echo waiting for the VPN >&2; exec sleep 600'\n")
+	h := l.Host("mute")
+	h.Up()
+	err := h.Await(t.Context())
+	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 502ms; it said: waiting for the VPN") {
+		t.Errorf("Await: %v", err)
+	}
+}
+
 func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")
