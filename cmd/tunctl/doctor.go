@@ -199,8 +199,8 @@ func (l *checkList) check(x api.Check) {
 	}[x.Result]
 	text := strings.ReplaceAll(strings.TrimSpace(x.Text), "\n", "\n"+strings.Repeat(" ", checkName+3))
 	l.print(fmt.Sprintf("%s %s %s", mark, pad(x.Name, checkName), text), checkName+3)
-	if x.Mend != "" && x.Result != api.CheckOK {
-		l.print(fmt.Sprintf("  %s → %s", pad("", checkName), x.Mend), checkName+5)
+	if x.Fix != "" && x.Result != api.CheckOK {
+		l.print(fmt.Sprintf("  %s → %s", pad("", checkName), x.Fix), checkName+5)
 	}
 	l.term.draw("looking…")
 }

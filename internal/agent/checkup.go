@@ -48,8 +48,8 @@ func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.Chec
 	return api.CheckResponse{Checks: c.checks}, nil
 }
 
-func (c *checkup) add(name string, result api.CheckResult, text, mend string) {
-	c.checks = append(c.checks, api.Check{Name: name, Result: result, Text: api.Redact(text), Mend: mend})
+func (c *checkup) add(name string, result api.CheckResult, text, fix string) {
+	c.checks = append(c.checks, api.Check{Name: name, Result: result, Text: api.Redact(text), Fix: fix})
 }
 
 func (c *checkup) ok(name, format string, args ...any) {
@@ -57,11 +57,11 @@ func (c *checkup) ok(name, format string, args ...any) {
 }
 
 // failed reports an error with its own hint, or else ours.
-func (c *checkup) failed(name string, err error, mend string) {
+func (c *checkup) failed(name string, err error, fix string) {
 	if e, ok := asAPI(err); ok && e.Hint != "" {
-		mend = e.Hint
+		fix = e.Hint
 	}
-	c.add(name, api.CheckBad, err.Error(), mend)
+	c.add(name, api.CheckBad, err.Error(), fix)
 }
 
 func (c *checkup) examineHost(ctx context.Context) {

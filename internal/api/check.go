@@ -1,5 +1,7 @@
 package api
 
+import "encoding/json"
+
 // CheckResult is what came of a check.
 type CheckResult string
 
@@ -16,5 +18,14 @@ type Check struct {
 	Name   string      `json:"name"`
 	Result CheckResult `json:"result"`
 	Text   string      `json:"text"`
-	Mend   string      `json:"mend,omitempty"` // what a person can do about it
+	Fix    string      `json:"fix,omitempty"` // what a person can do about it
+}
+
+// MarshalJSON writes the fix under its old name too, "mend", for one release.
+func (c Check) MarshalJSON() ([]byte, error) {
+	type plain Check
+	return json.Marshal(struct {
+		plain
+		Mend string `json:"mend,omitempty"`
+	}{plain(c), c.Fix})
 }

@@ -24,7 +24,6 @@ var allowed = map[string][]string{
 	"internal/testprogram":      {},
 	"internal/testreport":       {},
 	"internal/release":          {},
-	"internal/messages":         {},
 	"configs":                   {"internal/api", "internal/suggest"},
 	"tunnel":                    {"tunnel/mux", "internal/api", "internal/peer"},
 	"tunnel/mux":                {},

@@ -1,6 +1,6 @@
 // Package doctor holds the checks behind `tunctl doctor`: it looks at what can be in
 // the way between this machine and a notebook, one thing after the other, says what
-// it finds in a line, and how to mend it. What is packed for a bug report is cleaned
+// it finds in a line, and how to fix it. What is packed for a bug report is cleaned
 // of secrets and names here too.
 //
 // It only judges. What it looks at comes in through a World, so that it knows neither
@@ -89,20 +89,20 @@ func (e *examination) ok(name, format string, args ...any) {
 	e.report(api.Check{About: e.about, Name: name, Result: api.CheckOK, Text: fmt.Sprintf(format, args...)})
 }
 
-func (e *examination) bad(name, text, mend string) {
-	e.report(api.Check{About: e.about, Name: name, Result: api.CheckBad, Text: text, Mend: mend})
+func (e *examination) bad(name, text, fix string) {
+	e.report(api.Check{About: e.about, Name: name, Result: api.CheckBad, Text: text, Fix: fix})
 }
 
-func (e *examination) unknown(name, text, mend string) {
-	e.report(api.Check{About: e.about, Name: name, Result: api.CheckUnknown, Text: text, Mend: mend})
+func (e *examination) unknown(name, text, fix string) {
+	e.report(api.Check{About: e.about, Name: name, Result: api.CheckUnknown, Text: text, Fix: fix})
 }
 
 // failed reports an error with its own hint, or else ours.
-func (e *examination) failed(name string, err error, mend string) {
+func (e *examination) failed(name string, err error, fix string) {
 	if x, ok := errors.AsType[*api.Error](err); ok && x.Hint != "" {
-		mend = x.Hint
+		fix = x.Hint
 	}
-	e.bad(name, err.Error(), mend)
+	e.bad(name, err.Error(), fix)
 }
 
 // stateText is how a session is that is neither ready nor down, and why.

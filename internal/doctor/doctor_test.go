@@ -88,7 +88,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		check  string
 		result api.CheckResult
 		text   string
-		mend   string
+		fix   string
 	}{
 		"another tunctl is first": {func(t *testing.T, w *World) {
 			other := filepath.Join(t.TempDir(), "tunctl")
@@ -214,7 +214,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 				if req.Session != "" {
 					return nil, nil
 				}
-				return []api.Check{{Name: "disk", Result: api.CheckBad, Text: "Disk quota exceeded", Mend: "tunctl quota narval"}}, nil
+				return []api.Check{{Name: "disk", Result: api.CheckBad, Text: "Disk quota exceeded", Fix: "tunctl quota narval"}}, nil
 			}
 		}, "disk", api.CheckBad, "quota exceeded", "tunctl quota"},
 	}
@@ -227,11 +227,11 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			tt.damage(t, &w)
 			amiss, all := examine(t, w)
 			for _, c := range amiss {
-				if c.Name == tt.check && c.Result == tt.result && strings.Contains(c.Text, tt.text) && strings.Contains(c.Mend, tt.mend) {
+				if c.Name == tt.check && c.Result == tt.result && strings.Contains(c.Text, tt.text) && strings.Contains(c.Fix, tt.fix) {
 					return
 				}
 			}
-			t.Errorf("no %s %s with %q and %q in:\n%s%+v", tt.result, tt.check, tt.text, tt.mend, all, amiss)
+			t.Errorf("no %s %s with %q and %q in:\n%s%+v", tt.result, tt.check, tt.text, tt.fix, all, amiss)
 		})
 	}
 }

@@ -58,9 +58,9 @@ func (e *examination) config() {
 
 // folder proves that the agent can write down what it must not forget.
 func (e *examination) folder() {
-	mend := "make room on the disk, or make the folder yours; TUNCTL_HOME moves all of tunctl's files"
+	fix := "make room on the disk, or make the folder yours; TUNCTL_HOME moves all of tunctl's files"
 	if err := os.MkdirAll(e.State, 0o700); err != nil {
-		e.bad("state", fmt.Sprintf("the folder for tunctl's state cannot be made: %v", err), mend)
+		e.bad("state", fmt.Sprintf("the folder for tunctl's state cannot be made: %v", err), fix)
 		return
 	}
 	f, err := os.CreateTemp(e.State, ".doctor-*")
@@ -72,7 +72,7 @@ func (e *examination) folder() {
 		_ = os.Remove(f.Name())
 	}
 	if err != nil {
-		e.bad("state", fmt.Sprintf("tunctl cannot write to its state folder: %v", err), mend)
+		e.bad("state", fmt.Sprintf("tunctl cannot write to its state folder: %v", err), fix)
 		return
 	}
 	e.ok("state", "%s can be written", e.State)
