@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"internal/arrows":           {},
 	"internal/testprogram":      {},
 	"internal/testreport":       {},
+	"internal/wording":          {},
 	"internal/release":          {},
 	"configs":                   {"internal/api", "internal/suggest"},
 	"tunnel":                    {"tunnel/mux", "internal/api", "internal/peer"},

@@ -1,0 +1,120 @@
+package wording
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+func TestDocumentationAndTemplatesUsePlainWords(t *testing.T) {
+	complain(t, pages(t))
+}
+
+func TestStringsOfTheProgramUsePlainWords(t *testing.T) {
+	literals, _ := source(t)
+	complain(t, literals)
+}
+
+func TestCommentsUsePlainWords(t *testing.T) {
+	_, comments := source(t)
+	complain(t, comments)
+}
+
+func complain(t *testing.T, passages []passage) {
+	t.Helper()
+	for _, p := range passages {
+		for _, f := range Find(p.text) {
+			t.Errorf("%s:%d: %s", p.file, p.line(f.Offset), f)
+		}
+	}
+}
+
+// TestNoErrorBeginsWithIt is for those who read an error in a log, where nothing says what
+// "it" is.
+func TestNoErrorBeginsWithIt(t *testing.T) {
+	set := token.NewFileSet()
+	for _, path := range files(t) {
+		if !strings.HasSuffix(path, ".go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !makesError(call.Fun) {
+				return true
+			}
+			for _, arg := range call.Args {
+				lit, ok := arg.(*ast.BasicLit)
+				if ok && (strings.HasPrefix(lit.Value, `"it `) || strings.HasPrefix(lit.Value, `"its `)) {
+					t.Errorf("%s:%d: %s: begin with what failed, not with \"it\"", name(path), set.Position(lit.Pos()).Line, lit.Value)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// makesError reports whether a function is errors.New or one whose name ends like
+// fmt.Errorf and api.Errorf.
+func makesError(f ast.Expr) bool {
+	switch f := f.(type) {
+	case *ast.Ident:
+		return strings.HasSuffix(strings.ToLower(f.Name), "errorf")
+	case *ast.SelectorExpr:
+		pkg, _ := f.X.(*ast.Ident)
+		return strings.HasSuffix(f.Sel.Name, "Errorf") || pkg != nil && pkg.Name == "errors" && f.Sel.Name == "New"
+	}
+	return false
+}
+
+func TestAPhraseIsFoundHoweverItIsWritten(t *testing.T) {
+	for text, want := range map[string]string{
+		"the disk is to be mended":            "mended",
+		"Mend the disk":                       "Mend",
+		"over the login\n  there is":          "the login\n  there is",
+		"amend, recommend, mendicant":         "",
+		"the key `mend` is now `fix`":         "",
+		"%d h %d min":                         "%d h %d min",
+		"%d h %02d min":                       "",
+		"to bring up a session":               "",
+		"Bring up":                            "Bring up",
+		"is wellknown":                        "",
+		"which is one too many for this site": "is one too many",
+	} {
+		var got []string
+		for _, f := range Find(text) {
+			got = append(got, f.Words)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("Find(%q) found %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestEveryFindingIsGivenItsLine(t *testing.T) {
+	literals, comments := read(t, "a.go", []byte(`package a
+
+// What is in
+// the way.
+var a = f("over the "+
+	"login there is", 1) + `+"`first\nanew`"+`
+
+type b struct {
+	C string `+"`json:\"mend\"`"+`
+}
+`))
+	var got []string
+	for _, p := range append(literals, comments...) {
+		for _, f := range Find(p.text) {
+			got = append(got, strings.Join(strings.Fields(f.Words), " ")+" "+string(rune('0'+p.line(f.Offset))))
+		}
+	}
+	if want := "the login there is 5, anew 7, in the way 3"; strings.Join(got, ", ") != want {
+		t.Errorf("found %q, want %q", strings.Join(got, ", "), want)
+	}
+}
