@@ -115,28 +115,27 @@ func read(t *testing.T, file string, text []byte) (literals, comments []passage)
 		t.Fatal(err)
 	}
 	line := func(at token.Pos) int { return set.Position(at).Line }
-	ast.Inspect(f, func(n ast.Node) bool {
+	var visit func(n ast.Node) bool
+	visit = func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
-		case *ast.Field: // its tag has names of keys
-			if n.Tag != nil {
-				n.Tag = nil
+		case *ast.Field:
+			n.Tag = nil // it has names of keys
+		case *ast.BinaryExpr, *ast.BasicLit:
+			s := joined{line: line}
+			s.add(n.(ast.Expr))
+			if len(s.pieces) > 0 {
+				literals = append(literals, passage{file, s.text.String(), s.lineOf})
 			}
-		case *ast.BinaryExpr:
-			if n.Op == token.ADD {
-				if p, found := joined(file, n, line); found {
-					literals = append(literals, p)
-				}
-				return false
+			for _, other := range s.others {
+				ast.Inspect(other, visit)
 			}
-		case *ast.BasicLit:
-			if p, found := joined(file, n, line); found {
-				literals = append(literals, p)
-			}
+			return false
 		}
 		return true
-	})
+	}
+	ast.Inspect(f, visit)
 	for _, group := range f.Comments {
 		comments = append(comments, passage{file, commentText(group), func(offset int) int {
 			return line(group.Pos()) + strings.Count(commentText(group)[:offset], "\n")
@@ -146,58 +145,49 @@ func read(t *testing.T, file string, text []byte) (literals, comments []passage)
 }
 
 // joined is the text of strings that are added up; … stands for what is no literal.
-func joined(file string, e ast.Expr, line func(token.Pos) int) (passage, bool) {
-	type piece struct {
-		at  int // where in the text it begins
-		lit *ast.BasicLit
+type joined struct {
+	text   strings.Builder
+	pieces []piece
+	others []ast.Expr // what is no literal
+	line   func(token.Pos) int
+}
+
+type piece struct {
+	at      int // where in the text it begins
+	literal *ast.BasicLit
+}
+
+func (j *joined) add(e ast.Expr) {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		j.add(e.X)
+	case *ast.BinaryExpr:
+		j.add(e.X)
+		j.add(e.Y)
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			j.pieces = append(j.pieces, piece{j.text.Len(), e})
+			j.text.WriteString(text)
+		}
+	default:
+		j.others = append(j.others, e)
+		j.text.WriteString("…")
 	}
-	var b strings.Builder
-	var pieces []piece
-	var add func(e ast.Expr)
-	add = func(e ast.Expr) {
-		switch e := e.(type) {
-		case *ast.ParenExpr:
-			add(e.X)
-		case *ast.BinaryExpr:
-			add(e.X)
-			add(e.Y)
-		case *ast.BasicLit:
-			if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
-				pieces = append(pieces, piece{b.Len(), e})
-				b.WriteString(text)
-			}
-		default:
-			ast.Inspect(e, func(n ast.Node) bool { // such as the arguments of a call
-				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					if text, err := strconv.Unquote(lit.Value); err == nil {
-						b.WriteString("… ")
-						pieces = append(pieces, piece{b.Len(), lit})
-						b.WriteString(text)
-					}
-				}
-				return true
-			})
-			b.WriteString("…")
+}
+
+// lineOf is the line of the source that a place in the text is on.
+func (j *joined) lineOf(offset int) int {
+	in := j.pieces[0]
+	for _, p := range j.pieces {
+		if p.at <= offset {
+			in = p
 		}
 	}
-	add(e)
-	if len(pieces) == 0 {
-		return passage{}, false
+	line := j.line(in.literal.Pos())
+	if strings.HasPrefix(in.literal.Value, "`") {
+		line += strings.Count(j.text.String()[in.at:offset], "\n")
 	}
-	text := b.String()
-	return passage{file, text, func(offset int) int {
-		in := pieces[0]
-		for _, p := range pieces {
-			if p.at <= offset {
-				in = p
-			}
-		}
-		n := line(in.lit.Pos())
-		if strings.HasPrefix(in.lit.Value, "`") {
-			n += strings.Count(text[in.at:offset], "\n")
-		}
-		return n
-	}}, true
+	return line
 }
 
 // commentText is a comment without its marks, a line of it for each of the source.
