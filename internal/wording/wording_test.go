@@ -114,7 +114,7 @@ type b struct {
 			got = append(got, strings.Join(strings.Fields(f.Words), " ")+" "+string(rune('0'+p.line(f.Offset))))
 		}
 	}
-	if want := "the login there is 5, anew 7, in the way 3"; strings.Join(got, ", ") != want {
+	if want := "anew 7, the login there is 5, in the way 3"; strings.Join(got, ", ") != want {
 		t.Errorf("found %q, want %q", strings.Join(got, ", "), want)
 	}
 }
