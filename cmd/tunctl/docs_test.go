@@ -17,6 +17,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent"
+	"tunctl/internal/api"
 )
 
 // repository is the top of the source.
@@ -286,6 +287,27 @@ func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
 	}
 	if rows < 20 {
 		t.Errorf("only %d rows were found", rows)
+	}
+}
+
+// TestTroubleshootingListsEveryErrorCodeWithItsExitCode compares the page's table with
+// the codes of the API and what this program makes of them.
+func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "internal", "api", "error.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes, rows []string
+	for _, m := range regexp.MustCompile(`Code += "(\S+)"`).FindAllSubmatch(text, -1) {
+		code := string(m[1])
+		codes = append(codes, fmt.Sprintf("%s %d", code, exitCode(&api.Error{Code: api.Code(code)})))
+	}
+	_, table, _ := strings.Cut(pages(t)[filepath.Join("docs", "troubleshooting.md")], "## Error codes")
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+)` \\| .* \\| (\\d+) \\|$").FindAllStringSubmatch(table, -1) {
+		rows = append(rows, m[1]+" "+m[2])
+	}
+	if len(codes) == 0 || !slices.Equal(codes, rows) {
+		t.Errorf("the codes are\n%q\nthe page has\n%q", codes, rows)
 	}
 }
 
