@@ -152,13 +152,13 @@ var faults = []fault{
 		name:    "the home is read-only",
 		inflict: func(c *campaign) { c.l.own.LockDisk(); c.endAndTry() },
 		state:   api.SessionFailed, cause: "nothing was submitted, since it could not be noted down first: …read-only file system", code: api.CodeFailed, within: asked,
-		mend: func(c *campaign) { c.l.own.UnlockDisk() }, person: "mend the disk, then `tunctl up`", endsJob: true,
+		mend: func(c *campaign) { c.l.own.UnlockDisk() }, person: "make the disk writable, then `tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the host key is another",
 		inflict: (*campaign).rotateHostKey,
 		state:   api.SessionFailed, cause: "the host key of … has changed: …", code: api.CodeHostKey, within: atOnce,
-		mend: func(c *campaign) { c.lab.RestoreHostKey(c.alias) }, person: "ask the site, do as the hint says, then `tunctl up`", again: atOnce,
+		mend: func(c *campaign) { c.lab.RestoreHostKey(c.alias) }, person: "ask the site, follow the hint, then `tunctl up`", again: atOnce,
 	},
 }
 

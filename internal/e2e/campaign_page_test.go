@@ -20,27 +20,27 @@ const faultPage = "../../docs/faults.md"
 
 const faultPageHead = `# Faults
 
-What tunctl shows of each fault that befalls a session with an open page, how soon, and how it ends. A campaign on a
-cluster of real parts (sshd, Slurm, name service, disk) makes every row happen, and fails where the state, the words or a
-bound differ. ` + "`make campaign`" + ` runs it and writes this page; a test keeps the page and the campaign's table equal.
+What tunctl shows when something fails while a page is open, how soon, and how the session recovers. A test on a cluster of
+real parts (sshd, Slurm, name service, disk) causes every fault in this table, and fails if the state, the message or a time
+limit differs. ` + "`make campaign`" + ` runs it and writes this page; another test compares the page with the table in the code.
 
-- **Within** and **ready again** are the longest it may take with the limits that are in force on real hosts, which are
-  gentle to login nodes; what Slurm takes by itself in the lab is counted in. 15m is the wait between two tries after many
-  in vain, and a new network ends it. A person who does not want to wait types ` + "`tunctl up`" + `: that tries at once.
-- **Measured** are the same two as of one run with the quick limits of the practice cluster, for comparison only.
-- Where a fault mends itself, connections to the page are held meanwhile, and go on. The address of the page never changes.
-- ` + "`…`" + ` stands for what differs from case to case.
+- **Within** and **Ready again** are upper bounds with the limits used on real hosts, which protect login nodes; they include
+  the time that Slurm needs in the lab. 15m is the longest pause between two attempts; a new network ends it, and
+  ` + "`tunctl up`" + ` tries at once.
+- **Measured** are the same two times of one run with the short limits of the practice cluster, for comparison only.
+- Where a session recovers automatically, open connections to the page are held and continue. The page's address never changes.
+- ` + "`…`" + ` stands for names, numbers and times.
 
 `
 
 const faultPageFoot = `
-A sleep is shown by stopping the agent for 36 seconds: timers stand still, the clock goes on. A clock that is set
-by hours cannot be shown on one machine that others use, too; it is proven with a clock of its own by
-` + "`TestAClockThatJumpsIsAWake`" + ` in tunnel and ` + "`TestALaptopThatSleptThroughAMarkIsToldWithinAMinute`" + ` in internal/agent.
+Sleep is simulated by stopping the agent for 36 seconds: its timers stop while the clock continues. Clock changes of hours are
+tested with a simulated clock, by ` + "`TestAClockThatJumpsIsAWake`" + ` in tunnel and
+` + "`TestALaptopThatSleptThroughAMarkIsToldWithinAMinute`" + ` in internal/agent.
 `
 
 // columns of the table; the measured ones are the last two.
-var columns = []string{"Fault", "State", "Shown", "Within", "Ends", "Ready again", "Measured: shown", "ready again"}
+var columns = []string{"Fault", "State", "Shown", "Within", "Recovers", "Ready again", "Measured: shown", "ready again"}
 
 // cells are what the code's table says of a fault.
 func (f fault) cells() []string {
@@ -49,11 +49,11 @@ func (f fault) cells() []string {
 	if f.code != "" {
 		state += " (" + string(f.code) + ")"
 	}
-	ends := cmp.Or(f.person, "by itself")
+	ends := cmp.Or(f.person, "automatically")
 	if f.endsJob {
 		ends += "; a new job"
 	}
-	again := "as the queue goes"
+	again := "depends on the queue"
 	if f.again != nil {
 		again = short(f.again(limits))
 	}
