@@ -16,7 +16,7 @@ type Phrase struct {
 	Instead string // the plain words, or what to say
 }
 
-// Phrases are looked for in everything that people read, and in comments.
+// Phrases are looked for in what people read, and in comments.
 var Phrases = []Phrase{
 	{`mend(s|ed|ing)?`, `fix, or "recovers automatically"`},
 	{`in (the|their|your|its|our) way`, `what is wrong, troubleshooting, protection; "as … does"`},
@@ -25,7 +25,6 @@ var Phrases = []Phrase{
 	{`not(e|es|ed|ing) down`, `save`},
 	{`of itself`, `automatically`},
 	{`by itself goes on|(go|goes|going) on by itself`, `continues in the background, reconnects automatically`},
-	{`(mends|repairs|comes back|reconnects|turns into \S+ \S+ \S+) by itself`, `… automatically`},
 	{`(lie|lies|lay) there`, `is there, is already on the cluster`},
 	{`(it|they|server|host|program|node) (say|says|said) nothing`, `the server sent no banner, printed no output`},
 	{`cannot be had`, `is not available, cannot be created`},
@@ -68,11 +67,21 @@ var Phrases = []Phrase{
 	{`%d h %d min`, `%d h %02d min`},
 }
 
-// labels are the words of buttons and menus, which begin with a capital letter.
-var labels = []Phrase{
-	{`Bring up`, `Start`},
-	{`Take down`, `Disconnect`},
-	{`Cancel job`, `End the job…`},
+// inTexts are looked for in what people read, but not in comments, where they say
+// something else or do no harm.
+var inTexts = []Phrase{
+	{`(?-i:Bring up)`, `Start`}, // a label; within a sentence it is fine
+	{`(?-i:Take down)`, `Disconnect`},
+	{`(?-i:Cancel job)`, `End the job…`},
+	{`by (itself|themselves)`, `automatically`},
+	{`(has|have) not told`, `the log does not contain … yet`},
+	{`(lie|lies|lay) (in|beside|below|on|under)`, `is in, is next to`},
+	{`know(s)? no`, `no … found on HOST`},
+	{`is right`, `is valid`},
+	{`turns? (\S+ ){1,3}away`, `refuses connections from`},
+	{`run(s)? on (and|meanwhile)|; jobs run on`, `keeps running`},
+	{`of ours`, `tunctl's`},
+	{`by now`, `now`},
 }
 
 // Finding is a place where a phrase is used.
@@ -87,9 +96,17 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%q: write %s", strings.Join(strings.Fields(f.Words), " "), f.Phrase.Instead)
 }
 
-// Find returns where a text uses one of the phrases. Words that stand alone in backquotes
-// are the name of something, such as a key of the JSON, and are left alone.
+// Find returns where a text that people read uses one of the phrases. Words that stand
+// alone in backquotes are the name of something, such as a key of the JSON, and are left
+// alone.
 func Find(text string) []Finding {
+	return append(find(text, everywhere), find(text, textsOnly)...)
+}
+
+// FindInComment is Find for a comment of the source.
+func FindInComment(text string) []Finding { return find(text, everywhere) }
+
+func find(text string, expressions []expression) []Finding {
 	var found []Finding
 	for _, e := range expressions {
 		for _, at := range e.FindAllStringIndex(text, -1) {
@@ -107,25 +124,17 @@ type expression struct {
 	phrase Phrase
 }
 
-var expressions = compile()
+var everywhere, textsOnly = compile(Phrases), compile(inTexts)
 
-func compile() []expression {
+func compile(phrases []Phrase) []expression {
 	var list []expression
-	add := func(flags string, phrases []Phrase) {
-		for _, p := range phrases {
-			whole := flags + edge(p.Pattern[0]) + `(?:` + strings.ReplaceAll(p.Pattern, " ", `\s+`) + `)` + edge(p.Pattern[len(p.Pattern)-1])
-			list = append(list, expression{regexp.MustCompile(whole), p})
+	for _, p := range phrases {
+		boundary := `\b`
+		if strings.HasPrefix(p.Pattern, "%") { // no letter, so there is none
+			boundary = ""
 		}
+		pattern := `(?i)` + boundary + `(?:` + strings.ReplaceAll(p.Pattern, " ", `\s+`) + `)\b`
+		list = append(list, expression{regexp.MustCompile(pattern), p})
 	}
-	add(`(?i)`, Phrases)
-	add(``, labels)
 	return list
-}
-
-// edge is the boundary of a word, where there can be one.
-func edge(c byte) string {
-	if strings.IndexByte("%:", c) >= 0 {
-		return ""
-	}
-	return `\b`
 }

@@ -9,23 +9,26 @@ import (
 )
 
 func TestDocumentationAndTemplatesUsePlainWords(t *testing.T) {
-	complain(t, pages(t))
+	t.Parallel()
+	complain(t, pages(t), Find)
 }
 
 func TestStringsOfTheProgramUsePlainWords(t *testing.T) {
+	t.Parallel()
 	literals, _ := source(t)
-	complain(t, literals)
+	complain(t, literals, Find)
 }
 
 func TestCommentsUsePlainWords(t *testing.T) {
+	t.Parallel()
 	_, comments := source(t)
-	complain(t, comments)
+	complain(t, comments, FindInComment)
 }
 
-func complain(t *testing.T, passages []passage) {
+func complain(t *testing.T, passages []passage, find func(string) []Finding) {
 	t.Helper()
 	for _, p := range passages {
-		for _, f := range Find(p.text) {
+		for _, f := range find(p.text) {
 			t.Errorf("%s:%d: %s", p.file, p.line(f.Offset), f)
 		}
 	}
