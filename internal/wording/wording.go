@@ -106,9 +106,12 @@ func Find(text string) []Finding {
 // FindInComment is Find for a comment of the source.
 func FindInComment(text string) []Finding { return find(text, everywhere) }
 
-func find(text string, expressions []expression) []Finding {
+func find(text string, l list) []Finding {
+	if !l.anyOf.MatchString(text) { // most texts, and it is far faster than one by one
+		return nil
+	}
 	var found []Finding
-	for _, e := range expressions {
+	for _, e := range l.each {
 		for _, at := range e.FindAllStringIndex(text, -1) {
 			quoted := at[0] > 0 && text[at[0]-1] == '`' && strings.HasPrefix(text[at[1]:], "`")
 			if !quoted {
@@ -124,17 +127,26 @@ type expression struct {
 	phrase Phrase
 }
 
+// list are phrases as expressions: each of them, and any.
+type list struct {
+	each  []expression
+	anyOf *regexp.Regexp
+}
+
 var everywhere, textsOnly = compile(Phrases), compile(inTexts)
 
-func compile(phrases []Phrase) []expression {
-	var list []expression
+func compile(phrases []Phrase) list {
+	var l list
+	var patterns []string
 	for _, p := range phrases {
 		boundary := `\b`
 		if strings.HasPrefix(p.Pattern, "%") { // no letter, so there is none
 			boundary = ""
 		}
 		pattern := `(?i)` + boundary + `(?:` + strings.ReplaceAll(p.Pattern, " ", `\s+`) + `)\b`
-		list = append(list, expression{regexp.MustCompile(pattern), p})
+		l.each = append(l.each, expression{regexp.MustCompile(pattern), p})
+		patterns = append(patterns, pattern)
 	}
-	return list
+	l.anyOf = regexp.MustCompile(strings.Join(patterns, "|"))
+	return l
 }

@@ -47,19 +47,40 @@ func TestNoErrorBeginsWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || !makesError(call.Fun) {
-				return true
-			}
-			for _, arg := range call.Args {
-				lit, ok := arg.(*ast.BasicLit)
-				if ok && (strings.HasPrefix(lit.Value, `"it `) || strings.HasPrefix(lit.Value, `"its `)) {
+			for _, lit := range errorTexts(n) {
+				if strings.HasPrefix(lit.Value, `"it `) || strings.HasPrefix(lit.Value, `"its `) {
 					t.Errorf("%s:%d: %s: begin with what failed, not with \"it\"", name(path), set.Position(lit.Pos()).Line, lit.Value)
 				}
 			}
 			return true
 		})
 	}
+}
+
+// errorTexts are the strings of a call that makes an error, or of a field with the text of
+// one, such as Message of api.Error.
+func errorTexts(n ast.Node) []*ast.BasicLit {
+	var from []ast.Expr
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		if makesError(n.Fun) {
+			from = n.Args
+		}
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && (key.Name == "Message" || key.Name == "Cause") {
+			from = []ast.Expr{n.Value}
+			if call, ok := n.Value.(*ast.CallExpr); ok { // fmt.Sprintf
+				from = call.Args
+			}
+		}
+	}
+	var texts []*ast.BasicLit
+	for _, e := range from {
+		if lit, ok := e.(*ast.BasicLit); ok {
+			texts = append(texts, lit)
+		}
+	}
+	return texts
 }
 
 // makesError reports whether a function is errors.New or one whose name ends like
