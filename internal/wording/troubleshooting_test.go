@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,23 +53,18 @@ func quotedMessages(page string) []string {
 	return messages
 }
 
-// verb is a place in a format where a value is put.
-var verb = regexp.MustCompile(`%[-+# 0]*[0-9]*(?:\.[0-9]+)?(?:\[[0-9]+\])?[a-zA-Z]`)
-
 // printed reports whether one of the strings has a message in it; … in the message is any
-// part of it, and stands for a value in the string.
+// part of the string, such as the place of a value.
 func printed(message string, literals []passage) bool {
-	parts := strings.Split(message, "…")
-	for i, p := range parts {
-		parts[i] = regexp.QuoteMeta(strings.TrimSpace(p))
-	}
-	pattern := regexp.MustCompile(`(?s)` + strings.Join(parts, ".*"))
-	for _, l := range literals {
-		if pattern.MatchString(verb.ReplaceAllString(l.text, "…")) {
-			return true
+	return slices.ContainsFunc(literals, func(l passage) bool {
+		rest, found := l.text, true
+		for part := range strings.SplitSeq(message, "…") {
+			if _, rest, found = strings.Cut(rest, strings.TrimSpace(part)); !found {
+				return false
+			}
 		}
-	}
-	return false
+		return true
+	})
 }
 
 func TestAQuotedMessageIsFoundByItsFixedParts(t *testing.T) {
