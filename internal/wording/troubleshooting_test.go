@@ -57,11 +57,13 @@ func quotedMessages(page string) []string {
 // part of the string, such as the place of a value.
 func printed(message string, literals []passage) bool {
 	return slices.ContainsFunc(literals, func(l passage) bool {
-		rest, found := l.text, true
+		rest := l.text
 		for part := range strings.SplitSeq(message, "…") {
-			if _, rest, found = strings.Cut(rest, strings.TrimSpace(part)); !found {
+			_, after, found := strings.Cut(rest, strings.TrimSpace(part))
+			if !found {
 				return false
 			}
+			rest = after
 		}
 		return true
 	})
