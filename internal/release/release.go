@@ -92,7 +92,7 @@ func (r *release) make(ctx context.Context) error {
 	return r.writeChecksums()
 }
 
-// emptyOut makes the folder anew. One that is not a release's is left alone.
+// emptyOut creates the folder again. One that is not a release's is left alone.
 func (r *release) emptyOut() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

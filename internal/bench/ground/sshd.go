@@ -135,7 +135,7 @@ func awaitLine(r io.Reader, words string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it never said %q", words)
+	return fmt.Errorf("the server never printed %q", words)
 }
 
 // FreePort is a port of loopback that nobody listens on.

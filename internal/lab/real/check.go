@@ -44,7 +44,7 @@ type machine struct {
 }
 
 // Check says what this machine lacks for a lab, or for the named groups of
-// install.sh, and how to mend it. It changes nothing.
+// install.sh, and how to fix that. It changes nothing.
 func Check(groups ...string) error { return thisMachine().check(groups...) }
 
 func (m machine) check(groups ...string) error {

@@ -88,7 +88,7 @@ func (c *Cluster) claim() error {
 		err = cmp.Or(makeBase(), os.Mkdir(c.dir, 0o755))
 	}
 	if err != nil {
-		return fmt.Errorf("the folder of a lab is in the way: %w", err)
+		return fmt.Errorf("cannot create the folder of the lab: %w", err)
 	}
 	c.record = record{Options: c.options, Network: ownNetwork(), Owner: self, Nodes: map[string]process{}}
 	return c.save()

@@ -51,10 +51,10 @@ func (l *Lab) must(err error) {
 	}
 }
 
-// undo mends something when the test ends. Mended already is fine: most undoing
-// fails then.
-func (l *Lab) undo(mend func() error) {
-	l.t.Cleanup(func() { _ = mend() })
+// undo reverts something when the test ends. That may have been done already: most of it
+// fails then, which is fine.
+func (l *Lab) undo(revert func() error) {
+	l.t.Cleanup(func() { _ = revert() })
 }
 
 // Dir is the lab's folder; below it, home is the cluster's /home.

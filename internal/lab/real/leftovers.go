@@ -13,7 +13,7 @@ import (
 
 // clearLeftovers removes what is left of labs whose processes are all gone: a
 // keeper that was killed cannot tidy up. One process at a time does it, or the
-// slower would take what the quicker has since made anew.
+// slower would take what the quicker has since made again.
 func clearLeftovers() error {
 	unlock, err := lock(base())
 	if err != nil {
