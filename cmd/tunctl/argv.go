@@ -7,10 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completionWord is what the shell adds to ask what may follow: what stands before it
-// is unfinished, and no mistake yet.
-const completionWord = "--generate-bash-completion"
-
 // reorder moves flags before arguments, since urfave/cli v2 stops at the first
 // argument and a person writes `tunctl up jupyter --no-open` as often as not. It
 // reads which flags take a value from the commands' own definitions; what follows
@@ -21,7 +17,7 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 	}
 	out := []string{argv[0]}
 	rest := argv[1:]
-	level := level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands, lenient: argv[len(argv)-1] == completionWord}
+	level := level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands}
 	for {
 		options, args, err := level.split(rest)
 		if err != nil {
@@ -55,7 +51,6 @@ type level struct {
 	flags    []cli.Flag
 	commands []*cli.Command
 	passes   bool // what follows its first argument is another program's
-	lenient  bool // the command line is unfinished
 }
 
 func (l level) below(c *cli.Command) level {
@@ -63,13 +58,13 @@ func (l level) below(c *cli.Command) level {
 	if l.name != l.app.Name {
 		name = l.name + " " + name
 	}
-	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName), lenient: l.lenient}
+	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName)}
 }
 
 // asksHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND
 // --help`, also for a command that there is not.
 func (l level) asksHelpFor(words []string) bool {
-	return !l.lenient && len(l.commands) > 0 && len(words) > 1 && slices.Contains(helpWords, words[0])
+	return len(l.commands) > 0 && len(words) > 1 && slices.Contains(helpWords, words[0])
 }
 
 func find(commands []*cli.Command, name string) *cli.Command {
@@ -111,10 +106,8 @@ func (l level) option(words []string) (int, error) {
 	f := lookUp(l.flags, typed)
 	values := takesValue(l.flags, words[0])
 	switch {
-	case asksHelp(typed), l.lenient && (!values || len(words) < 2):
+	case asksHelp(typed):
 		return 1, nil
-	case l.lenient:
-		return 2, nil
 	case f == nil:
 		return 0, unknownFlag(l.app, l.name, l.flags, typed)
 	case given:

@@ -25,15 +25,23 @@ func main() {
 
 // run is the whole program but for the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	app := newApp(stdin, stdout, stderr)
-	args, err := reorder(app, args)
-	if err == nil {
-		err = app.RunContext(context.Background(), args)
-	}
+	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
 		explain(newTerminal(stdin, stdout, stderr), err)
 	}
 	return exitCode(err)
+}
+
+// runApp runs a command, unless a shell only asks what may follow on its line.
+func runApp(app *cli.App, args []string) error {
+	if line, ok := unfinishedLine(app, args); ok {
+		return line.answer(app.Writer)
+	}
+	args, err := reorder(app, args)
+	if err != nil {
+		return err
+	}
+	return app.RunContext(context.Background(), args)
 }
 
 // newApp is the command line. Every command is a file of its own.
@@ -48,7 +56,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Version:                version(),
 		HideVersion:            true, // there is a command
 		Suggest:                true,
-		EnableBashCompletion:   true,
 		UseShortOptionHandling: false,
 		Reader:                 stdin,
 		Writer:                 stdout,

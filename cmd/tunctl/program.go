@@ -20,13 +20,16 @@ import (
 )
 
 // paths are tunctl's files, with --config taken into account.
-func paths(c *cli.Context) (home.Paths, error) {
+func paths(c *cli.Context) (home.Paths, error) { return pathsWith(c.String("config")) }
+
+// pathsWith are tunctl's files, with this config file unless it is "".
+func pathsWith(config string) (home.Paths, error) {
 	p, err := home.Find()
 	if err != nil {
 		return p, err
 	}
-	if f := c.String("config"); f != "" {
-		p.Config = f
+	if config != "" {
+		p.Config = config
 	}
 	// The agent lives in another folder than the command that names the file.
 	p.Config, err = filepath.Abs(p.Config)
@@ -140,19 +143,4 @@ func joinNames(cfg *configs.Config) string {
 		names[i] = s.Name
 	}
 	return strings.Join(names, ", ")
-}
-
-// completeSessions offers the sessions' names to the shell.
-func completeSessions(c *cli.Context) {
-	p, err := paths(c)
-	if err != nil || c.NArg() > 0 {
-		return
-	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return
-	}
-	for _, s := range cfg.Sessions {
-		fmt.Fprintln(c.App.Writer, s.Name)
-	}
 }
