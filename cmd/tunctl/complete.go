@@ -156,7 +156,7 @@ func (u unfinished) offers() offers {
 		return u.values(at, valueKind(at.value), u.current)
 	case !at.ended && strings.HasPrefix(u.current, "-"):
 		return u.flags(at)
-	case len(at.level.commands) > 0 && len(at.args) == 0:
+	case len(at.level.commands) > 0 && (len(at.args) == 0 || u.plain):
 		return commandOffers(at.level.commands)
 	case len(at.level.commands) > 0, at.level.passes && len(at.args) > 0:
 		return offers{}
