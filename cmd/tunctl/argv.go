@@ -23,9 +23,15 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		if level.isRoot() && slices.ContainsFunc(options, asksVersion) {
+			return []string{argv[0], versionName}, nil
+		}
 		out = append(out, options...)
 		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, asksHelp) {
 			return out, nil // the library takes an argument beside --help for a command
+		}
+		if level.isRoot() && asksHelpAll(args) {
+			return append(out, args...), nil
 		}
 		if level.asksHelpFor(args) {
 			rest = append(slices.Clone(args[1:]), "--help")
@@ -55,16 +61,28 @@ type level struct {
 
 func (l level) below(c *cli.Command) level {
 	name := c.Name
-	if l.name != l.app.Name {
+	if !l.isRoot() {
 		name = l.name + " " + name
 	}
 	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName)}
 }
 
+// isRoot reports whether no command was typed yet.
+func (l level) isRoot() bool { return l.name == l.app.Name }
+
 // asksHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND
 // --help`, also for a command that there is not.
 func (l level) asksHelpFor(words []string) bool {
-	return len(l.commands) > 0 && len(words) > 1 && slices.Contains(helpWords, words[0])
+	return len(l.commands) > 0 && slices.Contains(helpWords, words[0])
+}
+
+// asksHelpAll reports whether words are `help all`.
+func asksHelpAll(words []string) bool {
+	return len(words) == 2 && slices.Contains(helpWords, words[0]) && words[1] == allCommands
+}
+
+func asksVersion(option string) bool {
+	return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
 }
 
 func find(commands []*cli.Command, name string) *cli.Command {

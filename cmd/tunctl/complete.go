@@ -144,7 +144,7 @@ func (at *position) flag(word string) {
 
 // keep remembers a flag's value where the offers depend on it.
 func (at *position) keep(f cli.Flag, value string) {
-	if at.level.name == at.level.app.Name && f.Names()[0] == "config" {
+	if at.level.isRoot() && f.Names()[0] == "config" {
 		at.config = value
 	}
 }

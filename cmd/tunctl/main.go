@@ -47,14 +47,15 @@ func runApp(app *cli.App, args []string) error {
 // newApp is the command line. Every command is a file of its own.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	t := newTerminal(stdin, stdout, stderr)
-	return &cli.App{
+	app := &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
-		Description: reflow("Log in, submit or find the job, wait for it, forward its port, open its page, and keep\n" +
-			"all of that up when the laptop sleeps or the network changes.\n\n" +
-			"Start with `tunctl demo`: it needs no account. Then `tunctl init`, and `tunctl up`."),
+		Description: reflow("Logs in to the cluster, submits or finds your job, waits for it, forwards its port and\n" +
+			"opens its page. Reconnects automatically when the laptop wakes up or the network changes.\n\n" +
+			"New here? `tunctl demo` needs no account. Then `tunctl init`, and `tunctl up`."),
 		Version:                version(),
-		HideVersion:            true, // there is a command
+		HideVersion:            true, // the flag below is the command
+		HideHelpCommand:        true, // there is one of ours
 		Suggest:                true,
 		UseShortOptionHandling: false,
 		Reader:                 stdin,
@@ -66,9 +67,13 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Action:                 noCommand,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
+			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
+			cli.HelpFlag, // which the library adds only with its own help command
 		},
 		Commands: tidy(commands(t)),
 	}
+	app.CustomAppHelpTemplate = frontPage(app)
+	return app
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
