@@ -73,12 +73,7 @@ type tabShell interface {
 // startShell starts a real shell with tunctl's completion, as the README says.
 func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-			t.Fatalf("%s is not installed, and CI or TUNCTL_REAL says that it must be", name)
-		}
-		t.Skipf("%s is not installed", name)
-	}
+	need(t, name)
 	command, setup := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}}[name], ""
 	switch name {
 	case "fish":

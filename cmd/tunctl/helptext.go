@@ -56,5 +56,5 @@ func reflow(text string) string {
 
 // waitFlag is --wait of the commands that wait for a session.
 func waitFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, such as 2h", DefaultText: "never on a terminal, else 30m"}
+	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, such as 2h", DefaultText: "no limit on a terminal, else 30m"}
 }

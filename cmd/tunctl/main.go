@@ -88,12 +88,12 @@ func usagef(format string, args ...any) error {
 	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf(format, args...)}
 }
 
-// silentError ends the program with its exit code alone: what is to be said was said.
+// silentError ends the program with its exit code alone: the message was printed before.
 type silentError int
 
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// explain prints an error and, where we know it, the way out.
+// explain prints an error and, where there is one, its hint.
 func explain(t *terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return
