@@ -22,8 +22,16 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 			c.Action = func(*cli.Context) error { ran = append(ran, strings.Join(name, " ")); return nil }
 		})
 		for _, rest := range [][]string{
-			{}, {"--"}, {"a"}, {"a", "--"}, {"a", "b", "--"}, {"--", "a"}, {"a", "--", "b", "--"},
-			{"--yes", "a", "b", "--", "-x"}, {"--help", "--"}, {"help", "--"},
+			{},
+			{"--"},
+			{"a"},
+			{"a", "--"},
+			{"a", "b", "--"},
+			{"--", "a"},
+			{"a", "--", "b", "--"},
+			{"--yes", "a", "b", "--", "-x"},
+			{"--help", "--"},
+			{"help", "--"},
 		} {
 			for _, ask := range []string{completionWord, completionWord + "=", completionWord + "=a", completionWord + "=-"} {
 				line := slices.Concat([]string{"tunctl"}, words, rest, []string{ask})

@@ -42,8 +42,8 @@ func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Jo
 	return append(over, list...), aboutScheduler(host, err)
 }
 
-// handleLastJobs lists the jobs that a host's scheduler reported last, for a shell that
-// completes a word: it asks the scheduler nothing, and makes no connection.
+// handleLastJobs lists the jobs that a host's scheduler reported last and those of its
+// sessions, for a shell that completes a word: it asks the scheduler nothing, and makes no connection.
 func (a *Agent) handleLastJobs(w http.ResponseWriter, r *http.Request) {
 	reply(w, api.JobsResponse{Jobs: a.lastJobs(r.PathValue("host"))})
 }
@@ -58,6 +58,11 @@ func (a *Agent) lastJobs(host string) []api.Job {
 	}
 	a.mu.Unlock()
 	byRef := map[string]api.Job{}
+	for _, s := range a.Status().Sessions { // a job just submitted is in no list yet
+		if s.Host == host && s.Job != nil && !s.Job.State.Ended() {
+			byRef[s.Job.Ref()] = *s.Job
+		}
+	}
 	for _, w := range watchers {
 		for _, job := range w.LastJobs() {
 			byRef[job.Ref()] = job
