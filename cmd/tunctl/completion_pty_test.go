@@ -199,7 +199,12 @@ func TestTabCompletesWhatMayFollow(t *testing.T) {
 				"tunctl cp local.log practice:r":  "<tunctl><cp><local.log><practice:results/>",
 				"tunctl completion zs":            "<tunctl><completion><zsh>",
 			} {
-				if got := s.press(line); got != want {
+				got := s.press(line)
+				// Offers come within a second or not at all: on a busy machine one presses again.
+				for try := 1; got != want && try < 5; try++ {
+					got = s.press(line)
+				}
+				if got != want {
 					t.Errorf("%q becomes %s, want %s", line, got, want)
 				}
 			}
@@ -217,7 +222,7 @@ func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
 		t.Errorf("offered %q", offered)
 	}
 	// The rest is for the program to start, on a busy machine.
-	if took := time.Since(began); took < knownPatience || took > knownPatience+5*time.Second {
+	if took := time.Since(began); took < knownPatience || took > knownPatience+10*time.Second {
 		t.Errorf("the shell waited for %v", took)
 	}
 	if jobs := u.tunctl(t, "cancel", "practice", completionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
