@@ -1,8 +1,9 @@
-# tunctl: `make help` lists what can be made.
+# tunctl: `make help` lists the targets.
 
 SHELL       := /bin/bash
 GO          ?= go
 PREFIX      ?= /usr/local
+SHARE       := $(DESTDIR)$(PREFIX)/share
 BIN         := bin/tunctl
 RACE        := $(CURDIR)/bin/race/tunctl
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -38,18 +39,33 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: install-parts check check-style check-tests release release-check campaign soak build install demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: install-parts check check-style check-tests release release-check campaign soak build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
-build: ## build bin/tunctl, one static program
+build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
 
-install: build ## install it below PREFIX (and DESTDIR)
-	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/tunctl
+# What `make install` adds besides the program and its man pages.
+COMPLETIONS := $(SHARE)/bash-completion/completions/tunctl $(SHARE)/zsh/site-functions/_tunctl $(SHARE)/fish/vendor_completions.d/tunctl.fish
+DESKTOP     := $(SHARE)/applications/tunctl.desktop $(SHARE)/icons/hicolor/scalable/apps/tunctl.svg
 
-demo: build ## bring a notebook up on a practice cluster; needs nothing
+install: build ## install the program, man pages, completions and desktop file below PREFIX (and DESTDIR)
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(dir $(COMPLETIONS) $(DESKTOP))
+	install -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/tunctl
+	$(BIN) man $(SHARE)/man/man1
+	$(BIN) completion bash >$(word 1,$(COMPLETIONS))
+	$(BIN) completion zsh >$(word 2,$(COMPLETIONS))
+	$(BIN) completion fish >$(word 3,$(COMPLETIONS))
+	sed 's|^\(Try\)\{0,1\}Exec=|&$(PREFIX)/bin/|' packaging/tunctl.desktop >$(word 1,$(DESKTOP))
+	install -m 0644 packaging/tunctl.svg $(word 2,$(DESKTOP))
+	chmod 0644 $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
+
+uninstall: ## remove what `make install` installed; your config and state stay
+	rm -f $(DESTDIR)$(PREFIX)/bin/tunctl $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
+
+demo: build ## start a notebook on the practice cluster; needs no account
 	$(BIN) demo $(DEMOFLAGS)
 
-check: ## before each commit: vet, the linters and every test that needs no real parts; takes a minute
+check: ## run before each commit: linters and the tests that need no real parts; about a minute
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check-style check-tests
 
 check-style:
@@ -58,29 +74,29 @@ check-style:
 check-tests:
 	@$(GOTEST) -p $(PACKAGES) ./cmd/tunctl ./...
 
-test: install-parts build ## run all tests, the real-parts ones included where this is root's Debian; installs what they need
+test: install-parts build ## run all tests; as root on Debian also those on real parts, whose packages it installs
 	GOGC=400 $(GO) build -race -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@TUNCTL_REAL=$(REAL) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
 	  $(GOTEST) -race -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
 
 install-parts:
-	@$(if $(REAL),,echo "Tests on real parts will not be run: they need root on Debian.")
+	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
 	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
 
-lab-up: ## start the cluster of real parts (sshd, Slurm, Jupyter) to play with; needs root
+lab-up: ## start the lab, a cluster of real parts (sshd, Slurm, Jupyter); needs root
 	$(LABCTL) up
 
-lab-down: ## end it
+lab-down: ## stop the lab
 	$(LABCTL) down
 
-lab-status: ## what of it runs where
+lab-status: ## show what runs in the lab
 	$(LABCTL) status
 
-lab-shell: ## a shell on its login node, or as root on NODE=cn01
+lab-shell: ## open a shell on the lab's login node, or as root on NODE=cn01
 	$(LABCTL) shell $(NODE)
 
-lint: ## gofumpt, go vet, staticcheck and more; known vulnerabilities where the database is reached
+lint: ## run the linters on all platforms, and look for known vulnerabilities
 	$(GO) run $(GOLANGCI) run ./...
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
@@ -89,20 +105,20 @@ lint: ## gofumpt, go vet, staticcheck and more; known vulnerabilities where the 
 vuln: ## look for known vulnerabilities in the dependencies
 	@GOBIN=$(CURDIR)/bin $(GO) install $(GOVULNCHECK) && bin/govulncheck ./...; status=$$?; \
 	  if [ $$status = 3 ]; then exit 1; \
-	  elif [ $$status != 0 ]; then echo "govulncheck: its database cannot be reached; dependencies were NOT checked"; fi
+	  elif [ $$status != 0 ]; then echo "govulncheck: cannot reach the vulnerability database; dependencies were NOT checked"; fi
 
 fmt: ## format the code
 	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
 
-bench: build ## measure, side by side with OpenSSH where there is a peer; takes some twenty minutes
+bench: build ## run the benchmarks, compared with OpenSSH where possible; about 20 minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	$(GO) run ./internal/bench/transfer
 
-campaign: ## let every fault happen to a session on real parts, and write docs/faults.md; needs root
+campaign: ## run every fault against a session on real parts and write docs/faults.md; needs root
 	TUNCTL_REAL=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -run TestTheSessionOutlivesEveryFault ./internal/e2e -update
 
-soak: ## ten minutes of a link that drops every few seconds: no byte wrong, nothing leaks
+soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/soak
 
 fuzz: ## run every fuzz target for FUZZTIME
@@ -112,7 +128,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	  done || exit 1; \
 	done
 
-cover: ## coverage of the main packages, by their own tests and by the scripts that run the program; less than 80 % is an error
+cover: ## measure test coverage of the main packages; fails below 80 %
 	rm -rf cover && mkdir -p cover/program
 	$(GO) test -coverpkg=$(subst $() $(),$(COMMA),$(COVERED)) -coverprofile=cover/tests.out $(COVERED)
 	GOCOVERDIR=$(CURDIR)/cover/program $(GO) test -count=1 -run TestScripts ./cmd/tunctl
@@ -121,14 +137,14 @@ cover: ## coverage of the main packages, by their own tests and by the scripts t
 	  END { for (b in n) { p = b; sub(/\/[^\/]*$$/, "", p); all[p] += n[b]; if (b in hit) got[p] += n[b] } \
 	    for (p in all) { c = 100 * got[p] / all[p]; printf "%-24s %5.1f %%\n", p, c; if (c < 80) low = 1 } exit low }' cover/*.out
 
-release: ## make a release in dist/: programs, archives, packages, bills of materials, checksums; URL=… for the manifests, MAINTAINER='NAME <ADDRESS>' for the packages
+release: ## build a release in dist/; set URL=… for the manifests and MAINTAINER='NAME <ADDRESS>' for the packages
 	$(GO) run ./internal/release $(RELEASEFLAGS)
 
-release-check: ## make it twice, the second time elsewhere with an empty cache, and compare every byte
+release-check: ## build the release twice, the second time elsewhere with an empty cache, and compare every byte
 	$(GO) run ./internal/release -again $(RELEASEFLAGS)
 
-clean: ## remove what was built
+clean: ## remove the build output
 	rm -rf bin dist artifacts cover
 
-help: ## list what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s  %s\n", $$1, $$2}'

@@ -85,6 +85,13 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	return w.markCancelledLocked(w.jobs), nil
 }
 
+// LastJobs returns the jobs of the last answer, however old that is. It asks nothing.
+func (w *Watcher) LastJobs() []api.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.markCancelledLocked(w.jobs)
+}
+
 // Refresh asks about the watched jobs, unless that was done within Limits.QueryMin and
 // nothing has changed since.
 func (w *Watcher) Refresh(ctx context.Context) error {

@@ -7,10 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completionWord is what the shell adds to ask what may follow: what stands before it
-// is unfinished, and no mistake yet.
-const completionWord = "--generate-bash-completion"
-
 // reorder moves flags before arguments, since urfave/cli v2 stops at the first
 // argument and a person writes `tunctl up jupyter --no-open` as often as not. It
 // reads which flags take a value from the commands' own definitions; what follows
@@ -21,15 +17,21 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 	}
 	out := []string{argv[0]}
 	rest := argv[1:]
-	level := level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands, lenient: argv[len(argv)-1] == completionWord}
+	level := level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands}
 	for {
 		options, args, err := level.split(rest)
 		if err != nil {
 			return nil, err
 		}
+		if level.isRoot() && slices.ContainsFunc(options, asksVersion) {
+			return []string{argv[0], versionName}, nil
+		}
 		out = append(out, options...)
 		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, asksHelp) {
 			return out, nil // the library takes an argument beside --help for a command
+		}
+		if level.isRoot() && asksHelpAll(args) {
+			return append(out, args...), nil
 		}
 		if level.asksHelpFor(args) {
 			rest = append(slices.Clone(args[1:]), "--help")
@@ -55,21 +57,32 @@ type level struct {
 	flags    []cli.Flag
 	commands []*cli.Command
 	passes   bool // what follows its first argument is another program's
-	lenient  bool // the command line is unfinished
 }
 
 func (l level) below(c *cli.Command) level {
 	name := c.Name
-	if l.name != l.app.Name {
+	if !l.isRoot() {
 		name = l.name + " " + name
 	}
-	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName), lenient: l.lenient}
+	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName)}
 }
+
+// isRoot reports whether no command was typed yet.
+func (l level) isRoot() bool { return l.name == l.app.Name }
 
 // asksHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND
 // --help`, also for a command that there is not.
 func (l level) asksHelpFor(words []string) bool {
-	return !l.lenient && len(l.commands) > 0 && len(words) > 1 && slices.Contains(helpWords, words[0])
+	return len(l.commands) > 0 && slices.Contains(helpWords, words[0])
+}
+
+// asksHelpAll reports whether words are `help all`.
+func asksHelpAll(words []string) bool {
+	return len(words) == 2 && slices.Contains(helpWords, words[0]) && words[1] == allCommands
+}
+
+func asksVersion(option string) bool {
+	return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
 }
 
 func find(commands []*cli.Command, name string) *cli.Command {
@@ -111,10 +124,8 @@ func (l level) option(words []string) (int, error) {
 	f := lookUp(l.flags, typed)
 	values := takesValue(l.flags, words[0])
 	switch {
-	case asksHelp(typed), l.lenient && (!values || len(words) < 2):
+	case asksHelp(typed):
 		return 1, nil
-	case l.lenient:
-		return 2, nil
 	case f == nil:
 		return 0, unknownFlag(l.app, l.name, l.flags, typed)
 	case given:

@@ -18,8 +18,7 @@ func cancelCommand(t *terminal) *cli.Command {
 		ArgsUsage: "HOST JOB",
 		Description: "JOB is its id, as `tunctl jobs HOST` lists it. On a terminal it asks first.\n\n" +
 			"  tunctl cancel narval 4711",
-		Flags:        []cli.Flag{yesFlag()},
-		BashComplete: completeHosts,
+		Flags: []cli.Flag{yesFlag()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 2 {
 				return usagef("cancel takes a host and a job: `tunctl cancel HOST JOB`")

@@ -6,9 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// commands are all commands, by the chapters in which help and the man page show
-// them. The library sorts chapters by name, and so do we: the names are chosen so
-// that what a person needs first comes first.
+// commands are all commands, by the chapters in which `tunctl help all` and the man
+// page show them: what a person needs first comes first.
 func commands(t *terminal) []*cli.Command {
 	return slices.Concat(
 		chapter("Every day",
@@ -20,9 +19,9 @@ func commands(t *terminal) []*cli.Command {
 			sshCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
 		chapter("Setting up",
 			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), completionCommand(t)),
-		chapter("When something is in the way",
+		chapter("Troubleshooting",
 			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
-		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand()}, // hidden
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), helpCommand(t)}, // hidden
 	)
 }
 

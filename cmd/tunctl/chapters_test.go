@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-func TestEveryCommandStandsInAChapterAndThoseInOrder(t *testing.T) {
+func TestEveryCommandStandsInOneChapter(t *testing.T) {
 	var chapters []string
 	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
 		if c.Hidden != (c.Category == "") {
 			t.Errorf("%q: hidden is %v, its chapter %q", c.Name, c.Hidden, c.Category)
 		}
-		if !c.Hidden && !slices.Contains(chapters, c.Category) {
+		if !c.Hidden {
 			chapters = append(chapters, c.Category)
 		}
 	}
-	if !slices.IsSorted(chapters) {
-		t.Errorf("help sorts the chapters, and so shows them in another order than %q", chapters)
+	if once := slices.Compact(chapters); len(once) != len(slices.Compact(slices.Sorted(slices.Values(once)))) {
+		t.Errorf("a chapter begins twice: %q", once)
 	}
 }

@@ -16,7 +16,9 @@ func completionCommand(t *terminal) *cli.Command {
 		Name:      "completion",
 		Usage:     "print the completion script for a shell",
 		ArgsUsage: "bash|zsh|fish|powershell",
-		Description: "bash:        source <(tunctl completion bash)\n" +
+		Description: "Packages and `make install` install the scripts. Otherwise add the line of your shell to its\n" +
+			"startup file:\n\n" +
+			"bash:        source <(tunctl completion bash)\n" +
 			"zsh:         source <(tunctl completion zsh)\n" +
 			"fish:        tunctl completion fish | source\n" +
 			"powershell:  tunctl completion powershell | Out-String | Invoke-Expression",
@@ -26,7 +28,7 @@ func completionCommand(t *terminal) *cli.Command {
 			}
 			text, err := fs.ReadFile(completionScripts, "completion/"+strings.ToLower(c.Args().First()))
 			if err != nil {
-				return usagef("no completion for %q; there is bash, zsh, fish and powershell", c.Args().First())
+				return usagef("no completion for %q: the shell must be bash, zsh, fish or powershell", c.Args().First())
 			}
 			_, err = t.out.Write(text)
 			return err

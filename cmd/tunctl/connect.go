@@ -20,9 +20,8 @@ func connectCommand(t *terminal) *cli.Command {
 			"path is a socket there. It serves as a ProxyCommand:\n\n" +
 			"    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214\n\n" +
 			"With --gateway it speaks SSH, over the login the agent already has; see `tunctl ssh-config`.",
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the agent's gateway to HOST, or to NODE.HOST"}},
-		BashComplete: completeHosts,
-		Action:       func(c *cli.Context) error { return connectStdio(c, t) },
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the agent's gateway to HOST, or to NODE.HOST"}},
+		Action: func(c *cli.Context) error { return connectStdio(c, t) },
 	}
 }
 

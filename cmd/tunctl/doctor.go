@@ -37,10 +37,6 @@ func doctorCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 		},
-		BashComplete: func(c *cli.Context) {
-			completeSessions(c)
-			completeHosts(c)
-		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := interruptible(c.Context)
 			defer stop()

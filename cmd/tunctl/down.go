@@ -25,8 +25,7 @@ func downCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "cancel", Usage: "end the job as well, so that it is charged no longer; asks first"},
 			yesFlag(),
 		},
-		BashComplete: completeSessions,
-		Action:       func(c *cli.Context) error { return down(c, t) },
+		Action: func(c *cli.Context) error { return down(c, t) },
 	}
 }
 

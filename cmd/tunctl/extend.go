@@ -23,8 +23,7 @@ func extendCommand(t *terminal) *cli.Command {
 			"session's config the next one is queued in time by itself.\n\n" +
 			"  tunctl extend 2h\n" +
 			"  tunctl extend jupyter 1h30m",
-		BashComplete: completeSessions,
-		Action:       func(c *cli.Context) error { return extend(c, t) },
+		Action: func(c *cli.Context) error { return extend(c, t) },
 	}
 }
 

@@ -28,8 +28,7 @@ func forwardCommand(t *terminal) *cli.Command {
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		BashComplete: completeHosts,
-		Action:       func(c *cli.Context) error { return forward(c, t) },
+		Action: func(c *cli.Context) error { return forward(c, t) },
 	}
 }
 

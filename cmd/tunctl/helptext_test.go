@@ -48,6 +48,93 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { check(words...) })
 }
 
+// Who adds a command does not make it longer: `tunctl help all` has them all.
+func TestTheFrontDoorIsSmall(t *testing.T) {
+	const mostCommands, mostLines = 12, 34
+	for _, words := range [][]string{{"tunctl"}, {"tunctl", "help"}, {"tunctl", "h"}, {"tunctl", "-h"}, {"tunctl", "--help"}} {
+		var out bytes.Buffer
+		if code := run(words, strings.NewReader(""), &out, io.Discard); code != 0 {
+			t.Fatalf("%q ends with %d", words, code)
+		}
+		if n := strings.Count(out.String(), "\n"); n > mostLines {
+			t.Errorf("%q shows %d lines:\n%s", words, n, out.String())
+		}
+		_, list, _ := strings.Cut(out.String(), "COMMANDS:\n")
+		list, _, _ = strings.Cut(list, "\n\n")
+		var names []string
+		for line := range strings.SplitSeq(list, "\n") {
+			names = append(names, strings.Fields(line)[0])
+		}
+		if !slices.Equal(names, frontDoor) || len(names) > mostCommands {
+			t.Errorf("%q shows %q", words, names)
+		}
+		for _, want := range []string{"\n`tunctl help all` lists every command in its chapters.\n", "--help, -h", "--version, -v", "--config FILE"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q does not show %q", words, want)
+			}
+		}
+	}
+}
+
+func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
+	var out bytes.Buffer
+	if code := run([]string{"tunctl", "help", "all"}, strings.NewReader(""), &out, io.Discard); code != 0 {
+		t.Fatalf("ends with %d", code)
+	}
+	chapter, at := "", map[string]string{}
+	for line := range strings.SplitSeq(out.String(), "\n") {
+		switch {
+		case strings.HasSuffix(line, ":"):
+			chapter = strings.TrimSuffix(line, ":")
+		case strings.HasPrefix(line, "   "):
+			at[strings.Fields(line)[0]] = chapter
+		}
+	}
+	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+		if got, shown := at[c.Name]; shown == c.Hidden || got != c.Category {
+			t.Errorf("%s is shown: %v, below %q; want %q", c.Name, shown, got, c.Category)
+		}
+	}
+}
+
+func TestFlagsForScriptsComeLast(t *testing.T) {
+	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+		flags := visible(c.Flags)
+		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
+			t.Errorf("%q shows --json before other flags", words)
+		}
+	})
+}
+
+// A host or a session may be called so.
+func TestHelpIsNoArgumentOfACommand(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", t.TempDir())
+	for _, name := range []string{"h", "help"} {
+		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		var got []string
+		find(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
+		if err := runApp(app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
+			t.Errorf("login %s gets %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
+	of := func(words ...string) string {
+		var out bytes.Buffer
+		if code := run(append([]string{"tunctl"}, words...), strings.NewReader(""), &out, io.Discard); code != 0 {
+			t.Errorf("%q ends with %d", words, code)
+		}
+		return out.String()
+	}
+	want := of("version")
+	for _, words := range [][]string{{"--version"}, {"-v"}, {"-version"}, {"--config", "x", "--version"}, {"--version", "up"}} {
+		if got := of(words...); got != want || !strings.HasPrefix(got, "tunctl ") {
+			t.Errorf("%q prints %q, want %q", words, got, want)
+		}
+	}
+}
+
 func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		if len(c.Subcommands) > 0 || c.HasName(sshName) {

@@ -27,8 +27,7 @@ func historyCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all that is known, not only the last %d", historyShown)},
 		},
-		BashComplete: completeSessions,
-		Action:       func(c *cli.Context) error { return showHistory(c, t) },
+		Action: func(c *cli.Context) error { return showHistory(c, t) },
 	}
 }
 

@@ -28,9 +28,8 @@ func hostsCommand(t *terminal) *cli.Command {
 			"alias of ~/.ssh/config. Nothing is dialled.\n\n" +
 			"  tunctl hosts\n" +
 			"  tunctl hosts narval",
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
-		BashComplete: completeHosts,
-		Action:       func(c *cli.Context) error { return hosts(c, t) },
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		Action: func(c *cli.Context) error { return hosts(c, t) },
 	}
 }
 
@@ -170,20 +169,5 @@ func (t *terminal) warnAboutOutdated(list []api.Host) {
 		if h.Outdated != "" {
 			t.say("tunctl: warning: %s: %s", h.Alias, h.Outdated)
 		}
-	}
-}
-
-// completeHosts offers the config's hosts and the ssh config's aliases.
-func completeHosts(c *cli.Context) {
-	p, err := paths(c)
-	if err != nil || c.NArg() > 0 {
-		return
-	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		cfg = &configs.Config{}
-	}
-	for _, name := range knownHosts(cfg) {
-		fmt.Fprintln(c.App.Writer, name)
 	}
 }

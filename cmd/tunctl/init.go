@@ -32,7 +32,6 @@ func initCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
 			&cli.BoolFlag{Name: "print", Usage: "print the part and change nothing"},
 		},
-		BashComplete: func(c *cli.Context) { completeSites(c); completeHosts(c) },
 		Action: func(c *cli.Context) error {
 			ctx, stop := interruptible(c.Context)
 			defer stop()

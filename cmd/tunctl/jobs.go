@@ -27,7 +27,6 @@ func jobsCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also those that ended within the last day"},
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
 		},
-		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return usagef("jobs takes one host, as in your ssh config: %q is one too many", c.Args().Get(1))

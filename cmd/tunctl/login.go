@@ -13,10 +13,9 @@ import (
 
 func loginCommand(t *terminal) *cli.Command {
 	return &cli.Command{
-		Name:         "login",
-		Usage:        "log in to a host now and answer what it asks",
-		ArgsUsage:    "HOST",
-		BashComplete: completeHosts,
+		Name:      "login",
+		Usage:     "log in to a host now and answer what it asks",
+		ArgsUsage: "HOST",
 		Description: "HOST is an alias of your ~/.ssh/config, a host of tunctl's config, or user@address.\n\n" +
 			"What the host asks is put to you here. A password is asked for anew at each login,\n" +
 			"unless you let it be kept: --remember keeps it in the agent's memory until the agent\n" +
@@ -43,11 +42,10 @@ func loginCommand(t *terminal) *cli.Command {
 
 func logoutCommand(t *terminal) *cli.Command {
 	return &cli.Command{
-		Name:         "logout",
-		Usage:        "disconnect from a host; its sessions wait until you log in again",
-		ArgsUsage:    "HOST",
-		Description:  "  tunctl logout narval",
-		BashComplete: completeHosts,
+		Name:        "logout",
+		Usage:       "disconnect from a host; its sessions wait until you log in again",
+		ArgsUsage:   "HOST",
+		Description: "  tunctl logout narval",
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("logout takes one host, as in your ssh config")

@@ -25,7 +25,6 @@ func logsCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing what is written, until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},
 		},
-		BashComplete: completeSessions,
 		Action: func(c *cli.Context) error {
 			ctx, stop := interruptible(c.Context)
 			defer stop()

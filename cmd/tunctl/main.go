@@ -25,30 +25,38 @@ func main() {
 
 // run is the whole program but for the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	app := newApp(stdin, stdout, stderr)
-	args, err := reorder(app, args)
-	if err == nil {
-		err = app.RunContext(context.Background(), args)
-	}
+	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
 		explain(newTerminal(stdin, stdout, stderr), err)
 	}
 	return exitCode(err)
 }
 
+// runApp runs a command, unless a shell only asks what may follow on its line.
+func runApp(app *cli.App, args []string) error {
+	if line, ok := unfinishedLine(app, args); ok {
+		return line.answer(app.Writer)
+	}
+	args, err := reorder(app, args)
+	if err != nil {
+		return err
+	}
+	return app.RunContext(context.Background(), args)
+}
+
 // newApp is the command line. Every command is a file of its own.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	t := newTerminal(stdin, stdout, stderr)
-	return &cli.App{
+	app := &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
-		Description: reflow("Log in, submit or find the job, wait for it, forward its port, open its page, and keep\n" +
-			"all of that up when the laptop sleeps or the network changes.\n\n" +
-			"Start with `tunctl demo`: it needs no account. Then `tunctl init`, and `tunctl up`."),
+		Description: reflow("Logs in to the cluster, submits or finds your job, waits for it, forwards its port and\n" +
+			"opens its page. Reconnects automatically when the laptop wakes up or the network changes.\n\n" +
+			"New here? `tunctl demo` needs no account. Then `tunctl init`, and `tunctl up`."),
 		Version:                version(),
-		HideVersion:            true, // there is a command
+		HideVersion:            true, // the flag below is the command
+		HideHelpCommand:        true, // there is one of ours
 		Suggest:                true,
-		EnableBashCompletion:   true,
 		UseShortOptionHandling: false,
 		Reader:                 stdin,
 		Writer:                 stdout,
@@ -59,9 +67,13 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Action:                 noCommand,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
+			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
+			cli.HelpFlag, // which the library adds only with its own help command
 		},
 		Commands: tidy(commands(t)),
 	}
+	app.CustomAppHelpTemplate = frontPage(app)
+	return app
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
@@ -76,12 +88,12 @@ func usagef(format string, args ...any) error {
 	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf(format, args...)}
 }
 
-// silentError ends the program with its exit code alone: what is to be said was said.
+// silentError ends the program with its exit code alone: the message was printed before.
 type silentError int
 
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// explain prints an error and, where we know it, the way out.
+// explain prints an error and, where there is one, its hint.
 func explain(t *terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// manCommand writes the man pages. Packages are made with it; a person has
-// `tunctl COMMAND --help`, which says the same.
+// manCommand writes the man pages, for packages and `make install`. They have the same
+// text as `tunctl COMMAND --help`.
 func manCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "man",
@@ -45,32 +45,32 @@ func manPages(app *cli.App) map[string]string {
 	return pages
 }
 
-// manFiles and manExits are what no definition of the command line tells.
+// manFiles and manExits are the sections that do not follow from the commands.
 const (
 	manFiles = `.SH FILES
 .TP
 .I ~/.config/tunctl/config.toml
-what to bring up, and where it runs; see \fBtunctl config edit\fR
+the config file: your hosts and sessions; see \fBtunctl config edit\fR
 .TP
 .I ~/.local/state/tunctl/
-what the agent remembers, its log, and the history
+the agent's state and log, and the history of jobs
 .SH ENVIRONMENT
 .TP
 .B TUNCTL_CONFIG
-the config file, as \-\-config
+the config file, like \-\-config
 .TP
 .B TUNCTL_HOME
-a folder for config, state and socket in place of the usual ones
+the folder for config, state and socket, instead of the default ones
 .TP
 .B TUNCTL_SSH_CONFIG
-read in place of ~/.ssh/config
+read instead of ~/.ssh/config
 .TP
 .B TUNCTL_DEBUG
-when set, the agent logs more
+if set, the agent writes a more detailed log
 `
 	manExits = `.SH EXIT STATUS
-0 done; 1 failed; 2 wrong usage or a bad config; 3 a person is needed; 4 timed out waiting; 5 the agent
-cannot be reached; 130 interrupted.
+0 done; 1 failed; 2 wrong usage or invalid config; 3 interactive login or a decision needed; 4 timed out
+waiting; 5 cannot reach the agent; 130 interrupted.
 `
 )
 

@@ -19,7 +19,6 @@ func openCommand(t *terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the whole address, token included, and open nothing"},
 		},
-		BashComplete: completeSessions,
 		Action: func(c *cli.Context) error {
 			p, err := paths(c)
 			if err != nil {

@@ -20,13 +20,16 @@ import (
 )
 
 // paths are tunctl's files, with --config taken into account.
-func paths(c *cli.Context) (home.Paths, error) {
+func paths(c *cli.Context) (home.Paths, error) { return pathsWith(c.String("config")) }
+
+// pathsWith are tunctl's files, with this config file unless it is "".
+func pathsWith(config string) (home.Paths, error) {
 	p, err := home.Find()
 	if err != nil {
 		return p, err
 	}
-	if f := c.String("config"); f != "" {
-		p.Config = f
+	if config != "" {
+		p.Config = config
 	}
 	// The agent lives in another folder than the command that names the file.
 	p.Config, err = filepath.Abs(p.Config)
@@ -64,10 +67,10 @@ func startUnit(ctx context.Context) bool {
 	return err == nil && a.StartAgent(ctx) == nil
 }
 
-// warnAboutVersion says when the running agent is of another version than this program.
+// warnAboutVersion warns when the running agent is of another version than this program.
 func (t *terminal) warnAboutVersion(st api.Status) {
 	if st.Agent != nil && st.Agent.Version != version() {
-		t.say("tunctl: the running agent is version %s, this program is %s: `tunctl agent restart` brings them together", st.Agent.Version, version())
+		t.say("tunctl: the running agent is version %s, this program is version %s; `tunctl agent restart` updates the agent", st.Agent.Version, version())
 	}
 }
 
@@ -82,14 +85,14 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 // errNoConfig is wrapped when there is no config file.
 var errNoConfig = errors.New("no config file")
 
-// loadConfig reads the config for a command that cannot do without.
+// loadConfig reads the config for a command that needs one.
 func loadConfig(p home.Paths) (*configs.Config, error) {
 	cfg, err := configs.Load(p.Config)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
-			Hint: "`tunctl init` asks a few questions and makes one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
+			Hint: "`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
 		}
 	case err != nil:
 		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
@@ -114,7 +117,7 @@ func sessionName(c *cli.Context, p home.Paths) (string, error) {
 		return c.Args().First(), nil
 	case 0:
 	default:
-		return "", usagef("one session at a time, please: %q is one too many", c.Args().Get(1))
+		return "", usagef("unexpected argument %q: %s takes one session", c.Args().Get(1), c.Command.Name)
 	}
 	return onlySession(p)
 }
@@ -131,7 +134,7 @@ func onlySession(p home.Paths) (string, error) {
 	if len(cfg.Sessions) == 0 {
 		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
 	}
-	return "", &api.Error{Code: api.CodeUsage, Message: "which session?", Hint: "there is: " + joinNames(cfg)}
+	return "", &api.Error{Code: api.CodeUsage, Message: "which session?", Hint: "name one of: " + joinNames(cfg)}
 }
 
 func joinNames(cfg *configs.Config) string {
@@ -140,19 +143,4 @@ func joinNames(cfg *configs.Config) string {
 		names[i] = s.Name
 	}
 	return strings.Join(names, ", ")
-}
-
-// completeSessions offers the sessions' names to the shell.
-func completeSessions(c *cli.Context) {
-	p, err := paths(c)
-	if err != nil || c.NArg() > 0 {
-		return
-	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return
-	}
-	for _, s := range cfg.Sessions {
-		fmt.Fprintln(c.App.Writer, s.Name)
-	}
 }

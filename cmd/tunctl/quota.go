@@ -20,8 +20,7 @@ func quotaCommand(t *terminal) *cli.Command {
 			"config's only host.\n\n" +
 			"  tunctl quota narval\n" +
 			"  tunctl quota narval --json",
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
-		BashComplete: completeHosts,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return usagef("quota takes one host: %q is one too many", c.Args().Get(1))

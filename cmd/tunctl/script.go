@@ -26,7 +26,6 @@ func scriptCommand(t *terminal) *cli.Command {
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question; may be repeated: `NAME=VALUE`"},
 			&cli.StringFlag{Name: "app", Usage: "jupyter or tensorboard", Value: "jupyter"},
 		},
-		BashComplete: func(c *cli.Context) { completeSessions(c); completeSites(c) },
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("script takes the name of a site or a session")

@@ -21,8 +21,7 @@ func sitesCommand(t *terminal) *cli.Command {
 			"Sites of your own lie in the folder `sites` beside the config file, one file each.\n\n" +
 			"  tunctl sites\n" +
 			"  tunctl sites narval",
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
-		BashComplete: completeSites,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
 		Action: func(c *cli.Context) error {
 			p, err := paths(c)
 			if err != nil {
@@ -130,16 +129,4 @@ func defaultOf(q configs.Question) string {
 		return " (needed)"
 	}
 	return ""
-}
-
-// completeSites offers the sites' names to the shell.
-func completeSites(c *cli.Context) {
-	p, err := paths(c)
-	if err != nil || c.NArg() > 0 {
-		return
-	}
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // those that can be read are offered
-	for _, s := range sites {
-		fmt.Fprintln(c.App.Writer, s.Name)
-	}
 }

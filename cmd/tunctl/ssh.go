@@ -36,7 +36,6 @@ func sshCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "t", Usage: "give the command a terminal too"},
 			&cli.BoolFlag{Name: "T", Usage: "give not even the shell a terminal"},
 		},
-		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
 				return usagef("ssh takes a host or a session, and a command if you like")

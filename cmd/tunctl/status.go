@@ -28,7 +28,6 @@ func statusCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "go on showing every change, until Ctrl-C"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 		},
-		BashComplete: completeSessions,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return usagef("one session at a time, please: %q is one too many", c.Args().Get(1))

@@ -31,7 +31,6 @@ func submitCommand(t *terminal) *cli.Command {
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: the home folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		},
-		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {
 			req, err := submitRequest(c)
 			if err != nil {

@@ -13,8 +13,8 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// noCommand is what a command does that has others below it and was not given one of
-// them: it shows them, or says which was probably meant.
+// noCommand is the action of a command that has others below it and was not given one of
+// them: it lists them, or names the one that was probably meant.
 func noCommand(c *cli.Context) error {
 	typed := c.Args().First()
 	root := c.Command.Name == c.App.Name
@@ -28,10 +28,10 @@ func noCommand(c *cli.Context) error {
 }
 
 func unknownCommand(parent *cli.Command, root bool, typed string) error {
-	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no command %q", typed), Hint: "`tunctl help` lists them"}
+	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no command %q", typed), Hint: "`tunctl help all` lists every command"}
 	if !root {
-		e.Message = fmt.Sprintf("no command %q of %s", typed, parent.Name)
-		e.Hint = fmt.Sprintf("`%s --help` lists them", parent.HelpName)
+		e.Message = fmt.Sprintf("%s has no command %q", parent.Name, typed)
+		e.Hint = fmt.Sprintf("`%s --help` lists its commands", parent.HelpName)
 	}
 	var names []string
 	for _, c := range parent.Subcommands {
@@ -49,12 +49,12 @@ func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) erro
 	bare := strings.TrimLeft(typed, "-")
 	switch {
 	case name != app.Name && lookUp(app.Flags, typed) != nil:
-		e.Hint = fmt.Sprintf("it goes before the command: `tunctl %s … %s`", typed, name)
+		e.Hint = fmt.Sprintf("%s goes before the command: `tunctl %s … %s`", typed, typed, name)
 		return e
 	case name == app.Name:
-		e.Hint = "`tunctl help` lists the flags"
+		e.Hint = "`tunctl --help` lists the flags"
 		if find(app.Commands, bare) != nil {
-			e.Hint = fmt.Sprintf("it is a command: `tunctl %s`", bare)
+			e.Hint = fmt.Sprintf("%s is a command: `tunctl %s`", bare, bare)
 			return e
 		}
 	}
@@ -80,8 +80,8 @@ func didYouMean(typed string, among []string) string {
 	return "; did you mean " + near[0] + "?"
 }
 
-// checkValue says in our words what is wrong with a flag's value: the library names
-// neither the flag as it was typed nor what it takes.
+// checkValue checks a flag's value: the library's errors name neither the flag as it was
+// typed nor what it takes.
 func checkValue(f cli.Flag, typed, value string) error {
 	switch f.(type) {
 	case *cli.DurationFlag:
@@ -90,7 +90,7 @@ func checkValue(f cli.Flag, typed, value string) error {
 		}
 	case *cli.BoolFlag:
 		if _, err := strconv.ParseBool(value); err != nil {
-			return usagef("%s takes no value: %q is one too many", typed, value)
+			return usagef("%s takes no value; got %q", typed, value)
 		}
 	}
 	return nil

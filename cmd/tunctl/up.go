@@ -37,7 +37,6 @@ func upCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		BashComplete: completeSessions,
 		Action: func(c *cli.Context) error {
 			p, err := paths(c)
 			if err != nil {

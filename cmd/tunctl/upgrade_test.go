@@ -53,11 +53,11 @@ func TestANewerProgramTakesOverWhatAnOlderAgentHolds(t *testing.T) {
 	before := session(older)
 
 	_, talk := say(newer, "status")
-	if want := "the running agent is version v1.0.0, this program is v1.1.0: `tunctl agent restart` brings them together"; !strings.Contains(talk, want) {
+	if want := "the running agent is version v1.0.0, this program is version v1.1.0; `tunctl agent restart` updates the agent"; !strings.Contains(talk, want) {
 		t.Errorf("status said %q, want %q", talk, want)
 	}
 	say(newer, "agent", "restart")
-	if _, talk := say(newer, "up", "--no-open"); strings.Contains(talk, "brings them together") {
+	if _, talk := say(newer, "up", "--no-open"); strings.Contains(talk, "updates the agent") {
 		t.Errorf("after the restart: %q", talk)
 	}
 	after := session(newer)

@@ -37,10 +37,13 @@ func revision() string {
 	return full[:min(len(full), 12)]
 }
 
+// versionName is the command that --version stands for.
+const versionName = "version"
+
 func versionCommand(t *terminal) *cli.Command {
 	return &cli.Command{
-		Name:  "version",
-		Usage: "show the version",
+		Name:  versionName,
+		Usage: "print the version",
 		Action: func(*cli.Context) error {
 			facts := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			if r := revision(); r != "" {

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +40,35 @@ func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Jo
 	}
 	over, err := jobs.Recent(ctx)
 	return append(over, list...), aboutScheduler(host, err)
+}
+
+// handleLastJobs lists the jobs that a host's scheduler reported last and those of its
+// sessions, for a shell that completes a word: it asks the scheduler nothing, and makes no connection.
+func (a *Agent) handleLastJobs(w http.ResponseWriter, r *http.Request) {
+	reply(w, api.JobsResponse{Jobs: a.lastJobs(r.PathValue("host"))})
+}
+
+func (a *Agent) lastJobs(host string) []api.Job {
+	a.mu.Lock()
+	var watchers []*jobwatch.Watcher
+	for key, w := range a.watchers {
+		if key.host == host {
+			watchers = append(watchers, w)
+		}
+	}
+	a.mu.Unlock()
+	byRef := map[string]api.Job{}
+	for _, s := range a.Status().Sessions { // a job just submitted is in no list yet
+		if s.Host == host && s.Job != nil && !s.Job.State.Ended() {
+			byRef[s.Job.Ref()] = *s.Job
+		}
+	}
+	for _, w := range watchers {
+		for _, job := range w.LastJobs() {
+			byRef[job.Ref()] = job
+		}
+	}
+	return slices.SortedFunc(maps.Values(byRef), func(a, b api.Job) int { return cmp.Compare(a.Ref(), b.Ref()) })
 }
 
 // handleJob tells all there is to know of one job.

@@ -70,6 +70,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", unhurried(a.handleStream))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
+	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
 	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", unhurried(a.handleJob))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", unhurried(a.handleJobLog))

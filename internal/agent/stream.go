@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,6 +111,9 @@ func (a *Agent) openFarSide(ctx context.Context, h *tunnel.Host, req api.StreamR
 // streamHost is the host that a stream goes to, connected, and how to end its use: the
 // connection to a compute node is there for its streams only.
 func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
+	if req.Connected && !a.isConnected(req.Host) {
+		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: "not connected to " + req.Host}
+	}
 	if err := a.allowed(ctx, req.Host); err != nil {
 		return nil, nil, err
 	}
@@ -136,6 +140,12 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 		return nil, nil, err
 	}
 	return node, release, nil
+}
+
+// isConnected reports whether there is a connection to a host. A host that nobody named
+// yet stays unknown.
+func (a *Agent) isConnected(host string) bool {
+	return slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.Alias == host && h.State == api.HostUp })
 }
 
 // atOnce reports whether a host is tried at once, for a person who has just asked for

@@ -33,7 +33,10 @@ type StreamRequest struct {
 	Again bool `json:"again,omitempty"`
 	// Spare says that the stream is wanted only if the host has a session free now.
 	Spare bool `json:"spare,omitempty"`
-	Env   Env  `json:"env,omitempty"`
+	// Connected says that the stream is wanted only over an existing connection: none is
+	// made, and no login tried.
+	Connected bool `json:"connected,omitempty"`
+	Env       Env  `json:"env,omitempty"`
 }
 
 // PingRequest asks how long a connected host takes to answer now.

@@ -18,6 +18,13 @@ func (c *Client) Jobs(ctx context.Context, host string, ended bool) ([]api.Job, 
 	return r.Jobs, err
 }
 
+// LastJobs lists the jobs that a host's scheduler reported last. Nobody is asked for
+// them, and an agent of an earlier version, which has no such list, returns an error.
+func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
+	r, err := ask[api.JobsResponse](ctx, c, http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/last-jobs", nil)
+	return r.Jobs, err
+}
+
 // Submit submits a job. It returns when the scheduler has taken it: a link that is
 // lost meanwhile is waited for.
 func (c *Client) Submit(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {

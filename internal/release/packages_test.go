@@ -56,7 +56,7 @@ func TestThePackageInstallsWorksUpgradesAndGoesWithoutATrace(t *testing.T) {
 	older, newer := packages(t, "deb")
 	inNewSystem(t, "deb.sh", []string{older, newer},
 		"tunctl v1.2.3 (commit", "200 OK", "man1/tunctl-up.1.gz", "completes: status",
-		"the running agent is version v1.2.3, this program is v1.2.4: `tunctl agent restart` brings them together",
+		"the running agent is version v1.2.3, this program is version v1.2.4; `tunctl agent restart` updates the agent",
 		"version v1.2.4, since", "nothing is left")
 }
 

@@ -87,6 +87,20 @@ func (k *Talk) Expect(words string) {
 	}
 }
 
+// Between waits until the program says two texts, one after the other, and returns what
+// stands between them.
+func (k *Talk) Between(begin, end string) string {
+	k.t.Helper()
+	k.Expect(begin)
+	k.mu.Lock()
+	from := k.read
+	k.mu.Unlock()
+	k.Expect(end)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return string(k.said[from : k.read-len(end)])
+}
+
 // look looks for words in what nobody has looked at yet.
 func (k *Talk) look(words string) (rest string, found bool) {
 	k.mu.Lock()

@@ -1,0 +1,231 @@
+//go:build unix
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+	"tunctl/internal/lab"
+	"tunctl/internal/lab/typist"
+)
+
+// shellUser is somebody with a shell, a cluster and an agent that is connected to it.
+type shellUser struct {
+	cluster *lab.Cluster
+	dir     string // where they are
+	env     []string
+	agent   *client.Client
+	job     string // of theirs, which runs
+}
+
+func newShellUser(t *testing.T) *shellUser {
+	t.Helper()
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, QueueFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	env, config := personAt(t, c)
+	at := filepath.Dir(config)
+	u := &shellUser{
+		cluster: c, dir: filepath.Join(at, "work"), agent: client.New(home.In(at)),
+		env: append(env, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "NO_COLOR=1", "TUNCTL_CONFIG="),
+	}
+	writeFiles(t, u.dir, map[string]string{"local data.csv": "1\n", "local.log": "\n"})
+	writeFiles(t, filepath.Dir(config), map[string]string{"config.toml": "[session.jupyter]\nhost = \"practice\"\nsubmit = \"~/train.sh\"\n"})
+	writeFiles(t, c.Home(), map[string]string{
+		"train.sh": "#!/bin/sh\nexec sleep 600\n", "results/a b.csv": "1\n", "results/$(touch here)": "1\n", ".hidden": "1\n",
+	})
+	if err := os.Symlink("results", filepath.Join(c.Home(), "scratch")); err != nil {
+		t.Fatal(err)
+	}
+	u.job = strings.TrimSpace(u.tunctl(t, "submit", "practice", "~/train.sh"))
+	u.tunctl(t, "jobs", "practice") // the scheduler's last answer, from now on
+	return u
+}
+
+func (u *shellUser) tunctl(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env, cmd.Dir = u.env, u.dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("tunctl %q: %v", args, err)
+	}
+	return string(out)
+}
+
+// tabShell is a shell in which TAB can be pressed.
+type tabShell interface {
+	// press types a line and presses TAB. The shell then shows the words of the line.
+	press(line string) (words string)
+}
+
+// startShell starts a real shell with tunctl's completion, as the README says.
+func (u *shellUser) startShell(t *testing.T, name string) tabShell {
+	t.Helper()
+	need(t, name)
+	command, setup := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}}[name], ""
+	switch name {
+	case "fish":
+		return fishShell{t, u}
+	case "zsh":
+		setup = "bindkey -e; autoload -U compinit; compinit -u -D; "
+	}
+	cmd := exec.Command(name, command...)
+	cmd.Env, cmd.Dir = u.env, u.dir
+	k := typist.Start(t, cmd)
+	k.Answer("show() { printf 'the words are '; printf '<%s>' \"$@\"; echo; }")
+	k.Answer(setup + "source <(tunctl completion " + name + "); show ready")
+	k.Expect("the words are <ready>\r\n")
+	return typedShell{t, k}
+}
+
+// typedShell is a shell in a terminal.
+type typedShell struct {
+	t    *testing.T
+	talk *typist.Talk
+}
+
+func (s typedShell) press(line string) string {
+	s.t.Helper()
+	s.talk.Type(line + "\t")
+	s.talk.Type("\x01show \n") // to the beginning of the line: its words are shown, not run
+	return s.talk.Between("the words are ", "\r\n")
+}
+
+// fishShell asks fish as its own tests do.
+type fishShell struct {
+	t    *testing.T
+	user *shellUser
+}
+
+func (s fishShell) press(line string) string {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), "fish", "--no-config", "-c", "tunctl completion fish | source; complete -C $argv[1]", line)
+	cmd.Env, cmd.Dir = s.user.env, s.user.dir
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("fish: %v", err)
+	}
+	words := strings.Fields(line)
+	if strings.HasSuffix(line, " ") {
+		words = append(words, "")
+	}
+	offers := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+	if word, _, _ := strings.Cut(offers[0], "\t"); len(offers) == 1 && word != "" {
+		words[len(words)-1] = word
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+	return "<" + strings.Join(words, "><") + ">"
+}
+
+var shells = []string{"bash", "zsh", "fish"}
+
+func TestTabInAShellRunsNoCommand(t *testing.T) {
+	t.Parallel()
+	u := newShellUser(t)
+	before, err := u.agent.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range shells {
+		t.Run(name, func(t *testing.T) {
+			s := u.startShell(t, name)
+			for _, line := range []string{
+				"tunctl ssh practice mkdir made -- ", "tunctl ssh practice -- mkdir made ", "tunctl ssh practice mkdir made ",
+				"tunctl submit practice train.sh -- ", "tunctl submit practice train.sh -- -", "tunctl agent stop -- ", "tunctl agent stop ",
+				"tunctl logout practice -- ", "tunctl cancel practice " + u.job + " -- ", "tunctl cancel --yes practice -- " + u.job + " ",
+				"tunctl cp practice:'results/$(touch here)' . -- ", "tunctl cp practice:results/", "tunctl cp practice:results/\\$", "tunctl up -- ", "tunctl -- ",
+			} {
+				s.press(line)
+			}
+		})
+	}
+	for _, file := range []string{filepath.Join(u.cluster.Home(), "made"), filepath.Join(u.cluster.Home(), "here"), filepath.Join(u.dir, "here")} {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s was made", file)
+		}
+	}
+	if jobs := u.cluster.Jobs(); len(jobs) != 1 || jobs[0].Over() {
+		t.Errorf("the jobs are %+v", jobs)
+	}
+	if files, err := fs.Glob(os.DirFS(u.dir), "*"); err != nil || len(files) != 2 {
+		t.Errorf("there are %q, %v", files, err)
+	}
+	after, err := u.agent.Status(t.Context())
+	if err != nil || after.Agent.PID != before.Agent.PID || u.cluster.Logins() != 1 {
+		t.Errorf("agent %+v, %v; %d logins", after.Agent, err, u.cluster.Logins())
+	}
+}
+
+func TestTabCompletesWhatMayFollow(t *testing.T) {
+	t.Parallel()
+	u := newShellUser(t)
+	for _, name := range shells {
+		t.Run(name, func(t *testing.T) {
+			s := u.startShell(t, name)
+			for line, want := range map[string]string{
+				"tunctl exte":                     "<tunctl><extend>",
+				"tunctl config che":               "<tunctl><config><check>",
+				"tunctl up ju":                    "<tunctl><up><jupyter>",
+				"tunctl up --no-o":                "<tunctl><up><--no-open>",
+				"tunctl up jupyter --js":          "<tunctl><up><jupyter><--json>",
+				"tunctl up -- ju":                 "<tunctl><up><--><jupyter>",
+				"tunctl login pra":                "<tunctl><login><practice>",
+				"tunctl cancel practice ":         "<tunctl><cancel><practice><" + u.job + ">",
+				"tunctl attach practice ":         "<tunctl><attach><practice><" + u.job + ">",
+				"tunctl forward practice ":        "<tunctl><forward><practice>",
+				"tunctl ssh practice ":            "<tunctl><ssh><practice>",
+				"tunctl submit practice x -- loc": "<tunctl><submit><practice><x><--><loc>",
+				"tunctl detect local.":            "<tunctl><detect><local.log>",
+				"tunctl cp local.":                "<tunctl><cp><local.log>",
+				"tunctl cp prac":                  "<tunctl><cp><practice:>",
+				"tunctl cp practice:tra":          "<tunctl><cp><practice:train.sh>",
+				"tunctl cp practice:scr":          "<tunctl><cp><practice:scratch/>",
+				"tunctl cp practice:~/tr":         "<tunctl><cp><practice:~/train.sh>",
+				"tunctl cp jupyter:res":           "<tunctl><cp><jupyter:results/>",
+				"tunctl cp practice:results/a":    "<tunctl><cp><practice:results/a b.csv>",
+				"tunctl cp practice:.h":           "<tunctl><cp><practice:.hidden>",
+				"tunctl cp local.log practice:r":  "<tunctl><cp><local.log><practice:results/>",
+				"tunctl completion zs":            "<tunctl><completion><zsh>",
+			} {
+				got := s.press(line)
+				// Offers come within a second or not at all: on a busy machine one presses again.
+				for try := 1; got != want && try < 5; try++ {
+					got = s.press(line)
+				}
+				if got != want {
+					t.Errorf("%q becomes %s, want %s", line, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
+	t.Parallel()
+	u := newShellUser(t)
+	u.cluster.Pause()
+	defer u.cluster.Resume()
+	began := time.Now()
+	if offered := u.tunctl(t, "cp", completionWord+"=practice:"); offered != "" {
+		t.Errorf("offered %q", offered)
+	}
+	// The rest is for the program to start, on a busy machine.
+	if took := time.Since(began); took < knownPatience || took > knownPatience+10*time.Second {
+		t.Errorf("the shell waited for %v", took)
+	}
+	if jobs := u.tunctl(t, "cancel", "practice", completionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
+		t.Errorf("offered %q", jobs)
+	}
+}

@@ -1,0 +1,59 @@
+package agent_test
+
+import (
+	"slices"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+func TestTheLastJobsAreListedWithoutAskingAnybody(t *testing.T) {
+	w := newWorld(t)
+	for _, host := range []string{"practice", "mistyped"} {
+		if jobs, err := w.client.LastJobs(t.Context(), host); err != nil || len(jobs) > 0 {
+			t.Errorf("before anything is known of %s: %+v, %v", host, jobs, err)
+		}
+	}
+	w.untouched(0)
+	session := w.up()
+	w.cluster.Controller(false) // whoever asks it now is not answered
+	w.cluster.Pause()
+	defer w.cluster.Resume()
+	jobs, err := w.client.LastJobs(t.Context(), "practice")
+	if err != nil || len(jobs) != 1 || jobs[0].ID != session.Job.ID {
+		t.Errorf("the jobs are %+v, %v; want %s", jobs, err, session.Job.ID)
+	}
+}
+
+func TestAStreamOverAnExistingConnectionMakesNone(t *testing.T) {
+	w := newWorld(t)
+	req := api.StreamRequest{Kind: api.StreamSFTP, Connected: true}
+	for _, req.Host = range []string{"practice", "mistyped"} {
+		if s, err := w.client.Stream(t.Context(), req); err == nil {
+			_ = s.Close()
+			t.Errorf("there is a stream to %s", req.Host)
+		}
+	}
+	w.untouched(0)
+	w.up()
+	req.Host = "practice"
+	s, err := w.client.Stream(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	w.untouched(1)
+}
+
+// untouched checks that the cluster was logged in to so often, and that the agent has
+// not taken a mistyped name for a host.
+func (w *world) untouched(logins int) {
+	w.t.Helper()
+	st, err := w.client.Status(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if n := w.cluster.Logins(); n != logins || slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == "mistyped" }) {
+		w.t.Errorf("%d logins, hosts %+v", n, st.Hosts)
+	}
+}
