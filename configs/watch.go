@@ -65,7 +65,7 @@ func newWatch(path string, notifier *fsnotify.Watcher) *watch {
 		w.events, w.errors = notifier.Events, notifier.Errors
 	}
 	w.follow()
-	w.seen = fileState(path)
+	w.seen = Mark(path)
 	return w
 }
 
@@ -156,7 +156,7 @@ func (w *watch) concerns(event fsnotify.Event) bool {
 
 // differs reports whether the file is not as it was seen last.
 func (w *watch) differs() bool {
-	state := fileState(w.path)
+	state := Mark(w.path)
 	if state == w.seen {
 		return false
 	}
@@ -164,8 +164,9 @@ func (w *watch) differs() bool {
 	return true
 }
 
-// fileState stands for a file's content, or for why it has none.
-func fileState(path string) string {
+// Mark stands for the content of the config file at path, or for why it cannot be read:
+// two reads with the same mark have read the same.
+func Mark(path string) string {
 	data, err := readFile(path)
 	if err != nil {
 		return err.Error()

@@ -33,8 +33,18 @@ func paths(c *cli.Context) (home.Paths, error) {
 	return p, err
 }
 
-// connect returns a client of the agent, and starts one if none is running.
+// connect returns a client of the agent, and starts one if none is running. It warns of a
+// config that has errors.
 func (t *terminal) connect(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
+	cl, st, err := t.reach(ctx, p)
+	if err == nil {
+		t.warnAboutConfig(st)
+	}
+	return cl, st, err
+}
+
+// reach is connect for a command that the agent refuses while the config has errors.
+func (t *terminal) reach(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
 	cl := client.New(p)
 	st, err := cl.Ensure(ctx, launcher(p))
 	if err == nil {
@@ -68,6 +78,13 @@ func startUnit(ctx context.Context) bool {
 func (t *terminal) warnAboutVersion(st api.Status) {
 	if st.Agent != nil && st.Agent.Version != version() {
 		t.say("tunctl: the running agent is version %s, this program is %s: `tunctl agent restart` brings them together", st.Agent.Version, version())
+	}
+}
+
+// warnAboutConfig says when the agent cannot use the config file as it is now.
+func (t *terminal) warnAboutConfig(st api.Status) {
+	if st.Config != nil {
+		t.say("tunctl: warning: the config has errors; changes take effect once they are fixed:\n%s", st.Config.Message)
 	}
 }
 

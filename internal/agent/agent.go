@@ -56,6 +56,9 @@ type Agent struct {
 	certificates certificates
 	waiters      waiters
 
+	reading sync.Mutex // one reload at a time
+	mark    string     // of the config file when it was last read
+
 	mu       sync.Mutex
 	ctx      context.Context // of Serve; sessions live within it
 	stop     context.CancelFunc
@@ -83,6 +86,7 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		o.Log.Warn("an ssh that logs in for us cannot ask anything", "err", err)
 	}
+	a.mark = configs.Mark(o.Paths.Config)
 	a.readConfig()
 	a.pool = tunnel.NewPool(tunnel.Options{
 		SSHConfig: a.sshConfig(),
@@ -195,7 +199,7 @@ func (a *Agent) session(name string) (*session, error) {
 	}
 	switch {
 	case a.problem != nil:
-		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "mend the file; `tunctl config check` looks at it again"}
+		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "fix the file; `tunctl config check` checks it"}
 	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
 		return nil, &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),

@@ -17,13 +17,15 @@ const (
 	maxBody       = 1 << 20
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 10 * time.Second // for one event to a watcher
+
+	stopPath = "/v1/stop"
 )
 
 // serveAPI answers the local API on l until ctx ends, then lets requests finish
 // within the drain time.
 func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler:           guard(a.routes()),
+		Handler:           guard(a.reloading(a.routes())),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       2 * headerTimeout,
 		IdleTimeout:       time.Minute,
@@ -64,7 +66,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/ping", unhurried(handle(a.handlePing)))
-	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
+	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
@@ -208,7 +210,8 @@ func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
 	reply(w, struct{}{})
 }
 
-// handleWatch streams events: first the whole status, then changes. A command that
+// handleWatch streams events: first the whole status, then changes, and the whole status
+// again when the config has changed. A command that
 // waits for a session gives its name: what it permitted ends with the stream.
 func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
@@ -217,15 +220,19 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	}
 	watcher := a.hub.watch(api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.leave(watcher)
-	st := a.Status()
 	out := newLines(w)
-	if out.send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &st}) != nil {
-		return
-	}
+	e, ok := api.Event{Type: api.EventStatus, Time: time.Now()}, true
 	for {
+		if e.Type == api.EventStatus { // taken now, so that no later event is older than what it replaces
+			st := a.Status()
+			e.Status = &st
+		}
+		if out.send(e) != nil {
+			return
+		}
 		select {
-		case e, ok := <-watcher.events:
-			if !ok || out.send(e) != nil {
+		case e, ok = <-watcher.events:
+			if !ok {
 				return
 			}
 		case <-r.Context().Done():
