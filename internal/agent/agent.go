@@ -100,6 +100,7 @@ func New(o Options) (*Agent, error) {
 		Env:       a.clientEnv,
 		Target:    a.sshTarget,
 		Preset:    a.preset,
+		Spelling:  a.spelling,
 
 		EarlierEnvs: a.earlierEnvs,
 	})
@@ -163,7 +164,7 @@ func (a *Agent) Status() api.Status {
 		Version:  api.Version,
 		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log()},
 		Config:   problem,
-		Hosts:    append([]api.Host{}, a.pool.Hosts()...),
+		Hosts:    append([]api.Host{}, listed(a.pool.Hosts())...),
 		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
 	}
 	for _, c := range cfg.Sessions { // in the order of the file
@@ -321,6 +322,9 @@ func (a *Agent) watcherOn(host string) (w *jobwatch.Watcher, account string) {
 // hostChanged tells everyone, and the sessions on the host, of its new state.
 func (a *Agent) hostChanged(h api.Host) {
 	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
+	if h.Code == api.CodeUnknownHost { // whoever asked was just told; the others need not keep it
+		a.hub.publish(api.Event{Type: api.EventStatus})
+	}
 	if n := a.certificates.notice(h, time.Now()); n != nil {
 		a.hub.publish(api.Event{Type: api.EventNotice, Notice: n})
 	}

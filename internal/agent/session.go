@@ -182,6 +182,7 @@ func (s *session) launchLocked(r *run) {
 	s.enterLocked()
 	s.agent.work.Go(func() { s.expire(ctx, r) })
 	s.agent.work.Go(func() {
+		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		s.finish(r, s.stayUp(ctx, r.host))
