@@ -74,18 +74,23 @@ func readFile(path string) ([]byte, error) {
 
 // Parse reads a config from data; name is the file's path, for messages. The
 // error, if any, is Errors.
-func Parse(name string, data []byte) (*Config, error) {
+func Parse(name string, data []byte) (*Config, error) { return load(name, data).result() }
+
+// load reads a config from data, as far as that is possible.
+func load(name string, data []byte) *loader {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // as Windows editors write it
-	src := newSource(name, data)
-	src.kinds = []string{"host", "session", "app"}
-	if !checkText(src) {
-		return nil, src.err()
+	l := &loader{src: newSource(name, data), config: Config{Path: name}}
+	l.src.kinds = []string{"host", "session", "app"}
+	if checkText(l.src) {
+		readTable(l.src, parseTree(l.src), rootFields(), l)
+		l.checkSessions()
 	}
-	root := parseTree(src)
-	l := &loader{src: src, config: Config{Path: name}}
-	readTable(src, root, rootFields(), l)
-	l.checkSessions()
-	if err := src.err(); err != nil {
+	return l
+}
+
+// result is the config, or all that is wrong with it.
+func (l *loader) result() (*Config, error) {
+	if err := l.src.err(); err != nil {
 		return nil, err
 	}
 	return &l.config, nil

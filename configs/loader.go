@@ -19,6 +19,7 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 type loader struct {
 	src      *source
 	config   Config
+	hosts    []*table // of config.Hosts, in the same order
 	sessions []*table // of config.Sessions, in the same order
 }
 
@@ -41,6 +42,7 @@ func (in *input) hosts(l *loader) {
 		h := Host{Name: name, SSH: name}
 		readTable(in.src, t, hostFields(), &h)
 		l.config.Hosts = append(l.config.Hosts, h)
+		l.hosts = append(l.hosts, t)
 	})
 }
 

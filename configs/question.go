@@ -58,12 +58,12 @@ func (q *Question) Check(answer string) (string, error) {
 	answer = strings.TrimSpace(answer)
 	if answer == "" {
 		if q.Required {
-			return "", fmt.Errorf("%q needs an answer: %s", q.Name, q.Ask)
+			return "", fmt.Errorf("%q is required: %s", q.Name, q.Ask)
 		}
 		return "", nil
 	}
 	if problem := q.problem(answer); problem != "" {
-		return "", fmt.Errorf("%q must be %s, and %q is not", q.Name, problem, answer)
+		return "", fmt.Errorf("%q must be %s, not %q", q.Name, problem, answer)
 	}
 	return answer, nil
 }

@@ -2,11 +2,13 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"tunctl/internal/api"
+	"tunctl/internal/suggest"
 )
 
 // Session is a [session.NAME] table: a thing to bring up by name.
@@ -85,7 +87,19 @@ func (in *input) submit(s *Session) {
 			return
 		}
 	}
+	if name, ok := strings.CutPrefix(text, builtinPrefix); ok && !slices.Contains(BuiltinJobs(), name) {
+		in.complain(in.entry.value.at, unknownBuiltin(name), "no job %q comes with tunctl", text)
+		return
+	}
 	s.Submit = localOrRemote(text)
+}
+
+// unknownBuiltin is the hint for a name after "builtin:" that is none of ours.
+func unknownBuiltin(name string) string {
+	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
+	}
+	return "there is: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
 }
 
 func (in *input) args(s *Session) {
@@ -151,13 +165,21 @@ func (in *input) forward(s *Session) {
 // checkSessions checks what no key can tell by itself.
 func (l *loader) checkSessions() {
 	ports := &portClaims{src: l.src, byPort: make(map[string][]portClaim)}
-	for i, s := range l.config.Sessions {
-		t := l.sessions[i]
+	for i := range l.config.Sessions {
+		s, t := &l.config.Sessions[i], l.sessions[i]
 		if t.complete() {
-			l.checkSession(t, s)
+			l.checkSession(t, *s)
 		}
-		ports.claimAll(t, s)
+		l.checkApp(t, s)
+		ports.claimAll(t, *s)
 	}
+}
+
+// submitsBuiltin reports whether the session's submit is for a job that comes with
+// tunctl, be there one of that name or not.
+func (t *table) submitsBuiltin() bool {
+	e := t.byKey["submit"]
+	return e != nil && strings.HasPrefix(e.value.text, builtinPrefix)
 }
 
 func (l *loader) checkSession(t *table, s Session) {
@@ -172,7 +194,11 @@ func (l *loader) checkSession(t *table, s Session) {
 		l.src.complain(t.at, `add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward`,
 			"%s has nothing to bring up: no job, submit or forward", t.title())
 	}
-	if t.byKey["with"] != nil && !strings.HasPrefix(s.Submit, builtinPrefix) {
+	if forward := t.byKey["forward"]; forward != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
+		l.src.complain(forward.at, fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"})),
+			"%s has a job, and \"forward\" works only in a session without one", t.title())
+	}
+	if t.byKey["with"] != nil && !t.submitsBuiltin() {
 		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "only a job that comes with tunctl takes answers")
 	}
 	if s.Keep && t.byKey["submit"] == nil {

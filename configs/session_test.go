@@ -7,6 +7,11 @@ func inSession(lines string) string {
 	return "[session.a]\nhost = \"x\"\nsubmit = \"y\"\n" + lines + "\n"
 }
 
+// inForwards is a session without a job with more lines, from line 4 on.
+func inForwards(lines string) string {
+	return "[session.a]\nhost = \"x\"\nopen = true\n" + lines + "\n"
+}
+
 func TestBadSessionsAreRefused(t *testing.T) {
 	checkProblems(t, []problem{
 		{"no host and nothing to bring up", "[session.a]\nopen = true\n[host.cedar]\n", `
@@ -64,6 +69,30 @@ config.toml:4:16: unknown placeholder {jobid}
     |                ^^^^^^^
   there are {id}, {name}, {user} and {node}
 `},
+		{"forwards beside a job", inSession(`forward = ["5432:db.int:5432"]`), `
+config.toml:4:1: [session.a] has a job, and "forward" works only in a session without one
+  4 | forward = ["5432:db.int:5432"]
+    | ^^^^^^^
+  move it to a session of its own: [session.a-ports]
+`},
+		{"a builtin job that there is not", "[session.a]\nhost = 'x'\nsubmit = 'builtin:jupiter'\nwith = { hours = 1 }\n", `
+config.toml:3:10: no job "builtin:jupiter" comes with tunctl
+  3 | submit = 'builtin:jupiter'
+    |          ^^^^^^^^^^^^^^^^^
+  did you mean "builtin:jupyter"?
+`},
+		{"an app that is nearly one", inSession(`app = "jupiter"`), `
+config.toml:4:7: unknown app "jupiter"
+  4 | app = "jupiter"
+    |       ^^^^^^^^^
+  did you mean "jupyter"?
+`},
+		{"an app that nothing recognises", inSession(`app = "zope"`) + "[app.mine]\npatterns = ['(?P<port>1)']\n", `
+config.toml:4:7: unknown app "zope"
+  4 | app = "zope"
+    |       ^^^^^^
+  known: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http; or add a section [app.zope] with patterns
+`},
 		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
 config.toml:4:10: the placeholder is not closed by }
   4 | log = "~/{id.log"
@@ -81,7 +110,7 @@ config.toml:4:7: "{id}.log" is no whole path of a file on this computer
     |       ^^^^^^^^^^^^^^^^
   as in "local:/mnt/home/{name}.{id}.log"
 `},
-		{"bad forwards", inSession(`forward = ["5432:db", 'R:9000']`), `
+		{"bad forwards", inForwards(`forward = ["5432:db", 'R:9000']`), `
 config.toml:4:12: bad forward "5432:db": the target "db" has no port
   4 | forward = ["5432:db", 'R:9000']
     |            ^^^^^^^^^
@@ -91,7 +120,7 @@ config.toml:4:23: bad forward "R:9000": the target is missing
     |                       ^^^^^^^^
   write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
 `},
-		{"one forward that is no list", inSession(`forward = "5432:db:5432"`), `
+		{"one forward that is no list", inForwards(`forward = "5432:db:5432"`), `
 config.toml:4:11: "forward" in [session.a] must be a list or "ssh_config"
   4 | forward = "5432:db:5432"
     |           ^^^^^^^^^^^^^^
@@ -109,19 +138,19 @@ config.toml:8:9: [session.b] wants the local port 8888, which [session.a] on lin
     |         ^^^^^
   give each its own
 `},
-		{"by a session and a forward", inSession("local = 8888") + other + `forward = ["80:x:80", "*:8888:x:80"]`, `
+		{"by a session and a forward", inSession("local = 8888") + "[session.b]\nhost = 'x'\nopen = true\n" + `forward = ["80:x:80", "*:8888:x:80"]`, `
 config.toml:8:23: [session.b] wants the local port 8888, which [session.a] on line 4 wants too
   8 | forward = ["80:x:80", "*:8888:x:80"]
     |                       ^^^^^^^^^^^^^
   give each its own
 `},
-		{"by two forwards of one session", inSession("forward = [\n\"80:x:80\",\n\"D:80\",\n]"), `
+		{"by two forwards of one session", inForwards("forward = [\n\"80:x:80\",\n\"D:80\",\n]"), `
 config.toml:6:1: [session.a] wants the local port 80 twice, first on line 5
   6 | "D:80",
     | ^^^^^^
 `},
 	})
-	parse(t, inSession(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
+	parse(t, inForwards(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
 }
 
 func TestBadAppsAreRefused(t *testing.T) {
@@ -203,5 +232,18 @@ func TestWhoMayUseASessionsForwardsIsRead(t *testing.T) {
 		if _, err := Parse("config.toml", []byte(head+"allow_hosts = [\""+bad+"\"]\n")); err == nil {
 			t.Errorf("%q was taken for a name", bad)
 		}
+	}
+}
+
+func TestAnAppsOtherNamesAreTaken(t *testing.T) {
+	for name, want := range map[string]string{"jupyterlab": "jupyter", "notebook": "jupyter", "lab": "jupyter", "rstudio": "rstudio", "mine": "mine"} {
+		c := parse(t, inSession("app = \""+name+"\"")+"[app.mine]\npatterns = ['(?P<port>1)']\n")
+		if got := c.Sessions[0].App; got != want {
+			t.Errorf("%s is read as %q", name, got)
+		}
+	}
+	c := parse(t, inSession(`app = "lab"`)+"[app.lab]\npatterns = ['(?P<port>1)']\n")
+	if got := c.Sessions[0].App; got != "lab" {
+		t.Errorf("one's own app is read as %q", got)
 	}
 }

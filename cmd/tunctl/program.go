@@ -102,16 +102,21 @@ var errNoConfig = errors.New("no config file")
 // loadConfig reads the config for a command that cannot do without.
 func loadConfig(p home.Paths) (*configs.Config, error) {
 	cfg, err := configs.Load(p.Config)
+	return cfg, configError(p, err)
+}
+
+// configError is what kept the config from being read, if anything did.
+func configError(p home.Paths, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return nil, &api.Error{
+		return &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
 			Hint: "`tunctl init` asks a few questions and makes one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
 		}
-	case err != nil:
-		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
 	}
-	return cfg, nil
+	return &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
 }
 
 // existingConfig is the config as it is; none is an empty one.

@@ -71,6 +71,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", unhurried(a.handleStream))
+	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", unhurried(a.handleScheduler))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
 	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", unhurried(a.handleJob))
