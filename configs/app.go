@@ -83,7 +83,7 @@ func (in *input) pattern(v value) (*regexp.Regexp, bool) {
 	re, err := regexp.Compile(v.text)
 	if err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		in.complain(v.at, "patterns are Go's regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
+		in.complain(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
 		return nil, false
 	}
 	ok := true

@@ -39,7 +39,7 @@ config.toml:6:29: "gpus" must be a whole number, not "many"
   6 | with = { account = "def-x", gpus = "many", hour = 2 }
     |                             ^^^^^^^^^^^^^
   set it in the session: with = { gpus = 1 }
-config.toml:6:44: the job of site "narval" has no question "hour"
+config.toml:6:44: site "narval" has no question "hour"
   6 | with = { account = "def-x", gpus = "many", hour = 2 }
     |                                            ^^^^^^^^
   did you mean "hours"?
@@ -64,17 +64,17 @@ config.toml:3:2: "account" is required: Which account is charged, such as def-yo
 `},
 		{"a queue's limit", "[host.s]\nsite = \"sdumont\"\n[session.a]\nhost = \"s\"\nsubmit = \"builtin:jupyter\"\n" +
 			`with = { folder = "/scratch/x/a", partition = "nvidia_dev", hours = 2 }`, `
-config.toml:6:61: queue nvidia_dev runs a job for at most 20 min, and hours = 2 is more
+config.toml:6:61: hours = 2 is more than queue nvidia_dev allows (20 min)
 `},
 		{"a name that no job can have", builtin + "with = { account = \"def-x\" }\njob = \"my notebook\"\n", `
-config.toml:7:7: "my notebook" cannot be the name of a job that tunctl writes
+config.toml:7:7: "my notebook" is not a valid job name
 `},
 		{"a mistyped host, whose answers are checked all the same", narval + "[session.a]\nhost = \"navral\"\nsubmit = \"builtin:jupyter\"\nwith = { account = \"x\", gpu = 1 }\n", `
 config.toml:4:8: host "navral" is neither in this file nor in your ssh config
   4 | host = "navral"
     |        ^^^^^^^^
   did you mean "narval"? Otherwise add a section [host.navral]
-config.toml:6:25: the job of site "narval" has no question "gpu"
+config.toml:6:25: site "narval" has no question "gpu"
   6 | with = { account = "x", gpu = 1 }
     |                         ^^^^^^^
   did you mean "gpus"?

@@ -101,7 +101,7 @@ func (l *loader) result() (*Config, error) {
 func checkText(src *source) bool {
 	switch {
 	case len(src.data) > maxSize:
-		src.complainWhole("is it the right file?", "the file is larger than %d MB", maxSize>>20)
+		src.complainWhole("is this the right file?", "the file is larger than %d MB", maxSize>>20)
 	case bytes.HasPrefix(src.data, []byte("\xFF\xFE")), bytes.HasPrefix(src.data, []byte("\xFE\xFF")):
 		src.complainWhole("save it as UTF-8", "the file is written in UTF-16")
 	case !utf8.Valid(src.data):
@@ -109,7 +109,7 @@ func checkText(src *source) bool {
 		src.complain(span{at, at + 1}, "save the file as UTF-8", "the byte 0x%02x is not valid UTF-8", src.data[at])
 	case bytes.IndexByte(src.data, 0) >= 0:
 		at := bytes.IndexByte(src.data, 0)
-		src.complain(span{at, at + 1}, "is it the right file?", "a text file has no zero bytes")
+		src.complain(span{at, at + 1}, "is this the right file?", "the file contains a zero byte, so it is not a text file")
 	default:
 		return true
 	}

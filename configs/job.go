@@ -67,7 +67,7 @@ func (j *Job) Script() ([]byte, error) {
 		return nil, configError(unknownBuiltin(j.App), "no job %q comes with tunctl", builtinPrefix+j.App)
 	}
 	if !goodJobName.MatchString(j.Name) {
-		return nil, configError("use letters, digits, '.', '_' and '-'", "%q cannot be the name of a job that tunctl writes", j.Name)
+		return nil, configError("use letters, digits, '.', '_' and '-'", "%q is not a valid job name", j.Name)
 	}
 	answers, err := j.answers()
 	if err != nil {
@@ -155,7 +155,7 @@ func (j *Job) unknownAnswer(name string, names []string) error {
 	if near := suggest.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}
-	return configError(hint, "the job of site %q has no question %q", j.Site.Name, name)
+	return configError(hint, "site %q has no question %q", j.Site.Name, name)
 }
 
 // Answer takes one more answer, or says why it cannot be one beside those given before.

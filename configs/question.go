@@ -89,7 +89,7 @@ func (q *Question) problem(answer string) string {
 		}
 	case AskWords:
 		if slices.ContainsFunc(strings.Fields(answer), func(w string) bool { return !goodWord.MatchString(w) }) {
-			return "plain words"
+			return "words of letters and digits"
 		}
 	case AskPath:
 		if answer[0] == '-' || strings.ContainsFunc(answer, unicode.IsControl) {
@@ -97,7 +97,7 @@ func (q *Question) problem(answer string) string {
 		}
 	default:
 		if !goodWord.MatchString(answer) {
-			return "one plain word"
+			return "one word without spaces or quotes"
 		}
 	}
 	return ""

@@ -83,7 +83,7 @@ func (in *input) submit(s *Session) {
 	}
 	for _, prefix := range []string{localPrefix, builtinPrefix} {
 		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
-			in.complain(in.entry.value.at, `as in "local:./jupyter.sh" or "builtin:jupyter"`, "%q names nothing to submit", text)
+			in.complain(in.entry.value.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", text)
 			return
 		}
 	}
@@ -99,7 +99,7 @@ func unknownBuiltin(name string) string {
 	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
 		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
 	}
-	return "there is: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
+	return "known: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
 }
 
 func (in *input) args(s *Session) {
@@ -188,18 +188,18 @@ func (l *loader) checkSession(t *table, s Session) {
 		if len(l.config.Hosts) > 0 {
 			example = l.config.Hosts[0].Name
 		}
-		l.src.complain(t.at, fmt.Sprintf("add: host = %q", example), "%s names no host", t.title())
+		l.src.complain(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
 	}
 	if t.byKey["job"] == nil && t.byKey["submit"] == nil && t.byKey["forward"] == nil {
-		l.src.complain(t.at, `add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward`,
-			"%s has nothing to bring up: no job, submit or forward", t.title())
+		l.src.complain(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
+			"%s needs a job, submit or forward", t.title())
 	}
 	if forward := t.byKey["forward"]; forward != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
 		l.src.complain(forward.at, fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"})),
 			"%s has a job, and \"forward\" works only in a session without one", t.title())
 	}
 	if t.byKey["with"] != nil && !t.submitsBuiltin() {
-		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "only a job that comes with tunctl takes answers")
+		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
 	}
 	if s.Keep && t.byKey["submit"] == nil {
 		l.src.complain(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())

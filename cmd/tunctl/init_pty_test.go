@@ -71,7 +71,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Answer("")
 	k.Expect("Which account is charged?")
 	k.Answer("def ann")
-	k.Expect("must be one plain word")
+	k.Expect("must be one word without spaces or quotes")
 	k.Answer("def-ann")
 	k.Expect("How many hours should the job last? [2]")
 	k.Answer("0.5")
