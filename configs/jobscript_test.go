@@ -108,7 +108,7 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 	out := scripted(t, siteJob(t, "slurm", map[string]string{"conda": env}), nil)
 	wantAll(t, out, "conda activate "+env)
 	out = scripted(t, siteJob(t, "slurm", map[string]string{"conda": "ml"}), nil)
-	wantAll(t, out, "there is no conda here to activate ml")
+	wantAll(t, out, "environment ml cannot be activated")
 }
 
 func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {

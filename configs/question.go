@@ -164,7 +164,7 @@ func (in *input) bound(into *float64, what string) {
 // softwareQuestions can be answered for every job of ours, whatever the site.
 func softwareQuestions() []Question {
 	return []Question{
-		{Name: "modules", Ask: "Modules to load, with spaces between", Kind: AskWords, Quiet: true},
+		{Name: "modules", Ask: "Modules to load, separated by spaces", Kind: AskWords, Quiet: true},
 		{Name: "conda", Ask: "A conda environment to activate: its name or folder", Kind: AskPath, Quiet: true},
 		{Name: "venv", Ask: "A Python virtual environment to activate: its folder", Kind: AskPath, Quiet: true},
 		{Name: "container", Ask: "An Apptainer or Singularity image to run in", Kind: AskPath, Quiet: true},

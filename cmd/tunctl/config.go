@@ -25,7 +25,7 @@ func configCommand(t *terminal) *cli.Command {
 		Subcommands: []*cli.Command{
 			{Name: "check", Usage: "check the config file", ArgsUsage: "[FILE]", Action: func(c *cli.Context) error { return configCheck(c, t) }},
 			{Name: "path", Usage: "print the path of the config file", Action: configPath(t)},
-			{Name: "edit", Usage: "open the config file in your editor; a new one starts from an example", Action: func(c *cli.Context) error { return configEdit(c, t) }},
+			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: func(c *cli.Context) error { return configEdit(c, t) }},
 			{Name: "show", Usage: "print the config file", Action: configShow(t)},
 		},
 	}

@@ -24,7 +24,7 @@ func scriptCommand(t *terminal) *cli.Command {
 			"  tunctl script jupyter > my-job.sh\n\n" +
 			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question of the site: `NAME=VALUE`; may be repeated"},
+			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
 			&cli.StringFlag{Name: "app", Usage: "jupyter or tensorboard", Value: "jupyter"},
 		},
 		BashComplete: func(c *cli.Context) { completeSessions(c); completeSites(c) },
