@@ -93,7 +93,7 @@ func (l *loader) checkJob(session int, with Surroundings) {
 	job := s.BuiltinJob(site, host.Scheduler)
 	_, problems := job.check()
 	for _, p := range problems {
-		l.src.complainError(t.placeOf(p.answer), p)
+		l.src.complainError(t.placeOf(p.answer), p.err)
 	}
 	if len(problems) > 0 {
 		return

@@ -111,7 +111,7 @@ func (j *Job) Workdir() (string, error) {
 func (j *Job) answers() (map[string]string, error) {
 	all, problems := j.check()
 	if len(problems) > 0 {
-		return nil, problems[0].error
+		return nil, problems[0].err
 	}
 	return all, nil
 }
@@ -119,11 +119,8 @@ func (j *Job) answers() (map[string]string, error) {
 // answerProblem is what is wrong with an answer, or with its lack.
 type answerProblem struct {
 	answer string
-	error
+	err    error
 }
-
-// Unwrap returns the error with its hint.
-func (p answerProblem) Unwrap() error { return p.error }
 
 // check returns all answers, and what is wrong with them.
 func (j *Job) check() (map[string]string, []answerProblem) {
@@ -171,7 +168,7 @@ func (j *Job) Answer(q Question, text string) error {
 		}
 	}
 	if problems := j.Site.checkQueue(all); len(problems) > 0 {
-		return problems[0].error
+		return problems[0].err
 	}
 	j.Answers = all
 	return nil

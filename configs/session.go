@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// Session is a [session.NAME] table: a thing to bring up by name.
+// Session is a [session.NAME] table: what a person starts by name.
 type Session struct {
 	Name   string
 	Host   string   // a [host.NAME], or an alias of ~/.ssh/config

@@ -21,7 +21,7 @@ var siteFiles embed.FS
 // Sites are all the presets there are, in the order in which to show them.
 type Sites []Site
 
-// SitesFolder is where a person's own sites lie: beside the config file.
+// SitesFolder is where a person's own sites are: beside the config file.
 func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(configFile), "sites") }
 
 // LoadSites returns the sites that come with tunctl and those of a person's own

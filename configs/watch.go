@@ -16,6 +16,11 @@ const (
 	// write a new file and rename it, in several steps.
 	settle = 100 * time.Millisecond
 
+	// lull is how long a file that has just changed must stay as it is before it is
+	// believed, and maxLulls how often that is tried.
+	lull     = 20 * time.Millisecond
+	maxLulls = 10
+
 	// pollUnwatched is how often to look where the system tells of no changes.
 	pollUnwatched = 2 * time.Second
 
@@ -172,4 +177,23 @@ func Mark(path string) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// ChangedMark returns the mark of the config file at path, and whether it is another than
+// before. A file that has just changed is looked at again until it stays as it is: some
+// editors empty it first, or move it away.
+func ChangedMark(path, before string) (mark string, changed bool) {
+	mark = Mark(path)
+	for range maxLulls {
+		if mark == before {
+			break
+		}
+		time.Sleep(lull)
+		next := Mark(path)
+		if next == mark {
+			break
+		}
+		mark = next
+	}
+	return mark, mark != before
 }

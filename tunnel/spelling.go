@@ -14,8 +14,9 @@ type Spelling struct {
 	Meant   string // the name that was probably meant; "" where none is near
 }
 
-// misspelled adds to a failed dial what the name was probably meant to be. A name that is
-// written nowhere and that the name service does not have is not tried again.
+// misspelled adds to a failed dial what the name was probably meant to be. A name that the
+// name service does not have, and that is written nowhere or is nearly another, is not
+// tried again.
 func (t *attempt) misspelled(e *api.Error) *api.Error {
 	name := t.host.name
 	s := t.pool.o.Spelling(name)
@@ -23,11 +24,11 @@ func (t *attempt) misspelled(e *api.Error) *api.Error {
 		e.Hint = fmt.Sprintf("did you mean %s?", s.Meant)
 	}
 	dns, isDNS := errors.AsType[*net.DNSError](e)
-	if s.Written || !isDNS || !dns.IsNotFound || t.host.hasUsers() {
+	if s.Written && s.Meant == "" || !isDNS || !dns.IsNotFound || t.host.hasUsers() {
 		return e
 	}
 	e.Code, e.Err = api.CodeUnknownHost, classPermanent.of(e.Err)
-	e.Message = fmt.Sprintf("no host %q: neither the config, the ssh config nor the name service has it", name)
+	e.Message = fmt.Sprintf("no host %q in the config, the ssh config or DNS", name)
 	if s.Meant == "" {
 		e.Hint = "`tunctl hosts` lists the hosts of the config; a name of an internal network may need the VPN"
 	}

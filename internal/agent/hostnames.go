@@ -84,7 +84,7 @@ func listed(hosts []api.Host) []api.Host {
 // knownHost refuses a name that nothing is known of: neither was it logged in to,
 // nor is it written anywhere.
 func (a *Agent) knownHost(name string) error {
-	if slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.Alias == name }) {
+	if slices.ContainsFunc(listed(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
 		return nil
 	}
 	names := a.hostNames()

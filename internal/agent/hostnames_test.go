@@ -84,6 +84,9 @@ func TestAMistypedHostIsToldWithTheOneThatWasMeantAndNotTriedAgain(t *testing.T)
 			if list := w.listedHosts(); strings.Contains(list, name) {
 				t.Errorf("the status lists %s", list)
 			}
+			if err := w.client.Logout(t.Context(), name); err == nil {
+				t.Error("there is a connection to log out of")
+			}
 		})
 	}
 }
@@ -95,8 +98,14 @@ func TestAMistypedHostOfASessionIsToldWithTheOneThatWasMeant(t *testing.T) {
 	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
 		t.Fatal(err)
 	}
-	if s := w.until("failed", failed); s.Hint != "did you mean practice+lab?" {
-		t.Errorf("%q, hint %q", s.Cause, s.Hint)
+	if s := w.until("failed", failed); s.Hint != "did you mean practice+lab?" || s.Code != api.CodeUnknownHost {
+		t.Errorf("%q, hint %q, code %s", s.Cause, s.Hint, s.Code)
+	}
+	if list := w.listedHosts(); strings.Contains(list, mistyped) {
+		t.Errorf("the status lists %s", list)
+	}
+	if err := w.client.Logout(t.Context(), mistyped); err != nil {
+		t.Errorf("a host of a session cannot be logged out of: %v", err)
 	}
 }
 

@@ -19,8 +19,8 @@ func (a *Agent) reload() {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	// Taken before the file is read: whatever is written in between is seen next time.
-	mark := configs.Mark(a.opt.Paths.Config)
-	if mark == a.mark {
+	mark, changed := configs.ChangedMark(a.opt.Paths.Config, a.mark)
+	if !changed {
 		return
 	}
 	a.mark = mark

@@ -222,20 +222,21 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	watcher := a.hub.watch(api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.leave(watcher)
 	out := newLines(w)
-	e, ok := api.Event{Type: api.EventStatus, Time: time.Now()}, true
+	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
-		if e.Type == api.EventStatus { // taken now, so that no later event is older than what it replaces
+		if next.Type == api.EventStatus { // taken now, so that no later event is older than what it replaces
 			st := a.Status()
-			e.Status = &st
+			next.Status = &st
 		}
-		if out.send(e) != nil {
+		if out.send(next) != nil {
 			return
 		}
 		select {
-		case e, ok = <-watcher.events:
+		case e, ok := <-watcher.events:
 			if !ok {
 				return
 			}
+			next = e
 		case <-r.Context().Done():
 			return
 		}
