@@ -111,6 +111,11 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 	wantAll(t, out, "environment ml cannot be activated")
 }
 
+func TestAVirtualEnvironmentThatIsNotThereIsTheAnswerToChange(t *testing.T) {
+	out := scripted(t, siteJob(t, "slurm", map[string]string{"venv": "/no/such/venv"}), nil)
+	wantAll(t, out, "tunctl: no virtual environment in /no/such/venv: set venv in the session's with = { … }")
+}
+
 func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {
 	disk := t.TempDir()
 	programs := map[string]string{

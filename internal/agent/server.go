@@ -224,7 +224,7 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	out := newLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
-		if next.Type == api.EventStatus { // taken now, so that no later event is older than what it replaces
+		if next.Type == api.EventStatus { // taken now: the last event of a thing stays its last state
 			st := a.Status()
 			next.Status = &st
 		}
