@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +15,42 @@ type App struct {
 	// Patterns match lines of the log. What they find adds up; their groups are
 	// named host, port, token, path and scheme.
 	Patterns []*regexp.Regexp
+}
+
+// KnownApps are the apps whose announcements are recognised without patterns of one's
+// own, those first that people mean most often.
+func KnownApps() []string {
+	return []string{
+		"jupyter", "rstudio", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc",
+		"streamlit", "gradio", "bokeh", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
+	}
+}
+
+// appAliases are other names that people have for an app.
+var appAliases = map[string]string{
+	"jupyterlab": "jupyter", "jupyter-lab": "jupyter", "lab": "jupyter", "notebook": "jupyter", "jupyter-notebook": "jupyter",
+}
+
+// checkApp reports a session's app that nothing recognises: the session would never be
+// ready. A person's own app goes before an alias of its name.
+func (l *loader) checkApp(t *table, s *Session) {
+	known := make([]string, 0, len(l.config.Apps))
+	for _, a := range l.config.Apps {
+		known = append(known, a.Name)
+	}
+	known = append(known, KnownApps()...)
+	if s.App == "" || slices.Contains(known, s.App) {
+		return
+	}
+	if name, ok := appAliases[s.App]; ok {
+		s.App = name
+		return
+	}
+	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))
+	if hint == "" {
+		hint = fmt.Sprintf("known: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey([]string{"app", s.App}))
+	}
+	l.src.complain(t.byKey["app"].value.at, hint, "unknown app %q", s.App)
 }
 
 func patternGroups() []string { return []string{"host", "port", "token", "path", "scheme"} }
@@ -45,7 +83,7 @@ func (in *input) pattern(v value) (*regexp.Regexp, bool) {
 	re, err := regexp.Compile(v.text)
 	if err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		in.complain(v.at, "patterns are Go's regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
+		in.complain(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
 		return nil, false
 	}
 	ok := true

@@ -74,18 +74,23 @@ func readFile(path string) ([]byte, error) {
 
 // Parse reads a config from data; name is the file's path, for messages. The
 // error, if any, is Errors.
-func Parse(name string, data []byte) (*Config, error) {
+func Parse(name string, data []byte) (*Config, error) { return load(name, data).result() }
+
+// load reads a config from data, as far as that is possible.
+func load(name string, data []byte) *loader {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // as Windows editors write it
-	src := newSource(name, data)
-	src.kinds = []string{"host", "session", "app"}
-	if !checkText(src) {
-		return nil, src.err()
+	l := &loader{src: newSource(name, data), config: Config{Path: name}}
+	l.src.kinds = []string{"host", "session", "app"}
+	if checkText(l.src) {
+		readTable(l.src, parseTree(l.src), rootFields(), l)
+		l.checkSessions()
 	}
-	root := parseTree(src)
-	l := &loader{src: src, config: Config{Path: name}}
-	readTable(src, root, rootFields(), l)
-	l.checkSessions()
-	if err := src.err(); err != nil {
+	return l
+}
+
+// result is the config, or all that is wrong with it.
+func (l *loader) result() (*Config, error) {
+	if err := l.src.err(); err != nil {
 		return nil, err
 	}
 	return &l.config, nil
@@ -96,7 +101,7 @@ func Parse(name string, data []byte) (*Config, error) {
 func checkText(src *source) bool {
 	switch {
 	case len(src.data) > maxSize:
-		src.complainWhole("is it the right file?", "the file is larger than %d MB", maxSize>>20)
+		src.complainWhole("is this the right file?", "the file is larger than %d MB", maxSize>>20)
 	case bytes.HasPrefix(src.data, []byte("\xFF\xFE")), bytes.HasPrefix(src.data, []byte("\xFE\xFF")):
 		src.complainWhole("save it as UTF-8", "the file is written in UTF-16")
 	case !utf8.Valid(src.data):
@@ -104,7 +109,7 @@ func checkText(src *source) bool {
 		src.complain(span{at, at + 1}, "save the file as UTF-8", "the byte 0x%02x is not valid UTF-8", src.data[at])
 	case bytes.IndexByte(src.data, 0) >= 0:
 		at := bytes.IndexByte(src.data, 0)
-		src.complain(span{at, at + 1}, "is it the right file?", "a text file has no zero bytes")
+		src.complain(span{at, at + 1}, "is this the right file?", "the file contains a zero byte, so it is not a text file")
 	default:
 		return true
 	}

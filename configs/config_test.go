@@ -119,14 +119,16 @@ func TestEveryKeyOfASessionIsRead(t *testing.T) {
 		reach = "node"
 		keep = true
 		open = false
-		forward = "ssh_config"
 		log = "/scratch/{user}/{node}.log"`)
 	want := Session{
 		Name: "a", Host: "me@x", App: "rstudio", Submit: "local:./x.sh", Local: 8080, Reach: api.ReachNode, Keep: true,
-		ForwardSSHConfig: true, Log: "/scratch/{user}/{node}.log",
+		Log: "/scratch/{user}/{node}.log",
 	}
 	if !reflect.DeepEqual(c.Sessions[0], want) {
 		t.Errorf("got  %+v\nwant %+v", c.Sessions[0], want)
+	}
+	if b := parse(t, "[session.b]\nhost = \"x\"\nforward = \"ssh_config\"").Sessions[0]; !b.ForwardSSHConfig {
+		t.Errorf("got %+v", b)
 	}
 	if want := filepath.FromSlash("/home/alice/other"); c.SSHConfig != want {
 		t.Errorf("ssh_config reads as %q", c.SSHConfig)

@@ -96,7 +96,7 @@ func splitForward(text, loopback string) (listen, target string, err error) {
 	case len(words) > 1:
 		listen, words, err = address(bind(words[0]), words[1], words[2:])
 	default:
-		err = fmt.Errorf("%q is neither a port nor a socket's path", words[0])
+		err = fmt.Errorf("%q is neither a port nor a socket path", words[0])
 	}
 	if err != nil || len(words) == 0 {
 		return listen, "", err
@@ -112,14 +112,14 @@ func splitForward(text, loopback string) (listen, target string, err error) {
 	case len(words) == 1:
 		return "", "", fmt.Errorf("the target %q has no port", words[0])
 	default:
-		return "", "", errors.New("there are too many colons; an IPv6 address stands in brackets")
+		return "", "", errors.New("too many colons; put an IPv6 address in brackets")
 	}
 }
 
 // splitColons cuts at the colons outside of brackets, and drops the brackets.
 func splitColons(text string) ([]string, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, errors.New("it has a space in it")
+		return nil, errors.New("spaces are not allowed")
 	}
 	var words []string
 	for {
@@ -127,7 +127,7 @@ func splitColons(text string) ([]string, error) {
 		if inner, ok := strings.CutPrefix(text, "["); ok {
 			var after string
 			if word, after, ok = strings.Cut(inner, "]"); !ok || net.ParseIP(word) == nil || (after != "" && after[0] != ':') {
-				return nil, errors.New("only an IPv6 address stands in brackets")
+				return nil, errors.New("only an IPv6 address may be in brackets")
 			}
 			words, text = append(words, word), after
 			if text == "" {

@@ -48,11 +48,11 @@ func TestForwardsAreReadAsSSHReadsThem(t *testing.T) {
 }
 
 func TestBadForwardsAreExplained(t *testing.T) {
-	const colons = "there are too many colons; an IPv6 address stands in brackets"
+	const colons = "too many colons; put an IPv6 address in brackets"
 	for spec, want := range map[string]string{
-		"":                     `"" is neither a port nor a socket's path`,
-		"db":                   `"db" is neither a port nor a socket's path`,
-		"D:":                   `"" is neither a port nor a socket's path`,
+		"":                     `"" is neither a port nor a socket path`,
+		"db":                   `"db" is neither a port nor a socket path`,
+		"D:":                   `"" is neither a port nor a socket path`,
 		"8888":                 `the target is missing`,
 		"R:8888":               `the target is missing`,
 		"5432:db":              `the target "db" has no port`,
@@ -64,12 +64,12 @@ func TestBadForwardsAreExplained(t *testing.T) {
 		"D:1080:db:80":         `a D: forward has no target`,
 		"80:fe80::1:80":        colons,
 		"1:2:3:4:5":            colons,
-		"80:[db]:80":           `only an IPv6 address stands in brackets`,
-		"80:[::1]80":           `only an IPv6 address stands in brackets`,
-		"[::1":                 `only an IPv6 address stands in brackets`,
-		"5432 db.int:5432":     `it has a space in it`,
+		"80:[db]:80":           `only an IPv6 address may be in brackets`,
+		"80:[::1]80":           `only an IPv6 address may be in brackets`,
+		"[::1":                 `only an IPv6 address may be in brackets`,
+		"5432 db.int:5432":     `spaces are not allowed`,
 		"80:/run/a.sock:80":    `"/run/a.sock" is not a host`,
-		"80:db:80\n":           `it has a space in it`,
+		"80:db:80\n":           `spaces are not allowed`,
 		"80:/run/a.sock:extra": `"extra" is not a port between 1 and 65535`,
 	} {
 		got, err := ParseForward(spec)

@@ -38,7 +38,7 @@ func hostFields() []field[Host] {
 func (in *input) destination() (string, bool) {
 	text, ok := in.text()
 	if ok && !isDestination(text) {
-		in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a host that ssh would take", text)
+		in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid ssh host", text)
 		return "", false
 	}
 	return text, ok

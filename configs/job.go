@@ -64,10 +64,10 @@ func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
 // Script is the job's script.
 func (j *Job) Script() ([]byte, error) {
 	if !slices.Contains(BuiltinJobs(), j.App) {
-		return nil, configError("there is: builtin:"+strings.Join(BuiltinJobs(), ", builtin:"), "there is no job %q that comes with tunctl", "builtin:"+j.App)
+		return nil, configError(unknownBuiltin(j.App), "no job %q comes with tunctl", builtinPrefix+j.App)
 	}
 	if !goodJobName.MatchString(j.Name) {
-		return nil, configError("use letters, digits, '.', '_' and '-'", "%q cannot be the name of a job that tunctl writes", j.Name)
+		return nil, configError("use letters, digits, '.', '_' and '-'", "%q is not a valid job name", j.Name)
 	}
 	answers, err := j.answers()
 	if err != nil {
@@ -109,7 +109,22 @@ func (j *Job) Workdir() (string, error) {
 
 // answers are the given ones, checked, and the defaults of the others.
 func (j *Job) answers() (map[string]string, error) {
-	all := map[string]string{}
+	all, problems := j.check()
+	if len(problems) > 0 {
+		return nil, problems[0].err
+	}
+	return all, nil
+}
+
+// answerProblem is what is wrong with an answer, or with its lack.
+type answerProblem struct {
+	answer string
+	err    error
+}
+
+// check returns all answers, and what is wrong with them.
+func (j *Job) check() (map[string]string, []answerProblem) {
+	all, names, problems := map[string]string{}, []string(nil), []answerProblem(nil)
 	for _, q := range j.Questions() {
 		text, given := j.Answers[q.Name]
 		if !given {
@@ -117,24 +132,27 @@ func (j *Job) answers() (map[string]string, error) {
 		}
 		text, err := q.Check(text)
 		if err != nil {
-			return nil, configError(fmt.Sprintf("answer it in the session: with = { %s = %s }", q.Name, q.example()), "%v", err)
+			problems = append(problems, answerProblem{q.Name, configError(fmt.Sprintf("set it in the session: with = { %s = %s }", q.Name, q.example()), "%v", err)})
 		}
-		all[q.Name] = text
-	}
-	if err := j.Site.checkQueue(all); err != nil {
-		return nil, err
+		all[q.Name], names = text, append(names, q.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Answers)) {
 		if _, known := all[name]; !known {
-			names := slices.Sorted(maps.Keys(all))
-			hint := "there is: " + strings.Join(names, ", ")
-			if near := suggest.Nearest(name, names); len(near) > 0 {
-				hint = fmt.Sprintf("did you mean %q?", near[0])
-			}
-			return nil, configError(hint, "the job of site %q has no question %q", j.Site.Name, name)
+			problems = append(problems, answerProblem{name, j.unknownAnswer(name, names)})
 		}
 	}
-	return all, nil
+	if len(problems) == 0 {
+		problems = j.Site.checkQueue(all)
+	}
+	return all, problems
+}
+
+func (j *Job) unknownAnswer(name string, names []string) error {
+	hint := "its questions: " + strings.Join(names, ", ")
+	if near := suggest.Nearest(name, names); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", near[0])
+	}
+	return configError(hint, "site %q has no question %q", j.Site.Name, name)
 }
 
 // Answer takes one more answer, or says why it cannot be one beside those given before.
@@ -149,8 +167,8 @@ func (j *Job) Answer(q Question, text string) error {
 			all[name] = given
 		}
 	}
-	if err := j.Site.checkQueue(all); err != nil {
-		return err
+	if problems := j.Site.checkQueue(all); len(problems) > 0 {
+		return problems[0].err
 	}
 	j.Answers = all
 	return nil

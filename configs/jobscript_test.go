@@ -108,7 +108,12 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 	out := scripted(t, siteJob(t, "slurm", map[string]string{"conda": env}), nil)
 	wantAll(t, out, "conda activate "+env)
 	out = scripted(t, siteJob(t, "slurm", map[string]string{"conda": "ml"}), nil)
-	wantAll(t, out, "there is no conda here to activate ml")
+	wantAll(t, out, "environment ml cannot be activated")
+}
+
+func TestAVirtualEnvironmentThatIsNotThereIsTheAnswerToChange(t *testing.T) {
+	out := scripted(t, siteJob(t, "slurm", map[string]string{"venv": "/no/such/venv"}), nil)
+	wantAll(t, out, "tunctl: no virtual environment in /no/such/venv: set venv in the session's with = { … }")
 }
 
 func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {

@@ -19,6 +19,7 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 type loader struct {
 	src      *source
 	config   Config
+	hosts    []*table // of config.Hosts, in the same order
 	sessions []*table // of config.Sessions, in the same order
 }
 
@@ -41,6 +42,7 @@ func (in *input) hosts(l *loader) {
 		h := Host{Name: name, SSH: name}
 		readTable(in.src, t, hostFields(), &h)
 		l.config.Hosts = append(l.config.Hosts, h)
+		l.hosts = append(l.hosts, t)
 	})
 }
 
@@ -71,17 +73,17 @@ func (t *table) complete() bool { return !t.damaged && t.origin != implied }
 func (in *input) tables(read func(name string, t *table)) {
 	kind, v := in.entry.key, in.entry.value
 	if v.kind != unstable.Table {
-		in.complain(v.at, fmt.Sprintf("write: [%s.NAME]", kind), "%q must be a table, not %s", kind, kindName(v.kind))
+		in.complain(v.at, fmt.Sprintf("write: [%s.NAME]", kind), "%q must be a section, not %s", kind, kindName(v.kind))
 		return
 	}
 	for _, e := range v.table.entries {
 		sub := e.value.table
 		switch {
 		case sub == nil:
-			in.complain(e.at, fmt.Sprintf("write: [%s.NAME]", kind), "[%s] needs a name before it can have %q", kind, e.key)
+			in.complain(e.at, fmt.Sprintf("write: [%s.NAME]", kind), "[%s] needs a name: %q belongs in [%s.NAME]", kind, e.key, kind)
 		case !goodName.MatchString(e.key):
 			in.complain(e.at, "use letters, digits, '.', '_' and '-', and begin with a letter or digit",
-				"%q is not a good name for a %s", e.key, kind)
+				"%q is not a valid %s name", e.key, kind)
 		default:
 			read(e.key, sub)
 		}
@@ -99,7 +101,7 @@ func unknownKey(src *source, t *table, e *entry, known []string) {
 		hint = elsewhere(e.key)
 	}
 	if hint == "" {
-		hint = "there is: " + strings.Join(known, ", ")
+		hint = "known keys: " + strings.Join(known, ", ")
 	}
 	src.complain(e.at, hint, "unknown key %q%s", e.key, t.where())
 }
@@ -110,7 +112,7 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 	if t.parent != nil {
 		// A dot in [session.my.notebook] makes a table in a table.
 		quotedName := dottedKey([]string{t.parent.name}) + "." + fmt.Sprintf("%q", t.name+"."+e.key)
-		src.complain(sub.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown table %s", sub.title())
+		src.complain(sub.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown section %s", sub.title())
 		return
 	}
 	near := suggest.Nearest(e.key, src.kinds)
@@ -120,15 +122,15 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 		if named == nil || named.origin != header {
 			continue
 		}
-		hint := "the tables are [" + strings.Join(src.kinds[:len(src.kinds)-1], ".NAME], [") + ".NAME] and [" + src.kinds[len(src.kinds)-1] + ".NAME]"
+		hint := "the sections are [" + strings.Join(src.kinds[:len(src.kinds)-1], ".NAME], [") + ".NAME] and [" + src.kinds[len(src.kinds)-1] + ".NAME]"
 		if len(near) > 0 {
 			hint = fmt.Sprintf("did you mean [%s]?", dottedKey([]string{near[0], inner.key}))
 		}
-		src.complain(named.at, hint, "unknown table %s", named.title())
+		src.complain(named.at, hint, "unknown section %s", named.title())
 		reported = true
 	}
 	if !reported {
-		src.complain(e.at, didYouMean(e.key, known), "unknown table %s", sub.title())
+		src.complain(e.at, didYouMean(e.key, known), "unknown section %s", sub.title())
 	}
 }
 
@@ -145,10 +147,10 @@ func elsewhere(key string) string {
 		tables = append(tables, "[app.NAME]")
 	}
 	if slices.Contains([]string{"notify", "ssh_config"}, key) {
-		return "it belongs at the top of the file, above all tables"
+		return "this key belongs at the top of the file, above all sections"
 	}
 	if len(tables) == 0 {
 		return ""
 	}
-	return "it belongs in " + strings.Join(tables, " or ")
+	return "this key belongs in " + strings.Join(tables, " or ")
 }

@@ -21,11 +21,11 @@ func (in *input) log(s *Session) {
 	}
 	at := in.entry.value.at
 	if ours := fromScheduler.Replace(text); ours != text {
-		in.complain(at, fmt.Sprintf("write: log = %q", ours), "the scheduler's own placeholders are not known here")
+		in.complain(at, fmt.Sprintf("write: log = %q", ours), "scheduler placeholders are not supported here")
 		return
 	}
 	if path, here := strings.CutPrefix(text, localPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
-		in.complain(at, `as in "local:/mnt/home/{name}.{id}.log"`, "%q is no whole path of a file on this computer", path)
+		in.complain(at, `write "local:/mnt/home/{name}.{id}.log"`, "%q is not an absolute path", path)
 		return
 	}
 	s.Log = localOrRemote(text)
@@ -36,7 +36,7 @@ func (in *input) log(s *Session) {
 		}
 		name, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			in.complain(in.src.within(at, "{"+after), "", "the placeholder is not closed by }")
+			in.complain(in.src.within(at, "{"+after), "", "the placeholder has no closing }")
 			return
 		}
 		in.placeholder(at, name)
@@ -48,7 +48,7 @@ func (in *input) placeholder(at span, name string) {
 	if slices.Contains(logPlaceholders(), name) {
 		return
 	}
-	hint := "there are {id}, {name}, {user} and {node}"
+	hint := "known: {id}, {name}, {user}, {node}"
 	if near := suggest.Nearest(name, logPlaceholders()); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean {%s}?", near[0])
 	}

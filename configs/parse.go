@@ -115,7 +115,7 @@ func (p *parser) expression(n *unstable.Node) {
 	case unstable.ArrayTable:
 		p.current = nil
 		p.src.complain(whole(key), "write ["+dottedKey(texts(key))+"] with single brackets",
-			"[[%s]] makes a list of tables, and the config has none", dottedKey(texts(key)))
+			"[[%s]] is not valid: the config has no lists of sections", dottedKey(texts(key)))
 	case unstable.KeyValue:
 		p.read = p.span(n.Raw).end
 		if p.current != nil {
@@ -149,7 +149,7 @@ func (p *parser) header(key []keyPart) *table {
 			p.duplicate(part, key[:i+1], e)
 			return nil
 		case last && e.value.table.origin != implied:
-			p.src.complain(whole(key), "", "the table %s is there twice, first on line %d",
+			p.src.complain(whole(key), "", "duplicate section %s, first on line %d",
 				e.value.table.title(), p.src.line(e.value.table.at.start))
 			return nil
 		case last:
@@ -186,7 +186,7 @@ func (p *parser) keyValue(t *table, n *unstable.Node) {
 }
 
 func (p *parser) duplicate(part keyPart, key []keyPart, first *entry) {
-	p.src.complain(part.at, "", "the key %q is there twice, first on line %d",
+	p.src.complain(part.at, "", "duplicate key %q, first on line %d",
 		dottedKey(texts(key)), p.src.line(first.at.start))
 }
 

@@ -56,7 +56,7 @@ config.toml:2:8: "2node" is neither quoted text, a number, true nor false
 config.toml:1:28: the text has no closing quote
   1 | ssh_config = "~/.ssh/config
     |                            ^
-  close it with the quote it was opened with, on the same line
+  add the closing quote on the same line
 `},
 		{"typographic quotes", "ssh_config = “x”", `
 config.toml:1:14: '“' is not a straight quote
@@ -65,7 +65,7 @@ config.toml:1:14: '“' is not a straight quote
   write "…" or '…'
 `},
 		{"a capital True", "notify = True", `
-config.toml:1:10: true and false are written in small letters
+config.toml:1:10: true and false must be lowercase
   1 | notify = True
     |          ^^^^
   write true
@@ -87,10 +87,10 @@ config.toml:1:7: expected = after the key
   write: key = "value"
 `},
 		{"a backslash in double quotes", "[app.x]\npatterns = [\"(?P<port>\\d+)\"]", `
-config.toml:2:23: \d is no escape sequence
+config.toml:2:23: \d is not a valid escape sequence
   2 | patterns = ["(?P<port>\d+)"]
     |                       ^^
-  in single quotes a backslash is just a backslash: '\d+'
+  use single quotes to keep backslashes: '\d+'
 `},
 		{"a header that is not closed", "[session.a\nhost = \"x\"\nhots = \"y\"\n[host.b]\n", `
 config.toml:1:11: expected ']' to close table name
@@ -101,18 +101,18 @@ config.toml:1:11: expected ']' to close table name
 config.toml:3:1: expected ',' or ']' after array value
   3 | local = 0
     | ^
-  it is part of what begins on line 2
+  this value begins on line 2
 config.toml:3:9: the port 0 is not between 1 and 65535
   3 | local = 0
     |         ^
 `},
 		{"a list that is open to the end", "# comment\n\nnotify = [\n  \"ready\",\n", `
-config.toml:3:1: what is opened here is never closed
+config.toml:3:1: the bracket or quote opened here is never closed
   3 | notify = [
     | ^^^^^^^^^^
 `},
 		{"a long text that is open to the end", "notify = true # on\nssh_config = '''x\ny\n", `
-config.toml:2:1: what is opened here is never closed
+config.toml:2:1: the bracket or quote opened here is never closed
   2 | ssh_config = '''x
     | ^^^^^^^^^^^^^^^^^
 `},
@@ -122,28 +122,28 @@ config.toml:1:15: unexpected 's': only a comment may follow on this line
     |               ^
 `},
 		{"a list of tables", "[[host]]\nname = 3\n", `
-config.toml:1:3: [[host]] makes a list of tables, and the config has none
+config.toml:1:3: [[host]] is not valid: the config has no lists of sections
   1 | [[host]]
     |   ^^^^
   write [host] with single brackets
 `},
 		{"a key twice", "[host.a]\nssh = \"x\"\n\nssh = \"y\"\n", `
-config.toml:4:1: the key "ssh" is there twice, first on line 2
+config.toml:4:1: duplicate key "ssh", first on line 2
   4 | ssh = "y"
     | ^^^
 `},
 		{"a table twice", "[host.a]\n[host.b]\n[host.\"a\"]\nhots = 1\n", `
-config.toml:3:2: the table [host.a] is there twice, first on line 1
+config.toml:3:2: duplicate section [host.a], first on line 1
   3 | [host."a"]
     |  ^^^^^^^^
 `},
 		{"a table over a value", "host = { a = { ssh = \"x\" } }\n[host.a]\n", `
-config.toml:2:2: the key "host" is there twice, first on line 1
+config.toml:2:2: duplicate key "host", first on line 1
   2 | [host.a]
     |  ^^^^
 `},
 		{"a dotted key into a table", "[host.a]\n[host]\na.ssh = \"x\"\n", `
-config.toml:3:1: the key "a" is there twice, first on line 1
+config.toml:3:1: duplicate key "a", first on line 1
   3 | a.ssh = "x"
     | ^
 `},
@@ -168,7 +168,7 @@ config.toml:3:4: expected = after the key
 config.toml:4:10: the text has no closing quote
   4 | site = "y
     |          ^
-  close it with the quote it was opened with, on the same line
+  add the closing quote on the same line
 config.toml:5:13: "slrum" is not one of "slurm", "pbs" or "none"
   5 | scheduler = "slrum"
     |             ^^^^^^^
@@ -180,14 +180,14 @@ config.toml:5:13: "slrum" is not one of "slurm", "pbs" or "none"
 func TestOddFilesAreAnswered(t *testing.T) {
 	checkProblems(t, []problem{
 		{"CRLF line ends", "notify = true\r\n[session.a]\r\nlocall = 1\r\n", `
-config.toml:2:2: [session.a] names no host
+config.toml:2:2: [session.a] has no host
   2 | [session.a]
     |  ^^^^^^^^^
   add: host = "narval"
-config.toml:2:2: [session.a] has nothing to bring up: no job, submit or forward
+config.toml:2:2: [session.a] needs a job, submit or forward
   2 | [session.a]
     |  ^^^^^^^^^
-  add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward
+  add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward
 config.toml:3:1: unknown key "locall" in [session.a]
   3 | locall = 1
     | ^^^^^^
@@ -210,20 +210,20 @@ config.toml:1:5: the byte 0xef is not valid UTF-8
   save the file as UTF-8
 `},
 		{"zero bytes", "notify = true\n\x00\x00", `
-config.toml:2:1: a text file has no zero bytes
+config.toml:2:1: the file contains a zero byte, so it is not a text file
   2 | ��
     | ^
-  is it the right file?
+  is this the right file?
 `},
 		{"far too large", strings.Repeat("# padding\n", 500_000), `
 config.toml: the file is larger than 1 MB
-  is it the right file?
+  is this the right file?
 `},
 		{"tabs and letters beyond ASCII", "ssh_config\t= \"é\"\n\t\"ü\"\t= 1\n", `
 config.toml:2:2: unknown key "ü"
   2 | 	"ü"	= 1
     | 	^^^
-  there is: notify, ssh_config, host, session, app
+  known keys: notify, ssh_config, host, session, app
 `},
 		{"characters that turn the text around", "notify = 1 # \u200b\u202e", `
 config.toml:1:10: "notify" must be true, false or a list, not a number

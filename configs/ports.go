@@ -49,10 +49,10 @@ func (p *portClaims) claim(c portClaim) {
 	first := others[i]
 	line := p.src.line(first.at.start)
 	if first.by == c.by {
-		p.src.complain(c.at, "", "%s wants the local port %s twice, first on line %d", c.by, c.port, line)
+		p.src.complain(c.at, "", "%s uses local port %s twice, first on line %d", c.by, c.port, line)
 		return
 	}
-	p.src.complain(c.at, "give each its own", "%s wants the local port %s, which %s on line %d wants too",
+	p.src.complain(c.at, "use a different port", "%s uses local port %s, which %s on line %d uses too",
 		c.by, c.port, first.by, line)
 }
 

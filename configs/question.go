@@ -58,12 +58,12 @@ func (q *Question) Check(answer string) (string, error) {
 	answer = strings.TrimSpace(answer)
 	if answer == "" {
 		if q.Required {
-			return "", fmt.Errorf("%q needs an answer: %s", q.Name, q.Ask)
+			return "", fmt.Errorf("%q is required: %s", q.Name, q.Ask)
 		}
 		return "", nil
 	}
 	if problem := q.problem(answer); problem != "" {
-		return "", fmt.Errorf("%q must be %s, and %q is not", q.Name, problem, answer)
+		return "", fmt.Errorf("%q must be %s, not %q", q.Name, problem, answer)
 	}
 	return answer, nil
 }
@@ -89,7 +89,7 @@ func (q *Question) problem(answer string) string {
 		}
 	case AskWords:
 		if slices.ContainsFunc(strings.Fields(answer), func(w string) bool { return !goodWord.MatchString(w) }) {
-			return "plain words"
+			return "words of letters and digits"
 		}
 	case AskPath:
 		if answer[0] == '-' || strings.ContainsFunc(answer, unicode.IsControl) {
@@ -97,7 +97,7 @@ func (q *Question) problem(answer string) string {
 		}
 	default:
 		if !goodWord.MatchString(answer) {
-			return "one plain word"
+			return "one word without spaces or quotes"
 		}
 	}
 	return ""
@@ -164,7 +164,7 @@ func (in *input) bound(into *float64, what string) {
 // softwareQuestions can be answered for every job of ours, whatever the site.
 func softwareQuestions() []Question {
 	return []Question{
-		{Name: "modules", Ask: "Modules to load, with spaces between", Kind: AskWords, Quiet: true},
+		{Name: "modules", Ask: "Modules to load, separated by spaces", Kind: AskWords, Quiet: true},
 		{Name: "conda", Ask: "A conda environment to activate: its name or folder", Kind: AskPath, Quiet: true},
 		{Name: "venv", Ask: "A Python virtual environment to activate: its folder", Kind: AskPath, Quiet: true},
 		{Name: "container", Ask: "An Apptainer or Singularity image to run in", Kind: AskPath, Quiet: true},

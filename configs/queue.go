@@ -24,7 +24,7 @@ func (q *Queue) Limits() string {
 		parts = append(parts, "at most "+q.Limit.words())
 	}
 	if q.GPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d GPUs a node", q.GPUs))
+		parts = append(parts, fmt.Sprintf("%d GPUs per node", q.GPUs))
 	}
 	if q.About != "" {
 		parts = append(parts, q.About)
@@ -63,25 +63,26 @@ func (in *input) queues(s *Site) {
 	})
 }
 
-// checkQueue reports an answer that the queue asked for does not allow.
-func (s *Site) checkQueue(answers map[string]string) error {
+// checkQueue reports the answers that the queue asked for does not allow.
+func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	queue, ok := s.queueOf(answers)
 	if !ok {
 		return nil
 	}
+	var problems []answerProblem
 	for _, q := range s.Questions {
 		switch {
 		case q.Kind == AskHours && queue.Limit > 0:
 			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
-				return configError(s.longerQueues(d), "queue %s runs a job for at most %s, and %s = %s is more", queue.Name, queue.Limit.words(), q.Name, answers[q.Name])
+				problems = append(problems, answerProblem{q.Name, configError(s.longerQueues(d), "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
 			}
 		case q.Name == gpusQuestion && queue.GPUs > 0:
 			if n, err := strconv.Atoi(answers[q.Name]); err == nil && n > queue.GPUs {
-				return configError(fmt.Sprintf("ask for at most %d, or another queue", queue.GPUs), "a node of queue %s has %d GPUs, and %s = %d is more", queue.Name, queue.GPUs, q.Name, n)
+				problems = append(problems, answerProblem{q.Name, configError(fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs), "%s = %d is more than a node of queue %s has (%d)", q.Name, n, queue.Name, queue.GPUs)})
 			}
 		}
 	}
-	return nil
+	return problems
 }
 
 // gpusQuestion is what every site calls the question for the number of GPUs.
@@ -109,7 +110,7 @@ func (s *Site) longerQueues(d time.Duration) string {
 		}
 	}
 	if len(names) == 0 {
-		return "no queue of the site runs a job for so long"
+		return "no queue of this site allows jobs that long"
 	}
-	return "ask for less, or for another queue: " + strings.Join(names, ", ")
+	return "ask for less, or choose another queue: " + strings.Join(names, ", ")
 }

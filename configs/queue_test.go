@@ -23,12 +23,12 @@ func TestAQueuesLimitsAreCheckedBeforeAnythingIsSubmitted(t *testing.T) {
 		message, hint      string
 	}{
 		{"nvidia_dev", "0.25", "1", "", ""},
-		{"nvidia_dev", "0.5", "1", "queue nvidia_dev runs a job for at most 20 min, and hours = 0.5 is more", "nvidia_small"},
+		{"nvidia_dev", "0.5", "1", "hours = 0.5 is more than queue nvidia_dev allows (20 min)", "nvidia_small"},
 		{"nvidia_small", "1", "2", "", ""},
-		{"nvidia_small", "2", "1", "at most 1 h", "sequana_gpu_shared"},
-		{"nvidia_long", "800", "1", "at most 744 h", "no queue of the site runs a job for so long"},
+		{"nvidia_small", "2", "1", "allows (1 h)", "sequana_gpu_shared"},
+		{"nvidia_long", "800", "1", "allows (744 h)", "no queue of this site allows jobs that long"},
 		{"gdl", "2", "8", "", ""},
-		{"sequana_gpu_shared", "2", "8", "a node of queue sequana_gpu_shared has 4 GPUs, and gpus = 8 is more", "at most 4"},
+		{"sequana_gpu_shared", "2", "8", "gpus = 8 is more than a node of queue sequana_gpu_shared has (4)", "at most 4"},
 		{"a_new_one", "1000", "16", "", ""}, // nothing is known about it
 	} {
 		_, err := sdumontJob(t, map[string]string{"partition": c.queue, "hours": c.hours, "gpus": c.gpus}).Script()
@@ -48,7 +48,7 @@ func TestAQueuesLimitsAreCheckedBeforeAnythingIsSubmitted(t *testing.T) {
 func TestAnAnswerIsCheckedAgainstTheQueueThatWasChosenBefore(t *testing.T) {
 	j := sdumontJob(t, map[string]string{"partition": "nvidia_dev"})
 	hours := Question{Name: "hours", Kind: AskHours}
-	if err := j.Answer(hours, "2"); err == nil || !strings.Contains(err.Error(), "at most 20 min") {
+	if err := j.Answer(hours, "2"); err == nil || !strings.Contains(err.Error(), "allows (20 min)") {
 		t.Errorf("two hours in nvidia_dev: %v", err)
 	}
 	if _, kept := j.Answers["hours"]; kept {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md anew")
+var update = flag.Bool("update", false, "rewrite docs/configuration.md")
 
 const referencePath = "../docs/configuration.md"
 
@@ -18,13 +18,13 @@ const referenceHead = `# The config file, key by key
 
 <!-- Made from the schema and from configs/example.toml; after a change there: go test ./configs -run Reference -update -->
 
-` + "`tunctl config path`" + ` tells where the file lies, ` + "`tunctl config edit`" + ` opens it, made from an
-[example](../configs/example.toml) where there is none, and ` + "`tunctl config check`" + ` tells what is wrong with it: line,
-column, what was expected, and what you may have meant. A key that is not on this page is an error.
+` + "`tunctl config path`" + ` prints where the file is, ` + "`tunctl config edit`" + ` opens it (a new one starts from an
+[example](../configs/example.toml)), and ` + "`tunctl config check`" + ` reports what is wrong: the line, the column, what was
+expected, and what you may have meant. A key that is not on this page is an error.
 
-A running agent takes a change over as soon as the file is saved; what is up stays up, and a file with an error leaves
-the last good one in force. ` + "`TUNCTL_CONFIG`" + ` or ` + "`--config FILE`" + ` names another file. The keys of a site's file are in
-[adding-a-site.md](adding-a-site.md).
+A change takes effect as soon as the file is saved, for the next command at the latest. What is up stays up. While the
+file has an error, ` + "`tunctl up`" + ` reports it and starts nothing new. ` + "`TUNCTL_CONFIG`" + ` or ` + "`--config FILE`" + ` selects another
+file. [adding-a-site.md](adding-a-site.md) describes the files of sites.
 `
 
 func TestTheReferenceSaysWhatTheSchemaSays(t *testing.T) {

@@ -189,7 +189,7 @@ func kindName(kind unstable.Kind) string {
 	case unstable.Array:
 		return "a list"
 	case unstable.Table:
-		return "a table"
+		return "a section"
 	default:
 		return "a date or time"
 	}

@@ -14,7 +14,7 @@ config.toml:7:1: unknown key "locall" in [session.jupyter]
 config.toml:1:1: unknown key "colour"
   1 | colour = 1
     | ^^^^^^
-  there is: notify, ssh_config, host, session, app
+  known keys: notify, ssh_config, host, session, app
 `},
 		{"a part too many", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\nlocal_port = 8888\n", `
 config.toml:4:1: unknown key "local_port" in [session.jupyter]
@@ -26,57 +26,57 @@ config.toml:4:1: unknown key "local_port" in [session.jupyter]
 config.toml:1:1: unknown key "local"
   1 | local = 8888
     | ^^^^^
-  it belongs in [session.NAME]
+  this key belongs in [session.NAME]
 `},
 		{"a top key in a table", "[host.a]\nnotify = true", `
 config.toml:2:1: unknown key "notify" in [host.a]
   2 | notify = true
     | ^^^^^^
-  it belongs at the top of the file, above all tables
+  this key belongs at the top of the file, above all sections
 `},
 		{"a table's name in the plural", "[hosts.x]\n[hosts.y]\n", `
-config.toml:1:2: unknown table [hosts.x]
+config.toml:1:2: unknown section [hosts.x]
   1 | [hosts.x]
     |  ^^^^^^^
   did you mean [host.x]?
-config.toml:2:2: unknown table [hosts.y]
+config.toml:2:2: unknown section [hosts.y]
   2 | [hosts.y]
     |  ^^^^^^^
   did you mean [host.y]?
 `},
 		{"another table", "[tunnel.x]\n[settings]\n", `
-config.toml:1:2: unknown table [tunnel.x]
+config.toml:1:2: unknown section [tunnel.x]
   1 | [tunnel.x]
     |  ^^^^^^^^
-  the tables are [host.NAME], [session.NAME] and [app.NAME]
-config.toml:2:2: unknown table [settings]
+  the sections are [host.NAME], [session.NAME] and [app.NAME]
+config.toml:2:2: unknown section [settings]
   2 | [settings]
     |  ^^^^^^^^
 `},
 		{"a dot in a name", "[session.my.notebook]\nhost = \"x\"\njob = \"y\"\n", `
-config.toml:1:2: unknown table [session.my.notebook]
+config.toml:1:2: unknown section [session.my.notebook]
   1 | [session.my.notebook]
     |  ^^^^^^^^^^^^^^^^^^^
   a name with a dot needs quotes: [session."my.notebook"]
 `},
 		{"a dotted key", "[host.a]\nssh.user = \"x\"\nfoo.bar = 1\n", `
-config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a table
+config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a section
   2 | ssh.user = "x"
     | ^^^
   write: ssh = "alice@login.example.org"
 config.toml:3:1: unknown key "foo" in [host.a]
   3 | foo.bar = 1
     | ^^^
-  there is: ssh, site, scheduler, transport, reuse_master, before_login, transfer
+  known keys: ssh, site, scheduler, transport, reuse_master, before_login, transfer
 `},
 		{"a key of a kind of table", "[host]\nssh = \"x\"\n", `
-config.toml:2:1: [host] needs a name before it can have "ssh"
+config.toml:2:1: [host] needs a name: "ssh" belongs in [host.NAME]
   2 | ssh = "x"
     | ^^^
   write: [host.NAME]
 `},
 		{"a value for a table", "session = \"jupyter\"\n", `
-config.toml:1:11: "session" must be a table, not text
+config.toml:1:11: "session" must be a section, not text
   1 | session = "jupyter"
     |           ^^^^^^^^^
   write: [session.NAME]
@@ -139,7 +139,7 @@ config.toml:3:8: "site" in [host.a] must be text in quotes, not a list
   3 | site = ['x']
     |        ^^^^^
   write: site = "narval"
-config.toml:4:16: "before_login" in [host.a] must be text in quotes, not a table
+config.toml:4:16: "before_login" in [host.a] must be text in quotes, not a section
   4 | before_login = {}
     |                ^^
   write: before_login = "step ssh login"
@@ -167,7 +167,7 @@ config.toml:1:11: "redy" is not one of "ready", "needs-login", "time-limit", "en
 func TestBadNamesAreRefused(t *testing.T) {
 	for _, name := range []string{`""`, `"-a"`, `".."`, `"a b"`, `"a/b"`, `"é"`, `"a\nb"`, `-a`} {
 		checkProblems(t, []problem{{name, "[host." + name + "]\n", `
-config.toml:1:7: ` + nameIn(name) + ` is not a good name for a host
+config.toml:1:7: ` + nameIn(name) + ` is not a valid host name
   1 | [host.` + name + `]
     |       ` + carets(name) + `
   use letters, digits, '.', '_' and '-', and begin with a letter or digit
@@ -204,7 +204,7 @@ config.toml:3:13: "ssh" is not one of "native" or "openssh"
     |             ^^^^^
 `},
 		{"an option for a host", "[host.a]\nssh = \"-oProxyCommand=reboot\"\n", `
-config.toml:2:7: "-oProxyCommand=reboot" is not a host that ssh would take
+config.toml:2:7: "-oProxyCommand=reboot" is not a valid ssh host
   2 | ssh = "-oProxyCommand=reboot"
     |       ^^^^^^^^^^^^^^^^^^^^^^^
   write: ssh = "alice@login.example.org"

@@ -2,14 +2,16 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"tunctl/internal/api"
+	"tunctl/internal/suggest"
 )
 
-// Session is a [session.NAME] table: a thing to bring up by name.
+// Session is a [session.NAME] table: what a person starts by name.
 type Session struct {
 	Name   string
 	Host   string   // a [host.NAME], or an alias of ~/.ssh/config
@@ -81,11 +83,23 @@ func (in *input) submit(s *Session) {
 	}
 	for _, prefix := range []string{localPrefix, builtinPrefix} {
 		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
-			in.complain(in.entry.value.at, `as in "local:./jupyter.sh" or "builtin:jupyter"`, "%q names nothing to submit", text)
+			in.complain(in.entry.value.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", text)
 			return
 		}
 	}
+	if name, ok := strings.CutPrefix(text, builtinPrefix); ok && !slices.Contains(BuiltinJobs(), name) {
+		in.complain(in.entry.value.at, unknownBuiltin(name), "no job %q comes with tunctl", text)
+		return
+	}
 	s.Submit = localOrRemote(text)
+}
+
+// unknownBuiltin is the hint for a name after "builtin:" that is none of ours.
+func unknownBuiltin(name string) string {
+	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
+	}
+	return "known: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
 }
 
 func (in *input) args(s *Session) {
@@ -151,13 +165,21 @@ func (in *input) forward(s *Session) {
 // checkSessions checks what no key can tell by itself.
 func (l *loader) checkSessions() {
 	ports := &portClaims{src: l.src, byPort: make(map[string][]portClaim)}
-	for i, s := range l.config.Sessions {
-		t := l.sessions[i]
+	for i := range l.config.Sessions {
+		s, t := &l.config.Sessions[i], l.sessions[i]
 		if t.complete() {
-			l.checkSession(t, s)
+			l.checkSession(t, *s)
 		}
-		ports.claimAll(t, s)
+		l.checkApp(t, s)
+		ports.claimAll(t, *s)
 	}
+}
+
+// submitsBuiltin reports whether the session's submit is for a job that comes with
+// tunctl, be there one of that name or not.
+func (t *table) submitsBuiltin() bool {
+	e := t.byKey["submit"]
+	return e != nil && strings.HasPrefix(e.value.text, builtinPrefix)
 }
 
 func (l *loader) checkSession(t *table, s Session) {
@@ -166,14 +188,18 @@ func (l *loader) checkSession(t *table, s Session) {
 		if len(l.config.Hosts) > 0 {
 			example = l.config.Hosts[0].Name
 		}
-		l.src.complain(t.at, fmt.Sprintf("add: host = %q", example), "%s names no host", t.title())
+		l.src.complain(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
 	}
 	if t.byKey["job"] == nil && t.byKey["submit"] == nil && t.byKey["forward"] == nil {
-		l.src.complain(t.at, `add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward`,
-			"%s has nothing to bring up: no job, submit or forward", t.title())
+		l.src.complain(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
+			"%s needs a job, submit or forward", t.title())
 	}
-	if t.byKey["with"] != nil && !strings.HasPrefix(s.Submit, builtinPrefix) {
-		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "only a job that comes with tunctl takes answers")
+	if forward := t.byKey["forward"]; forward != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
+		l.src.complain(forward.at, fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"})),
+			"%s has a job, and \"forward\" works only in a session without one", t.title())
+	}
+	if t.byKey["with"] != nil && !t.submitsBuiltin() {
+		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
 	}
 	if s.Keep && t.byKey["submit"] == nil {
 		l.src.complain(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())

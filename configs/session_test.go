@@ -7,17 +7,22 @@ func inSession(lines string) string {
 	return "[session.a]\nhost = \"x\"\nsubmit = \"y\"\n" + lines + "\n"
 }
 
+// inForwards is a session without a job with more lines, from line 4 on.
+func inForwards(lines string) string {
+	return "[session.a]\nhost = \"x\"\nopen = true\n" + lines + "\n"
+}
+
 func TestBadSessionsAreRefused(t *testing.T) {
 	checkProblems(t, []problem{
 		{"no host and nothing to bring up", "[session.a]\nopen = true\n[host.cedar]\n", `
-config.toml:1:2: [session.a] names no host
+config.toml:1:2: [session.a] has no host
   1 | [session.a]
     |  ^^^^^^^^^
   add: host = "cedar"
-config.toml:1:2: [session.a] has nothing to bring up: no job, submit or forward
+config.toml:1:2: [session.a] needs a job, submit or forward
   1 | [session.a]
     |  ^^^^^^^^^
-  add a job to find (job = "NAME"), one to start (submit = "~/job.sh"), or a forward
+  add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward
 `},
 		{"what may be missing is not missed when a line cannot be read", "[session.a]\nhost = x\njob = y\n", `
 config.toml:2:8: "x" is neither quoted text, a number, true nor false
@@ -43,10 +48,10 @@ config.toml:8:9: the port -1 is not between 1 and 65535
     |         ^^
 `},
 		{"a prefix without a script", inSession("") + "[session.b]\nhost = 'x'\nsubmit = 'local:'\n", `
-config.toml:7:10: "local:" names nothing to submit
+config.toml:7:10: "local:" has no name after the colon
   7 | submit = 'local:'
     |          ^^^^^^^^
-  as in "local:./jupyter.sh" or "builtin:jupyter"
+  write "local:./jupyter.sh" or "builtin:jupyter"
 `},
 		{"keep without submit", "[session.a]\nhost = 'x'\njob = 'y'\nkeep = true\n", `
 config.toml:4:1: [session.a] cannot keep a job that it does not submit
@@ -62,26 +67,50 @@ config.toml:4:10: unknown placeholder {nam}
 config.toml:4:16: unknown placeholder {jobid}
   4 | log = "~/{nam}/{jobid}.{id}"
     |                ^^^^^^^
-  there are {id}, {name}, {user} and {node}
+  known: {id}, {name}, {user}, {node}
+`},
+		{"forwards beside a job", inSession(`forward = ["5432:db.int:5432"]`), `
+config.toml:4:1: [session.a] has a job, and "forward" works only in a session without one
+  4 | forward = ["5432:db.int:5432"]
+    | ^^^^^^^
+  move it to a session of its own: [session.a-ports]
+`},
+		{"a builtin job that there is not", "[session.a]\nhost = 'x'\nsubmit = 'builtin:jupiter'\nwith = { hours = 1 }\n", `
+config.toml:3:10: no job "builtin:jupiter" comes with tunctl
+  3 | submit = 'builtin:jupiter'
+    |          ^^^^^^^^^^^^^^^^^
+  did you mean "builtin:jupyter"?
+`},
+		{"an app that is nearly one", inSession(`app = "jupiter"`), `
+config.toml:4:7: unknown app "jupiter"
+  4 | app = "jupiter"
+    |       ^^^^^^^^^
+  did you mean "jupyter"?
+`},
+		{"an app that nothing recognises", inSession(`app = "zope"`) + "[app.mine]\npatterns = ['(?P<port>1)']\n", `
+config.toml:4:7: unknown app "zope"
+  4 | app = "zope"
+    |       ^^^^^^
+  known: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http; or add a section [app.zope] with patterns
 `},
 		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
-config.toml:4:10: the placeholder is not closed by }
+config.toml:4:10: the placeholder has no closing }
   4 | log = "~/{id.log"
     |          ^^^^^^^
 `},
 		{"the scheduler's placeholders", inSession(`log = "slurm-%j.out"`), `
-config.toml:4:7: the scheduler's own placeholders are not known here
+config.toml:4:7: scheduler placeholders are not supported here
   4 | log = "slurm-%j.out"
     |       ^^^^^^^^^^^^^^
   write: log = "slurm-{id}.out"
 `},
 		{"a log here without a whole path", inSession(`log = "local:{id}.log"`), `
-config.toml:4:7: "{id}.log" is no whole path of a file on this computer
+config.toml:4:7: "{id}.log" is not an absolute path
   4 | log = "local:{id}.log"
     |       ^^^^^^^^^^^^^^^^
-  as in "local:/mnt/home/{name}.{id}.log"
+  write "local:/mnt/home/{name}.{id}.log"
 `},
-		{"bad forwards", inSession(`forward = ["5432:db", 'R:9000']`), `
+		{"bad forwards", inForwards(`forward = ["5432:db", 'R:9000']`), `
 config.toml:4:12: bad forward "5432:db": the target "db" has no port
   4 | forward = ["5432:db", 'R:9000']
     |            ^^^^^^^^^
@@ -91,7 +120,7 @@ config.toml:4:23: bad forward "R:9000": the target is missing
     |                       ^^^^^^^^
   write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
 `},
-		{"one forward that is no list", inSession(`forward = "5432:db:5432"`), `
+		{"one forward that is no list", inForwards(`forward = "5432:db:5432"`), `
 config.toml:4:11: "forward" in [session.a] must be a list or "ssh_config"
   4 | forward = "5432:db:5432"
     |           ^^^^^^^^^^^^^^
@@ -104,24 +133,24 @@ func TestALocalPortIsWantedOnce(t *testing.T) {
 	other := "[session.b]\nhost = \"x\"\njob = \"z\"\n"
 	checkProblems(t, []problem{
 		{"by two sessions", inSession("local = 8888") + other + "local = 8_888", `
-config.toml:8:9: [session.b] wants the local port 8888, which [session.a] on line 4 wants too
+config.toml:8:9: [session.b] uses local port 8888, which [session.a] on line 4 uses too
   8 | local = 8_888
     |         ^^^^^
-  give each its own
+  use a different port
 `},
-		{"by a session and a forward", inSession("local = 8888") + other + `forward = ["80:x:80", "*:8888:x:80"]`, `
-config.toml:8:23: [session.b] wants the local port 8888, which [session.a] on line 4 wants too
+		{"by a session and a forward", inSession("local = 8888") + "[session.b]\nhost = 'x'\nopen = true\n" + `forward = ["80:x:80", "*:8888:x:80"]`, `
+config.toml:8:23: [session.b] uses local port 8888, which [session.a] on line 4 uses too
   8 | forward = ["80:x:80", "*:8888:x:80"]
     |                       ^^^^^^^^^^^^^
-  give each its own
+  use a different port
 `},
-		{"by two forwards of one session", inSession("forward = [\n\"80:x:80\",\n\"D:80\",\n]"), `
-config.toml:6:1: [session.a] wants the local port 80 twice, first on line 5
+		{"by two forwards of one session", inForwards("forward = [\n\"80:x:80\",\n\"D:80\",\n]"), `
+config.toml:6:1: [session.a] uses local port 80 twice, first on line 5
   6 | "D:80",
     | ^^^^^^
 `},
 	})
-	parse(t, inSession(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
+	parse(t, inForwards(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
 }
 
 func TestBadAppsAreRefused(t *testing.T) {
@@ -130,7 +159,7 @@ func TestBadAppsAreRefused(t *testing.T) {
 config.toml:2:13: bad pattern: missing closing ): ` + "`(?P<port>\\d+`" + `
   2 | patterns = ['(?P<port>\d+', '(?P<prot>x)(?P<port>1)']
     |             ^^^^^^^^^^^^^^
-  patterns are Go's regular expressions: https://pkg.go.dev/regexp/syntax
+  patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax
 config.toml:2:33: unknown group "prot": a pattern's groups are "host", "port", "token", "path" or "scheme"
   2 | patterns = ['(?P<port>\d+', '(?P<prot>x)(?P<port>1)']
     |                                 ^^^^^^
@@ -178,7 +207,7 @@ config.toml:4:17: "gpus" in [session.a.with] must be text in quotes or a number,
   write: gpus = 1
 `},
 		{"answers for a script of one's own", inSession(`with = { gpus = 1 }`), `
-config.toml:4:1: only a job that comes with tunctl takes answers
+config.toml:4:1: "with" works only with a builtin job
   4 | with = { gpus = 1 }
     | ^^^^
   write: submit = "builtin:jupyter"
@@ -203,5 +232,18 @@ func TestWhoMayUseASessionsForwardsIsRead(t *testing.T) {
 		if _, err := Parse("config.toml", []byte(head+"allow_hosts = [\""+bad+"\"]\n")); err == nil {
 			t.Errorf("%q was taken for a name", bad)
 		}
+	}
+}
+
+func TestAnAppsOtherNamesAreTaken(t *testing.T) {
+	for name, want := range map[string]string{"jupyterlab": "jupyter", "notebook": "jupyter", "lab": "jupyter", "rstudio": "rstudio", "mine": "mine"} {
+		c := parse(t, inSession("app = \""+name+"\"")+"[app.mine]\npatterns = ['(?P<port>1)']\n")
+		if got := c.Sessions[0].App; got != want {
+			t.Errorf("%s is read as %q", name, got)
+		}
+	}
+	c := parse(t, inSession(`app = "lab"`)+"[app.lab]\npatterns = ['(?P<port>1)']\n")
+	if got := c.Sessions[0].App; got != "lab" {
+		t.Errorf("one's own app is read as %q", got)
 	}
 }

@@ -49,9 +49,9 @@ func (s *Site) Gate(host string, answers func(address string) bool) string {
 	case s.Before == "" || probe == "":
 		return s.Before
 	case answers(probe):
-		return fmt.Sprintf("%s answers, so your network is one that the site accepts; `tunctl sites %s` lists its entrances", probe, s.Name)
+		return fmt.Sprintf("%s responds, so the site accepts your network; `tunctl sites %s` lists its entrances", probe, s.Name)
 	}
-	return fmt.Sprintf("%s does not answer from here. %s", probe, s.Before)
+	return fmt.Sprintf("%s does not respond from this network. %s", probe, s.Before)
 }
 
 // ProbeAt is the address that answers only once what must be true before SSH is. For
@@ -164,7 +164,7 @@ func (in *input) binds(r *Recipe) {
 // template checks that text is a template.
 func (in *input) template(v value, text string) bool {
 	if _, err := parseTemplate(text); err != nil {
-		in.complain(v.at, "answers are written {{.account}}", "bad template: %v", err)
+		in.complain(v.at, "write answers as {{.account}}", "bad template: %v", err)
 		return false
 	}
 	return true
@@ -195,7 +195,7 @@ func (in *input) entrances(s *Site) {
 			{"about", `"from the campus network"`, setText(func(e *Entrance) *string { return &e.About })},
 		}, &e)
 		if t.byKey["host"] == nil && t.complete() {
-			in.complain(t.at, `add: host = "login.example.org"`, "%s names no host", t.title())
+			in.complain(t.at, `add: host = "login.example.org"`, "%s has no host", t.title())
 		}
 		s.Entrances = append(s.Entrances, e)
 	})
@@ -218,16 +218,16 @@ func (in *input) questions(s *Site) {
 func (in *input) checkQuestion(t *table, q *Question) {
 	switch {
 	case !goodVariable.MatchString(q.Name) || slices.Contains(reservedNames, q.Name):
-		in.complain(t.at, "use small letters, digits and '_'", "%q cannot be a question's name: it becomes a variable in the job", q.Name)
+		in.complain(t.at, "use lowercase letters, digits and '_'", "%q is not a valid question name: it becomes a shell variable in the job", q.Name)
 	case q.Ask == "" && t.complete():
-		in.complain(t.at, `add: ask = "Which project is charged?"`, "%s asks nothing", t.title())
+		in.complain(t.at, `add: ask = "Which project is charged?"`, "%s has no question text", t.title())
 	case q.Kind == AskChoice && len(q.Choices) == 0:
 		in.complain(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
 	case (q.Min > 0 || q.Max > 0) && q.Kind != AskNumber && q.Kind != AskHours:
 		in.complain(t.at, `write: kind = "number" or "hours"`, "%s has a minimum or maximum, and is not a number", t.title())
 	case q.Default != "":
 		if _, err := q.Check(q.Default); err != nil {
-			in.complain(t.byKey["default"].at, "", "the default is no answer: %v", err)
+			in.complain(t.byKey["default"].at, "", "the default is not a valid answer: %v", err)
 		}
 	}
 }
@@ -266,8 +266,11 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	if e := root.byKey["like"]; e != nil {
 		like := e.value.text
 		known, ok := base(like)
-		if !ok || like == name {
-			src.complain(e.value.at, "`tunctl sites` lists them", "there is no site %q to be like", like)
+		switch {
+		case like == name:
+			src.complain(e.value.at, "`tunctl sites` lists the others", "site %q cannot be like itself", name)
+		case !ok:
+			src.complain(e.value.at, "`tunctl sites` lists the sites", "no site %q", like)
 		}
 		s = known.clone()
 	}

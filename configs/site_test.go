@@ -297,7 +297,7 @@ func TestAPersonsOwnSiteStandsBesideOursAndTakesTheirPlace(t *testing.T) {
 	if err == nil {
 		t.Fatal("the broken ones are not reported")
 	}
-	for _, want := range []string{`broken.toml:2:1: unknown key "sheduler"`, `did you mean "scheduler"?`, "did you mean [entrance.a]?", `there is no site "loop" to be like`} {
+	for _, want := range []string{`broken.toml:2:1: unknown key "sheduler"`, `did you mean "scheduler"?`, "did you mean [entrance.a]?", `site "loop" cannot be like itself`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

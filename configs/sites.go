@@ -21,7 +21,7 @@ var siteFiles embed.FS
 // Sites are all the presets there are, in the order in which to show them.
 type Sites []Site
 
-// SitesFolder is where a person's own sites lie: beside the config file.
+// SitesFolder is where a person's own sites are: beside the config file.
 func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(configFile), "sites") }
 
 // LoadSites returns the sites that come with tunctl and those of a person's own
@@ -129,7 +129,7 @@ func (all Sites) Find(name string) (Site, error) {
 		}
 		names[i] = s.Name
 	}
-	hint := "there is: " + strings.Join(names, ", ")
+	hint := "known sites: " + strings.Join(names, ", ")
 	if near := suggest.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxErrors is how many problems of one file are kept. A person mends the
+	// maxErrors is how many problems of one file are kept. A person fixes the
 	// first few; a thousand come of a file that is no config at all.
 	maxErrors = 50
 

@@ -17,11 +17,11 @@ func explainSyntax(src *source, begin int, at span, message string) {
 	case strings.Contains(message, "incomplete"), strings.Contains(message, "not terminated by"):
 		// Noticed at the end of the file; the cause is where it was opened.
 		line := src.lineSpan(src.line(begin))
-		src.complain(span{begin, line.end}, "", "what is opened here is never closed")
+		src.complain(span{begin, line.end}, "", "the bracket or quote opened here is never closed")
 	case strings.Contains(message, "cannot have new lines"), strings.HasPrefix(message, "unterminated"):
-		src.complain(at, "close it with the quote it was opened with, on the same line", "the text has no closing quote")
+		src.complain(at, "add the closing quote on the same line", "the text has no closing quote")
 	case strings.HasPrefix(message, "invalid escape"):
-		src.complain(at, `in single quotes a backslash is just a backslash: '\d+'`, "%s is no escape sequence", src.text(at))
+		src.complain(at, `use single quotes to keep backslashes: '\d+'`, "%s is not a valid escape sequence", src.text(at))
 	case strings.HasPrefix(message, "expected value, not end"):
 		src.complain(span{at.end, at.end}, "", "the value is missing")
 	case startsValue(message):
@@ -57,7 +57,7 @@ func explainValue(src *source, at span, next rune) {
 	case rest == "":
 		src.complain(span{at.start, at.start}, "", "the value is missing")
 	case strings.EqualFold(rest, "true"), strings.EqualFold(rest, "false"):
-		src.complain(at, "write "+strings.ToLower(rest), "true and false are written in small letters")
+		src.complain(at, "write "+strings.ToLower(rest), "true and false must be lowercase")
 	case strings.ContainsRune("“”„‘’«»`´", next):
 		src.complain(at, `write "…" or '…'`, "%q is not a straight quote", next)
 	default:
@@ -71,5 +71,5 @@ func openedEarlier(src *source, begin int, at span) string {
 	if first == src.line(at.start) {
 		return ""
 	}
-	return fmt.Sprintf("it is part of what begins on line %d", first)
+	return fmt.Sprintf("this value begins on line %d", first)
 }

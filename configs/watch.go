@@ -16,6 +16,11 @@ const (
 	// write a new file and rename it, in several steps.
 	settle = 100 * time.Millisecond
 
+	// lull is how long a file that has just changed must stay as it is before it is
+	// believed, and maxLulls how often that is tried.
+	lull     = 20 * time.Millisecond
+	maxLulls = 10
+
 	// pollUnwatched is how often to look where the system tells of no changes.
 	pollUnwatched = 2 * time.Second
 
@@ -65,7 +70,7 @@ func newWatch(path string, notifier *fsnotify.Watcher) *watch {
 		w.events, w.errors = notifier.Events, notifier.Errors
 	}
 	w.follow()
-	w.seen = fileState(path)
+	w.seen = Mark(path)
 	return w
 }
 
@@ -156,7 +161,7 @@ func (w *watch) concerns(event fsnotify.Event) bool {
 
 // differs reports whether the file is not as it was seen last.
 func (w *watch) differs() bool {
-	state := fileState(w.path)
+	state := Mark(w.path)
 	if state == w.seen {
 		return false
 	}
@@ -164,11 +169,31 @@ func (w *watch) differs() bool {
 	return true
 }
 
-// fileState stands for a file's content, or for why it has none.
-func fileState(path string) string {
+// Mark stands for the content of the config file at path, or for why it cannot be read:
+// two reads with the same mark have read the same.
+func Mark(path string) string {
 	data, err := readFile(path)
 	if err != nil {
 		return err.Error()
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// ChangedMark returns the mark of the config file at path, and whether it is another than
+// before. A file that has just changed is looked at again until it stays as it is: some
+// editors empty it first, or move it away.
+func ChangedMark(path, before string) (mark string, changed bool) {
+	mark = Mark(path)
+	for range maxLulls {
+		if mark == before {
+			break
+		}
+		time.Sleep(lull)
+		next := Mark(path)
+		if next == mark {
+			break
+		}
+		mark = next
+	}
+	return mark, mark != before
 }

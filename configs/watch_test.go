@@ -210,3 +210,37 @@ func TestWatchTellsOnceThatItWatchesAndEndsWithItsContext(t *testing.T) {
 		t.Errorf("told %d times, want once", calls)
 	}
 }
+
+func TestAFileThatIsBeingSavedIsNotBelievedYet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.toml")
+	save := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, steps := range map[string][]func(){
+		"written in two steps": {func() { save("") }, func() { save("new") }},
+		"moved away first":     {func() { _ = os.Remove(path) }, func() { save("new") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			save("new")
+			want := Mark(path)
+			save("old")
+			before := Mark(path)
+			if _, changed := ChangedMark(path, before); changed {
+				t.Error("a file that nobody touched has changed")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				steps[0]()
+				go func() {
+					time.Sleep(lull / 2)
+					steps[1]()
+				}()
+				if mark, changed := ChangedMark(path, before); !changed || mark != want {
+					t.Errorf("got %s, %v", mark, changed)
+				}
+			})
+		})
+	}
+}

@@ -44,6 +44,9 @@ var appsByRank = []string{
 	appWeb,
 }
 
+// Apps are the names of the apps we know, those first that people mean most often.
+func Apps() []string { return slices.Clone(appsByRank) }
+
 // appRank is an app's place in that order; a person's own app comes before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 

@@ -29,7 +29,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	defer cancel()
 	raw, err = t.dial(ctx)
 	if err != nil {
-		return nil, nil, t.unreachable(err, limit)
+		return nil, nil, t.misspelled(t.unreachable(err, limit))
 	}
 	tune(raw, &t.settings, t.log)
 	return raw, []string{}, nil

@@ -34,6 +34,8 @@ type Options struct {
 	// Target and Preset are those of a [Resolver]. They are asked for each dial.
 	Target func(name string) string
 	Preset func(name string, s *Settings)
+	// Spelling says what is known of a host's name that cannot be reached.
+	Spelling func(name string) Spelling
 }
 
 // Pool owns the hosts and their connections.
@@ -86,6 +88,9 @@ func NewPool(o Options) *Pool {
 	}
 	if o.Preset == nil {
 		o.Preset = func(string, *Settings) {}
+	}
+	if o.Spelling == nil {
+		o.Spelling = func(string) Spelling { return Spelling{Written: true} }
 	}
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},

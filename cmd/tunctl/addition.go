@@ -16,7 +16,7 @@ import (
 )
 
 // appendConfig adds text at the end of the config file. What a person wrote stays
-// as it is, to the byte; an addition that would make the file wrong is not made. An
+// as it is, to the byte; an addition that would make the file invalid is not made. An
 // agent that runs knows of it when this returns.
 func appendConfig(ctx context.Context, p home.Paths, text string) error {
 	before, err := os.ReadFile(p.Config)
@@ -33,8 +33,8 @@ func appendConfig(ctx context.Context, p home.Paths, text string) error {
 	}
 	if _, err := configs.Parse(p.Config, append(before, addition...)); err != nil {
 		return &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("nothing was added, since the file would not be right then: %v", err), Err: err,
-			Hint: "mend the file, then try again; `tunctl config check` looks at it",
+			Code: api.CodeConfig, Message: fmt.Sprintf("nothing was added, because the config would become invalid: %v", err), Err: err,
+			Hint: "fix the file, then try again; `tunctl config check` checks it",
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(p.Config), 0o700); err != nil {

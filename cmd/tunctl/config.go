@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,16 +15,17 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/home"
+	"tunctl/tunnel"
 )
 
 func configCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
-		Usage: "look at the config file and edit it",
+		Usage: "show, check and edit the config file",
 		Subcommands: []*cli.Command{
-			{Name: "check", Usage: "say whether the config file is right", ArgsUsage: "[FILE]", Action: func(c *cli.Context) error { return configCheck(c, t) }},
-			{Name: "path", Usage: "print where the config file is", Action: configPath(t)},
-			{Name: "edit", Usage: "open it in your editor; a new one starts from an example", Action: func(c *cli.Context) error { return configEdit(c, t) }},
+			{Name: "check", Usage: "check the config file", ArgsUsage: "[FILE]", Action: func(c *cli.Context) error { return configCheck(c, t) }},
+			{Name: "path", Usage: "print the path of the config file", Action: configPath(t)},
+			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: func(c *cli.Context) error { return configEdit(c, t) }},
 			{Name: "show", Usage: "print the config file", Action: configShow(t)},
 		},
 	}
@@ -37,14 +39,24 @@ func configCheck(c *cli.Context, t *terminal) error {
 	if c.NArg() > 0 {
 		p.Config = c.Args().First()
 	}
-	cfg, err := loadConfig(p)
-	if err != nil {
-		return err
+	return checkConfig(c.Context, t, p)
+}
+
+// checkConfig says that the config is valid, or returns what is wrong with it.
+func checkConfig(ctx context.Context, t *terminal, p home.Paths) error {
+	cfg, err := configs.Load(p.Config)
+	if err != nil { // its hosts are unknown then
+		cfg = &configs.Config{Path: p.Config}
 	}
-	if err := checkJobs(t.loadSites(p), cfg); err != nil {
-		return err
+	with := configs.Surroundings{Sites: t.loadSites(p), Resolves: func(host string) bool {
+		s, err := resolver(p, cfg).Settings(ctx, host)
+		return err == nil && s.Hostname != host
+	}}
+	with.Aliases, _ = tunnel.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
+	if cfg, err = configs.Check(p.Config, with); err != nil {
+		return configError(p, err)
 	}
-	t.say("%s is right: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
+	t.say("%s is valid: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
 	return nil
 }
 
@@ -87,7 +99,7 @@ func configShow(t *terminal) cli.ActionFunc {
 }
 
 // configEdit opens the editor, and again while the file has errors and the
-// person wants to mend them.
+// person wants to fix them.
 func configEdit(c *cli.Context, t *terminal) error {
 	p, err := paths(c)
 	if err != nil {
@@ -100,18 +112,17 @@ func configEdit(c *cli.Context, t *terminal) error {
 		if err := runEditor(c, p.Config); err != nil {
 			return err
 		}
-		_, err := loadConfig(p)
+		err := checkConfig(c.Context, t, p)
 		if err == nil {
-			t.say("%s is right", p.Config)
 			return nil
 		}
 		if !t.asks {
 			return err
 		}
-		t.say("%v", err)
-		again, err := t.readLine(c.Context, "Edit again? [Y/n] ", true)
-		if err != nil || strings.HasPrefix(strings.ToLower(again), "n") {
-			return err
+		explain(t, err)
+		again, unread := t.readLine(c.Context, "Edit again? [Y/n] ", true)
+		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
+			return silentError(exitCode(err))
 		}
 	}
 }

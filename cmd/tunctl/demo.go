@@ -145,7 +145,9 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	if err := home.MakePrivate(filepath.Dir(p.Config)); err != nil {
 		return p, err
 	}
-	return p, os.WriteFile(p.Config, []byte(demoConfig), 0o600)
+	// Commands in another terminal know of the cluster by the config alone.
+	text := fmt.Sprintf("ssh_config = %s\n\n%s", tomlText(cluster.SSHConfig()), demoConfig)
+	return p, os.WriteFile(p.Config, []byte(text), 0o600)
 }
 
 // fetch gets the page as a browser would, through the forward.

@@ -68,6 +68,9 @@ func examine(ctx context.Context, c *cli.Context, t *terminal) error {
 		show.check(x)
 	})
 	t.draw("")
+	if _, isSession := cfg.Session(c.Args().First()); !isSession {
+		sayWhatWasMeant(t, cfg, c.Args().Slice())
+	}
 	if c.Bool("json") {
 		if err := t.indented(checks); err != nil {
 			return err

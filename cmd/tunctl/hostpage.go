@@ -13,7 +13,7 @@ import (
 
 // hosts draws a list of hosts, a line each.
 func (p paper) hosts(list []api.Host, now time.Time) string {
-	all := table{head: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP", "READ FROM"}}
+	all := table{head: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
 	for _, h := range list {
 		var notes []string
 		if h.Cause != "" {
@@ -59,12 +59,12 @@ func hostFacts(h api.Host) [][2]string {
 		via = cmp.Or(via, strings.ReplaceAll(h.ProxyJump, ",", ", then "))
 	}
 	facts := [][2]string{
-		{"login", account(h)},
-		{"through", cmp.Or(via, h.ProxyCommand)},
+		{"account", account(h)},
+		{"via", cmp.Or(via, h.ProxyCommand)},
 		{"login node", h.LoginNode},
-		{"logged in by", strings.ReplaceAll(h.Auth, "+", ", then ")},
+		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
 		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
-		{"carried by", carrier(h)},
+		{"transport", carrier(h)},
 	}
 	if a := h.Algorithms; a != nil {
 		facts = append(facts, [][2]string{
@@ -78,10 +78,10 @@ func hostFacts(h api.Host) [][2]string {
 		_, err := os.Stat(file)
 		return err != nil
 	})
-	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"read from", h.Source})
+	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
 }
 
-// carrier is what holds the connection where tunctl does not by itself.
+// carrier is what holds the connection where that is not tunctl itself.
 func carrier(h api.Host) string {
 	switch h.Transport {
 	case api.TransportOpenSSH:

@@ -34,34 +34,34 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
 		want string
 	}{
 		"connected": {up, `narval is up since 11:00
-  login         alice@narval.example.org:22
-  through       gate, then jump
-  login node    narval3
-  logged in by  publickey, then keyboard-interactive
-  round trip    24.1 ms
-  key exchange  mlkem768x25519-sha256
-  host key      ssh-ed25519
-  cipher        aes128-gcm@openssh.com
-  MAC           part of the cipher
-  key files     ` + key + `
-  read from     ssh -G
+  account        alice@narval.example.org:22
+  via            gate, then jump
+  login node     narval3
+  login method   publickey, then keyboard-interactive
+  round trip     24.1 ms
+  key exchange   mlkem768x25519-sha256
+  host key       ssh-ed25519
+  cipher         aes128-gcm@openssh.com
+  MAC            part of the cipher
+  key files      ` + key + `
+  settings from  ssh -G
 `},
 		"by the ssh program": {lent, `narval is up since 11:00
-  login         alice@narval.example.org:22
-  through       gate, then jump
-  login node    narval3
-  logged in by  publickey, then keyboard-interactive
-  round trip    24.1 ms
-  carried by    the ssh program: the host wants Kerberos
-  key files     ` + key + `
-  read from     ssh -G
+  account        alice@narval.example.org:22
+  via            gate, then jump
+  login node     narval3
+  login method   publickey, then keyboard-interactive
+  round trip     24.1 ms
+  transport      the ssh program: the host wants Kerberos
+  key files      ` + key + `
+  settings from  ssh -G
 `},
 		"refused": {blocked, `narval is blocked since 11:00
   narval refused your key
   → is it the right one?
-  login         alice@narval.example.org:22
-  through       corkscrew proxy 8080
-  read from     ssh_config
+  account        alice@narval.example.org:22
+  via            corkscrew proxy 8080
+  settings from  ssh_config
 `},
 	} {
 		if got := (paper{}).host(tt.host, now); got != tt.want {

@@ -21,11 +21,11 @@ import (
 func hostsCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "hosts",
-		Usage:     "show how hosts are read from your ssh config, and how they are",
+		Usage:     "show host settings and connection state",
 		ArgsUsage: "[HOST]",
-		Description: "Without a name: the hosts of the config, a line each. With one: all that is known of it, such\n" +
-			"as how it logged in, through which hosts, and the algorithms in use. HOST may also be any\n" +
-			"alias of ~/.ssh/config. Nothing is dialled.\n\n" +
+		Description: "Without HOST: the hosts of the config, one per line. With HOST: everything known about it, such\n" +
+			"as the login method, the hosts on the way and the algorithms in use. HOST may be any alias of\n" +
+			"~/.ssh/config. This command connects to nothing.\n\n" +
 			"  tunctl hosts\n" +
 			"  tunctl hosts narval",
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
@@ -78,7 +78,7 @@ func sayWhatWasMeant(t *terminal, cfg *configs.Config, typed []string) {
 	known := knownHosts(cfg)
 	for _, name := range typed {
 		if near := suggest.Nearest(name, known); len(near) > 0 && !slices.Contains(known, name) {
-			t.say("tunctl: hint: neither the config nor your ssh config names %s; did you mean %s?", name, near[0])
+			t.say("tunctl: hint: %s is neither in the config nor in your ssh config; did you mean %s?", name, near[0])
 		}
 	}
 }
@@ -130,7 +130,7 @@ func withState(h, live api.Host) api.Host {
 	}
 	h.Outdated = live.Outdated
 	if is, next := account(live), account(h); live.State == api.HostUp && is != next {
-		h.Outdated = fmt.Sprintf("it is connected to %s, and its settings lead to %s by now; `tunctl logout %s` and `tunctl login %s` use them", is, next, h.Alias, h.Alias)
+		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", is, next, h.Alias, h.Alias)
 	}
 	for _, warning := range live.Warnings { // also of what the login found
 		if !slices.Contains(h.Warnings, warning) {
@@ -142,7 +142,7 @@ func withState(h, live api.Host) api.Host {
 
 func printHosts(t *terminal, list []api.Host, one bool) error {
 	if len(list) == 0 {
-		t.say("no hosts in the config; `tunctl hosts NAME` shows any alias of your ssh config")
+		t.say("no hosts in the config; `tunctl hosts HOST` shows any alias of your ssh config")
 		return nil
 	}
 	var text string

@@ -22,7 +22,7 @@ func TestStatusAndHostsSayThatALiveConnectionsSettingsChanged(t *testing.T) {
 		},
 		"hosts": {
 			func(term *terminal) error { return printHosts(term, []api.Host{withState(now, live)}, true) },
-			"warning: narval: it is connected to alice@one:22, and its settings lead to alice@two:22 by now",
+			"warning: narval: connected to alice@one:22, but the settings now say alice@two:22",
 		},
 		"hosts, by other settings of the same account": {
 			func(term *terminal) error { return printHosts(term, []api.Host{withState(live, live)}, true) },

@@ -15,29 +15,29 @@ import (
 func initCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "set up a cluster: a few questions, then `tunctl up` works",
+		Usage:     "set up a cluster: answer a few questions, then run `tunctl up`",
 		ArgsUsage: "[SITE|HOST]",
-		Description: "Asks which cluster, who you are there and what the job needs, adds a commented part to the\n" +
-			"config file, and tries to log in. What you wrote in the file stays as it is. Every answer can\n" +
-			"be given as a flag too; without a terminal nothing is asked:\n\n" +
+		Description: "Asks for the cluster, your user name there and what the job needs, adds a commented section\n" +
+			"to your config and tries to log in. The rest of the file stays as it is. Every answer can be\n" +
+			"given as a flag; without a terminal nothing is asked:\n\n" +
 			"  tunctl init narval --user alice --with account=def-alice --with hours=3 --no-login\n\n" +
-			"HOST is a host of your ssh config that is none of the sites (`tunctl sites`).",
+			"HOST is a host of your ssh config that is not one of the known sites (`tunctl sites`).",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "user", Usage: "your user `NAME` there"},
-			&cli.StringFlag{Name: "entrance", Usage: "which of the site's entrances"},
-			&cli.StringFlag{Name: "host", Usage: "the login node's `ADDRESS`, or its ssh alias"},
-			&cli.StringFlag{Name: "scheduler", Usage: "slurm, pbs or none, if it is no known site"},
-			&cli.StringFlag{Name: "session", Usage: "what to call the session", Value: "jupyter"},
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question; may be repeated: `NAME=VALUE`"},
+			&cli.StringFlag{Name: "user", Usage: "your user `NAME` on the cluster"},
+			&cli.StringFlag{Name: "entrance", Usage: "login node of the site, by `NAME`"},
+			&cli.StringFlag{Name: "host", Usage: "`ADDRESS` or ssh alias of the login node"},
+			&cli.StringFlag{Name: "scheduler", Usage: "slurm, pbs or none, for an unknown site"},
+			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new session", Value: "jupyter"},
+			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
 			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
-			&cli.BoolFlag{Name: "print", Usage: "print the part and change nothing"},
+			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := interruptible(c.Context)
 			defer stop()
 			err := setUp(ctx, c, t)
 			if c.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
-				t.say("stopped; what was not added yet is not added")
+				t.say("stopped")
 				return silentError(exitInterrupted)
 			}
 			return err
@@ -80,7 +80,7 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 			return err
 		}
 	}
-	t.say("Now: tunctl up %s", plan.session)
+	t.say("Next: tunctl up %s", plan.session)
 	return nil
 }
 
@@ -88,13 +88,12 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 func configToAddTo(p home.Paths) (*configs.Config, error) {
 	cfg, err := existingConfig(p)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint == "" {
-		e.Hint = "init adds to a file without errors only: `tunctl config edit` opens it"
+		e.Hint = "fix the file first: `tunctl config edit` opens it"
 	}
 	return cfg, err
 }
 
-// tryLogin logs in as `tunctl up` would. That it fails is worth a word, but the
-// config is right all the same.
+// tryLogin logs in as `tunctl up` would. The config stays where that fails.
 func tryLogin(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, host string) error {
 	cl, _, err := t.connect(ctx, p)
 	if err != nil {
@@ -107,6 +106,6 @@ func tryLogin(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, ho
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	t.say("The login did not work, and the config is written all the same: `tunctl login %s` tries again.", host)
+	t.say("The login failed, but the config was written: `tunctl login %s` tries again.", host)
 	return err
 }

@@ -37,13 +37,13 @@ type interview struct {
 
 func newInterview(c *cli.Context, t *terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
 	if c.NArg() > 1 {
-		return nil, usagef("one site at a time, please: %q is one too many", c.Args().Get(1))
+		return nil, usagef("unexpected argument %q: init takes one site or host", c.Args().Get(1))
 	}
 	if err := checkSessionName(c.String("session")); err != nil {
 		return nil, err
 	}
 	if host := c.String("host"); strings.ContainsAny(host, " \t") {
-		return nil, usagef("--host is one plain word, and %q is not", host)
+		return nil, usagef("--host takes a host without spaces, not %q", host)
 	}
 	with, err := answersOf(c)
 	if err != nil {
@@ -70,7 +70,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	}
 	p.host = hostName(p.site, p.ssh)
 	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
-		i.term.say("[host.%s] is in the config already (%s) and stays as it is", p.host, known.SSH)
+		i.term.say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
 		p.hostThere = true
 	}
 	if p.session, err = i.askSession(ctx, p.host); err != nil {
@@ -96,7 +96,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	}
 	for {
 		if what == "" {
-			text, err := i.ask(ctx, "Which one? Its number or name, or any host as for ssh: ")
+			text, err := i.ask(ctx, "Which one? Its number or name, or any ssh host: ")
 			if err != nil {
 				return configs.Site{}, err
 			}
@@ -112,7 +112,10 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			return i.askGeneric(ctx, what)
 		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
-			e.Hint += fmt.Sprintf("; for a host of that name: `tunctl init --host %s`", what)
+			if near := suggest.Nearest(what, i.listed()); len(near) > 0 {
+				e.Hint = fmt.Sprintf("did you mean %q?", near[0])
+			}
+			e.Hint += fmt.Sprintf(" To use a host of that name: `tunctl init --host %s`", what)
 		}
 		return site, err
 	}
@@ -121,13 +124,13 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 // askGeneric finds the site of a host that none is known for.
 func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, error) {
 	if site, ok := i.siteAt(ctx, host); ok {
-		i.term.say("%s is an entrance of %s", host, site.Title)
+		i.term.say("%s is a login node of %s", host, site.Title)
 		return site, nil
 	}
 	sched := i.sched
 	if sched == "" {
 		q := configs.Question{
-			Name: "scheduler", Ask: "Which scheduler has " + host + ": slurm, pbs or none?",
+			Name: "scheduler", Ask: "Which scheduler does " + host + " use: slurm, pbs or none?",
 			Kind: configs.AskChoice, Choices: []string{"slurm", "pbs", "none"}, Default: "slurm", Required: true,
 		}
 		var err error
@@ -139,14 +142,14 @@ func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, 
 }
 
 func (i *interview) list() {
-	i.term.say("These clusters are known:\n")
+	i.term.say("Known clusters:\n")
 	n := 0
 	for _, s := range i.sites {
 		n++
 		i.term.say("%3d) %-12s %s", n, s.Name, s.Title)
 	}
 	if len(i.aliases) > 0 {
-		i.term.say("\nand these hosts are in your ssh config:\n")
+		i.term.say("\nHosts of your ssh config:\n")
 	}
 	for _, a := range i.aliases {
 		n++
@@ -163,7 +166,7 @@ func (i *interview) chosen(text string) string {
 		if n >= 1 && n <= len(names) {
 			return names[n-1]
 		}
-		i.term.say("The numbers are 1 to %d.", len(names))
+		i.term.say("Choose a number from 1 to %d.", len(names))
 		return ""
 	}
 	near := suggest.Nearest(text, names)
@@ -171,10 +174,10 @@ func (i *interview) chosen(text string) string {
 	case text == "" || slices.Contains(names, text) || strings.Contains(text, "@"):
 		return text
 	case strings.ContainsAny(text, " \t"):
-		i.term.say("A host is one plain word, as in NAME or USER@NAME, and %q is not.", text)
+		i.term.say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
 		return ""
 	case len(near) > 0:
-		i.term.say("no site %q: did you mean %q? (A host of that name: USER@%s)", text, near[0], text)
+		i.term.say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
 		return ""
 	}
 	return text
@@ -200,10 +203,10 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	}
 	i.probe(ctx, s, host)
 	if s.Login != "" {
-		i.term.say("It asks for %s.", s.Login)
+		i.term.say("Login: %s.", s.Login)
 	}
 	if len(s.Unsure) > 0 {
-		i.term.say("%s partly our guess: %s", i.term.paint(yellow, "?"), unsureOf(s))
+		i.term.say("%s not verified: %s", i.term.paint(yellow, "?"), unsureOf(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
@@ -212,7 +215,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		i.term.say("%s is in your ssh config as %s", host, alias)
 		return alias, nil
 	}
-	q := configs.Question{Name: "user", Ask: "Your user name there?", Kind: configs.AskWord, Required: true, Default: i.user}
+	q := configs.Question{Name: "user", Ask: "Your user name on the cluster?", Kind: configs.AskWord, Required: true, Default: i.user}
 	if i.user != "" {
 		name, err := q.Check(i.user)
 		return name + "@" + host, asUsage(err)
@@ -234,11 +237,11 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:
 		if s.Portal != "" {
-			i.term.say("No SSH entrance of %s is published; its portal is %s", s.Title, s.Portal)
+			i.term.say("%s publishes no SSH login node; its portal is %s", s.Title, s.Portal)
 		}
-		return i.answer(ctx, configs.Question{Name: "host", Ask: "The login node's address, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
+		return i.answer(ctx, configs.Question{Name: "host", Ask: "The address of the login node, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
 	}
-	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which entrance?"}
+	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
 		q.Choices = append(q.Choices, e.Name)
 		if i.entry == "" && i.term.asks {
@@ -265,13 +268,13 @@ func unsureOf(s configs.Site) string {
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")
 		if what == "defaults" {
-			what = "the suggested answers"
+			what = "suggested answers"
 		}
 		matters = append(matters, what)
 	}
-	text := fmt.Sprintf("%s (`tunctl sites %s` says more", strings.Join(matters, ", "), s.Name)
+	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(matters, ", "), s.Name)
 	if len(s.Help) > 0 {
-		text += "; the site's own page is " + s.Help[0]
+		text += " and " + s.Help[0]
 	}
 	return text + ")"
 }
@@ -285,9 +288,9 @@ func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
 	switch probe := s.ProbeAt(i.address(ctx, host)); {
 	case probe == "":
 	case tunnel.Answers(ctx, probe):
-		i.term.say("%s %s answers", i.term.paint(green, "✓"), probe)
+		i.term.say("%s %s responds", i.term.paint(green, "✓"), probe)
 	default:
-		i.term.say("%s %s does not answer from here", i.term.paint(yellow, "!"), probe)
+		i.term.say("%s %s does not respond from this network", i.term.paint(yellow, "!"), probe)
 	}
 }
 
@@ -297,15 +300,15 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 	for n := 1; ; n++ {
 		if _, taken := i.cfg.Session(name); !taken {
 			if !i.named && n > 1 {
-				i.term.say("[session.%s] is there already; this one is called %s. To change the first: `tunctl config edit`", i.session, name)
+				i.term.say("[session.%s] already exists, so this one is called %s. To change the first: `tunctl config edit`", i.session, name)
 			}
 			return name, nil
 		}
 		switch {
 		case i.named && !i.term.asks:
-			return "", usagef("there is a session %q in %s already", name, i.cfg.Path)
+			return "", usagef("session %q already exists in %s", name, i.cfg.Path)
 		case i.named:
-			text, err := i.ask(ctx, fmt.Sprintf("There is a session %q already. Another name: ", name))
+			text, err := i.ask(ctx, fmt.Sprintf("Session %q already exists. Another name: ", name))
 			if err != nil {
 				return "", err
 			}
@@ -325,7 +328,7 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 // checkSessionName refuses what could not be written as it is after [session.
 func checkSessionName(name string) error {
 	if !plainName.MatchString(name) {
-		return usagef("a session's name is one plain word of letters, digits, '-' and '_', and %q is not", name)
+		return usagef("%q is not a valid session name: use letters, digits, '-' and '_'", name)
 	}
 	return nil
 }
@@ -395,7 +398,7 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 		}
 	}
 	for len(others) > 0 {
-		text, err := i.ask(ctx, "Change one as NAME=VALUE, or press Enter to go on: ")
+		text, err := i.ask(ctx, "Change one with NAME=VALUE, or press Enter to continue: ")
 		if err != nil || text == "" {
 			return err
 		}
@@ -403,7 +406,7 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 		q, known := others[strings.TrimSpace(name)]
 		switch {
 		case !ok || !known:
-			i.term.say("%q is not NAME=VALUE with one of these names", text)
+			i.term.say("%q is not NAME=VALUE with one of the names above", text)
 		default:
 			if err := job.Answer(q, value); err != nil {
 				i.term.say("%v", err)
@@ -418,7 +421,7 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 func (i *interview) answer(ctx context.Context, q configs.Question, flag string) (string, error) {
 	if !i.term.asks {
 		if q.Default == "" && q.Required {
-			return "", i.needPerson(fmt.Sprintf("an answer to %q", q.Ask), "give it with "+flag)
+			return "", i.needPerson(fmt.Sprintf("the answer to %q", q.Ask), "give it with "+flag)
 		}
 		return q.Default, nil
 	}
@@ -451,7 +454,7 @@ func (i *interview) needPerson(what, hint string) error {
 	if i.term.asks {
 		return nil
 	}
-	return &api.Error{Code: api.CodeNeedsPerson, Message: what + " is needed, and there is no terminal to ask at", Hint: hint}
+	return &api.Error{Code: api.CodeNeedsPerson, Message: what + " is missing, and there is no terminal to ask for it", Hint: hint}
 }
 
 func asUsage(err error) error {

@@ -53,11 +53,11 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 	return name
 }
 
-// text is the part of the config, with a word on every line.
+// text is what is added to the config, with comments.
 func (p plan) text() (string, error) {
 	var b strings.Builder
 	if !p.hostThere {
-		fmt.Fprintf(&b, "# %s. `tunctl sites %s` tells what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
 		fmt.Fprintf(&b, "[host.%s]\n", p.host)
 		if p.ssh != p.host {
 			fmt.Fprintf(&b, "ssh  = %s\n", tomlText(p.ssh))
@@ -68,12 +68,12 @@ func (p plan) text() (string, error) {
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)
 	fmt.Fprintf(&b, "host   = %s\n", tomlText(p.host))
 	b.WriteString("app    = \"jupyter\"\n")
-	fmt.Fprintf(&b, "job    = %s%s# a job of this name is used where one runs already …\n", tomlText(p.job), gap(p.job))
-	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … else this is submitted; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
+	fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", tomlText(p.job), gap(p.job))
+	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … otherwise submit this; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
 	if answers := p.with(); answers != "" {
 		fmt.Fprintf(&b, "with   = { %s }\n", answers)
 	}
-	_, err := configs.Parse("the new part", []byte(b.String()))
+	_, err := configs.Parse("the new section", []byte(b.String()))
 	return b.String(), err
 }
 

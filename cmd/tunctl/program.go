@@ -36,8 +36,18 @@ func pathsWith(config string) (home.Paths, error) {
 	return p, err
 }
 
-// connect returns a client of the agent, and starts one if none is running.
+// connect returns a client of the agent, and starts one if none is running. It warns of a
+// config that has errors.
 func (t *terminal) connect(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
+	cl, st, err := t.reach(ctx, p)
+	if err == nil {
+		t.warnAboutConfig(st)
+	}
+	return cl, st, err
+}
+
+// reach is connect for a command that the agent refuses while the config has errors.
+func (t *terminal) reach(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
 	cl := client.New(p)
 	st, err := cl.Ensure(ctx, launcher(p))
 	if err == nil {
@@ -74,6 +84,13 @@ func (t *terminal) warnAboutVersion(st api.Status) {
 	}
 }
 
+// warnAboutConfig says when the agent cannot use the config file as it is now.
+func (t *terminal) warnAboutConfig(st api.Status) {
+	if st.Config != nil {
+		t.say("tunctl: warning: the config has errors; changes take effect once they are fixed:\n%s", st.Config.Message)
+	}
+}
+
 // interruptible ends ctx at Ctrl-C, or when the system asks the program to end: a
 // screen is put back, a window closed. Asked a second time, the program ends at once.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -88,16 +105,21 @@ var errNoConfig = errors.New("no config file")
 // loadConfig reads the config for a command that needs one.
 func loadConfig(p home.Paths) (*configs.Config, error) {
 	cfg, err := configs.Load(p.Config)
+	return cfg, configError(p, err)
+}
+
+// configError is what kept the config from being read, if anything did.
+func configError(p home.Paths, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return nil, &api.Error{
+		return &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
 			Hint: "`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
 		}
-	case err != nil:
-		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
 	}
-	return cfg, nil
+	return &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
 }
 
 // existingConfig is the config as it is; none is an empty one.

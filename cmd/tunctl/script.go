@@ -2,7 +2,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 )
 
 func scriptCommand(t *terminal) *cli.Command {
@@ -19,16 +20,16 @@ func scriptCommand(t *terminal) *cli.Command {
 		Usage:     "print the job script that tunctl would submit",
 		ArgsUsage: "SITE|SESSION",
 		Description: "For a session with submit = \"builtin:…\": the script with its answers. For a site: the script\n" +
-			"with the answers given by --with, and CHANGE-ME where one is needed. To take it over:\n\n" +
+			"with the answers given by --with, and CHANGE-ME where one is missing. To edit it yourself:\n\n" +
 			"  tunctl script jupyter > my-job.sh\n\n" +
-			"and in the config: submit = \"local:./my-job.sh\"",
+			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question; may be repeated: `NAME=VALUE`"},
+			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
 			&cli.StringFlag{Name: "app", Usage: "jupyter or tensorboard", Value: "jupyter"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("script takes the name of a site or a session")
+				return usagef("script takes one site or session")
 			}
 			job, err := scriptJob(c, t, c.Args().First())
 			if err != nil {
@@ -57,43 +58,63 @@ func scriptJob(c *cli.Context, t *terminal, name string) (*configs.Job, error) {
 	sites := t.loadSites(p)
 	if cfg, err := configs.Load(p.Config); err == nil {
 		if s, ok := cfg.Session(name); ok {
-			return sessionJob(t, sites, cfg, s, with)
+			return sessionJob(c.Context, client.New(p), sites, cfg, s, with)
 		}
 	}
 	site, err := sites.Find(name)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeUsage, Message: "there is neither a session nor a site " + name, Hint: "`tunctl sites` lists the sites"}
+		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no session and no site %q", name), Hint: "`tunctl status` lists the sessions, `tunctl sites` the sites"}
 	}
 	job := &configs.Job{App: c.String("app"), Name: c.String("app"), Site: site, Answers: with}
 	if missing := fillIn(job); len(missing) > 0 {
-		t.say("tunctl: to be filled in, where it says CHANGE-ME: %s; or answer with --with %s=…", strings.Join(missing, ", "), missing[0])
+		t.say("tunctl: replace CHANGE-ME for: %s; or set it with --with %s=…", strings.Join(missing, ", "), missing[0])
 	}
 	return job, nil
 }
 
-func sessionJob(t *terminal, sites configs.Sites, cfg *configs.Config, s configs.Session, with map[string]string) (*configs.Job, error) {
+func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg *configs.Config, s configs.Session, with map[string]string) (*configs.Job, error) {
 	if s.Builtin() == "" {
 		return nil, &api.Error{
 			Code: api.CodeUsage, Message: "session " + s.Name + " submits a script of your own: " + cmp.Or(s.Submit, "none"),
-			Hint: "only jobs that come with tunctl, submit = \"builtin:jupyter\", are written by it",
+			Hint: "tunctl writes only the jobs that come with it, as with submit = \"builtin:jupyter\"",
 		}
 	}
 	host := cfg.Host(s.Host)
-	scheduler := host.Scheduler
-	if scheduler == "" && host.Site == "" {
-		scheduler = "slurm"
-		t.say("tunctl: which scheduler %s has is found out when it is connected; this is for Slurm", s.Host)
+	scheduler, err := schedulerOf(ctx, cl, sites, host)
+	if err != nil {
+		return nil, err
 	}
 	site, err := sites.ForHost(host, scheduler)
 	if err != nil {
 		return nil, err
 	}
-	job := newJob(site, scheduler, s)
+	job := s.BuiltinJob(site, scheduler)
 	if job.Answers == nil {
 		job.Answers = map[string]string{}
 	}
 	maps.Copy(job.Answers, with)
 	return job, nil
+}
+
+// schedulerOf is the scheduler of a host: as the config or its site says, else as a
+// running agent finds out over the existing connection.
+func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, host configs.Host) (string, error) {
+	if host.Scheduler != "" {
+		return host.Scheduler, nil
+	}
+	if host.Site != "" {
+		if site, err := sites.Find(host.Site); err != nil || site.Scheduler != "" {
+			return site.Scheduler, err
+		}
+	}
+	name, err := cl.Scheduler(ctx, host.Name)
+	if err != nil {
+		return "", &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("the scheduler of %s is not known: %v", host.Name, err), Err: err,
+			Hint: fmt.Sprintf("`tunctl login %s` connects, which finds out; or set scheduler = \"slurm\", \"pbs\" or \"none\" in [host.%s]", host.Name, host.Name),
+		}
+	}
+	return name, nil
 }
 
 // answersOf reads --with NAME=VALUE.
@@ -102,7 +123,7 @@ func answersOf(c *cli.Context) (map[string]string, error) {
 	for _, pair := range c.StringSlice("with") {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usagef("--with takes NAME=VALUE, and not %q", pair)
+			return nil, usagef("--with takes NAME=VALUE, not %q", pair)
 		}
 		answers[name] = text
 	}
@@ -121,47 +142,4 @@ func fillIn(job *configs.Job) []string {
 		missing = append(missing, q.Name)
 	}
 	return missing
-}
-
-// checkJobs reports a host whose site there is not, and a session whose answers do not fit its site. Where the site is
-// only known once the host is connected, there is nothing to check by yet.
-func checkJobs(sites configs.Sites, cfg *configs.Config) error {
-	for _, h := range cfg.Hosts {
-		if h.Site == "" {
-			continue
-		}
-		if _, err := sites.Find(h.Site); err != nil {
-			return inTable("host", h.Name, err)
-		}
-	}
-	for _, s := range cfg.Sessions {
-		host := cfg.Host(s.Host)
-		if s.Builtin() == "" || host.Site == "" && host.Scheduler == "" {
-			continue
-		}
-		site, err := sites.ForHost(host, host.Scheduler)
-		if err == nil {
-			_, err = newJob(site, host.Scheduler, s).Script()
-		}
-		if err != nil {
-			return inTable("session", s.Name, err)
-		}
-	}
-	return nil
-}
-
-// inTable says which table of the config an error is about.
-func inTable(kind, name string, err error) error {
-	e := &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("[%s.%s]: %v", kind, name, err), Err: err}
-	if cause, ok := errors.AsType[*api.Error](err); ok {
-		e.Hint = cause.Hint
-	}
-	return e
-}
-
-// newJob is the job that comes with tunctl and that a session submits.
-func newJob(site configs.Site, scheduler string, s configs.Session) *configs.Job {
-	return &configs.Job{
-		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
-	}
 }

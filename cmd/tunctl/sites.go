@@ -15,10 +15,10 @@ import (
 func sitesCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "sites",
-		Usage:     "list the clusters that tunctl knows",
+		Usage:     "list the clusters that tunctl knows, or show one",
 		ArgsUsage: "[SITE]",
-		Description: "With a name: all that is known about it, what is not certain, and the questions of its job.\n" +
-			"Sites of your own lie in the folder `sites` beside the config file, one file each.\n\n" +
+		Description: "With a name: everything known about that site, what is not verified, and the questions that\n" +
+			"its job asks. Your own sites go into the folder `sites` beside the config, one file each.\n\n" +
 			"  tunctl sites\n" +
 			"  tunctl sites narval",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
@@ -29,7 +29,7 @@ func sitesCommand(t *terminal) *cli.Command {
 			}
 			sites := t.loadSites(p)
 			if c.NArg() > 1 {
-				return usagef("one site at a time, please: %q is one too many", c.Args().Get(1))
+				return usagef("unexpected argument %q: sites takes one site", c.Args().Get(1))
 			}
 			if c.NArg() == 1 {
 				return showSite(c, t, sites)
@@ -54,7 +54,7 @@ func (t *terminal) loadSites(p home.Paths) configs.Sites {
 
 func listSites(out io.Writer, sites configs.Sites) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SITE\tSCHEDULER\tWHAT IT IS")
+	fmt.Fprintln(w, "SITE\tSCHEDULER\tDESCRIPTION")
 	for _, s := range sites {
 		title := s.Title
 		if s.Path != "" {
@@ -107,14 +107,14 @@ func describeSite(w io.Writer, s configs.Site) {
 		fact("note", n)
 	}
 	for _, u := range s.Unsure {
-		fact("unsure", u)
+		fact("unverified", u)
 	}
 	for _, h := range s.Help {
 		fact("help", h)
 	}
 	fact("file", s.Path)
 	if len(s.Questions) > 0 {
-		fmt.Fprintln(w, "  its job asks for, in a session's with = { … }:")
+		fmt.Fprintln(w, "  questions of its job, answered in a session's with = { … }:")
 	}
 	for _, q := range s.Questions {
 		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
@@ -126,7 +126,7 @@ func defaultOf(q configs.Question) string {
 	case q.Default != "":
 		return " [" + q.Default + "]"
 	case q.Required:
-		return " (needed)"
+		return " (required)"
 	}
 	return ""
 }

@@ -19,18 +19,18 @@ import (
 func sshConfigCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
-		Usage: "let ssh, scp, rsync, git and VS Code use the login, as HOST.tun",
-		Description: "After `tunctl ssh-config install`, HOST.tun is a host for every program that uses ssh, and\n" +
-			"needs no login of its own: `scp data.h5 narval.tun:`, `rsync -e ssh`, `git clone`, VS Code's\n" +
-			"Remote-SSH. NODE.HOST.tun is a compute node behind it, where the site lets you in.\n" +
-			"Your ssh config gets one Include line at its top; a copy of it from before is kept beside it.",
+		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
+		Description: "After `tunctl ssh-config install`, every program that uses ssh can use HOST.tun, without\n" +
+			"another login: `scp data.h5 narval.tun:`, `rsync -e ssh`, `git clone`, VS Code Remote-SSH.\n" +
+			"NODE.HOST.tun is a compute node behind it, where the site allows ssh to nodes.\n" +
+			"This adds one Include line at the top of your ssh config, and keeps a backup of the file.",
 		Subcommands: []*cli.Command{
 			{
-				Name: "install", Usage: "add the Include line, and write what it includes",
+				Name: "install", Usage: "add the Include line, and write the file that it includes",
 				Action: func(c *cli.Context) error { return sshConfigInstall(c, t) },
 			},
 			{
-				Name: "remove", Usage: "take the Include line out again",
+				Name: "remove", Usage: "remove the Include line and the included file",
 				Action: func(c *cli.Context) error { return sshConfigRemove(c, t) },
 			},
 		},
@@ -68,12 +68,12 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 		return err
 	}
 	if backup != "" {
-		t.say("%s as it was is in %s", file, backup)
+		t.say("the backup of %s is %s", file, backup)
 	}
 	for _, h := range hosts {
 		t.say("%s ssh %s%s", t.paint(green, "✓"), h, suffix)
 	}
-	t.say("any host of your ssh config works so: ssh HOST%s; its compute nodes as NODE.HOST%s", suffix, suffix)
+	t.say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
 	return nil
 }
 
@@ -92,7 +92,7 @@ func sshConfigRemove(c *cli.Context, t *terminal) error {
 	if err := os.Remove(includedFile(p)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	t.say("HOST%s is no host for ssh any more; tunctl itself goes on as before", suffix)
+	t.say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
 	return nil
 }
 
@@ -104,8 +104,8 @@ func refusePractice(p home.Paths, file string) error {
 		return err
 	}
 	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("this is the practice cluster, and %s is your own: it is not touched", own),
-		Hint: "TUNCTL_SSH_CONFIG=FILE before the command writes to another file, for `ssh -F FILE`",
+		Code: api.CodeUsage, Message: fmt.Sprintf("the practice cluster does not change your own %s", own),
+		Hint: "set TUNCTL_SSH_CONFIG=FILE to write to another file, for `ssh -F FILE`",
 	}
 }
 
@@ -133,6 +133,7 @@ func personalSSHConfig(p home.Paths) (string, error) {
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }
 
+// includeNote stays as it is: it is how the line is found in files of before.
 const includeNote = "# tunctl: HOST.tun uses the login that tunctl has (`tunctl ssh-config remove` takes this out)"
 
 // includeLine goes to the top: after a Host line it would belong to that host.
@@ -152,7 +153,7 @@ func aliases(p home.Paths, self string, hosts []string) string {
 		names = append(names, h+suffix)
 	}
 	names = append(names, "*"+suffix)
-	return fmt.Sprintf(`# Written by tunctl ssh-config install; changes are lost at the next one.
+	return fmt.Sprintf(`# Written by tunctl ssh-config install, which overwrites changes.
 Host %s
   ProxyCommand %s connect --gateway %s
   HostKeyAlias %s

@@ -133,9 +133,7 @@ func printStatus(t *terminal, st api.Status) error {
 	} else {
 		t.warnAboutVersion(st)
 	}
-	if st.Config != nil {
-		t.say("the config has errors, the last good one is in use:\n%s", st.Config.Message)
-	}
+	t.warnAboutConfig(st)
 	t.warnAboutOutdated(st.Hosts)
 	if len(st.Sessions) == 0 {
 		t.say("no sessions: `tunctl init` makes one, `tunctl demo` needs none")

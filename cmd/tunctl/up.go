@@ -118,8 +118,12 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 
 // bringUp asks for the session and waits until it is ready or cannot be.
 func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
+	connect := u.term.connect
+	if u.begin == nil {
+		connect = u.term.reach
+	}
 	var err error
-	if u.client, _, err = u.term.connect(ctx, p); err != nil {
+	if u.client, _, err = connect(ctx, p); err != nil {
 		return api.Session{}, err
 	}
 	u.waiter = rand.Text()

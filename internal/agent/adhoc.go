@@ -94,6 +94,27 @@ func (a *Agent) recallLocked(name string, rec record) (*session, bool) {
 	return a.adhocLocked(name, rec.Attached, specs), true
 }
 
+// dropFailed forgets forwards that never came up: whoever asked for them was told why,
+// and nothing tries them again.
+func (s *session) dropFailed(r *run) {
+	if !s.adhoc || s.agent.ctx.Err() != nil {
+		return
+	}
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	s.mu.Lock()
+	failed := s.run == nil && s.current.State == api.SessionFailed && !s.facts.served && r.who == byPerson
+	fwd := s.forward
+	if failed {
+		s.forward = nil
+	}
+	s.mu.Unlock()
+	if failed {
+		fwd.close()
+		s.agent.forget(s)
+	}
+}
+
 func specWords(specs []configs.ForwardSpec) []string {
 	words := make([]string, len(specs))
 	for i, s := range specs {

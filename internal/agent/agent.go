@@ -56,6 +56,9 @@ type Agent struct {
 	certificates certificates
 	waiters      waiters
 
+	reading sync.Mutex // one reload at a time
+	mark    string     // of the config file when it was last read
+
 	mu       sync.Mutex
 	ctx      context.Context // of Serve; sessions live within it
 	stop     context.CancelFunc
@@ -83,6 +86,7 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		o.Log.Warn("an ssh that logs in for us cannot ask anything", "err", err)
 	}
+	a.mark = configs.Mark(o.Paths.Config)
 	a.readConfig()
 	a.pool = tunnel.NewPool(tunnel.Options{
 		SSHConfig: a.sshConfig(),
@@ -96,6 +100,7 @@ func New(o Options) (*Agent, error) {
 		Env:       a.clientEnv,
 		Target:    a.sshTarget,
 		Preset:    a.preset,
+		Spelling:  a.spelling,
 
 		EarlierEnvs: a.earlierEnvs,
 	})
@@ -159,7 +164,7 @@ func (a *Agent) Status() api.Status {
 		Version:  api.Version,
 		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log()},
 		Config:   problem,
-		Hosts:    append([]api.Host{}, a.pool.Hosts()...),
+		Hosts:    append([]api.Host{}, listed(a.pool.Hosts())...),
 		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
 	}
 	for _, c := range cfg.Sessions { // in the order of the file
@@ -195,7 +200,7 @@ func (a *Agent) session(name string) (*session, error) {
 	}
 	switch {
 	case a.problem != nil:
-		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "mend the file; `tunctl config check` looks at it again"}
+		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "fix the file; `tunctl config check` checks it"}
 	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
 		return nil, &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),
@@ -317,6 +322,9 @@ func (a *Agent) watcherOn(host string) (w *jobwatch.Watcher, account string) {
 // hostChanged tells everyone, and the sessions on the host, of its new state.
 func (a *Agent) hostChanged(h api.Host) {
 	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
+	if h.Code == api.CodeUnknownHost { // whoever asked was just told; the others need not keep it
+		a.hub.publish(api.Event{Type: api.EventStatus})
+	}
 	if n := a.certificates.notice(h, time.Now()); n != nil {
 		a.hub.publish(api.Event{Type: api.EventNotice, Notice: n})
 	}

@@ -329,7 +329,15 @@ func TestABrokenConfigLeavesTheLastGoodOne(t *testing.T) {
 	if problem == nil || !strings.Contains(problem.Message, "locall") {
 		t.Fatalf("problem = %+v", problem)
 	}
-	w.up() // with the config as it was
+	st, err := w.client.Status(t.Context())
+	if _, listed := st.Session("jupyter"); err != nil || !listed {
+		t.Errorf("%+v, %v", st.Sessions, err)
+	}
+	if _, err := w.client.Up(t.Context(), "jupyter"); err == nil || !strings.Contains(err.Error(), "config.toml:3:1: ") {
+		t.Errorf("up: %v", err)
+	}
+	w.write(w.paths.Config, config)
+	w.up()
 }
 
 func TestTheWorldIsToldOfNoToken(t *testing.T) {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 
 	"tunctl/configs"
@@ -19,9 +18,7 @@ func (a *Agent) builtin(ctx context.Context, cfg configs.Session, jobs *jobwatch
 	if err != nil {
 		return sub, err
 	}
-	job := configs.Job{
-		App: cfg.Builtin(), Name: cmp.Or(cfg.Job, cfg.Name), Site: site, Scheduler: scheduler, Reach: cfg.Reach, Answers: cfg.With,
-	}
+	job := cfg.BuiltinJob(site, scheduler)
 	if sub.Content, err = job.Script(); err != nil {
 		return sub, err
 	}

@@ -95,6 +95,18 @@ func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
 	return job, nil
 }
 
+// handleScheduler tells which scheduler a connected host has.
+func (a *Agent) handleScheduler(w http.ResponseWriter, r *http.Request) {
+	host := r.PathValue("host")
+	var name string
+	jobs, err := a.jobsOn(host)
+	if err == nil {
+		name, err = jobs.Scheduler(r.Context())
+		err = aboutScheduler(host, err)
+	}
+	answer(w, api.SchedulerResponse{Scheduler: name}, err)
+}
+
 // handleSubmitJob submits a job that belongs to no session.
 func (a *Agent) handleSubmitJob(w http.ResponseWriter, r *http.Request) {
 	var req api.SubmitRequest

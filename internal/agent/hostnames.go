@@ -28,19 +28,68 @@ func (a *Agent) hostNames() []string {
 	return names
 }
 
+// spelling says what is known of a host's name that cannot be reached. A name that only
+// a session of the config has may be mistyped there.
+func (a *Agent) spelling(name string) tunnel.Spelling {
+	names := a.hostNames()
+	_, remembered := a.store.host(name)
+	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
+	if !remembered && !slices.Contains(a.ownNames(), name) {
+		s.Meant = meant(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
+	}
+	return s
+}
+
+// ownNames are the hosts that have a section of the config or of the ssh config.
+func (a *Agent) ownNames() []string {
+	a.mu.Lock()
+	hosts := a.config.Hosts
+	a.mu.Unlock()
+	names, _ := tunnel.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
+	for _, h := range hosts {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// meant is the host of names that a person probably meant, with the user they gave; ""
+// where none is near.
+func meant(typed string, names []string) string {
+	i := strings.LastIndex(typed, "@") + 1
+	near := suggest.Nearest(typed[i:], names)
+	if len(near) == 0 {
+		return ""
+	}
+	return typed[:i] + near[0]
+}
+
+// whichHost is the hint for a name that is none of those: the one that was probably
+// meant, or else all of them.
+func whichHost(typed string, names []string) string {
+	if near := meant(typed, names); near != "" {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "there is: " + strings.Join(names, ", ")
+}
+
+// listed leaves out the hosts that turned out to be no hosts: a person mistyped a name,
+// and was told.
+func listed(hosts []api.Host) []api.Host {
+	return slices.DeleteFunc(hosts, func(h api.Host) bool { return h.Code == api.CodeUnknownHost })
+}
+
 // knownHost refuses a name that nothing is known of: neither was it logged in to,
 // nor is it written anywhere.
 func (a *Agent) knownHost(name string) error {
-	if slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.Alias == name }) {
+	if slices.ContainsFunc(listed(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
 		return nil
 	}
 	names := a.hostNames()
 	if slices.Contains(names, name) {
 		return nil
 	}
-	e := &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name)}
-	if len(names) > 0 {
-		e.Hint = "there is: " + strings.Join(suggest.NearestFirst(name, names), ", ")
-	}
-	return e
+	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: whichHost(name, names)}
 }

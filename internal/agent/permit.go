@@ -153,6 +153,11 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	if err != nil {
 		return api.UpResponse{}, err
 	}
+	if s.named() && !s.underWay() {
+		if err := a.validConfig(); err != nil {
+			return api.UpResponse{}, err
+		}
+	}
 	s.reconfigure()
 	if err := a.allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err

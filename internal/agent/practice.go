@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
-	"tunctl/internal/suggest"
 )
 
 // labNetwork are the addresses of the lab's own clusters; see internal/lab/real.
@@ -27,14 +26,11 @@ func (a *Agent) allowed(ctx context.Context, host string) error {
 	if err != nil || isPractice(address) {
 		return err
 	}
-	e := &api.Error{
+	return &api.Error{
 		Code:    api.CodeUsage,
-		Message: fmt.Sprintf("this is the practice cluster's agent, which reaches nothing else: %s (%s) is no practice cluster", host, address),
+		Message: fmt.Sprintf("this agent connects to the practice cluster only: %s (%s) is not part of it", host, address),
+		Hint:    whichHost(host, a.practiceHosts(ctx)),
 	}
-	if ours := a.practiceHosts(ctx); len(ours) > 0 {
-		e.Hint = "there is: " + strings.Join(suggest.NearestFirst(host, ours), ", ")
-	}
-	return e
 }
 
 // address is where ssh would go for a host.

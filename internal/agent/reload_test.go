@@ -2,8 +2,10 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +75,113 @@ func (w *world) untilHost(name, what string, want func(api.Host) bool) api.Host 
 		w.t.Fatalf("%s was never %s; last: %+v", name, what, last)
 	}
 	return last
+}
+
+// another is a second session of a config.
+const another = `
+[session.notebook]
+host   = "practice"
+submit = "~/jupyter.sh"
+`
+
+func TestAWatcherIsToldOfASessionThatIsAddedToTheConfigOrRemoved(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var added, removed bool
+	first := true
+	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+		if first {
+			first = false
+			w.write(w.paths.Config, config+another)
+			return
+		}
+		if e.Status == nil {
+			return
+		}
+		switch s, listed := e.Status.Session("notebook"); {
+		case listed && !added:
+			added = s.State == api.SessionDown && s.Host == "practice"
+			w.write(w.paths.Config, config)
+		case added && !listed:
+			removed = true
+			cancel()
+		}
+	})
+	if !added || !removed {
+		t.Errorf("told that it was added: %v, and removed: %v", added, removed)
+	}
+}
+
+func TestAWatcherIsToldThatTheConfigIsBrokenAndThatItIsGoodAgain(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var broken, good bool
+	first := true
+	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+		switch {
+		case first:
+			first = false
+			w.write(w.paths.Config, config+"local = x\n")
+		case e.Status == nil:
+		case e.Status.Config != nil && !broken:
+			broken = true
+			w.write(w.paths.Config, config)
+		case e.Status.Config == nil && broken:
+			good = true
+			cancel()
+		}
+	})
+	if !broken || !good {
+		t.Errorf("told that it is broken: %v, and good again: %v", broken, good)
+	}
+}
+
+func TestACommandRightAfterASaveGoesByTheNewConfig(t *testing.T) {
+	for name, ask := range map[string]func(*world) error{
+		"up": func(w *world) error {
+			_, err := w.client.Up(w.t.Context(), "notebook")
+			return err
+		},
+		"down": func(w *world) error {
+			_, err := w.client.Down(w.t.Context(), api.DownRequest{Session: "notebook"})
+			return err
+		},
+		"status": func(w *world) error {
+			st, err := w.client.Status(w.t.Context())
+			if _, listed := st.Session("notebook"); err == nil && !listed {
+				err = errors.New("the status has no such session")
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write(w.paths.Config, config+another)
+			if err := ask(w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAnUpByABrokenConfigTellsWhereAndWhatRunsKeepsRunning(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.paths.Config, config+another)
+	before := w.up()
+	w.write(w.paths.Config, config+another+"local = x\n")
+	_, err := w.client.Up(t.Context(), "notebook")
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeConfig || !strings.Contains(e.Message, "config.toml:9:9: ") {
+		t.Errorf("up of another session: %v", err)
+	}
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Errorf("up of the one that is up: %v", err)
+	}
+	if s := w.until("ready", ready); s.Since != before.Since || w.fetch() != http.StatusOK {
+		t.Errorf("the session was disturbed: %+v", s)
+	}
 }
 
 func failed(s api.Session) bool { return s.State == api.SessionFailed }

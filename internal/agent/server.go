@@ -17,13 +17,15 @@ const (
 	maxBody       = 1 << 20
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 10 * time.Second // for one event to a watcher
+
+	stopPath = "/v1/stop"
 )
 
 // serveAPI answers the local API on l until ctx ends, then lets requests finish
 // within the drain time.
 func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler:           guard(a.routes()),
+		Handler:           guard(a.reloading(a.routes())),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       2 * headerTimeout,
 		IdleTimeout:       time.Minute,
@@ -64,11 +66,12 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/ping", unhurried(handle(a.handlePing)))
-	mux.HandleFunc("POST /v1/stop", handle(a.handleStop))
+	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", unhurried(a.handleStream))
+	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", unhurried(a.handleScheduler))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
 	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
 	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
@@ -209,7 +212,8 @@ func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
 	reply(w, struct{}{})
 }
 
-// handleWatch streams events: first the whole status, then changes. A command that
+// handleWatch streams events: first the whole status, then changes, and the whole status
+// again when the config has changed. A command that
 // waits for a session gives its name: what it permitted ends with the stream.
 func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
@@ -218,17 +222,22 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	}
 	watcher := a.hub.watch(api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.leave(watcher)
-	st := a.Status()
 	out := newLines(w)
-	if out.send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &st}) != nil {
-		return
-	}
+	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
+		if next.Type == api.EventStatus { // taken now: the last event of a thing stays its last state
+			st := a.Status()
+			next.Status = &st
+		}
+		if out.send(next) != nil {
+			return
+		}
 		select {
 		case e, ok := <-watcher.events:
-			if !ok || out.send(e) != nil {
+			if !ok {
 				return
 			}
+			next = e
 		case <-r.Context().Done():
 			return
 		}

@@ -134,6 +134,13 @@ func want(host *tunnel.Host, who asker) {
 	}
 }
 
+// underWay reports whether a try to bring the session up and keep it so is under way.
+func (s *session) underWay() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run != nil
+}
+
 // reconfigure takes what the config says now, unless a try is under way.
 func (s *session) reconfigure() {
 	s.mu.Lock()
@@ -175,6 +182,7 @@ func (s *session) launchLocked(r *run) {
 	s.enterLocked()
 	s.agent.work.Go(func() { s.expire(ctx, r) })
 	s.agent.work.Go(func() {
+		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		s.finish(r, s.stayUp(ctx, r.host))

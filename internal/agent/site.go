@@ -114,9 +114,3 @@ func (a *Agent) watchOptions(host string) jobwatch.Options {
 	}
 	return o
 }
-
-// handleReload reads the config for a client that has just written it.
-func (a *Agent) handleReload(context.Context, struct{}) (struct{}, error) {
-	a.reload()
-	return struct{}{}, nil
-}

@@ -107,7 +107,7 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 		t.Errorf("with the VPN on: %q", got)
 	}
 	_ = listener.Close()
-	if got := hint("vpn", away); !strings.Contains(got, "does not answer from here. Connect to the VPN.") {
+	if got := hint("vpn", away); !strings.Contains(got, "does not respond from this network. Connect to the VPN.") {
 		t.Errorf("with the VPN off: %q", got)
 	}
 	if got := hint("open", away); got != away.Hint {

@@ -164,6 +164,14 @@ func (s *store) writeLocked() (err error) {
 	return nil
 }
 
+// host returns what is remembered of logging in to a host, if anything.
+func (s *store) host(name string) (login, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.data.Hosts[name]
+	return l, ok
+}
+
 // Silent implements tunnel.Memory.
 func (s *store) Silent(host string) bool {
 	s.mu.Lock()

@@ -7,7 +7,7 @@ type EventType string
 
 // The types of events on a watch stream.
 const (
-	EventStatus       EventType = "status"  // the whole status; the first event of a stream
+	EventStatus       EventType = "status"  // the whole status; the first event of a stream, and one after each change of the config
 	EventSession      EventType = "session" // a session changed
 	EventSessionGone  EventType = "session-gone"
 	EventHost         EventType = "host"          // a host changed

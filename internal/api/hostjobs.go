@@ -5,6 +5,11 @@ type JobsResponse struct {
 	Jobs []Job `json:"jobs"`
 }
 
+// SchedulerResponse names the scheduler of a host: "slurm", "pbs" or "none".
+type SchedulerResponse struct {
+	Scheduler string `json:"scheduler"`
+}
+
 // SubmitRequest asks to submit a job that belongs to no session.
 type SubmitRequest struct {
 	// Script is as in a session's submit: a path on the host, or local:/path here.

@@ -25,6 +25,12 @@ func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
 	return r.Jobs, err
 }
 
+// Scheduler returns which scheduler a connected host has.
+func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
+	r, err := ask[api.SchedulerResponse](ctx, c.patient(), http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/scheduler", nil)
+	return r.Scheduler, err
+}
+
 // Submit submits a job. It returns when the scheduler has taken it: a link that is
 // lost meanwhile is waited for.
 func (c *Client) Submit(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {

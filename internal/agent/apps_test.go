@@ -1,0 +1,15 @@
+package agent_test
+
+import (
+	"slices"
+	"testing"
+
+	"tunctl/configs"
+	"tunctl/jobwatch"
+)
+
+func TestTheConfigTakesTheAppsThatAreRecognisedAndNoOthers(t *testing.T) {
+	if known, recognised := configs.KnownApps(), jobwatch.Apps(); !slices.Equal(known, recognised) {
+		t.Errorf("the config takes    %q\nrecognised in logs: %q", known, recognised)
+	}
+}
