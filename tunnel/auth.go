@@ -41,6 +41,8 @@ type login struct {
 	interacted  bool         // a keyboard-interactive round took place, or a password
 	typed       bool         // something was answered in the method under way
 	asked       int          // the questions of this login, failed methods left out
+	retry       string       // what the next question says of the answers before it
+	codes       bool         // something else than a password was asked for
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
 }
@@ -141,7 +143,18 @@ func (l *login) mayRetry(name string) bool {
 	if l.tried[name] > 0 && !l.typed {
 		return false
 	}
-	return l.tried[methodPassword]+l.tried[methodInteractive] < max(l.s.NumberOfPasswordPrompts, 1)
+	return l.triesLeft() > 0
+}
+
+// triesLeft is how often a person may still answer.
+func (l *login) triesLeft() int {
+	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
+}
+
+// put puts a question to the person. The first one after a wrong answer says so.
+func (l *login) put(p api.Prompt) (api.Answer, error) {
+	p.Retry, l.retry = l.retry, ""
+	return l.try.question(l.ctx, p)
 }
 
 func (l *login) password() (string, error) {
@@ -178,9 +191,10 @@ func (l *login) answer(p api.Prompt) (string, error) {
 		p.Kind = api.PromptPassword
 		return l.secret(p)
 	}
-	l.typed = true
+	l.typed, l.codes = true, true
 	l.asked++
-	return l.try.ask(l.ctx, p)
+	answer, err := l.put(p)
+	return answer.Text, err
 }
 
 // banner keeps what the server says before the login.
@@ -274,13 +288,37 @@ func (l *login) refused(err error) *api.Error {
 }
 
 func (l *login) hint(did []string, err error) string {
-	if text, ok := disconnectText(err); ok && strings.Contains(text.String(), "Too many") || l.keys.count() > 5 {
+	text, _ := disconnectText(err)
+	tooMany := strings.Contains(text.String(), "Too many")
+	switch {
+	case l.try.host.behind != "" || l.saysNoJob(text):
+		return onlyWithJob(l.try.host.behind)
+	case l.keys.count() > 5, tooMany && !l.interacted:
 		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
+	case l.interacted && l.codes:
+		return fmt.Sprintf("check the user name %q and what you entered: a one-time code works once, and only for a short time", l.s.User)
+	case l.interacted:
+		return fmt.Sprintf("check the user name %q and the password", l.s.User)
+	case !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey):
+		return "no key was offered: " + l.keys.hint()
 	}
-	if !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey) {
-		return "no key was at hand: " + l.keys.hint()
+	return fmt.Sprintf("check the user name %q, and that your public key is registered with the site", l.s.User)
+}
+
+// saysNoJob reports whether the server said, as pam_slurm does, that only those with a
+// job there may log in.
+func (l *login) saysNoJob(disconnect api.RemoteText) bool {
+	return slices.ContainsFunc(append(slices.Clone(l.lastMessage), disconnect), func(text api.RemoteText) bool {
+		return strings.Contains(text.String(), "no active jobs")
+	})
+}
+
+// onlyWithJob is the hint of a compute node that refuses a login.
+func onlyWithJob(login string) string {
+	if login == "" {
+		return "nodes let you in only while your job runs there"
 	}
-	return "check the user name and that your public key is registered with the site"
+	return "nodes let you in only while your job runs there; `tunctl jobs " + login + "` lists your jobs"
 }
 
 // disconnectText is what a server said when it hung up. The library's type is

@@ -253,7 +253,8 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return k.refuse(fmt.Sprintf("you did not trust the host key of %s (%s)", k.display(), shown), "")
+	return k.refuse(fmt.Sprintf("you did not accept the host key of %s (%s), so nothing was sent", k.display(), shown),
+		"compare the fingerprint with the one that the site publishes; `tunctl login "+k.try.host.name+"` asks again")
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.

@@ -50,7 +50,7 @@ func (t *attempt) borrow(ctx context.Context, other *Host, identity string) erro
 	if other == t.host || t.pool.goesThrough(other, t.host) {
 		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "look at its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
-	other.lend(t.host, identity, t.attended)
+	other.lend(t.host, identity, t.attended, t.client)
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
 		if f.failures > 0 {
 			return f.failure
@@ -69,13 +69,13 @@ func (p *Pool) goesThrough(h, through *Host) bool {
 
 // lend marks the host as wanted by another that goes through it, or shares the
 // connection of that identity.
-func (h *Host) lend(user *Host, identity string, attended bool) {
+func (h *Host) lend(user *Host, identity string, attended bool, client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.users[user] = identity
 	h.facts.wanted = true
 	if attended && h.facts.live == nil {
-		h.attendLocked()
+		h.attendLocked(client)
 		return
 	}
 	h.enterLocked()

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
 )
 
 // keychain is the keys to offer at one login, from the agent and from files, in
@@ -132,8 +134,8 @@ func (k *keychain) fileKeys() []*fileKey {
 }
 
 // passphrase asks for a key file's.
-func (k *keychain) passphrase(path string) (string, error) {
-	answer, err := k.try.ask(k.ctx, passphrasePrompt(path))
+func (k *keychain) passphrase(question api.Prompt) (string, error) {
+	answer, err := k.try.ask(k.ctx, question)
 	if errors.Is(err, ErrNobody) {
 		k.try.denied = nil // another key may do
 	}

@@ -31,11 +31,11 @@ type fileKey struct {
 	pem    []byte              // while encrypted
 	stamp  time.Time
 	ring   *keyring
-	ask    func(path string) (string, error)
+	ask    func(api.Prompt) (string, error)
 }
 
 // loadKey reads a key file, which may be a public key whose private half the agent has.
-func loadKey(path string, ring *keyring, ask func(path string) (string, error)) (*fileKey, error) {
+func loadKey(path string, ring *keyring, ask func(api.Prompt) (string, error)) (*fileKey, error) {
 	text, info, err := readKeyFile(path)
 	if err != nil {
 		return nil, publicOnly(path, err)
@@ -118,8 +118,12 @@ func (k *fileKey) unlock() error {
 	if s := k.ring.get(k.path, k.stamp); s != nil {
 		return k.take(s)
 	}
-	for range maxPassphrases {
-		passphrase, err := k.ask(k.path)
+	question := passphrasePrompt(k.path)
+	for left := maxPassphrases; left > 0; left-- {
+		if left < maxPassphrases {
+			question.Retry = notRight("that was not right", left)
+		}
+		passphrase, err := k.ask(question)
 		if err != nil {
 			return err
 		}

@@ -224,8 +224,16 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 		return t.host.needsPerson("ssh could not log in without you: "+said, err)
 	}
 	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
-	if reason.code == api.CodeHostKey {
-		e.Hint = "look at it with `ssh " + t.settings.Destination + "`"
+	switch {
+	case reason.code == api.CodeHostKey:
+		e.Hint = "`ssh " + t.settings.Destination + "` shows the host key and what is known of it"
+	case reason.code != api.CodeAuth || reason.hint != "":
+	case t.host.behind != "" || strings.Contains(said, "no active jobs"):
+		e.Hint = onlyWithJob(t.host.behind)
+	case t.answered:
+		e.Hint = fmt.Sprintf("check the user name %q and what you entered", t.settings.User)
+	default:
+		e.Hint = fmt.Sprintf("check the user name %q, and that your public key is registered with the site", t.settings.User)
 	}
 	return e
 }

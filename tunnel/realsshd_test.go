@@ -465,7 +465,7 @@ func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
 			t.Fatalf("%s: %v", out, err)
 		}
 		asked := 0
-		k, err := loadKey(path, &keyring{}, func(string) (string, error) { asked++; return "secret", nil })
+		k, err := loadKey(path, &keyring{}, func(api.Prompt) (string, error) { asked++; return "secret", nil })
 		if err != nil || asked != 0 {
 			t.Fatalf("%v: %v, asked %d times before it was wanted", args, err, asked)
 		}

@@ -148,7 +148,7 @@ func (h *Host) begin(cancel context.CancelFunc) *attempt {
 	attended := time.Now().Before(f.attended)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log,
-		attended: attended, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
+		attended: attended, client: f.client, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
 	}
 }
 
@@ -160,11 +160,26 @@ func (h *Host) step(what string) {
 	h.enterLocked()
 }
 
+// setAsking says which kind of question a try waits for an answer to; "" for none.
+func (h *Host) setAsking(kind api.PromptKind) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.asking = kind
+	h.enterLocked()
+}
+
+// lastClient is the client through which a person last asked for the host.
+func (h *Host) lastClient() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.facts.client
+}
+
 // finish draws the conclusions of a try.
 func (h *Host) finish(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
-	f.trying, h.cancel = "", nil
+	f.trying, f.asking, h.cancel = "", "", nil
 	if !t.loginAt.IsZero() {
 		f.lastLogin = t.loginAt
 	}
@@ -258,7 +273,7 @@ func (h *Host) lost(c *conn) {
 func (h *Host) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.wanted, h.facts.trying = false, ""
+	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""
 	h.enterLocked()
 }
 

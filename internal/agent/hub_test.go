@@ -34,16 +34,69 @@ func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
 	h := newHub()
 	desktop, terminal, plain := h.watch(api.AnswersDesktop), h.watch(api.AnswersTerminal), h.watch(api.AnswersNone)
-	if !h.ask(api.Event{Type: api.EventPrompt}) {
+	if len(h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
 		t.Fatal("nobody was asked")
 	}
 	if len(terminal.events) != 1 || len(desktop.events) != 0 || len(plain.events) != 0 {
 		t.Errorf("asked: terminal %d, desktop %d, plain %d", len(terminal.events), len(desktop.events), len(plain.events))
 	}
 	h.leave(terminal)
-	if !h.ask(api.Event{Type: api.EventPrompt}) || len(desktop.events) != 1 {
+	if len(h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 || len(desktop.events) != 1 {
 		t.Error("the desktop was not asked")
 	}
+}
+
+func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
+	h := newHub()
+	mine, other, unnamed := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal), h.watch(api.AnswersTerminal)
+	tray, script := h.watchFor("tray", api.AnswersDesktop), h.watchFor("script", api.AnswersNone)
+	for _, tt := range []struct {
+		client string
+		want   *watcher
+	}{
+		{"mine", mine},
+		{"tray", tray},
+		{"script", tray}, // it cannot ask anybody: a window can, another terminal must not
+		{"left", tray},
+	} {
+		asked := h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: tt.client}})
+		if len(asked) != 1 || asked[0] != tt.want || len(tt.want.events) != 1 {
+			t.Errorf("%s: asked %+v", tt.client, asked)
+			continue
+		}
+		<-tt.want.events
+	}
+	h.leave(tray)
+	for _, client := range []string{"script", "left", "tray"} {
+		if asked := h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: client}}); len(asked) != 0 {
+			t.Errorf("%s: asked %+v though it has no terminal", client, asked)
+		}
+	}
+	for name, w := range map[string]*watcher{"mine": mine, "other": other, "unnamed": unnamed, "script": script} {
+		if len(w.events) != 0 {
+			t.Errorf("%s got %+v", name, <-w.events)
+		}
+	}
+}
+
+func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		terminal, other := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"})
+			ended <- err
+		}()
+		asked := <-terminal.events
+		h.leave(terminal)
+		if err := <-ended; !errors.Is(err, tunnel.ErrNobody) {
+			t.Errorf("err = %v, want ErrNobody", err)
+		}
+		if closed := <-other.events; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
+			t.Errorf("event = %+v, want the prompt's end", closed)
+		}
+	})
 }
 
 func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {

@@ -22,8 +22,9 @@ func newPrompts(h *hub) *prompts {
 	return &prompts{hub: h, waiting: map[string]chan api.Answer{}}
 }
 
-// Prompt asks whoever is there and waits for the answer until ctx ends. With
-// nobody there it returns tunnel.ErrNobody at once.
+// Prompt asks through the client that caused the question, else through a desktop, and
+// waits for the answer until ctx ends. With nobody there it returns tunnel.ErrNobody: at
+// once, or when those who were asked have left.
 func (p *prompts) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
 	q.ID = rand.Text()
 	answer := make(chan api.Answer, 1)
@@ -31,14 +32,20 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) 
 	p.waiting[q.ID] = answer
 	p.mu.Unlock()
 	defer p.close(q)
-	if !p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q}) {
-		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
-	}
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		return api.Answer{}, context.Cause(ctx)
+	for {
+		asked := p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q})
+		if len(asked) == 0 {
+			return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
+		}
+		for _, w := range asked { // until the last of them has left
+			select {
+			case a := <-answer:
+				return a, nil
+			case <-ctx.Done():
+				return api.Answer{}, context.Cause(ctx)
+			case <-w.gone:
+			}
+		}
 	}
 }
 
