@@ -253,8 +253,12 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return k.refuse(fmt.Sprintf("you did not accept the host key of %s (%s), so nothing was sent", k.display(), shown),
-		"compare the fingerprint with the one that the site publishes; `tunctl login "+k.try.host.name+"` asks again")
+	return &api.Error{
+		Code:    api.CodeNeedsPerson,
+		Message: fmt.Sprintf("you did not accept the host key of %s (%s)", k.display(), shown),
+		Hint:    "compare the fingerprint with the one that the site publishes; `tunctl login " + k.try.host.name + "` asks again",
+		Err:     classNeedsPerson.of(nil),
+	}
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.

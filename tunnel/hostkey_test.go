@@ -61,7 +61,7 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 		"unknown, trusted":           {answers: []string{"yes"}, asked: 1, added: "login ssh-ed25519 "},
 		"unknown on a port, trusted": {answers: []string{"yes"}, asked: 1, added: "[login]:2222 ssh-ed25519 ", set: func(s *Settings) { s.Port = 2222 }},
 		"unknown, hashed":            {answers: []string{"yes"}, asked: 1, added: "|1|", set: func(s *Settings) { s.HashKnownHosts = true }},
-		"unknown, not trusted":       {answers: []string{"no"}, asked: 1, code: api.CodeHostKey, says: "you did not accept the host key"},
+		"unknown, not trusted":       {answers: []string{"no"}, asked: 1, code: api.CodeNeedsPerson, says: "you did not accept the host key"},
 		"unknown, nobody there":      {asked: 1, code: api.CodeNeedsPerson, says: "SHA256:"},
 		"unknown, strict":            {set: func(s *Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey, says: "StrictHostKeyChecking"},
 		"unknown, accept-new":        {set: func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }, added: "login ssh-ed25519 "},

@@ -31,7 +31,6 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	limit := t.pool.o.Limits.PromptTimeout
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.host.setAsking(p.Kind)
 	defer t.host.setAsking("")
 	answer, err := t.put(asking, p)
 	switch {
@@ -54,7 +53,7 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 func (t *attempt) put(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	for {
 		p.Client = t.client
-		answer, err := t.pool.o.Prompter.Prompt(ctx, p)
+		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind) })
 		next := t.host.lastClient()
 		if next == t.client || !answer.Cancelled && !errors.Is(err, ErrNobody) {
 			return answer, err

@@ -134,7 +134,8 @@ type clients struct {
 	left   chan struct{}
 }
 
-func (c *clients) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+func (c *clients) Prompt(ctx context.Context, p api.Prompt, asked func()) (api.Answer, error) {
+	asked()
 	c.asked <- p
 	select {
 	case a := <-c.answer:

@@ -23,10 +23,6 @@ type facts struct {
 	lastLogin time.Time      // when a login was last begun
 }
 
-// askedElsewhere is the cause of a host whose login waits for a person. Everybody reads it
-// but the one who is asked.
-const askedElsewhere = "waiting for the login in another window"
-
 // stop ends all tries, for good or until a time, unless a person acts.
 type stop struct {
 	state api.HostState // needs-login or blocked
@@ -42,7 +38,7 @@ func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 	case !f.wanted:
 		return api.HostDown, "", "", ""
 	case f.trying != "" && f.asking != "":
-		return api.HostConnecting, askedElsewhere, "", ""
+		return api.HostConnecting, api.AskedElsewhere, "", ""
 	case f.trying != "":
 		return api.HostConnecting, f.trying, "", ""
 	case f.stop != nil:

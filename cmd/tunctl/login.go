@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,8 @@ func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host stri
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
+	q := &questions{term: t, client: cl, keep: keep}
+	defer q.wait()
 	err := cl.Watch(ctx, answers, func(e api.Event) {
 		switch {
 		case !asked: // the status: from now on nothing is missed
@@ -114,10 +117,12 @@ func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host stri
 				cancel(err)
 			case h.State == api.HostUp: // it was there already, so nothing will be heard of it
 				cancel(errLoggedIn)
+			default:
+				q.follow(h)
 			}
-		case e.Type == api.EventPrompt:
-			askPerson(ctx, t, cl, *e.Prompt, keep)
+		case q.hear(ctx, e):
 		case e.Type == api.EventHost && e.Host.Alias == host:
+			q.follow(*e.Host)
 			if done, err := loginResult(*e.Host); done {
 				for _, w := range e.Host.Warnings {
 					t.say("tunctl: warning: %s", w)
@@ -138,7 +143,7 @@ var errLoggedIn = errors.New("logged in")
 
 // loginResult reports whether a host's state is the answer to a login.
 func loginResult(h api.Host) (bool, error) {
-	e := &api.Error{Message: h.Cause, Hint: h.Hint}
+	e := &api.Error{Code: h.Code, Message: h.Cause, Hint: h.Hint}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
 	}
@@ -149,7 +154,7 @@ func loginResult(h api.Host) (bool, error) {
 		e.Code = api.CodeNeedsPerson
 		return true, e
 	case api.HostWaiting, api.HostBlocked, api.HostDown:
-		e.Code = api.CodeUnreachable
+		e.Code = cmp.Or(e.Code, api.CodeUnreachable)
 		return true, e
 	}
 	return false, nil

@@ -73,7 +73,7 @@ func (s *steps) completeLocked(x api.Session) {
 
 // worthALine reports whether a cause is worth a line of its own where lines stay.
 func worthALine(x api.Session) bool {
-	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting)
+	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting || x.Cause == api.AskedElsewhere)
 }
 
 // stop ends the drawing.

@@ -83,15 +83,22 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
 		terminal, other := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal)
-		ended := make(chan error, 1)
+		tray := h.watch(api.AnswersDesktop)
+		ended := make(chan api.Answer, 1)
 		go func() {
-			_, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"})
-			ended <- err
+			a, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- a
 		}()
 		asked := <-terminal.events
 		h.leave(terminal)
-		if err := <-ended; !errors.Is(err, tunnel.ErrNobody) {
-			t.Errorf("err = %v, want ErrNobody", err)
+		if a := <-ended; !a.Cancelled {
+			t.Errorf("answer = %+v, want none", a)
+		}
+		if e := <-tray.events; e.Type != api.EventPromptClosed {
+			t.Errorf("the desktop is asked after a Ctrl-C: %+v", e)
 		}
 		if closed := <-other.events; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
 			t.Errorf("event = %+v, want the prompt's end", closed)
@@ -101,7 +108,7 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 
 func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 	p := newPrompts(newHub())
-	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}); !errors.Is(err, tunnel.ErrNobody) {
+	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}, func() { t.Error("somebody is said to be asked") }); !errors.Is(err, tunnel.ErrNobody) {
 		t.Errorf("err = %v, want ErrNobody", err)
 	}
 }
@@ -113,7 +120,7 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 		p := newPrompts(h)
 		got := make(chan api.Answer, 1)
 		go func() {
-			a, err := p.Prompt(t.Context(), api.Prompt{Host: "narval", Text: "Code:"})
+			a, err := p.Prompt(t.Context(), api.Prompt{Host: "narval", Text: "Code:"}, func() {})
 			if err != nil {
 				t.Error(err)
 			}
@@ -141,7 +148,7 @@ func TestAPromptEndsWithItsTime(t *testing.T) {
 		h.watch(api.AnswersTerminal)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}, func() {}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
 		}
 	})

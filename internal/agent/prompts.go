@@ -22,31 +22,31 @@ func newPrompts(h *hub) *prompts {
 	return &prompts{hub: h, waiting: map[string]chan api.Answer{}}
 }
 
-// Prompt asks through the client that caused the question, else through a desktop, and
-// waits for the answer until ctx ends. With nobody there it returns tunnel.ErrNobody: at
-// once, or when those who were asked have left.
-func (p *prompts) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
+// Prompt implements tunnel.Prompter. It asks through the client that caused the question,
+// else through a desktop. Who leaves without an answer has declined to give one: a Ctrl-C
+// ends the client, too.
+func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.Answer, error) {
 	q.ID = rand.Text()
 	answer := make(chan api.Answer, 1)
 	p.mu.Lock()
 	p.waiting[q.ID] = answer
 	p.mu.Unlock()
 	defer p.close(q)
-	for {
-		asked := p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q})
-		if len(asked) == 0 {
-			return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
-		}
-		for _, w := range asked { // until the last of them has left
-			select {
-			case a := <-answer:
-				return a, nil
-			case <-ctx.Done():
-				return api.Answer{}, context.Cause(ctx)
-			case <-w.gone:
-			}
+	asked := p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q})
+	if len(asked) == 0 {
+		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
+	}
+	shown()
+	for _, w := range asked {
+		select {
+		case a := <-answer:
+			return a, nil
+		case <-ctx.Done():
+			return api.Answer{}, context.Cause(ctx)
+		case <-w.gone:
 		}
 	}
+	return api.Answer{Cancelled: true}, nil
 }
 
 func (p *prompts) close(q api.Prompt) {

@@ -29,6 +29,9 @@ type Prompt struct {
 	Client string `json:"client,omitempty"`
 }
 
+// AskedElsewhere is the cause of a host or a session whose login waits for an answer.
+const AskedElsewhere = "waiting for the login in another window"
+
 // ClientHeader is the HTTP header in which a client names itself, on its watch and on
 // every request: a random text. Prompts go to the client that caused them.
 const ClientHeader = "Tunctl-Client"
