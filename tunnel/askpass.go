@@ -38,7 +38,7 @@ func Askpass(ctx context.Context, socket, question string) (string, error) {
 	}
 	answer, err := io.ReadAll(c)
 	if err == nil && len(answer) == 0 {
-		err = errors.New("the question was not answered")
+		err = errors.New("the prompt was not answered")
 	}
 	return strings.TrimSuffix(string(answer), "\n"), err
 }
@@ -48,7 +48,7 @@ func Askpass(ctx context.Context, socket, question string) (string, error) {
 func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func() bool, stop func(), err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen for ssh's questions: %w", err)
+		return nil, nil, fmt.Errorf("listen for ssh prompts: %w", err)
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex

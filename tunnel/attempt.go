@@ -99,7 +99,7 @@ func (t *attempt) establish(ctx context.Context) (*conn, error) {
 
 // native logs in by ourselves.
 func (t *attempt) native(ctx context.Context) (*conn, error) {
-	t.host.step("dialling " + t.settings.address())
+	t.host.step("connecting to " + t.settings.address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (h *Host) learn(s *Settings) {
 	h.view = v
 }
 
-// warn shows something a person should mend, which does not stop the try.
+// warn shows something a person should fix, which does not stop the try.
 func (t *attempt) warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()

@@ -84,7 +84,7 @@ func (l *login) settle(c *ssh.ClientAuthContext) {
 	if len(c.PartialSuccessMethods) > len(l.passed) {
 		l.passed = append(l.passed, l.last)
 		clear(l.tried)
-		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, more is asked")
+		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
 		return
 	}
 	l.tried[l.last]++
@@ -226,11 +226,11 @@ func (l *login) giveUp() error {
 	case l.keys.unable != "":
 		return l.try.deny(l.keys.unable, l.keys.cause)
 	case len(l.passed) > 0 && interactive:
-		return l.try.deny("it asks for more than a key", nil)
+		return l.try.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
-		return l.try.deny("it did not accept a key and asks for "+strings.Join(l.allowed, " or "), nil)
+		return l.try.deny("the server accepted no key and asks for "+strings.Join(l.allowed, " or "), nil)
 	case l.tried[methodKey] == 0:
-		return l.try.deny("no key is at hand: is the ssh-agent running and the key loaded?", nil)
+		return l.try.deny("no key is available: is the ssh-agent running, and the key loaded?", nil)
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (l *login) refused(err error) *api.Error {
 	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),
-			Message: fmt.Sprintf("%s hung up during the login", l.s.address()),
+			Message: fmt.Sprintf("%s closed the connection during the login", l.s.address()),
 		}
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
@@ -278,10 +278,10 @@ func (l *login) refused(err error) *api.Error {
 		e.Message += "; " + l.keys.unable
 	}
 	if len(l.allowed) > 0 {
-		e.Message += "; it accepts " + strings.Join(l.allowed, ", ")
+		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")
 	}
 	if text, ok := disconnectText(err); ok {
-		e.Message += "; it said: " + text.String()
+		e.Message += "; the server said: " + text.String()
 	}
 	e.Hint = l.hint(did, err)
 	return e

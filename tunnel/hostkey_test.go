@@ -119,10 +119,10 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 	}{
 		"asked for, accept-new":     {mode: "accept-new", code: api.CodeHostKey, says: "has changed"},
 		"asked for, no":             {mode: "no", code: api.CodeHostKey, says: "has changed"},
-		"asked for, ask":            {mode: "ask", says: "shows none of them: RSA SHA256:"},
+		"asked for, ask":            {mode: "ask", says: "the server offers none of them: RSA SHA256:"},
 		"not asked for, accept-new": {algorithms: []string{ssh.KeyAlgoED25519}, mode: "accept-new"},
 		"not asked for, no":         {algorithms: []string{ssh.KeyAlgoED25519}, mode: "no"},
-		"not asked for, ask":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "ask", says: "the settings do not accept: RSA SHA256:"},
+		"not asked for, ask":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "ask", says: "your ssh settings do not accept: RSA SHA256:"},
 		"not asked for, yes":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "yes", code: api.CodeHostKey, says: "is unknown"},
 		"as a newer RSA, no":        {algorithms: []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512}, mode: "no", code: api.CodeHostKey, says: "has changed"},
 	} {

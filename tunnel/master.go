@@ -54,7 +54,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("ssh cannot be run: %v", err), Err: classOfStart(err).of(err)}
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("cannot run ssh: %v", err), Err: classOfStart(err).of(err)}
 	}
 	t.loginAt = time.Now()
 	raw, err := m.await(ctx)
@@ -217,11 +217,11 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	if expired {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: reason.class.of(err),
-			Message: fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout),
+			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.name, inWords(t.pool.o.Limits.HandshakeTimeout)),
 		}
 	}
 	if reason.ask && !t.attended {
-		return t.host.needsPerson("ssh could not log in without you: "+said, err)
+		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
 	}
 	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
 	switch {

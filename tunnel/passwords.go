@@ -24,7 +24,7 @@ type noPasswords struct{}
 func (noPasswords) Password(context.Context, string) (string, bool) { return "", false }
 
 func (noPasswords) Keep(context.Context, string, string, api.Keep) error {
-	return fmt.Errorf("there is no place to keep it")
+	return fmt.Errorf("no password storage is available")
 }
 
 func (noPasswords) Forget(context.Context, string) {}

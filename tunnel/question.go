@@ -22,7 +22,7 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	// Most questions are in the server's words, or in those of a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
-		return api.Answer{}, t.deny("the login asks: "+strings.TrimSpace(p.Text), ErrNobody)
+		return api.Answer{}, t.deny(fmt.Sprintf("the login asks %q", strings.TrimSpace(p.Text)), ErrNobody)
 	}
 	if t.guard != nil {
 		t.guard.pause()
@@ -39,11 +39,11 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	case err == nil:
 		return answer, nil
 	case errors.Is(err, ErrNobody):
-		return api.Answer{}, t.deny("there was no terminal or desktop to ask: "+strings.TrimSpace(p.Text), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("there is no terminal or desktop to ask %q", strings.TrimSpace(p.Text)), err)
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server or the wish has gone
 	case asking.Err() != nil:
-		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %v", limit), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", inWords(limit)), err)
 	}
 	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
 }

@@ -190,7 +190,7 @@ func TestAQuestionGoesToTheClientThatCausedTheLogin(t *testing.T) {
 
 func TestWhoAskedMeanwhileTakesOverAQuestionThatIsGivenUp(t *testing.T) {
 	for name, giveUp := range map[string]func(*clients){
-		"Ctrl-C":        func(c *clients) { c.answer <- api.Answer{Cancelled: true} },
+		"Ctrl-C":          func(c *clients) { c.answer <- api.Answer{Cancelled: true} },
 		"a closed window": func(c *clients) { c.left <- struct{}{} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -414,7 +414,7 @@ func TestAProxyCommandWithoutABannerIsNamedWithWhatItSaid(t *testing.T) {
 	h := l.Host("mute")
 	h.Up()
 	err := h.Await(t.Context())
-	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 502ms; it said: waiting for the VPN") {
+	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 502 ms; its output: waiting for the VPN") {
 		t.Errorf("Await: %v", err)
 	}
 }

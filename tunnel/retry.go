@@ -93,7 +93,7 @@ func (h *Host) mayRide() bool {
 
 // mayAsk is the error of a login that nobody is there for.
 func (h *Host) mayAsk() *api.Error {
-	return h.needsPerson("logging in there may ask for a password, a code or a touch", nil)
+	return h.needsPerson("the login may ask for a password, a code or a touch", nil)
 }
 
 // needsPerson is the error of a login that only a person can do.
@@ -101,7 +101,7 @@ func (h *Host) needsPerson(why string, cause error) *api.Error {
 	return &api.Error{
 		Code:    api.CodeNeedsPerson,
 		Message: fmt.Sprintf("%s needs you: %s", h.name, why),
-		Hint:    "run `tunctl login " + h.name + "`",
+		Hint:    "run `tunctl login " + h.name + "` in a terminal",
 		Err:     classNeedsPerson.of(cause),
 	}
 }
@@ -238,8 +238,8 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 	return &api.Error{
 		Code:    api.CodeUnreachable,
-		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no tries until %s", h.name, why.Message, until.Format(time.TimeOnly)),
-		Hint:    "a network change or the site's support can lift a ban; `tunctl login " + h.name + "` tries before",
+		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no further tries until %s", h.name, why.Message, until.Format(time.TimeOnly)),
+		Hint:    "a network change or the site's support can lift a ban; `tunctl login " + h.name + "` tries now",
 		Err:     why,
 	}
 }

@@ -31,7 +31,7 @@ var (
 )
 
 // ErrNobody is wrapped by a Prompter's error when nobody can be asked.
-var ErrNobody = errors.New("nobody is there to answer")
+var ErrNobody = errors.New("there is no terminal or desktop to ask")
 
 // A Prompter asks a person, and calls asked once the question is put to somebody. It
 // returns when there is an answer, when ctx ends, or, with an error that wraps ErrNobody,

@@ -15,21 +15,22 @@ import (
 func loginCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:         "login",
-		Usage:        "log in to a host now and answer what it asks",
+		Usage:        "log in to a host: password, one-time code or host key",
 		ArgsUsage:    "HOST",
 		BashComplete: completeHosts,
-		Description: "HOST is an alias of your ~/.ssh/config, a host of tunctl's config, or user@address.\n\n" +
-			"What the host asks is put to you here. A password is asked for anew at each login,\n" +
-			"unless you let it be kept: --remember keeps it in the agent's memory until the agent\n" +
-			"ends, --save in your system's keyring. One-time codes are never kept.\n\n" +
+		Description: "HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address.\n\n" +
+			"You answer the host's prompts in this terminal. Without a terminal, and without the tray,\n" +
+			"the command fails with exit status 3.\n\n" +
+			"A password is asked for at each login, unless you have it saved: --remember keeps it in\n" +
+			"memory until the agent stops, --save in the system keyring. One-time codes are never saved.\n\n" +
 			"  tunctl login narval",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "save", Usage: "keep the password you type in the system's keyring"},
-			&cli.BoolFlag{Name: "remember", Usage: "keep the password you type in memory, until the agent ends"},
+			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
+			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("login takes one host, as in your ssh config")
+				return usagef("login takes one HOST, as named in your ssh config")
 			}
 			ctx, stop := interruptible(c.Context)
 			defer stop()
@@ -51,7 +52,7 @@ func logoutCommand(t *terminal) *cli.Command {
 		BashComplete: completeHosts,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("logout takes one host, as in your ssh config")
+				return usagef("logout takes one HOST, as named in your ssh config")
 			}
 			p, err := paths(c)
 			if err != nil {
@@ -60,7 +61,7 @@ func logoutCommand(t *terminal) *cli.Command {
 			host := c.Args().First()
 			err = client.New(p).Logout(c.Context, host)
 			if err == nil || errors.Is(err, client.ErrNotRunning) {
-				t.say("not connected to %s any more", host)
+				t.say("disconnected from %s", host)
 				return nil
 			}
 			return err
@@ -146,6 +147,9 @@ func loginResult(h api.Host) (bool, error) {
 	e := &api.Error{Code: h.Code, Message: h.Cause, Hint: h.Hint}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
+	}
+	if h.State == api.HostDown {
+		e.Message = fmt.Sprintf("the login to %s was cancelled by a logout", h.Alias)
 	}
 	switch h.State {
 	case api.HostUp:

@@ -55,8 +55,11 @@ func (q *questions) hear(ctx context.Context, e api.Event) bool {
 
 // follow says when the login of a host that the person waits for is another window's.
 func (q *questions) follow(h api.Host) {
-	elsewhere := h.Asking != "" && len(q.open) == 0
-	if elsewhere && !q.elsewhere {
+	if h.Asking == "" {
+		return
+	}
+	elsewhere := len(q.open) == 0
+	if elsewhere && !q.elsewhere { // once, and not for each of its questions
 		q.term.say("%s: %s", h.Alias, api.AskedElsewhere)
 	}
 	q.elsewhere = elsewhere

@@ -62,7 +62,7 @@ func (p *prompts) answer(id string, a api.Answer) error {
 	defer p.mu.Unlock()
 	waiting, ok := p.waiting[id]
 	if !ok {
-		return &api.Error{Code: api.CodeUsage, Message: "that question is no longer asked"}
+		return &api.Error{Code: api.CodeUsage, Message: "the question is no longer open"}
 	}
 	delete(p.waiting, id) // the first answer counts
 	waiting <- a

@@ -206,7 +206,7 @@ func TestWithoutATerminalNoOtherTerminalIsAsked(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), testprogram.Path(), "login", "lab-pass")
 	cmd.Env = d.env
 	out, _ := cmd.CombinedOutput() // the exit code is what counts
-	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "no terminal or desktop to ask") {
+	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "there is no terminal or desktop to ask") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	open.AnswerHidden(d.lab.Code())
