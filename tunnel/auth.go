@@ -42,6 +42,7 @@ type login struct {
 	typed       bool         // something was answered in the method under way
 	asked       int          // the questions of this login, failed methods left out
 	retry       string       // what the next question says of the answers before it
+	tooLate     bool         // the server has gone before the person answered
 	codes       bool         // something else than a password was asked for
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
@@ -154,7 +155,9 @@ func (l *login) triesLeft() int {
 // put puts a question to the person. The first one after a wrong answer says so.
 func (l *login) put(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
-	return l.try.question(l.ctx, p)
+	answer, err := l.try.question(l.ctx, p)
+	l.tooLate = err != nil && l.try.denied == nil
+	return answer, err
 }
 
 func (l *login) password() (string, error) {
@@ -253,6 +256,9 @@ func (l *login) silent() bool {
 
 // refused puts a refused login into words.
 func (l *login) refused(err error) *api.Error {
+	if l.tooLate && l.try.wire.isDead() {
+		return l.try.host.needsPerson("the server closed the connection before there was an answer", err)
+	}
 	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),

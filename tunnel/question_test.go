@@ -224,6 +224,27 @@ func TestAQuestionThatIsNotAnsweredSaysWhich(t *testing.T) {
 	})
 }
 
+func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+		b.o.Prompter = c
+		b.serve(t)
+		h := b.Host("login")
+		h.UpFor("one")
+		<-c.asked
+		s.drop() // sshd does so after LoginGraceTime
+		err := h.Await(t.Context())
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "closed the connection before there was an answer") {
+			t.Errorf("Await: %v", err)
+		}
+		if st := h.Status(); st.Asking != "" || strings.Contains(st.Hint, "password") {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 func TestARepeatedQuestionOfSSHMeansAWrongAnswer(t *testing.T) {
 	password, code := sshQuestion("alice@login's password:"), sshQuestion("(alice@login) Verification code: ")
 	second := sshQuestion("(alice@login) Password: ")
