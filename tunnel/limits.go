@@ -107,14 +107,14 @@ func PracticeLimits() Limits {
 // inWords writes a duration as it is told to a person: "800 ms", "45 s", "12 min",
 // "1 h 05 min".
 func inWords(d time.Duration) string {
+	seconds, minutes := int(d.Round(time.Second).Seconds()), int(d.Round(time.Minute).Minutes())
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Round(time.Second).Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
+	case seconds < 60:
+		return fmt.Sprintf("%d s", seconds)
+	case minutes < 60:
+		return fmt.Sprintf("%d min", minutes)
 	}
-	minutes := int(d.Round(time.Minute).Minutes())
 	return fmt.Sprintf("%d h %02d min", minutes/60, minutes%60)
 }

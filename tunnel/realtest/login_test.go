@@ -93,7 +93,7 @@ func TestAnExpiredCertificateIsNamedAsTheReason(t *testing.T) {
 	if err == nil {
 		t.Fatal("it logs in")
 	}
-	if all := strings.Join(h.Status().Warnings, "\n"); !strings.Contains(all, "id_expired-cert.pub") || !strings.Contains(all, "ended") {
+	if all := strings.Join(h.Status().Warnings, "\n"); !strings.Contains(all, "id_expired-cert.pub") || !strings.Contains(all, "expired at") {
 		t.Errorf("the warnings are %q", all)
 	}
 }
