@@ -91,7 +91,9 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 				acceptKey(newSigner(t).PublicKey())(c)
 				acceptPassword("right")(c)
 			},
-			path, []string{"a", "b", "c"}, "the password", "public key",
+			path,
+			[]string{"a", "b", "c"},
+			"the password", "public key",
 		},
 		"code": {twoStep(public, "123456"), path, []string{"1", "0", "1", "0", "1", "0"}, "a one-time code works once", "public key"},
 		"key":  {acceptKey(newSigner(t).PublicKey()), path, nil, "your public key is registered", "password"},
