@@ -15,7 +15,7 @@ func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("the ssh-agent does not answer: %w", err)
+		return nil, fmt.Errorf("the ssh-agent does not respond: %w", err)
 	}
 	return conn, nil
 }

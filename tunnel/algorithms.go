@@ -99,7 +99,7 @@ func (s *Settings) checkRSASize(key ssh.PublicKey) error {
 	if !ok || public.N.BitLen() >= s.RequiredRSASize {
 		return nil
 	}
-	return fmt.Errorf("it is an RSA key of %d bits, and RequiredRSASize is %d", public.N.BitLen(), s.RequiredRSASize)
+	return fmt.Errorf("an RSA key of %d bits is too short: RequiredRSASize is %d", public.N.BitLen(), s.RequiredRSASize)
 }
 
 // restrict keeps a key to the signatures that PubkeyAcceptedAlgorithms has. Only RSA keys
@@ -127,7 +127,7 @@ func (s *Settings) restrict(signer ssh.Signer) (ssh.Signer, error) {
 	as, several := signer.(ssh.AlgorithmSigner)
 	switch {
 	case len(accepted) == 0:
-		return nil, fmt.Errorf("PubkeyAcceptedAlgorithms has no signature of a key of type %s", format)
+		return nil, fmt.Errorf("PubkeyAcceptedAlgorithms allows no signature of a key of type %s", format)
 	case several && len(signatures) > 1:
 		return ssh.NewSignerWithAlgorithms(as, accepted)
 	}

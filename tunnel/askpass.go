@@ -38,7 +38,7 @@ func Askpass(ctx context.Context, socket, question string) (string, error) {
 	}
 	answer, err := io.ReadAll(c)
 	if err == nil && len(answer) == 0 {
-		err = errors.New("the question was not answered")
+		err = errors.New("the prompt was not answered")
 	}
 	return strings.TrimSuffix(string(answer), "\n"), err
 }
@@ -48,12 +48,13 @@ func Askpass(ctx context.Context, socket, question string) (string, error) {
 func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func() bool, stop func(), err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen for ssh's questions: %w", err)
+		return nil, nil, fmt.Errorf("listen for ssh prompts: %w", err)
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	count := 0
 	wg.Go(func() {
+		var before sshQuestions
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -62,7 +63,7 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 			mu.Lock()
 			count++
 			mu.Unlock()
-			t.answerSSH(ctx, c) // one at a time: ssh waits for each
+			t.answerSSH(ctx, c, &before) // one at a time: ssh waits for each
 		}
 	})
 	asked = func() bool {
@@ -77,7 +78,7 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 }
 
 // answerSSH answers one question, or hangs up where there is no answer.
-func (t *attempt) answerSSH(ctx context.Context, c net.Conn) {
+func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestions) {
 	defer func() { _ = c.Close() }()
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	text, err := io.ReadAll(io.LimitReader(c, maxQuestion))
@@ -89,11 +90,33 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn) {
 		t.guard.restart(t.pool.o.Limits.PromptTimeout)
 		return
 	}
-	answer, err := t.ask(ctx, sshQuestion(api.NewRemoteText(string(text)).String()))
+	p := sshQuestion(api.NewRemoteText(string(text)).String())
+	p.Retry = before.repeats(p, t.settings.NumberOfPasswordPrompts)
+	answer, err := t.ask(ctx, p)
 	if err != nil {
 		return
 	}
+	t.answered = true
 	_, _ = io.WriteString(c, answer+"\n") // an ssh that has gone needs none
+}
+
+// sshQuestions are those that one ssh has asked: it does not say which answers were wrong.
+type sshQuestions struct {
+	last  string
+	times int // asked in a row
+}
+
+// repeats says that the last answer was wrong, where ssh asks the same again. A second
+// "Password:" of a challenge may want a code: nothing is said of it.
+func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
+	if p.Text != q.last {
+		q.last, q.times = p.Text, 0
+	}
+	q.times++
+	if q.times == 1 || p.Kind == api.PromptQuestion && strings.Contains(strings.ToLower(p.Text), "password") {
+		return ""
+	}
+	return notRight("that was not right", max(prompts-q.times+1, 1))
 }
 
 // wantsTouch reports whether ssh only tells that a security key waits for a finger,

@@ -15,9 +15,10 @@ type attempt struct {
 	host     *Host
 	pool     *Pool
 	log      *slog.Logger
-	attended bool // a person may be asked
-	banned   bool // a ban is suspected: the person is told first
-	lentOnly bool // no login: at most the person's own connection is ridden
+	attended bool   // a person may be asked
+	client   string // through which they asked for it
+	banned   bool   // a ban is suspected: the person is told first
+	lentOnly bool   // no login: at most the person's own connection is ridden
 
 	settings Settings
 	identity string // of the connection that the settings lead to
@@ -25,6 +26,7 @@ type attempt struct {
 	guard    *guard
 	loginAt  time.Time  // when the server began to see a login
 	denied   *api.Error // why we stopped by ourselves
+	answered bool       // a person answered questions of the ssh program
 	onlySSH  string     // why the ssh program logs in, where the config does not say so
 }
 
@@ -97,7 +99,7 @@ func (t *attempt) establish(ctx context.Context) (*conn, error) {
 
 // native logs in by ourselves.
 func (t *attempt) native(ctx context.Context) (*conn, error) {
-	t.host.step("dialling " + t.settings.address())
+	t.host.step("connecting to " + t.settings.address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func (h *Host) learn(s *Settings) {
 	h.view = v
 }
 
-// warn shows something a person should mend, which does not stop the try.
+// warn shows something a person should fix, which does not stop the try.
 func (t *attempt) warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()

@@ -41,6 +41,9 @@ type login struct {
 	interacted  bool         // a keyboard-interactive round took place, or a password
 	typed       bool         // something was answered in the method under way
 	asked       int          // the questions of this login, failed methods left out
+	retry       string       // what the next question says of the answers before it
+	tooLate     bool         // the server has gone before the person answered
+	codes       bool         // something else than a password was asked for
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
 }
@@ -82,7 +85,7 @@ func (l *login) settle(c *ssh.ClientAuthContext) {
 	if len(c.PartialSuccessMethods) > len(l.passed) {
 		l.passed = append(l.passed, l.last)
 		clear(l.tried)
-		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, more is asked")
+		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
 		return
 	}
 	l.tried[l.last]++
@@ -141,7 +144,20 @@ func (l *login) mayRetry(name string) bool {
 	if l.tried[name] > 0 && !l.typed {
 		return false
 	}
-	return l.tried[methodPassword]+l.tried[methodInteractive] < max(l.s.NumberOfPasswordPrompts, 1)
+	return l.triesLeft() > 0
+}
+
+// triesLeft is how often a person may still answer.
+func (l *login) triesLeft() int {
+	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
+}
+
+// put puts a question to the person. The first one after a wrong answer says so.
+func (l *login) put(p api.Prompt) (api.Answer, error) {
+	p.Retry, l.retry = l.retry, ""
+	answer, err := l.try.question(l.ctx, p)
+	l.tooLate = err != nil && l.try.denied == nil
+	return answer, err
 }
 
 func (l *login) password() (string, error) {
@@ -178,9 +194,10 @@ func (l *login) answer(p api.Prompt) (string, error) {
 		p.Kind = api.PromptPassword
 		return l.secret(p)
 	}
-	l.typed = true
+	l.typed, l.codes = true, true
 	l.asked++
-	return l.try.ask(l.ctx, p)
+	answer, err := l.put(p)
+	return answer.Text, err
 }
 
 // banner keeps what the server says before the login.
@@ -212,11 +229,11 @@ func (l *login) giveUp() error {
 	case l.keys.unable != "":
 		return l.try.deny(l.keys.unable, l.keys.cause)
 	case len(l.passed) > 0 && interactive:
-		return l.try.deny("it asks for more than a key", nil)
+		return l.try.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
-		return l.try.deny("it did not accept a key and asks for "+strings.Join(l.allowed, " or "), nil)
+		return l.try.deny("the server accepted no key and asks for "+strings.Join(l.allowed, " or "), nil)
 	case l.tried[methodKey] == 0:
-		return l.try.deny("no key is at hand: is the ssh-agent running and the key loaded?", nil)
+		return l.try.deny("no key is available: is the ssh-agent running, and the key loaded?", nil)
 	}
 	return nil
 }
@@ -239,10 +256,13 @@ func (l *login) silent() bool {
 
 // refused puts a refused login into words.
 func (l *login) refused(err error) *api.Error {
+	if l.tooLate && l.try.wire.isDead() {
+		return l.try.host.needsPerson("the server closed the connection before there was an answer", err)
+	}
 	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),
-			Message: fmt.Sprintf("%s hung up during the login", l.s.address()),
+			Message: fmt.Sprintf("%s closed the connection during the login", l.s.address()),
 		}
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
@@ -264,23 +284,47 @@ func (l *login) refused(err error) *api.Error {
 		e.Message += "; " + l.keys.unable
 	}
 	if len(l.allowed) > 0 {
-		e.Message += "; it accepts " + strings.Join(l.allowed, ", ")
+		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")
 	}
 	if text, ok := disconnectText(err); ok {
-		e.Message += "; it said: " + text.String()
+		e.Message += "; the server said: " + text.String()
 	}
 	e.Hint = l.hint(did, err)
 	return e
 }
 
 func (l *login) hint(did []string, err error) string {
-	if text, ok := disconnectText(err); ok && strings.Contains(text.String(), "Too many") || l.keys.count() > 5 {
+	text, _ := disconnectText(err)
+	tooMany := strings.Contains(text.String(), "Too many")
+	switch {
+	case l.try.host.behind != "" || l.saysNoJob(text):
+		return onlyWithJob(l.try.host.behind)
+	case l.keys.count() > 5, tooMany && !l.interacted:
 		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
+	case l.interacted && l.codes:
+		return fmt.Sprintf("check the user name %q and what you entered: a one-time code works once, and only for a short time", l.s.User)
+	case l.interacted:
+		return fmt.Sprintf("check the user name %q and the password", l.s.User)
+	case !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey):
+		return "no key was offered: " + l.keys.hint()
 	}
-	if !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey) {
-		return "no key was at hand: " + l.keys.hint()
+	return fmt.Sprintf("check the user name %q, and that your public key is registered with the site", l.s.User)
+}
+
+// saysNoJob reports whether the server said, as pam_slurm does, that only those with a
+// job there may log in.
+func (l *login) saysNoJob(disconnect api.RemoteText) bool {
+	return slices.ContainsFunc(append(slices.Clone(l.lastMessage), disconnect), func(text api.RemoteText) bool {
+		return strings.Contains(text.String(), "no active jobs")
+	})
+}
+
+// onlyWithJob is the hint of a compute node that refuses a login.
+func onlyWithJob(login string) string {
+	if login == "" {
+		return "nodes let you in only while your job runs there"
 	}
-	return "check the user name and that your public key is registered with the site"
+	return "nodes let you in only while your job runs there; `tunctl jobs " + login + "` lists your jobs"
 }
 
 // disconnectText is what a server said when it hung up. The library's type is

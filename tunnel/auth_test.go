@@ -215,7 +215,7 @@ func TestAnExpiredCertificateIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w := h.Status().Warnings; len(w) != 1 || !strings.Contains(w[0], "ended at") {
+		if w := h.Status().Warnings; len(w) != 1 || !strings.Contains(w[0], "expired at") {
 			t.Errorf("warnings %q", w)
 		}
 	})

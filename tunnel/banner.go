@@ -24,14 +24,14 @@ const (
 
 // What a port can say instead of an SSH greeting.
 var (
-	errSilent     = errors.New("it says nothing")
-	errTurnedAway = errors.New("it turns this address away")
+	errSilent     = errors.New("the server sent no banner")
+	errTurnedAway = errors.New("the server refuses this address")
 )
 
 // greetingError is a first line that no SSH server sends.
 type greetingError struct{ line api.RemoteText }
 
-func (e *greetingError) Error() string { return fmt.Sprintf("it says %q", e.line) }
+func (e *greetingError) Error() string { return fmt.Sprintf("the server sent %q", e.line) }
 
 // wire is the byte stream under an SSH connection. It looks at the server's
 // greeting before the library does, buffers, and knows when it last heard anything.
@@ -164,16 +164,16 @@ func notSSH(address string, greeting error) *api.Error {
 	}
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(greeting),
-		Message: fmt.Sprintf("%s answers, but not as an SSH server: %v", address, greeting),
-		Hint:    "a captive portal or a VPN that is off often looks like this: open a web page, check the VPN",
+		Message: fmt.Sprintf("%s does not respond as an SSH server: %v", address, greeting),
+		Hint:    "a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN",
 	}
 	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
-		e.Message = fmt.Sprintf("%s closes the connection at once", address)
+		e.Message = fmt.Sprintf("%s closed the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errTurnedAway) {
 		e.Err = classBanned.of(greeting)
-		e.Hint = "sshd penalises addresses after failed logins for a while; other users of a shared VPN count too"
+		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
 	}
 	return e
 }

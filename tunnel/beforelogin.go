@@ -29,13 +29,13 @@ func (t *attempt) prepare(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	e := &api.Error{Code: api.CodeFailed, Err: classPermanent.of(err), Hint: "run it in a terminal to see what it wants, then `tunctl login " + t.host.name + "`"}
+	e := &api.Error{Code: api.CodeFailed, Err: classPermanent.of(err), Hint: "run the command in a terminal to see what it asks for, then `tunctl login " + t.host.name + "`"}
 	e.Message = fmt.Sprintf("before_login = %q failed: %v", line, err)
 	if ctx.Err() != nil {
-		e.Message = fmt.Sprintf("before_login = %q did not end within %v", line, limit)
+		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, inWords(limit))
 	}
 	if text := said.text(); !text.IsZero() {
-		e.Message += "; it said: " + text.String()
+		e.Message += "; its output: " + text.String()
 	}
 	return e
 }

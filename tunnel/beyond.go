@@ -9,12 +9,14 @@ func (p *Pool) Beyond(host, node string) *Host {
 	login := p.Host(host)
 	name := host + "," + node
 	return p.host(name, func() *Host {
-		return newHost(p, name, func() (string, []string) {
+		h := newHost(p, name, func() (string, []string) {
 			dest := node
 			if user := login.Status().User; user != "" && !strings.Contains(node, "@") {
 				dest = user + "@" + node
 			}
 			return hopDestination(dest), []string{host}
 		})
+		h.behind = host
+		return h
 	})
 }

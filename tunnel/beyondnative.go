@@ -78,7 +78,7 @@ func (t *attempt) securityKey(ctx context.Context) string {
 	if path == "" || !s.OwnIdentities && (others > 0 || !s.IdentitiesOnly && len(k.agentKeys()) > 0) {
 		return ""
 	}
-	return fmt.Sprintf("the key %s is on a security token and in no ssh-agent", path)
+	return fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
 }
 
 // tokenKey is the public half of a private key on a FIDO token, nil for any other. It
@@ -113,9 +113,9 @@ func tokenKey(text []byte) ssh.PublicKey {
 func (s *Settings) lacks(allowed []string) string {
 	switch {
 	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
-		return "it accepts Kerberos logins, which only the ssh program does"
+		return "the server accepts Kerberos logins, which only the ssh program supports"
 	case s.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
-		return "it accepts host-based logins, which only the ssh program does"
+		return "the server accepts host-based logins, which only the ssh program supports"
 	}
 	return ""
 }
@@ -128,7 +128,7 @@ func (t *attempt) beyondUs(allowed []string) (bool, error) {
 		return false, nil
 	}
 	if t.settings.Transport == api.TransportNative {
-		return false, t.deny(why+"; leave out transport = \"native\" for this host", nil)
+		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
 	if hint, err := t.sshAtHand(); err != nil {
 		t.denied = &api.Error{

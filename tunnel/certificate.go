@@ -22,7 +22,7 @@ func endingTimer(ends time.Time) *time.Timer {
 // certificateEnds warns that the connection outlives its certificate: it stays, but
 // cannot be made again.
 func (h *Host) certificateEnds(at time.Time) {
-	text := fmt.Sprintf("the certificate you logged in with ends at %s; after that a lost connection needs a new one", at.Format(time.TimeOnly))
+	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,7 +27,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		changed := h.Changed()
 		time.Sleep(2 * time.Minute)
 		now := h.Status()
-		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "ends at") {
+		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "expires at") {
 			t.Errorf("warnings %q", w)
 		}
 		if left := time.Until(now.CertificateEnds); left <= 0 || left > endingSoon {

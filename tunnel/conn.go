@@ -139,7 +139,7 @@ func (c *conn) settle() {
 	select {
 	case <-settled:
 	case <-time.After(closePatience):
-		c.log.Error("something outlives a connection that has ended")
+		c.log.Error("a goroutine outlives its connection")
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *conn) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why == nil || errors.Is(c.why, io.EOF) {
-		return errors.New("the host closed it")
+		return errors.New("the host closed the connection")
 	}
 	if said, ok := disconnectText(c.why); ok {
 		return &hungUpError{said, c.why}
@@ -175,7 +175,7 @@ type hungUpError struct {
 	err  error
 }
 
-func (e *hungUpError) Error() string { return "the host closed it and said: " + e.said.String() }
+func (e *hungUpError) Error() string { return "the host closed the connection: " + e.said.String() }
 func (e *hungUpError) Unwrap() error { return e.err }
 
 // remember keeps how the login went, for the next one.

@@ -64,7 +64,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 		if err == nil {
 			return c, nil
 		}
-		t.log.Debug("the last login node does not answer", "address", last, "err", err)
+		t.log.Debug("the last login node does not respond", "address", last, "err", err)
 	}
 	return t.pool.dial(ctx, d, network, s.address())
 }
@@ -89,22 +89,22 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
-	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Hint: "is the network up, and the VPN where one is needed?"}
+	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Hint: "check the network, and the VPN if the site needs one"}
 	address := t.settings.address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case isDNS && dns.IsNotFound:
-		e.Message = fmt.Sprintf("there is no host named %q to be found", t.settings.Hostname)
+		e.Message = fmt.Sprintf("no host named %q was found", t.settings.Hostname)
 	case isDNS && dns.IsTimeout:
-		e.Message = fmt.Sprintf("the name %q cannot be looked up: the name service does not answer", t.settings.Hostname)
+		e.Message = fmt.Sprintf("cannot look up %q: the DNS server did not respond", t.settings.Hostname)
 	case isDNS:
-		e.Message = fmt.Sprintf("the name %q cannot be looked up: %v", t.settings.Hostname, dns.Err)
+		e.Message = fmt.Sprintf("cannot look up %q: %v", t.settings.Hostname, dns.Err)
 	case isConnRefused(err):
 		e.Err = classClosedPort.of(err)
-		e.Message = fmt.Sprintf("%s refuses connections", address)
-		e.Hint = "the machine is there but no ssh server is: is it the right host and port, or is it down for maintenance?"
+		e.Message = fmt.Sprintf("%s refused the connection", address)
+		e.Hint = "the machine is up, but no SSH server listens on that port: check the host and the port; the site may be down for maintenance"
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
-		e.Message = fmt.Sprintf("%s does not answer within %v", address, limit)
+		e.Message = fmt.Sprintf("%s did not respond within %s", address, inWords(limit))
 	default:
 		e.Message = fmt.Sprintf("%s cannot be reached: %v", address, plain(err))
 	}

@@ -110,7 +110,7 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	}
 	x.result.Exit, x.err = exitStatus(err)
 	if x.out.overflown() || x.errs.overflown() {
-		x.err = errors.New("the command printed too much")
+		x.err = errors.New("the output of the command is too long")
 	}
 	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
 }

@@ -487,7 +487,7 @@ func TestANodeThatDropsPacketsIsGivenUpInTime(t *testing.T) {
 		defer closing(c)
 		say(c, navigation)
 		got, _ := io.ReadAll(c)
-		if !strings.Contains(string(got), "cn01:8888 did not answer within 30s") || time.Since(start) != dialTimeout {
+		if !strings.Contains(string(got), "cn01:8888 did not respond within 30 s") || time.Since(start) != dialTimeout {
 			t.Errorf("after %v: %q", time.Since(start), got)
 		}
 	})

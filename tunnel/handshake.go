@@ -77,7 +77,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if !t.loginAt.IsZero() {
-				return keys.same(key) // the keys are exchanged anew now and then
+				return keys.same(key) // the keys are exchanged again now and then
 			}
 			if err := keys.check(remote, key); err != nil {
 				t.denied = asError(err)
@@ -112,7 +112,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	case t.guard.expired(): // of no class of its own: it may have been a login by then
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,
-			Message: fmt.Sprintf("%s did not finish the SSH handshake within %v", address, t.pool.o.Limits.HandshakeTimeout),
+			Message: fmt.Sprintf("%s did not finish the SSH handshake within %s", address, inWords(t.pool.o.Limits.HandshakeTimeout)),
 		}
 	case disagree:
 		return &api.Error{
@@ -124,10 +124,10 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	}
 	why := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
 	if said, ok := disconnectText(err); ok {
-		why = "it said: " + said.String()
+		why = "the server said: " + said.String()
 	}
 	return &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(err),
-		Message: fmt.Sprintf("the connection to %s broke off: %s", address, why),
+		Message: fmt.Sprintf("the connection to %s was interrupted: %s", address, why),
 	}
 }

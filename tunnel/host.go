@@ -22,7 +22,8 @@ type Host struct {
 	route func() (destination string, via []string)
 	log   *slog.Logger
 
-	quiet bool // nobody is told of it: a node behind another host
+	quiet  bool   // nobody is told of it: a node behind another host
+	behind string // the login node that this compute node is behind; "": it is none
 
 	kick chan struct{} // the wishes changed
 
@@ -60,17 +61,20 @@ func newHost(p *Pool, name string, route func() (destination string, via []strin
 
 // Up says that a person wants the host now: it is tried at once, and the person
 // may be asked.
-func (h *Host) Up() {
+func (h *Host) Up() { h.UpFor("") }
+
+// UpFor is Up for a person at a client, which gets the questions of the login.
+func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = true
-	h.attendLocked()
+	h.attendLocked(client)
 }
 
-// attendLocked clears what stands in the way of a try that a person waits for.
-func (h *Host) attendLocked() {
+// attendLocked clears what keeps the host from a try that a person waits for.
+func (h *Host) attendLocked(client string) {
 	f := &h.facts
-	f.wanted = true
+	f.wanted, f.client = true, client
 	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
 	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
 	h.enterLocked()
@@ -178,6 +182,9 @@ func (h *Host) Await(ctx context.Context) error {
 // between tries, has an error of its own. A user, if any, waits only as long as it
 // is one.
 func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *api.Error) error {
+	if user != nil {
+		defer user.setAsking("")
+	}
 	for {
 		h.mu.Lock()
 		f, changed := h.facts, h.changed
@@ -185,6 +192,9 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		h.mu.Unlock()
 		if user != nil && !uses {
 			return errLeadsElsewhere
+		}
+		if user != nil {
+			user.setAsking(f.asking)
 		}
 		if f.live != nil {
 			return nil

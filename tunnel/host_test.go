@@ -102,7 +102,7 @@ func TestRunGivesOutputAndStatus(t *testing.T) {
 		if err != nil || r.Exit != 1 || string(r.Stderr) != "no\n" {
 			t.Errorf("false: %+v %v", r, err)
 		}
-		if _, err := h.Run(t.Context(), "flood", nil); err == nil || !strings.Contains(err.Error(), "too much") {
+		if _, err := h.Run(t.Context(), "flood", nil); err == nil || !strings.Contains(err.Error(), "too long") {
 			t.Errorf("flood: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -221,10 +221,10 @@ func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 		fault func(*sshServer)
 		says  string
 	}{
-		"an open port that says nothing": {func(s *sshServer) { s.silent = true }, "says nothing"},
+		"an open port that says nothing": {func(s *sshServer) { s.silent = true }, "the server sent no banner"},
 		"a web page":                     {func(s *sshServer) { s.greeting = "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n" }, "HTTP/1.1 302"},
 		"a bare page":                    {func(s *sshServer) { s.greeting = "<html>log in</html>" }, "<html>"},
-		"a closed port":                  {func(s *sshServer) { s.refuse = syscall.ECONNREFUSED }, "refuses connections"},
+		"a closed port":                  {func(s *sshServer) { s.refuse = syscall.ECONNREFUSED }, "refused the connection"},
 		"an early end":                   {func(s *sshServer) { s.greeting = "Exceeded MaxStartups\r\n" }, "Exceeded MaxStartups"},
 	} {
 		t.Run(name, func(t *testing.T) {

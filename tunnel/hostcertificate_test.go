@@ -138,7 +138,7 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 				if _, _, err := connectWith(t, authority+"login "+authorized(newSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 					t.Errorf("its key has changed: %v", err)
 				}
-				if _, _, err := connectWith(t, authority, s, func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not good") {
+				if _, _, err := connectWith(t, authority, s, func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not valid") {
 					t.Errorf("its key is unknown: %v", err)
 				}
 			})
@@ -344,7 +344,7 @@ func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
 		"revoked":       {func(t *testing.T, path string, key ssh.PublicKey) { write(t, path, authorized(key)+"\n") }, "is revoked by"},
 		"missing":       {func(*testing.T, string, ssh.PublicKey) {}, "cannot be read"},
 		"malformed":     {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "ssh-ed25519 !!!\n") }, "line 1"},
-		"a cut-off KRL": {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, krlMagic+"\x00\x00") }, "cut off"},
+		"a cut-off KRL": {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, krlMagic+"\x00\x00") }, "truncated"},
 		"a newer KRL":   {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, krlMagic+"\x00\x00\x00\x02") }, "format 2"},
 	} {
 		for _, mode := range strictModes {

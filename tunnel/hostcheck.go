@@ -120,7 +120,7 @@ func (c *checkedConn) answer(err error) {
 	if e, ok := errors.AsType[*foreignHostError](err); ok {
 		c.refused(e.host)
 		status = http.StatusMisdirectedRequest
-		text += "\nhint: open it by the name localhost, or add the name to allow_hosts in the session's part of the config"
+		text += "\nhint: open it by the name localhost, or add the name to allow_hosts in the session's section of the config"
 	}
 	if !c.sender.CompareAndSwap(noSender, answerSends) {
 		return
@@ -172,10 +172,10 @@ type foreignHostError struct{ host string }
 
 // Error implements error.
 func (e *foreignHostError) Error() string {
-	return fmt.Sprintf("requests for the name %q are not let through to this forward", e.host)
+	return fmt.Sprintf("requests for the host name %q are not allowed on this forward", e.host)
 }
 
-var errBadHead = errors.New("the head of this request cannot be read")
+var errBadHead = errors.New("the header of this request cannot be read")
 
 // requestState is what a requestStream expects next.
 type requestState int

@@ -38,7 +38,7 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 func (k *hostKeys) load() error {
 	db, err := readKnownFiles(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
-		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("the known hosts cannot be read: %v", err), Err: classPermanent.of(err)}
+		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("known_hosts cannot be read: %v", err), Err: classPermanent.of(err)}
 	}
 	k.db = db
 	for _, w := range db.warnings {
@@ -97,7 +97,7 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	if flaw == nil {
 		return nil
 	}
-	k.try.log.Debug("the host's certificate does not count, its key does", "err", flaw)
+	k.try.log.Debug("the host certificate is ignored, its key counts", "err", flaw)
 	if !k.isAuthority(cert.SignatureKey) {
 		flaw = nil // anybody can sign anything
 	}
@@ -110,7 +110,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 	if path := k.s.RevokedHostKeys; path != "" {
 		list, err := readRevokedKeys(path)
 		if err != nil {
-			return k.refuse(fmt.Sprintf("no host key is accepted, since RevokedHostKeys %q cannot be read: %v", path, err), "fix the file, or the setting in your ssh config")
+			return k.refuse(fmt.Sprintf("no host key is accepted while RevokedHostKeys %q cannot be read: %v", path, err), "fix the file, or the setting in your ssh config")
 		}
 		if list.has(key) {
 			return k.refuse(fmt.Sprintf("the host key of %s (%s) is revoked by %q", k.display(), ssh.FingerprintSHA256(key), path), "do not log in; ask the site's support")
@@ -131,7 +131,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 // checkCertificate says why a certificate does not count.
 func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
 	if !matchAny(k.s.caSignatureAlgorithms(), cert.Signature.Format) {
-		return fmt.Errorf("its signature is %q, which CASignatureAlgorithms does not have", cert.Signature.Format)
+		return fmt.Errorf("the signature algorithm %q is not in CASignatureAlgorithms", cert.Signature.Format)
 	}
 	var first error
 	for _, name := range k.names() {
@@ -168,7 +168,7 @@ func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) er
 	case slices.ContainsFunc(k.names(), func(name string) bool { return k.isKnown(name, key) }):
 		return nil
 	case flaw != nil:
-		return k.refuse(fmt.Sprintf("the certificate of %s is not good: %v", k.display(), api.RemoteError(flaw)), "ask the site's support")
+		return k.refuse(fmt.Sprintf("the host certificate of %s is not valid: %v", k.display(), api.RemoteError(flaw)), "ask the site's support")
 	}
 	return k.unknown(key, others)
 }
@@ -199,7 +199,7 @@ func (k *hostKeys) names() []string {
 // connection; nobody is asked then.
 func (k *hostKeys) same(key ssh.PublicKey) error {
 	if !sameKey(k.shown, key) {
-		return k.refuse(fmt.Sprintf("%s showed another host key within one connection", k.display()), "")
+		return k.refuse(fmt.Sprintf("%s changed its host key during the connection", k.display()), "")
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	case "yes":
 		message := fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), shown)
 		if len(others) > 0 {
-			message += "; known are keys of other types: " + k.list(others)
+			message += "; known_hosts has keys of other types: " + k.list(others)
 		}
 		return k.refuse(message, "check the fingerprint, then connect once with `ssh "+k.s.Alias+"`")
 	case "no", "accept-new":
@@ -235,17 +235,17 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	text := fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s.", k.display(), keyType(key), shown)
 	switch {
 	case len(expected) > 0:
-		text += " Keys of other types are known for this host, and it shows none of them: " + k.list(others) + "."
+		text += " known_hosts has keys of other types for this host, and the server offers none of them: " + k.list(others) + "."
 	case len(others) > 0:
-		text += " Keys of other types are known for this host, which the settings do not accept: " + k.list(others) + "."
+		text += " known_hosts has keys of other types for this host, which your ssh settings do not accept: " + k.list(others) + "."
 	}
 	answer, err := k.try.ask(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
 			return &api.Error{
 				Code:    api.CodeNeedsPerson,
-				Message: fmt.Sprintf("the host key of %s is unknown (%s), and nobody was there to accept it", k.display(), shown),
-				Hint:    "run `tunctl login " + k.try.host.name + "`", Err: classNeedsPerson.of(err),
+				Message: fmt.Sprintf("the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown),
+				Hint:    "run `tunctl login " + k.try.host.name + "` in a terminal", Err: classNeedsPerson.of(err),
 			}
 		}
 		return err
@@ -253,7 +253,12 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return k.refuse(fmt.Sprintf("you did not trust the host key of %s (%s)", k.display(), shown), "")
+	return &api.Error{
+		Code:    api.CodeNeedsPerson,
+		Message: fmt.Sprintf("you did not accept the host key of %s (%s)", k.display(), shown),
+		Hint:    "compare the fingerprint with the one that the site publishes; `tunctl login " + k.try.host.name + "` asks again",
+		Err:     classNeedsPerson.of(nil),
+	}
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.
@@ -268,14 +273,14 @@ func (k *hostKeys) accept(key ssh.PublicKey) error {
 	}
 	line := name + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + "\n"
 	if err := appendLine(k.s.UserKnownHosts[0], line); err != nil {
-		k.try.warn(fmt.Sprintf("the host key could not be remembered: %v", err))
+		k.try.warn(fmt.Sprintf("the host key could not be saved: %v", err))
 	}
 	return nil
 }
 
 func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error {
-	message := fmt.Sprintf("the host key of %s has changed: it shows %s, known is %s", k.display(), describeKey(key), k.list(old))
-	return k.refuse(message, fmt.Sprintf("somebody may be listening in. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`",
+	message := fmt.Sprintf("the host key of %s has changed: the server offers %s, known_hosts has %s", k.display(), describeKey(key), k.list(old))
+	return k.refuse(message, fmt.Sprintf("someone may be intercepting the connection. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`",
 		xknownhosts.Normalize(k.name()), k.db.origin(old[0].Filename)))
 }
 

@@ -61,7 +61,7 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 		"unknown, trusted":           {answers: []string{"yes"}, asked: 1, added: "login ssh-ed25519 "},
 		"unknown on a port, trusted": {answers: []string{"yes"}, asked: 1, added: "[login]:2222 ssh-ed25519 ", set: func(s *Settings) { s.Port = 2222 }},
 		"unknown, hashed":            {answers: []string{"yes"}, asked: 1, added: "|1|", set: func(s *Settings) { s.HashKnownHosts = true }},
-		"unknown, not trusted":       {answers: []string{"no"}, asked: 1, code: api.CodeHostKey, says: "did not trust"},
+		"unknown, not trusted":       {answers: []string{"no"}, asked: 1, code: api.CodeNeedsPerson, says: "you did not accept the host key"},
 		"unknown, nobody there":      {asked: 1, code: api.CodeNeedsPerson, says: "SHA256:"},
 		"unknown, strict":            {set: func(s *Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey, says: "StrictHostKeyChecking"},
 		"unknown, accept-new":        {set: func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }, added: "login ssh-ed25519 "},
@@ -119,10 +119,10 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 	}{
 		"asked for, accept-new":     {mode: "accept-new", code: api.CodeHostKey, says: "has changed"},
 		"asked for, no":             {mode: "no", code: api.CodeHostKey, says: "has changed"},
-		"asked for, ask":            {mode: "ask", says: "shows none of them: RSA SHA256:"},
+		"asked for, ask":            {mode: "ask", says: "the server offers none of them: RSA SHA256:"},
 		"not asked for, accept-new": {algorithms: []string{ssh.KeyAlgoED25519}, mode: "accept-new"},
 		"not asked for, no":         {algorithms: []string{ssh.KeyAlgoED25519}, mode: "no"},
-		"not asked for, ask":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "ask", says: "the settings do not accept: RSA SHA256:"},
+		"not asked for, ask":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "ask", says: "your ssh settings do not accept: RSA SHA256:"},
 		"not asked for, yes":        {algorithms: []string{ssh.KeyAlgoED25519}, mode: "yes", code: api.CodeHostKey, says: "is unknown"},
 		"as a newer RSA, no":        {algorithms: []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512}, mode: "no", code: api.CodeHostKey, says: "has changed"},
 	} {

@@ -14,7 +14,7 @@ import (
 
 // errLeadsElsewhere is the error of who wanted to share a connection that the owner's
 // settings no longer lead to.
-var errLeadsElsewhere = errors.New("its settings lead elsewhere now")
+var errLeadsElsewhere = errors.New("the settings now lead to another host")
 
 // settings are what the host's next dial goes by.
 func (h *Host) settings(ctx context.Context) (Settings, error) {
@@ -142,7 +142,7 @@ func (t *attempt) checkAccount() error {
 	if t.attended || len(known) == 0 || slices.Contains(known, now) {
 		return nil
 	}
-	return t.host.needsPerson(fmt.Sprintf("its settings lead to %s now, where you have not logged in yet", now), nil)
+	return t.host.needsPerson(fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", now), nil)
 }
 
 // reread compares the settings that the host goes by with those of now.

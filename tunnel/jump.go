@@ -23,13 +23,13 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.host.step(fmt.Sprintf("dialling %s from %s", t.settings.address(), hop.name))
+	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.address(), hop.name))
 	c, err := hop.current()
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
 	if t.identity != t.settings.account()+" via "+c.identity {
-		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed on the way to %s", hop.name, t.settings.address()), Err: classPassing.of(nil)}
+		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.name, t.settings.address()), Err: classPassing.of(nil)}
 	}
 	raw, err := c.dial(ctx, "tcp", t.settings.address())
 	if err != nil {
@@ -48,9 +48,9 @@ func (p *Pool) hop(hops []string) *Host { return p.Host(strings.Join(hops, ","))
 // ours too: the backoff is then our own.
 func (t *attempt) borrow(ctx context.Context, other *Host, identity string) error {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
-		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "look at its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
+		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
-	other.lend(t.host, identity, t.attended)
+	other.lend(t.host, identity, t.attended, t.client)
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
 		if f.failures > 0 {
 			return f.failure
@@ -69,13 +69,13 @@ func (p *Pool) goesThrough(h, through *Host) bool {
 
 // lend marks the host as wanted by another that goes through it, or shares the
 // connection of that identity.
-func (h *Host) lend(user *Host, identity string, attended bool) {
+func (h *Host) lend(user *Host, identity string, attended bool, client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.users[user] = identity
 	h.facts.wanted = true
 	if attended && h.facts.live == nil {
-		h.attendLocked()
+		h.attendLocked(client)
 		return
 	}
 	h.enterLocked()
@@ -103,7 +103,7 @@ func (h *Host) giveBack(user *Host) {
 // viaError says that a hop is what stands in the way.
 func viaError(hop string, err error) error {
 	e := *asError(err)
-	e.Message = fmt.Sprintf("on the way through %s: %s", hop, e.Message)
+	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)
 	e.Err = err
 	return &e
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
 )
 
 // keychain is the keys to offer at one login, from the agent and from files, in
@@ -104,7 +106,7 @@ func (k *keychain) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
 	if err != nil {
-		k.unable = fmt.Sprintf("it accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
+		k.unable = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
 		k.cause = err
 		k.try.log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
 		return
@@ -132,15 +134,15 @@ func (k *keychain) fileKeys() []*fileKey {
 }
 
 // passphrase asks for a key file's.
-func (k *keychain) passphrase(path string) (string, error) {
-	answer, err := k.try.ask(k.ctx, passphrasePrompt(path))
+func (k *keychain) passphrase(question api.Prompt) (string, error) {
+	answer, err := k.try.ask(k.ctx, question)
 	if errors.Is(err, ErrNobody) {
 		k.try.denied = nil // another key may do
 	}
 	return answer, err
 }
 
-// agentKeys are those of the person's ssh-agent, which is dialled anew at each
+// agentKeys are those of the person's ssh-agent, which is dialled again at each
 // login since its socket changes.
 func (k *keychain) agentKeys() []ssh.Signer {
 	if k.agent == nil {
@@ -219,9 +221,9 @@ func (k *keychain) describe() string {
 // hint says where keys were looked for in vain.
 func (k *keychain) hint() string {
 	if k.noAgent != nil {
-		return fmt.Sprintf("%v, and no key file fits", k.noAgent)
+		return fmt.Sprintf("%v, and there is no key file to use", k.noAgent)
 	}
-	return "the ssh-agent holds none, and no key file fits"
+	return "the ssh-agent has none, and there is no key file to use"
 }
 
 func sameKey(a, b ssh.PublicKey) bool {
@@ -283,13 +285,13 @@ func loadCertificate(path string, now time.Time) (*ssh.Certificate, error) {
 	cert, ok := key.(*ssh.Certificate)
 	switch {
 	case !ok:
-		return nil, errors.New("it is a plain public key")
+		return nil, errors.New("the file has a plain public key")
 	case cert.CertType != ssh.UserCert:
-		return nil, errors.New("it is no user certificate")
+		return nil, errors.New("the file has no user certificate")
 	case cert.ValidBefore != ssh.CertTimeInfinity && uint64(now.Unix()) >= cert.ValidBefore:
-		return nil, fmt.Errorf("it ended at %s", time.Unix(int64(cert.ValidBefore), 0).Format(time.DateTime))
+		return nil, fmt.Errorf("it expired at %s", time.Unix(int64(cert.ValidBefore), 0).Format(time.DateTime))
 	case uint64(now.Unix()) < cert.ValidAfter:
-		return nil, fmt.Errorf("it begins at %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
+		return nil, fmt.Errorf("it is not valid before %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
 	}
 	return cert, nil
 }

@@ -31,11 +31,11 @@ type fileKey struct {
 	pem    []byte              // while encrypted
 	stamp  time.Time
 	ring   *keyring
-	ask    func(path string) (string, error)
+	ask    func(api.Prompt) (string, error)
 }
 
 // loadKey reads a key file, which may be a public key whose private half the agent has.
-func loadKey(path string, ring *keyring, ask func(path string) (string, error)) (*fileKey, error) {
+func loadKey(path string, ring *keyring, ask func(api.Prompt) (string, error)) (*fileKey, error) {
 	text, info, err := readKeyFile(path)
 	if err != nil {
 		return nil, publicOnly(path, err)
@@ -58,7 +58,7 @@ func readKeyFile(path string) ([]byte, os.FileInfo, error) {
 		return nil, nil, err
 	}
 	if info.Size() > maxKeyFile || !info.Mode().IsRegular() {
-		return nil, nil, errors.New("it is no key file")
+		return nil, nil, errors.New("the file is not a key")
 	}
 	text, err := os.ReadFile(path)
 	return text, info, err
@@ -67,7 +67,7 @@ func readKeyFile(path string) ([]byte, os.FileInfo, error) {
 // publicOnly explains a missing private key whose public half is there.
 func publicOnly(path string, err error) error {
 	if _, pubErr := os.Stat(path + ".pub"); pubErr == nil && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("only its public half is there: %w", err)
+		return fmt.Errorf("there is only a public key: %w", err)
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func publicOnly(path string, err error) error {
 func (k *fileKey) parse(text []byte) error {
 	if strings.HasPrefix(string(text), "PuTTY-User-Key-File-") {
 		base := strings.TrimSuffix(k.path, filepath.Ext(k.path))
-		return fmt.Errorf("it is a PuTTY key; convert it: puttygen %q -O private-openssh -o %q", k.path, base)
+		return fmt.Errorf("PuTTY keys must be converted: puttygen %q -O private-openssh -o %q", k.path, base)
 	}
 	signer, err := ssh.ParsePrivateKey(text)
 	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
@@ -118,8 +118,12 @@ func (k *fileKey) unlock() error {
 	if s := k.ring.get(k.path, k.stamp); s != nil {
 		return k.take(s)
 	}
-	for range maxPassphrases {
-		passphrase, err := k.ask(k.path)
+	question := passphrasePrompt(k.path)
+	for left := maxPassphrases; left > 0; left-- {
+		if left < maxPassphrases {
+			question.Retry = notRight("that was not right", left)
+		}
+		passphrase, err := k.ask(question)
 		if err != nil {
 			return err
 		}

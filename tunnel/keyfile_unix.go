@@ -12,7 +12,7 @@ import (
 func checkPrivate(path string, info os.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(owner.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("others can read it (%v); chmod 600 %q", info.Mode().Perm(), path)
+		return fmt.Errorf("other users can read it (%v): run chmod 600 %q", info.Mode().Perm(), path)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func (k *knownFiles) origin(path string) string {
 // checkKnownLine says why the library would refuse a line.
 func checkKnownLine(line string) error {
 	if len(line) > 60<<10 {
-		return errors.New("it is too long")
+		return errors.New("the line is too long")
 	}
 	fields := strings.Fields(line)
 	if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -102,7 +102,7 @@ func checkKnownLine(line string) error {
 		fields = fields[1:]
 	}
 	if len(fields) < 3 {
-		return errors.New("it has no name, key type and key")
+		return errors.New("the line lacks a name, key type or key")
 	}
 	if strings.HasPrefix(fields[0], "@") {
 		return fmt.Errorf("unknown marker %q", fields[0])
@@ -112,14 +112,14 @@ func checkKnownLine(line string) error {
 	}
 	blob, err := base64.StdEncoding.DecodeString(fields[2])
 	if err != nil {
-		return errors.New("its key is no base64")
+		return errors.New("the key is not base64")
 	}
 	key, err := ssh.ParsePublicKey(blob)
 	if err != nil {
-		return fmt.Errorf("its key cannot be read: %w", err)
+		return fmt.Errorf("the key cannot be read: %w", err)
 	}
 	if key.Type() != fields[1] {
-		return fmt.Errorf("it says %q, and its key is %q", fields[1], key.Type())
+		return fmt.Errorf("the line says %q, but its key is %q", fields[1], key.Type())
 	}
 	return nil
 }
@@ -128,11 +128,11 @@ func checkKnownName(names string) error {
 	if strings.HasPrefix(names, "|") {
 		parts := strings.Split(names, "|")
 		if len(parts) != 4 || parts[1] != "1" {
-			return errors.New("its hashed name is malformed")
+			return errors.New("the hashed name is malformed")
 		}
 		for _, p := range parts[2:] {
 			if _, err := base64.StdEncoding.DecodeString(p); err != nil {
-				return errors.New("its hashed name is malformed")
+				return errors.New("the hashed name is malformed")
 			}
 		}
 		return nil
@@ -140,11 +140,11 @@ func checkKnownName(names string) error {
 	for name := range strings.SplitSeq(names, ",") {
 		name, negated := strings.CutPrefix(name, "!")
 		if negated && name == "" {
-			return errors.New("it negates nothing")
+			return errors.New("the ! has no name after it")
 		}
 		if strings.HasPrefix(name, "[") {
 			if _, _, err := net.SplitHostPort(name); err != nil {
-				return fmt.Errorf("its name %q is malformed", name)
+				return fmt.Errorf("the name %q is malformed", name)
 			}
 		}
 	}

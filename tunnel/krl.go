@@ -81,7 +81,7 @@ func (l *krl) hasCertificate(cert *ssh.Certificate) bool {
 	return false
 }
 
-var errKRLShort = errors.New("the key revocation list is cut off")
+var errKRLShort = errors.New("the key revocation list is truncated")
 
 // krlReader takes a list apart. After its end everything is zero, and err is set.
 type krlReader struct {
@@ -146,7 +146,7 @@ func (r *krlReader) set(into map[string]bool) {
 func (r *krlReader) extension() {
 	name := r.string()
 	if critical := r.byte() != 0; critical && r.err == nil {
-		r.err = fmt.Errorf("the key revocation list needs %q, which tunctl does not know", name)
+		r.err = fmt.Errorf("the key revocation list needs %q, which tunctl does not support", name)
 	}
 }
 
@@ -156,7 +156,7 @@ func parseKRL(content []byte) (*krl, error) {
 	r := &krlReader{rest: content}
 	r.bytes(len(krlMagic))
 	if version := r.uint32(); r.err == nil && version != krlFormatVersion {
-		return nil, fmt.Errorf("the key revocation list has the format %d, which tunctl does not know", version)
+		return nil, fmt.Errorf("the key revocation list has the format %d, which tunctl does not support", version)
 	}
 	r.bytes(3 * 8) // number, date, flags
 	r.string()     // reserved
@@ -179,7 +179,7 @@ func parseKRL(content []byte) (*krl, error) {
 		case krlSignature:
 			r.string() // what was read is the key; this is the signature
 		default:
-			return nil, fmt.Errorf("the key revocation list has a section %d, which tunctl does not know", kind)
+			return nil, fmt.Errorf("the key revocation list has a section %d, which tunctl does not support", kind)
 		}
 		if r.err == nil {
 			r.err = section.err
@@ -210,7 +210,7 @@ func parseKRLCertificates(r *krlReader) krlAuthority {
 		case krlCertExtension:
 			section.extension()
 		default:
-			section.err = fmt.Errorf("the key revocation list has a section %#x of certificates, which tunctl does not know", kind)
+			section.err = fmt.Errorf("the key revocation list has a section %#x of certificates, which tunctl does not support", kind)
 		}
 		if r.err == nil {
 			r.err = section.err

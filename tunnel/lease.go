@@ -8,11 +8,11 @@ import (
 )
 
 // Lease has the host connected for one user of it, such as a shell on a compute node,
-// and returns how to end that. A person who asked for it is attended as with Up, else
-// the host is only wanted as with Want. The connection ends some time (Limits.NodeIdle)
+// and returns how to end that. A person who asked for it through a client is attended as
+// with UpFor, else the host is only wanted as with Want. The connection ends some time (Limits.NodeIdle)
 // after its last lease. A host that is wanted by nothing but leases is never logged in
 // to again by itself: not after a lost connection, and not after a refused login.
-func (h *Host) Lease(attended bool) (release func()) {
+func (h *Host) Lease(attended bool, client string) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leases++
@@ -22,7 +22,7 @@ func (h *Host) Lease(attended bool) (release func()) {
 	switch {
 	case h.facts.live != nil:
 	case attended:
-		h.attendLocked()
+		h.attendLocked(client)
 	default:
 		h.facts.wanted = true
 		h.enterLocked()

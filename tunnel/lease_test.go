@@ -32,9 +32,9 @@ func letNobodyIn(s *sshServer) {
 func TestANodeConnectionEndsAMinuteAfterItsLastUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, node, server := nodeBehind(t)
-		one := node.Lease(true)
+		one := node.Lease(true, "")
 		mustConnect(t, node)
-		two := node.Lease(true)
+		two := node.Lease(true, "")
 		one()
 		one() // a second end of the same use is none of another's
 		time.Sleep(time.Hour)
@@ -43,7 +43,7 @@ func TestANodeConnectionEndsAMinuteAfterItsLastUser(t *testing.T) {
 		}
 		two()
 		time.Sleep(59 * time.Second)
-		three := node.Lease(true) // the next shell needs no login
+		three := node.Lease(true, "") // the next shell needs no login
 		mustConnect(t, node)
 		time.Sleep(time.Hour)
 		three()
@@ -70,7 +70,7 @@ func TestANodeIsNeverLoggedInToAgainByItself(t *testing.T) {
 	for _, inUse := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			b, node, server := nodeBehind(t)
-			release := node.Lease(true)
+			release := node.Lease(true, "")
 			mustConnect(t, node)
 			if !inUse {
 				release()
@@ -84,7 +84,7 @@ func TestANodeIsNeverLoggedInToAgainByItself(t *testing.T) {
 				t.Errorf("in use %v: %d logins, %+v", inUse, logins, node.Status())
 			}
 			release()
-			defer node.Lease(true)() // a person's next shell
+			defer node.Lease(true, "")() // a person's next shell
 			mustConnect(t, node)
 		})
 	}
@@ -97,7 +97,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 		accept := server.config.PublicKeyCallback
 		letNobodyIn(server)
 		for range 10 { // an rsync in a loop
-			release := node.Lease(false)
+			release := node.Lease(false, "")
 			if err := node.Await(t.Context()); codeOf(err) != api.CodeAuth {
 				t.Errorf("Await: %v", err)
 			}
@@ -113,7 +113,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 			t.Errorf("nothing goes through its login node, and that is %s", got)
 		}
 		server.config.PublicKeyCallback = accept
-		defer node.Lease(true)() // a person may try
+		defer node.Lease(true, "")() // a person may try
 		mustConnect(t, node)
 	})
 }
@@ -131,7 +131,7 @@ func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
 		login.Up()
 		mustConnect(t, login)
 		nodes[i] = e.Beyond(name, "n1")
-		release[i] = nodes[i].Lease(true)
+		release[i] = nodes[i].Lease(true, "")
 		mustConnect(t, nodes[i])
 	}
 	if _, logins, _ := e.servers["n1"].counts(); logins != 1 {
@@ -180,7 +180,7 @@ func TestANodeLeasedByTwoNamesIsNotLoggedInToAgainByItself(t *testing.T) {
 		}
 		release[0]()
 		release[1]()
-		defer nodes[1].Lease(true)() // a person's next shell
+		defer nodes[1].Lease(true, "")() // a person's next shell
 		mustConnect(t, nodes[1])
 	})
 }
@@ -190,9 +190,9 @@ func TestWhoIsUsedOnlyByLeasedHostsIsNotWantedAfterALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := NewPool(Options{Limits: DefaultLimits()})
 			owner, user := p.Host("work,n1"), p.Host("cluster,n1")
-			defer owner.Lease(true)()
-			defer user.Lease(true)()
-			owner.lend(user, "alice@n1:22", false)
+			defer owner.Lease(true, "")()
+			defer user.Lease(true, "")()
+			owner.lend(user, "alice@n1:22", false, "")
 			user.asked = asked
 			owner.lost(&conn{}) // before its user has noticed
 			if got := owner.facts.wanted; got != asked {

@@ -34,10 +34,10 @@ func (t *attempt) lent(ctx context.Context) *conn {
 	c, err := t.rideLent(ctx)
 	switch {
 	case err == nil:
-		t.log.Info("riding the person's own ssh connection", "controlPath", s.ControlPath)
+		t.log.Info("using the person's own ssh connection", "controlPath", s.ControlPath)
 		return c
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
-		t.log.Debug("there is no ssh connection to ride", "controlPath", s.ControlPath)
+		t.log.Debug("there is no ssh connection to use", "controlPath", s.ControlPath)
 	default:
 		t.warn(fmt.Sprintf("your own ssh connection at %s is not used: %v", s.ControlPath, err))
 	}
@@ -83,6 +83,6 @@ func (t *attempt) answers(ctx context.Context, c *conn) error {
 	case <-answered:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("it does not answer within %v", limit)
+		return fmt.Errorf("no response within %s", inWords(limit))
 	}
 }

@@ -64,7 +64,7 @@ func listenTCP(bind string, want, last int) (*localSide, error) {
 		return nil, fmt.Errorf("listen on a local port: %w", err)
 	}
 	if wished := cmp0(want, last); wished != 0 && side.port() != wished {
-		side.note = fmt.Sprintf("%v; using %d for now", &portTakenError{wished, peer.HolderOf(wished), first}, side.port())
+		side.note = fmt.Sprintf("%v; using port %d instead", &portTakenError{wished, peer.HolderOf(wished), first}, side.port())
 	}
 	return side, nil
 }
@@ -206,12 +206,12 @@ func clearStaleSocket(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return errors.New("there is a file in its place")
+		return errors.New("a file that is not a socket is there")
 	}
 	d := net.Dialer{Timeout: time.Second}
 	if conn, err := d.DialContext(context.Background(), "unix", path); err == nil {
 		_ = conn.Close()
-		return errors.New("another program serves it")
+		return errors.New("another program uses it")
 	}
 	return os.Remove(path)
 }

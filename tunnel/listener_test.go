@@ -42,7 +42,7 @@ func TestATakenPortIsNamedWithItsHolderAndTheNextIsUsed(t *testing.T) {
 		t.Skip("who holds a port is asked from other programs here")
 	}
 	self := filepath.Base(os.Args[0])
-	want := fmt.Sprintf("port %d is held by %.15s (pid %d); using %d for now", taken, self, os.Getpid(), f.Port())
+	want := fmt.Sprintf("port %d is in use by %.15s (pid %d); using port %d instead", taken, self, os.Getpid(), f.Port())
 	if f.Note() != want {
 		t.Errorf("note %q, want %q", f.Note(), want)
 	}

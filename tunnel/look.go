@@ -48,7 +48,7 @@ var errLooked = errors.New("seen enough")
 // known_hosts. The error is an *api.Error about the first thing that is wrong.
 func Look(ctx context.Context, s Settings) (Sight, error) {
 	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
-		return Sight{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or command, and only a login goes that way"}
+		return Sight{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is told, never taken
 	t := &attempt{host: &Host{name: s.Alias}, log: slog.New(slog.DiscardHandler), settings: s}
@@ -105,5 +105,5 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 		return notSSH(t.settings.address(), t.wire.badGreeting())
 	}
 	err = api.RemoteError(err)
-	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s does not finish the SSH handshake: %v", t.settings.address(), err)}
+	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s did not finish the SSH handshake: %v", t.settings.address(), err)}
 }

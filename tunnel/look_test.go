@@ -62,9 +62,9 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 		{"all is well", sshPort, host + authorized(server.key.PublicKey()), Sight{"x", "x", "x"}, "", ""},
 		{"an unknown key", sshPort, "", Sight{"x", "x", "x"}, api.CodeNeedsPerson, "is unknown (SHA256:"},
 		{"a changed key", sshPort, host + authorized(newSigner(t).PublicKey()), Sight{"x", "x", "x"}, api.CodeHostKey, "has changed"},
-		{"a captive portal", portal, "", Sight{"x", "", ""}, api.CodeUnreachable, "not as an SSH server"},
-		{"hung up on", shut, "", Sight{"x", "", ""}, api.CodeUnreachable, "closes the connection at once"},
-		{"nobody listens", 1, "", Sight{}, api.CodeUnreachable, "refuses connections"},
+		{"a captive portal", portal, "", Sight{"x", "", ""}, api.CodeUnreachable, "does not respond as an SSH server"},
+		{"hung up on", shut, "", Sight{"x", "", ""}, api.CodeUnreachable, "closed the connection at once"},
+		{"nobody listens", 1, "", Sight{}, api.CodeUnreachable, "refused the connection"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

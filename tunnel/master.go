@@ -54,7 +54,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("ssh cannot be run: %v", err), Err: classOfStart(err).of(err)}
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("cannot run ssh: %v", err), Err: classOfStart(err).of(err)}
 	}
 	t.loginAt = time.Now()
 	raw, err := m.await(ctx)
@@ -217,15 +217,23 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	if expired {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: reason.class.of(err),
-			Message: fmt.Sprintf("ssh did not log in to %s within %v", t.host.name, t.pool.o.Limits.HandshakeTimeout),
+			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.name, inWords(t.pool.o.Limits.HandshakeTimeout)),
 		}
 	}
 	if reason.ask && !t.attended {
-		return t.host.needsPerson("ssh could not log in without you: "+said, err)
+		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
 	}
 	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
-	if reason.code == api.CodeHostKey {
-		e.Hint = "look at it with `ssh " + t.settings.Destination + "`"
+	switch {
+	case reason.code == api.CodeHostKey:
+		e.Hint = "`ssh " + t.settings.Destination + "` shows the host key and what is known of it"
+	case reason.code != api.CodeAuth || reason.hint != "":
+	case t.host.behind != "" || strings.Contains(said, "no active jobs"):
+		e.Hint = onlyWithJob(t.host.behind)
+	case t.answered:
+		e.Hint = fmt.Sprintf("check the user name %q and what you entered", t.settings.User)
+	default:
+		e.Hint = fmt.Sprintf("check the user name %q, and that your public key is registered with the site", t.settings.User)
 	}
 	return e
 }

@@ -75,7 +75,7 @@ func isFinal(err error) bool {
 
 // errEndSilent says that a way onto a node stands, and that what it leads to does not
 // answer.
-var errEndSilent = errors.New("the node is reached, and nothing answers there in time")
+var errEndSilent = errors.New("the node was reached, but nothing responded there")
 
 // NodeOptions say which node is meant.
 type NodeOptions struct {
@@ -156,7 +156,7 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 		switch {
 		case bad:
 		case err == nil || errors.Is(err, ErrRefused) || errors.Is(err, errEndSilent):
-			n.log.Info("got onto the node", "way", w.name)
+			n.log.Info("connected to the node", "way", w.name)
 			n.settle(w)
 			n.login.setNodeWay(w.name)
 			return c, err
@@ -167,10 +167,10 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 		default:
 			return nil, err
 		}
-		n.log.Debug("no way onto the node", "way", w.name, "err", err)
+		n.log.Debug("a way to the node failed", "way", w.name, "err", err)
 		why = append(why, err.Error())
 	}
-	err := fmt.Errorf("there is no way onto the node: %s", strings.Join(why, "; "))
+	err := fmt.Errorf("cannot connect to the node: %s", strings.Join(why, "; "))
 	n.failed(err)
 	return nil, err
 }

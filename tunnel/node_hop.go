@@ -27,7 +27,7 @@ type hop struct {
 
 func newHop(login *Host, names []string) *hop {
 	h := newHost(login.pool, names[0]+" via "+login.name, func() (string, []string) { return names[0], nil })
-	h.quiet = true
+	h.quiet, h.behind = true, login.name
 	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
 }
 
@@ -54,7 +54,7 @@ func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, erro
 	}
 }
 
-func (p *hop) noWay(err error) error { return &noWayError{"our own SSH login", err} }
+func (p *hop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
 
 // connection is the live one, made if need be.
 func (p *hop) connection(ctx context.Context) (*conn, error) {
@@ -156,7 +156,7 @@ func (p *hop) settings(ctx context.Context, s *Settings) (known string, err erro
 	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
 	s.UserKnownHosts = nil
 	// Where neither the person nor the cluster knows the node's key, it is taken as
-	// it is, and not written down: nodes are set up anew all the time. The way there
+	// it is, and not written down: nodes are reinstalled all the time. The way there
 	// begins at a host whose key was checked, no password is ever sent, and plain
 	// HTTP from the host to the node, the usual reach, trusts that network no less.
 	if s.StrictHostKeyChecking != "yes" {
@@ -256,7 +256,7 @@ func (p *hop) knockAt(ctx context.Context, address string) (net.Conn, error) {
 	defer cancel()
 	raw, err := p.login.Dial(dialing, "tcp", address)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s does not answer within %v", address, limit)
+		err = fmt.Errorf("%s did not respond within %s", address, inWords(limit))
 	}
 	return raw, err
 }

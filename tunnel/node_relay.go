@@ -42,13 +42,13 @@ const (
 const maxUnanswered = 2
 
 // errNodeSilent says that a node keeps silent.
-var errNodeSilent = errors.New("the node does not answer")
+var errNodeSilent = errors.New("the node does not respond")
 
 // dialSSH connects by ssh -W on the host.
 func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn, error) {
 	const what = "ssh on the host"
 	if network != "tcp" {
-		return nil, &noWayError{what, errors.New("it reaches no unix sockets")}
+		return nil, &noWayError{what, errors.New("unix sockets cannot be reached this way")}
 	}
 	r.mu.Lock()
 	err := r.final
@@ -59,7 +59,7 @@ func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn
 	unanswered := 0
 	for _, name := range r.names {
 		if !safeWord(name) || !safeWord(address) {
-			err = &noWayError{what, fmt.Errorf("%q and %q make no command", name, address)}
+			err = &noWayError{what, fmt.Errorf("%q and %q cannot be part of a command", name, address)}
 			continue
 		}
 		mark := newMark()
@@ -94,7 +94,7 @@ func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Con
 	const what = "srun"
 	node, _, _ := strings.Cut(r.names[0], ".")
 	if !safeWord(node) || !safeWord(r.job) {
-		return nil, &noWayError{what, fmt.Errorf("%q and %q make no command", node, r.job)}
+		return nil, &noWayError{what, fmt.Errorf("%q and %q cannot be part of a command", node, r.job)}
 	}
 	host, port := address, ""
 	if network == "tcp" {
@@ -151,7 +151,7 @@ const (
 	relayScript = `for p in python3 python; do ` +
 		`command -v $p >/dev/null 2>&1 && exec $p -c "$4" "$1" "$2" "$3"; done; ` +
 		`test -n "$3" && command -v bash >/dev/null 2>&1 && exec bash -c "$5" relay "$1" "$2" "$3"; ` +
-		`echo "neither python nor bash is there" >&2; exit 127`
+		`echo "neither python nor bash is installed" >&2; exit 127`
 
 	relayPython = `
 import os, socket, sys, threading

@@ -37,7 +37,7 @@ type stream struct {
 	unanswered atomic.Bool // it was ended because the node kept silent
 }
 
-// signs are how a command tells that its far end stands, or cannot be had.
+// signs are how a command tells that its far end stands, or never will.
 type signs struct {
 	way     string
 	mark    string // a line on its output; what comes before is not the connection's
@@ -90,7 +90,7 @@ func (s *stream) run(command, line string, started chan<- error) {
 	if err != nil {
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
 			s.slot.refused()
-			err = &noWayError{"a command on the host", fmt.Errorf("the host has no session to spare: %w", api.RemoteError(err))}
+			err = &noWayError{"a command on the host", fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err))}
 		} else {
 			s.slot.give()
 		}
@@ -171,7 +171,7 @@ func (s *stream) failed(by signs) error {
 	case s.unanswered.Load():
 		return &noWayError{by.way, classPassing.of(errNodeSilent)}
 	case said == "":
-		said = fmt.Sprintf("it ended with status %d", s.status)
+		said = fmt.Sprintf("exit status %d", s.status)
 	}
 	return &noWayError{by.way, class.of(errors.New(said))}
 }
@@ -195,7 +195,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	case s.err != nil:
 		return n, s.err
 	case s.status != 0:
-		return n, fmt.Errorf("the way onto the node ended with status %d: %s", s.status, s.said.text())
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.said.text())
 	}
 	return n, io.EOF
 }
@@ -303,4 +303,4 @@ func (s *spoken) text() api.RemoteText {
 }
 
 // errFewSessions says that connections would leave no session for commands.
-var errFewSessions = errors.New("the host allows too few sessions for connections to take any")
+var errFewSessions = errors.New("the host allows too few sessions to use them for connections")

@@ -216,7 +216,7 @@ func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 		defer node.Close()
 		for range 50 {
 			_, err := node.Dial(t.Context(), "tcp", "echo:1")
-			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "our own SSH login") || !strings.Contains(err.Error(), "srun") {
+			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "a direct SSH login") || !strings.Contains(err.Error(), "srun") {
 				t.Fatalf("err = %v", err)
 			}
 			time.Sleep(time.Minute)

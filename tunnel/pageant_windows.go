@@ -45,7 +45,7 @@ const (
 	protectCrossProcess = 1  // CRYPTPROTECTMEMORY_CROSS_PROCESS
 )
 
-// scrambled is a word under a key that Windows keeps until it is started anew, then
+// scrambled is a word under a key that Windows keeps until it is restarted, then
 // hashed.
 func scrambled(word string) (string, error) {
 	data := make([]byte, (len(word)+1+protectBlock-1)/protectBlock*protectBlock)

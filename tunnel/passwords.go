@@ -24,7 +24,7 @@ type noPasswords struct{}
 func (noPasswords) Password(context.Context, string) (string, bool) { return "", false }
 
 func (noPasswords) Keep(context.Context, string, string, api.Keep) error {
-	return fmt.Errorf("there is no place to keep it")
+	return fmt.Errorf("no password storage is available")
 }
 
 func (noPasswords) Forget(context.Context, string) {}
@@ -60,17 +60,25 @@ func (l *login) secret(p api.Prompt) (string, error) {
 		l.saved.used = true
 		return l.saved.text, nil
 	}
-	answer, err := l.try.question(l.ctx, p)
+	answer, err := l.put(p)
 	l.saved.typed, l.saved.where = answer.Text, answer.Keep
 	return answer.Text, err
 }
 
 // failedAnswers draws the conclusions of a method that failed.
 func (l *login) failedAnswers() {
+	wrong := "that was not right"
+	if l.asked > 1 {
+		wrong = "one of these answers was not right"
+	}
 	if l.saved.used && l.saved.text != "" && l.asked == 1 {
 		l.saved.text = ""
 		l.try.pool.o.Passwords.Forget(l.ctx, l.s.account())
-		l.try.warn("the kept password was not accepted, and is forgotten")
+		wrong = "the saved password was not accepted"
+		l.try.warn(wrong + " and has been deleted")
+	}
+	if l.typed && l.triesLeft() > 0 {
+		l.retry = notRight(wrong, l.triesLeft())
 	}
 	l.saved.typed, l.saved.where = "", ""
 	l.asked = 0

@@ -119,7 +119,7 @@ func TestACommandRunsBeforeAPersonLogsIn(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	for name, x := range map[string]struct{ line, says string }{
 		"works": {"test ! -f " + mark + " && echo >" + mark, ""},
-		"fails": {"echo no network >&2; exit 7", "exit status 7; it said: no network"},
+		"fails": {"echo no network >&2; exit 7", "exit status 7; its output: no network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := logIn(t, newServer(t, acceptKey(public)), func(s *Settings) {

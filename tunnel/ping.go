@@ -7,7 +7,7 @@ import (
 )
 
 // errMute says that a connection can be asked nothing: an ssh of its own holds it.
-var errMute = errors.New("a connection that ssh holds cannot be asked for signs of life")
+var errMute = errors.New("a connection that the ssh program holds cannot be measured")
 
 // Ping asks a connected host for a sign of life and returns how long that took: the
 // round trip and whatever queues on the way are filled by others.

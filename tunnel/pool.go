@@ -176,7 +176,7 @@ func (p *Pool) Settings(ctx context.Context, name string) (Settings, error) {
 
 // Reload says that the config may have changed, and which ssh_config it now names.
 // Nothing is disconnected: a connected host whose settings are others now says so, and
-// goes by them from its next dial on; one that waits with a new address is tried anew.
+// goes by them from its next dial on; one that waits with a new address is tried again.
 func (p *Pool) Reload(sshConfig string) {
 	p.mu.Lock()
 	p.sshConfig = sshConfig

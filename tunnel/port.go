@@ -6,7 +6,7 @@ import (
 	"tunctl/internal/peer"
 )
 
-// portTakenError says that a wanted local port cannot be had, and who holds it.
+// portTakenError says that a wanted local port cannot be used, and who uses it.
 type portTakenError struct {
 	port   int
 	holder peer.Holder // zero where it could not be found out
@@ -15,9 +15,9 @@ type portTakenError struct {
 
 func (e *portTakenError) Error() string {
 	if e.holder == (peer.Holder{}) {
-		return fmt.Sprintf("port %d cannot be had: %v", e.port, e.err)
+		return fmt.Sprintf("port %d cannot be used: %v", e.port, e.err)
 	}
-	return fmt.Sprintf("port %d is held by %v", e.port, e.holder)
+	return fmt.Sprintf("port %d is in use by %v", e.port, e.holder)
 }
 
 func (e *portTakenError) Unwrap() error { return e.err }

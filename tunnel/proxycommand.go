@@ -48,7 +48,7 @@ func startProxy(ctx context.Context, s *Settings, env api.Env) (net.Conn, error)
 	}
 	if err != nil {
 		end()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("the ProxyCommand %q cannot be run: %v", s.ProxyCommand, err), Err: classOfStart(err).of(err)}
+		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("cannot run the ProxyCommand %q: %v", s.ProxyCommand, err), Err: classOfStart(err).of(err)}
 	}
 	return p, nil
 }
@@ -83,18 +83,18 @@ func (p *proxyConn) Close() error {
 // proxyError is what a ProxyCommand said before it ended.
 type proxyError struct{ said api.RemoteText }
 
-func (e *proxyError) Error() string { return "the ProxyCommand says: " + e.said.String() }
+func (e *proxyError) Error() string { return "the ProxyCommand reports: " + e.said.String() }
 
 // silentProxy puts into words that a ProxyCommand passed on no banner in time; greeting
 // is how reading from it ended.
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(cmp.Or(greeting, errSilent)),
-		Message: fmt.Sprintf("%s cannot be reached: its ProxyCommand passed on no SSH banner within %v", address, limit),
-		Hint:    "run the ProxyCommand in a terminal: it may be waiting for an answer",
+		Message: fmt.Sprintf("%s cannot be reached: its ProxyCommand passed on no SSH banner within %s", address, inWords(limit)),
+		Hint:    "run the ProxyCommand in a terminal: it may be waiting for input",
 	}
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
-		e.Message += "; it said: " + proxy.said.String()
+		e.Message += "; its output: " + proxy.said.String()
 	}
 	return e
 }

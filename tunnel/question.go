@@ -22,7 +22,7 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	// Most questions are in the server's words, or in those of a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
-		return api.Answer{}, t.deny("it asks: "+strings.TrimSpace(p.Text), ErrNobody)
+		return api.Answer{}, t.deny(fmt.Sprintf("the login asks %q", strings.TrimSpace(p.Text)), ErrNobody)
 	}
 	if t.guard != nil {
 		t.guard.pause()
@@ -31,20 +31,58 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	limit := t.pool.o.Limits.PromptTimeout
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	answer, err := t.pool.o.Prompter.Prompt(asking, p)
+	defer t.host.setAsking("")
+	answer, err := t.put(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
-		return api.Answer{}, t.deny("the question was not answered", context.Canceled)
+		return api.Answer{}, t.deny(unanswered(p), context.Canceled)
 	case err == nil:
 		return answer, nil
 	case errors.Is(err, ErrNobody):
-		return api.Answer{}, t.deny("nobody was there to answer: "+strings.TrimSpace(p.Text), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("there is no terminal or desktop to ask %q", strings.TrimSpace(p.Text)), err)
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server or the wish has gone
 	case asking.Err() != nil:
-		return api.Answer{}, t.deny(fmt.Sprintf("no answer came within %v", limit), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", inWords(limit)), err)
 	}
 	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
+}
+
+// put asks through the client that caused the try. When that has left, or its person
+// stops, the next one who asked for the host meanwhile takes over.
+func (t *attempt) put(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	for {
+		p.Client = t.client
+		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind) })
+		next := t.host.lastClient()
+		if next == t.client || !answer.Cancelled && !errors.Is(err, ErrNobody) {
+			return answer, err
+		}
+		t.client = next
+	}
+}
+
+// unanswered says which question a person did not want to answer.
+func unanswered(p api.Prompt) string {
+	switch p.Kind {
+	case api.PromptPassword:
+		return "no password was entered"
+	case api.PromptPassphrase:
+		return "no passphrase was entered"
+	case api.PromptHostKey:
+		return "the host key was not accepted"
+	case api.PromptConfirm:
+		return "you chose not to try again"
+	}
+	return fmt.Sprintf("the question %q was not answered", strings.TrimSpace(p.Text))
+}
+
+// notRight says that an answer was wrong, and how many tries are left.
+func notRight(what string, left int) string {
+	if left == 1 {
+		return what + "; 1 more try before we stop"
+	}
+	return fmt.Sprintf("%s; %d more tries before we stop", what, left)
 }
 
 // deny stops the try: only a person can get further.
@@ -59,7 +97,7 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 func (t *attempt) confirmBan(ctx context.Context) error {
 	answer, err := t.ask(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
-		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong that. Try anyway?", t.host.name),
+		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.name),
 	})
 	if err != nil {
 		return err

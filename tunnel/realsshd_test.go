@@ -414,7 +414,7 @@ func TestAProxyCommandWithoutABannerIsNamedWithWhatItSaid(t *testing.T) {
 	h := l.Host("mute")
 	h.Up()
 	err := h.Await(t.Context())
-	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 502ms; it said: waiting for the VPN") {
+	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 502 ms; its output: waiting for the VPN") {
 		t.Errorf("Await: %v", err)
 	}
 }
@@ -465,7 +465,7 @@ func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
 			t.Fatalf("%s: %v", out, err)
 		}
 		asked := 0
-		k, err := loadKey(path, &keyring{}, func(string) (string, error) { asked++; return "secret", nil })
+		k, err := loadKey(path, &keyring{}, func(api.Prompt) (string, error) { asked++; return "secret", nil })
 		if err != nil || asked != 0 {
 			t.Fatalf("%v: %v, asked %d times before it was wanted", args, err, asked)
 		}

@@ -127,17 +127,17 @@ func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 		s.config = &ssh.ServerConfig{NoClientAuth: true}
 		s.config.AddHostKey(signer)
 		_, _, err = connectWith(t, "@cert-authority login "+authorized(ca.PublicKey())+"\n", s, nil)
-		if err == nil || !strings.Contains(err.Error(), "is not good") || strings.ContainsFunc(err.Error(), steers) || strings.ContainsRune(err.Error(), '\u202e') {
+		if err == nil || !strings.Contains(err.Error(), "is not valid") || strings.ContainsFunc(err.Error(), steers) || strings.ContainsRune(err.Error(), '\u202e') {
 			t.Errorf("%q", err)
 		}
 	})
 }
 
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
-	l := newLogin(t.Context(), &attempt{wire: deadEnd(t).wire, settings: Settings{Hostname: "login", Port: 22, User: "alice"}})
+	l := newLogin(t.Context(), &attempt{host: &Host{}, wire: deadEnd(t).wire, settings: Settings{Hostname: "login", Port: 22, User: "alice"}})
 	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
 	e := l.refused(fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 2: %q", "Too many authentication failures"))
-	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "it said: Too many authentication failures") {
+	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "the server said: Too many authentication failures") {
 		t.Errorf("%s; hint: %s", e.Message, e.Hint)
 	}
 }

@@ -93,7 +93,7 @@ func (h *Host) mayRide() bool {
 
 // mayAsk is the error of a login that nobody is there for.
 func (h *Host) mayAsk() *api.Error {
-	return h.needsPerson("logging in there may ask for a password, a code or a touch", nil)
+	return h.needsPerson("the login may ask for a password, a code or a touch", nil)
 }
 
 // needsPerson is the error of a login that only a person can do.
@@ -101,7 +101,7 @@ func (h *Host) needsPerson(why string, cause error) *api.Error {
 	return &api.Error{
 		Code:    api.CodeNeedsPerson,
 		Message: fmt.Sprintf("%s needs you: %s", h.name, why),
-		Hint:    "run `tunctl login " + h.name + "`",
+		Hint:    "run `tunctl login " + h.name + "` in a terminal",
 		Err:     classNeedsPerson.of(cause),
 	}
 }
@@ -148,7 +148,7 @@ func (h *Host) begin(cancel context.CancelFunc) *attempt {
 	attended := time.Now().Before(f.attended)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log,
-		attended: attended, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
+		attended: attended, client: f.client, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
 	}
 }
 
@@ -160,11 +160,26 @@ func (h *Host) step(what string) {
 	h.enterLocked()
 }
 
+// setAsking says which kind of question a try waits for an answer to; "" for none.
+func (h *Host) setAsking(kind api.PromptKind) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.asking = kind
+	h.enterLocked()
+}
+
+// lastClient is the client through which a person last asked for the host.
+func (h *Host) lastClient() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.facts.client
+}
+
 // finish draws the conclusions of a try.
 func (h *Host) finish(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
-	f.trying, h.cancel = "", nil
+	f.trying, f.asking, h.cancel = "", "", nil
 	if !t.loginAt.IsZero() {
 		f.lastLogin = t.loginAt
 	}
@@ -223,8 +238,8 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 	return &api.Error{
 		Code:    api.CodeUnreachable,
-		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no tries until %s", h.name, why.Message, until.Format(time.TimeOnly)),
-		Hint:    "a network change or the site's support can lift a ban; `tunctl login " + h.name + "` tries before",
+		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no further tries until %s", h.name, why.Message, until.Format(time.TimeOnly)),
+		Hint:    "a network change or the site's support can lift a ban; `tunctl login " + h.name + "` tries now",
 		Err:     why,
 	}
 }
@@ -258,7 +273,7 @@ func (h *Host) lost(c *conn) {
 func (h *Host) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.wanted, h.facts.trying = false, ""
+	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""
 	h.enterLocked()
 }
 

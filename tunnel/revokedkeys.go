@@ -49,11 +49,11 @@ func readRevokedKeys(path string) (*revokedKeys, error) {
 // the library does not have is kept as it is: no server can show it to us.
 func revokedBlob(fields []string) (string, error) {
 	if len(fields) < 2 {
-		return "", errors.New("it has no key type and key")
+		return "", errors.New("the line lacks a key type or key")
 	}
 	blob, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil {
-		return "", errors.New("its key is no base64")
+		return "", errors.New("the key is not base64")
 	}
 	key, err := ssh.ParsePublicKey(blob)
 	if err != nil {
@@ -62,7 +62,7 @@ func revokedBlob(fields []string) (string, error) {
 			Rest []byte `ssh:"rest"`
 		}
 		if ssh.Unmarshal(blob, &named) != nil || named.Type != fields[0] {
-			return "", fmt.Errorf("its key cannot be read: %w", err)
+			return "", fmt.Errorf("the key cannot be read: %w", err)
 		}
 		return string(blob), nil
 	}

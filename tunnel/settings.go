@@ -178,7 +178,7 @@ func resolve(ctx context.Context, destination string, o resolveOptions) (Setting
 // checkDestination refuses what ssh would take for an option.
 func checkDestination(destination string) error {
 	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is no ssh destination", destination), Err: classPermanent.of(nil)}
+		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not an ssh destination", destination), Err: classPermanent.of(nil)}
 	}
 	return nil
 }

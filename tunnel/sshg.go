@@ -77,9 +77,9 @@ func runSSHG(ctx context.Context, program, config, destination string, o resolve
 	case ctx.Err() != nil:
 		return nil, classPassing.of(ctx.Err())
 	case running.Err() != nil && config == "none":
-		return nil, classPassing.of(fmt.Errorf("ssh -G without any settings took longer than %v: is this computer very busy?", limit))
+		return nil, classPassing.of(fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", inWords(limit)))
 	case running.Err() != nil:
-		return nil, classPassing.of(fmt.Errorf("ssh -G took longer than %v: a Match exec command or a name lookup does not end", limit))
+		return nil, classPassing.of(fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", inWords(limit)))
 	case exit == nil:
 		return nil, classOfStart(err).of(fmt.Errorf("ssh -G: %w", err))
 	case exit.ExitCode() < 0: // ended by a signal
@@ -178,7 +178,7 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 func unsupported(d, defaults directives) []string {
 	var warnings []string
 	for key, why := range map[string]string{
-		"compression":          "Compression is not supported and left out",
+		"compression":          "Compression is not supported and is ignored",
 		"proxyusefdpass":       "ProxyUseFdpass is not supported",
 		"verifyhostkeydns":     "VerifyHostKeyDNS is not supported: only known_hosts counts",
 		"knownhostscommand":    "KnownHostsCommand is not supported: only known_hosts counts",

@@ -24,7 +24,7 @@ var sshOutput = []struct {
 }{
 	{
 		regexp.MustCompile(`(?m)^(\S+@\S+: )?Permission denied \([^)]*gssapi`),
-		sshReason{class: classRefused, code: api.CodeAuth, login: true, ask: true, hint: "where it takes Kerberos, get a ticket with `kinit` first"},
+		sshReason{class: classRefused, code: api.CodeAuth, login: true, ask: true, hint: "where the server uses Kerberos, get a ticket with `kinit` first"},
 	},
 	{
 		regexp.MustCompile(`(?m)^(\S+@\S+: )?Permission denied \(`),

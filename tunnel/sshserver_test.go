@@ -402,7 +402,7 @@ type person struct {
 	keep    api.Keep // what they say of each answer
 }
 
-func (p *person) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
+func (p *person) Prompt(ctx context.Context, q api.Prompt, _ func()) (api.Answer, error) {
 	p.mu.Lock()
 	p.asked = append(p.asked, q)
 	hang := p.hang

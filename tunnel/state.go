@@ -8,17 +8,19 @@ import (
 
 // facts are what a host's state follows from.
 type facts struct {
-	wanted    bool       // by a person, the agent, or a host that jumps through it
-	live      *conn      // the connection, while there is one
-	trying    string     // what a try under way is doing; "" between tries
-	stop      *stop      // why there are no more tries by ourselves
-	failure   *api.Error // why the last try failed
-	failures  int        // tries and short-lived connections in a row
-	nextTry   time.Time  // not before then, unless a person acts
-	attended  time.Time  // until then a person may be asked
-	refusals  int        // refused logins since the last good one
-	ban       time.Time  // until then a ban is suspected
-	lastLogin time.Time  // when a login was last begun
+	wanted    bool           // by a person, the agent, or a host that jumps through it
+	live      *conn          // the connection, while there is one
+	trying    string         // what a try under way is doing; "" between tries
+	asking    api.PromptKind // the question that the try waits for an answer to; "": none
+	stop      *stop          // why there are no more tries by ourselves
+	failure   *api.Error     // why the last try failed
+	failures  int            // tries and short-lived connections in a row
+	nextTry   time.Time      // not before then, unless a person acts
+	attended  time.Time      // until then a person may be asked
+	client    string         // through which the person last acted
+	refusals  int            // refused logins since the last good one
+	ban       time.Time      // until then a ban is suspected
+	lastLogin time.Time      // when a login was last begun
 }
 
 // stop ends all tries, for good or until a time, unless a person acts.
@@ -35,6 +37,8 @@ func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 		return api.HostUp, "", "", ""
 	case !f.wanted:
 		return api.HostDown, "", "", ""
+	case f.trying != "" && f.asking != "":
+		return api.HostConnecting, api.AskedElsewhere, "", ""
 	case f.trying != "":
 		return api.HostConnecting, f.trying, "", ""
 	case f.stop != nil:
@@ -54,6 +58,7 @@ func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 func (h *Host) enterLocked() {
 	v := h.view
 	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts)
+	v.Asking = h.facts.asking
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
 		rtt, node := c.measured()
@@ -91,6 +96,6 @@ func (h *Host) publishLocked() {
 
 // sameHost compares what the facts decide; the settings part changes with it.
 func sameHost(a, b *api.Host) bool {
-	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Auth == b.Auth &&
+	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Asking == b.Asking && a.Auth == b.Auth &&
 		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated
 }

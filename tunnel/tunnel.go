@@ -31,12 +31,13 @@ var (
 )
 
 // ErrNobody is wrapped by a Prompter's error when nobody can be asked.
-var ErrNobody = errors.New("nobody is there to answer")
+var ErrNobody = errors.New("there is no terminal or desktop to ask")
 
-// A Prompter asks a person. It returns when there is an answer, when ctx ends, or,
-// with an error that wraps ErrNobody, when there is nobody to ask.
+// A Prompter asks a person, and calls asked once the question is put to somebody. It
+// returns when there is an answer, when ctx ends, or, with an error that wraps ErrNobody,
+// when there is nobody to ask.
 type Prompter interface {
-	Prompt(ctx context.Context, p api.Prompt) (api.Answer, error)
+	Prompt(ctx context.Context, p api.Prompt, asked func()) (api.Answer, error)
 }
 
 // A Memory outlives the process and remembers a few facts per host.
@@ -57,4 +58,6 @@ type Memory interface {
 // nobody is the Prompter of a pool that was given none.
 type nobody struct{}
 
-func (nobody) Prompt(context.Context, api.Prompt) (api.Answer, error) { return api.Answer{}, ErrNobody }
+func (nobody) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
+	return api.Answer{}, ErrNobody
+}

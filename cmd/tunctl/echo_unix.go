@@ -2,7 +2,13 @@
 
 package main
 
-import "golang.org/x/sys/unix"
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // hideTyping turns a terminal's echo off; what it returns turns it back on.
 func hideTyping(fd uintptr) (restore func(), err error) {
@@ -18,4 +24,42 @@ func hideTyping(fd uintptr) (restore func(), err error) {
 		return nil, err
 	}
 	return func() { _ = unix.IoctlSetTermios(int(fd), setTermios, before) }, nil
+}
+
+// dropTyped forgets what was typed at a terminal and not read: half a password must not
+// become the answer to the next question, or show up in the shell.
+func dropTyped(fd uintptr) {
+	if mode, err := unix.IoctlGetTermios(int(fd), getTermios); err == nil {
+		_ = unix.IoctlSetTermios(int(fd), setFlushed, mode)
+	}
+}
+
+// awaitInput returns nil once there is something to read, or ctx's error. It selects,
+// since macOS cannot poll a terminal.
+func awaitInput(ctx context.Context, f *os.File) error {
+	ended, end, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ended.Close() }()
+	defer func() { _ = end.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = end.Close() })()
+	in, wake := int(f.Fd()), int(ended.Fd())
+	if max(in, wake) >= unix.FD_SETSIZE {
+		return errors.ErrUnsupported
+	}
+	for {
+		var ready unix.FdSet
+		ready.Set(in)
+		ready.Set(wake)
+		switch _, err := unix.Select(max(in, wake)+1, &ready, nil, nil, nil); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return os.NewSyscallError("select", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case ready.IsSet(in):
+			return nil
+		}
+	}
 }

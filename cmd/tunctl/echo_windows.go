@@ -1,6 +1,12 @@
 package main
 
-import "golang.org/x/sys/windows"
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
 
 // hideTyping turns a console's echo off; what it returns turns it back on.
 func hideTyping(fd uintptr) (restore func(), err error) {
@@ -15,3 +21,9 @@ func hideTyping(fd uintptr) (restore func(), err error) {
 	}
 	return func() { _ = windows.SetConsoleMode(console, before) }, nil
 }
+
+// dropTyped forgets what was typed at a console and not read.
+func dropTyped(fd uintptr) { _ = windows.FlushConsoleInputBuffer(windows.Handle(fd)) }
+
+// awaitInput cannot wait for a whole line here: a console tells of each key.
+func awaitInput(context.Context, *os.File) error { return errors.ErrUnsupported }

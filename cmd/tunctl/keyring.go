@@ -10,10 +10,10 @@ import (
 	"tunctl/internal/agent"
 )
 
-// keyringService is what our passwords are filed under.
+// keyringService is the service under which our passwords are stored.
 const keyringService = "tunctl"
 
-// keyringCommand works on the system's keyring for the agent, which may have to end
+// keyringCommand works on the system keyring for the agent, which may have to end
 // it: a locked keyring waits for a person without limit.
 func keyringCommand(t *terminal) *cli.Command {
 	verb := func(name string, f func(account string) error) *cli.Command {
@@ -21,16 +21,19 @@ func keyringCommand(t *terminal) *cli.Command {
 			if c.NArg() != 1 {
 				return usagef("keyring %s takes one account", name)
 			}
-			return f(c.Args().First())
+			if err := keyringHere(c.Context); err != nil {
+				return noKeyring(err)
+			}
+			return noKeyring(f(c.Args().First()))
 		}}
 	}
 	return &cli.Command{
-		Name: agent.KeyringCommand, Hidden: true, Usage: "work on the system's keyring; passwords go by stdin and stdout",
+		Name: agent.KeyringCommand, Hidden: true, Usage: "read, store or delete a password in the system keyring, through stdin and stdout",
 		Subcommands: []*cli.Command{
 			verb("get", func(account string) error {
 				text, err := keyring.Get(keyringService, account)
 				if err != nil {
-					return noKeyring(err)
+					return err
 				}
 				_, err = io.WriteString(t.out, text)
 				return err
@@ -40,17 +43,17 @@ func keyringCommand(t *terminal) *cli.Command {
 				if err != nil {
 					return err
 				}
-				return noKeyring(keyring.Set(keyringService, account, string(text)))
+				return keyring.Set(keyringService, account, string(text))
 			}),
-			verb("delete", func(account string) error { return noKeyring(keyring.Delete(keyringService, account)) }),
+			verb("delete", func(account string) error { return keyring.Delete(keyringService, account) }),
 		},
 	}
 }
 
-// noKeyring says which part of the machine failed.
+// noKeyring says what failed, and what works without it.
 func noKeyring(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the system's keyring cannot be used: %w", err)
+	return fmt.Errorf("the system keyring is not available: %w; --remember keeps the password in memory until the agent stops", err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,20 +15,21 @@ import (
 func loginCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "login",
-		Usage:     "log in to a host now and answer what it asks",
+		Usage:     "log in to a host: password, one-time code or host key",
 		ArgsUsage: "HOST",
-		Description: "HOST is an alias of your ~/.ssh/config, a host of tunctl's config, or user@address.\n\n" +
-			"What the host asks is put to you here. A password is asked for anew at each login,\n" +
-			"unless you let it be kept: --remember keeps it in the agent's memory until the agent\n" +
-			"ends, --save in your system's keyring. One-time codes are never kept.\n\n" +
+		Description: "HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address.\n\n" +
+			"You answer the host's prompts in this terminal. Without a terminal, and without the tray,\n" +
+			"the command fails with exit status 3.\n\n" +
+			"A password is asked for at each login, unless you have it saved: --remember keeps it in\n" +
+			"memory until the agent stops, --save in the system keyring. One-time codes are never saved.\n\n" +
 			"  tunctl login narval",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "save", Usage: "keep the password you type in the system's keyring"},
-			&cli.BoolFlag{Name: "remember", Usage: "keep the password you type in memory, until the agent ends"},
+			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
+			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("login takes one host, as in your ssh config")
+				return usagef("login takes one HOST, as named in your ssh config")
 			}
 			ctx, stop := interruptible(c.Context)
 			defer stop()
@@ -48,7 +50,7 @@ func logoutCommand(t *terminal) *cli.Command {
 		Description: "  tunctl logout narval",
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("logout takes one host, as in your ssh config")
+				return usagef("logout takes one HOST, as named in your ssh config")
 			}
 			p, err := paths(c)
 			if err != nil {
@@ -57,7 +59,7 @@ func logoutCommand(t *terminal) *cli.Command {
 			host := c.Args().First()
 			err = client.New(p).Logout(c.Context, host)
 			if err == nil || errors.Is(err, client.ErrNotRunning) {
-				t.say("not connected to %s any more", host)
+				t.say("disconnected from %s", host)
 				return nil
 			}
 			return err
@@ -103,6 +105,8 @@ func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host stri
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
+	q := &questions{term: t, client: cl, keep: keep}
+	defer q.wait()
 	err := cl.Watch(ctx, answers, func(e api.Event) {
 		switch {
 		case !asked: // the status: from now on nothing is missed
@@ -112,10 +116,12 @@ func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host stri
 				cancel(err)
 			case h.State == api.HostUp: // it was there already, so nothing will be heard of it
 				cancel(errLoggedIn)
+			default:
+				q.follow(h)
 			}
-		case e.Type == api.EventPrompt:
-			askPerson(ctx, t, cl, *e.Prompt, keep)
+		case q.hear(ctx, e):
 		case e.Type == api.EventHost && e.Host.Alias == host:
+			q.follow(*e.Host)
 			if done, err := loginResult(*e.Host); done {
 				for _, w := range e.Host.Warnings {
 					t.say("tunctl: warning: %s", w)
@@ -136,9 +142,12 @@ var errLoggedIn = errors.New("logged in")
 
 // loginResult reports whether a host's state is the answer to a login.
 func loginResult(h api.Host) (bool, error) {
-	e := &api.Error{Message: h.Cause, Hint: h.Hint}
+	e := &api.Error{Code: h.Code, Message: h.Cause, Hint: h.Hint}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
+	}
+	if h.State == api.HostDown {
+		e.Message = fmt.Sprintf("the login to %s was cancelled by a logout", h.Alias)
 	}
 	switch h.State {
 	case api.HostUp:
@@ -147,7 +156,7 @@ func loginResult(h api.Host) (bool, error) {
 		e.Code = api.CodeNeedsPerson
 		return true, e
 	case api.HostWaiting, api.HostBlocked, api.HostDown:
-		e.Code = api.CodeUnreachable
+		e.Code = cmp.Or(e.Code, api.CodeUnreachable)
 		return true, e
 	}
 	return false, nil

@@ -2,29 +2,94 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 )
 
-// askPerson puts a prompt of the agent to the person at the terminal. A password is
-// kept as they said beforehand.
-func askPerson(ctx context.Context, t *terminal, cl *client.Client, p api.Prompt, keep api.Keep) {
-	answer, err := readAnswer(ctx, t, p)
+// errWithdrawn ends a question that needs no answer any more.
+var errWithdrawn = errors.New("the question was withdrawn")
+
+// questions puts prompts of the agent to the person at the terminal, while the command
+// goes on reading events: one of them may withdraw a question. All but wait are for the
+// goroutine that reads the events.
+type questions struct {
+	term   *terminal
+	client *client.Client
+	keep   api.Keep // what becomes of a password
+
+	open      map[string]context.CancelCauseFunc // by the prompt's id
+	elsewhere bool                               // the person knows that another window asks
+	asking    sync.WaitGroup
+}
+
+// hear takes an event in, and reports whether it is a prompt, which is no news to anybody
+// else.
+func (q *questions) hear(ctx context.Context, e api.Event) bool {
+	switch {
+	case e.Type == api.EventPrompt && e.Prompt != nil:
+		p := *e.Prompt
+		asking, withdraw := context.WithCancelCause(ctx)
+		if q.open == nil {
+			q.open = map[string]context.CancelCauseFunc{}
+		}
+		q.open[p.ID] = withdraw
+		q.asking.Go(func() {
+			defer withdraw(nil)
+			q.ask(asking, p)
+		})
+		return true
+	case e.Type == api.EventPromptClosed && e.Prompt != nil:
+		if withdraw, ours := q.open[e.Prompt.ID]; ours {
+			withdraw(errWithdrawn)
+			delete(q.open, e.Prompt.ID)
+		}
+	case e.Type == api.EventSession && e.Session.Cause == api.AskedElsewhere && len(q.open) > 0:
+		e.Session.Cause = "" // it is asked here
+	}
+	return false
+}
+
+// follow says when the login of a host that the person waits for is another window's.
+func (q *questions) follow(h api.Host) {
+	if h.Asking == "" {
+		return
+	}
+	elsewhere := len(q.open) == 0
+	if elsewhere && !q.elsewhere { // once, and not for each of its questions
+		q.term.say("%s: %s", h.Alias, api.AskedElsewhere)
+	}
+	q.elsewhere = elsewhere
+}
+
+// wait returns when no question is open; with its context ended, none is.
+func (q *questions) wait() { q.asking.Wait() }
+
+// ask puts one prompt to the person and passes the answer on.
+func (q *questions) ask(ctx context.Context, p api.Prompt) {
+	answer, err := readAnswer(ctx, q.term, p)
+	if errors.Is(context.Cause(ctx), errWithdrawn) {
+		return
+	}
 	if p.Kind == api.PromptPassword {
-		answer.Keep = keep
+		answer.Keep = q.keep
 	}
 	if err != nil {
 		answer = api.Answer{Cancelled: true}
 		ctx = context.WithoutCancel(ctx) // a Ctrl-C is an answer too
 	}
-	if err := cl.Answer(ctx, p.ID, answer); err != nil {
-		t.say("tunctl: %v", err)
+	if err := q.client.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil && !answer.Cancelled {
+		q.term.say("tunctl: %v", err)
 	}
 }
 
 func readAnswer(ctx context.Context, t *terminal, p api.Prompt) (api.Answer, error) {
+	if p.Retry != "" {
+		t.say("%s: %s", p.Host, p.Retry)
+	}
 	if p.Instruction != "" {
 		t.say("%s: %s", p.Host, strings.TrimSpace(p.Instruction))
 	}
@@ -32,20 +97,17 @@ func readAnswer(ctx context.Context, t *terminal, p api.Prompt) (api.Answer, err
 		text, err := t.readLine(ctx, p.Host+": "+spaced(p.Text), p.Echo)
 		return api.Answer{Text: text}, err
 	}
-	if p.Fingerprint != "" {
-		t.say("%s\n  its key is %s", p.Text, p.Fingerprint)
-	} else {
-		t.say("%s", p.Text)
+	t.say("%s", p.Text)
+	if p.Fingerprint != "" && !strings.Contains(p.Text, p.Fingerprint) {
+		t.say("  fingerprint: %s", p.Fingerprint)
 	}
 	for {
-		text, err := t.readLine(ctx, "Type yes to go on, no to stop: ", true)
-		switch {
+		text, err := t.readLine(ctx, "Type yes to continue, no to stop: ", true)
+		switch text = strings.ToLower(strings.TrimSpace(text)); {
 		case err != nil:
 			return api.Answer{}, err
-		case strings.EqualFold(text, "yes"):
-			return api.Answer{Text: "yes"}, nil
-		case strings.EqualFold(text, "no"):
-			return api.Answer{Cancelled: true}, nil
+		case text == "yes", text == "no":
+			return api.Answer{Text: text}, nil
 		}
 	}
 }

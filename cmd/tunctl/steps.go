@@ -9,11 +9,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// steps draws a session's way as one line a step: a spinner while it lasts, ✓ and
-// its time when it is done.
+// steps draws a session's progress, one line a step: a spinner while it lasts, ✓ and its
+// time when it is done.
 type steps struct {
 	term     *terminal
-	attaches bool // its job is there already
+	attaches bool // its job runs already
 	quit     chan struct{}
 	done     sync.WaitGroup
 
@@ -73,7 +73,7 @@ func (s *steps) completeLocked(x api.Session) {
 
 // worthALine reports whether a cause is worth a line of its own where lines stay.
 func worthALine(x api.Session) bool {
-	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting)
+	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting || x.Cause == api.AskedElsewhere)
 }
 
 // stop ends the drawing.
@@ -120,15 +120,15 @@ func (s *steps) stepText(x api.Session) string {
 	case x.State == api.SessionReconnecting:
 		return "reconnecting to " + x.Host
 	case x.State == api.SessionSubmitting && s.attaches:
-		return "looking for the job"
+		return "finding the job"
 	case x.State == api.SessionSubmitting:
-		return "looking for the job, or submitting it"
+		return "finding or submitting the job"
 	case x.State == api.SessionQueued:
 		return fmt.Sprintf("waiting in the queue (job %s)", x.Job.ID)
 	case x.State == api.SessionStarting && x.Job == nil: // there are only forwards
-		return "opening its forwards"
+		return "opening the forwards"
 	case x.State == api.SessionStarting:
-		return "waiting until the notebook answers"
+		return "waiting for the notebook to respond"
 	}
 	return ""
 }
@@ -147,7 +147,7 @@ func doneText(state api.SessionState, x api.Session) string {
 	case state == api.SessionStarting && x.Job == nil:
 		return "forwards are open"
 	case state == api.SessionStarting && x.Endpoint != nil:
-		return strings.TrimSpace(fmt.Sprintf("%s answers on %s", x.Endpoint.App, x.Endpoint.Address()))
+		return strings.TrimSpace(fmt.Sprintf("%s responds on %s", x.Endpoint.App, x.Endpoint.Address()))
 	}
 	return string(state)
 }
@@ -170,5 +170,9 @@ func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return d.Round(time.Second).String()
+	d = d.Round(time.Second)
+	if d < time.Hour {
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }

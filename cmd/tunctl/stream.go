@@ -23,14 +23,17 @@ func (t *terminal) stream(ctx context.Context, cl *client.Client, req api.Stream
 	ready, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
+		q := &questions{term: t, client: cl}
+		defer q.wait()
 		first := true
 		_ = cl.Watch(watching, api.AnswersTerminal, func(e api.Event) { // ends by our stop; the stream tells what is wrong
 			switch {
 			case first:
 				first = false
 				close(ready)
-			case e.Type == api.EventPrompt && e.Prompt != nil:
-				askPerson(watching, t, cl, *e.Prompt, api.KeepNot)
+			case q.hear(watching, e):
+			case e.Type == api.EventHost && e.Host.Alias == req.Host:
+				q.follow(*e.Host)
 			}
 		})
 	}()

@@ -232,14 +232,14 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 	if !u.term.asks {
 		return asked, u.unpermitted(now, waited)
 	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
+	asking, withdraw := context.WithCancelCause(ctx)
+	defer withdraw(nil)
 	var answer string
 	var unread error
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		defer cancel()
+		defer withdraw(nil)
 		answer, unread = u.term.readLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job when that is possible? [Y/n] ", u.name, waited), true)
 	}()
 	for looksForJob(now) {
@@ -253,7 +253,7 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 		now = next
 	}
 	if !looksForJob(now) { // it has its job, or cannot have one: the question is none any more
-		cancel()
+		withdraw(errWithdrawn)
 		<-answered
 		asked.Session = now
 		return asked, nil
@@ -328,9 +328,10 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	go func() {
 		defer close(gone)
 		defer close(events)
+		q := &questions{term: u.term, client: u.client}
+		defer q.wait()
 		_ = u.client.WatchWaiting(ctx, answers, u.waiter, func(e api.Event) { // its end is the channel's
-			if e.Type == api.EventPrompt {
-				askPerson(ctx, u.term, u.client, *e.Prompt, api.KeepNot)
+			if q.hear(ctx, e) {
 				return
 			}
 			select {

@@ -28,7 +28,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 		return api.UpResponse{}, err
 	}
 	at := time.Now()
-	return api.UpResponse{Session: s.start(byPerson), At: at}, nil
+	return api.UpResponse{Session: s.start(byPerson, clientOf(ctx)), At: at}, nil
 }
 
 // adhocSpecs reads the forwards of a request. Bind is for those that name no address.

@@ -151,7 +151,7 @@ func (a *Agent) restore() {
 			a.log.Warn("a remembered session is no longer in the config", "session", name)
 			continue
 		}
-		s.start(byItself)
+		s.start(byItself, "")
 	}
 }
 

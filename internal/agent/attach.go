@@ -39,7 +39,7 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	now := s.start(byPerson)
+	now := s.start(byPerson, clientOf(ctx))
 	return api.AttachResponse{Session: &now, At: at}, nil
 }
 

@@ -34,21 +34,81 @@ func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
 	h := newHub()
 	desktop, terminal, plain := h.watch(api.AnswersDesktop), h.watch(api.AnswersTerminal), h.watch(api.AnswersNone)
-	if !h.ask(api.Event{Type: api.EventPrompt}) {
+	if len(h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
 		t.Fatal("nobody was asked")
 	}
 	if len(terminal.events) != 1 || len(desktop.events) != 0 || len(plain.events) != 0 {
 		t.Errorf("asked: terminal %d, desktop %d, plain %d", len(terminal.events), len(desktop.events), len(plain.events))
 	}
 	h.leave(terminal)
-	if !h.ask(api.Event{Type: api.EventPrompt}) || len(desktop.events) != 1 {
+	if len(h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 || len(desktop.events) != 1 {
 		t.Error("the desktop was not asked")
 	}
 }
 
+func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
+	h := newHub()
+	mine, other, unnamed := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal), h.watch(api.AnswersTerminal)
+	tray, script := h.watchFor("tray", api.AnswersDesktop), h.watchFor("script", api.AnswersNone)
+	for _, tt := range []struct {
+		client string
+		want   *watcher
+	}{
+		{"mine", mine},
+		{"tray", tray},
+		{"script", tray}, // it cannot ask anybody: a window can, another terminal must not
+		{"left", tray},
+	} {
+		asked := h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: tt.client}})
+		if len(asked) != 1 || asked[0] != tt.want || len(tt.want.events) != 1 {
+			t.Errorf("%s: asked %+v", tt.client, asked)
+			continue
+		}
+		<-tt.want.events
+	}
+	h.leave(tray)
+	for _, client := range []string{"script", "left", "tray"} {
+		if asked := h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: client}}); len(asked) != 0 {
+			t.Errorf("%s: asked %+v though it has no terminal", client, asked)
+		}
+	}
+	for name, w := range map[string]*watcher{"mine": mine, "other": other, "unnamed": unnamed, "script": script} {
+		if len(w.events) != 0 {
+			t.Errorf("%s got %+v", name, <-w.events)
+		}
+	}
+}
+
+func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		terminal, other := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal)
+		tray := h.watch(api.AnswersDesktop)
+		ended := make(chan api.Answer, 1)
+		go func() {
+			a, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- a
+		}()
+		asked := <-terminal.events
+		h.leave(terminal)
+		if a := <-ended; !a.Cancelled {
+			t.Errorf("answer = %+v, want none", a)
+		}
+		if e := <-tray.events; e.Type != api.EventPromptClosed {
+			t.Errorf("the desktop is asked after a Ctrl-C: %+v", e)
+		}
+		if closed := <-other.events; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
+			t.Errorf("event = %+v, want the prompt's end", closed)
+		}
+	})
+}
+
 func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 	p := newPrompts(newHub())
-	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}); !errors.Is(err, tunnel.ErrNobody) {
+	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}, func() { t.Error("somebody is said to be asked") }); !errors.Is(err, tunnel.ErrNobody) {
 		t.Errorf("err = %v, want ErrNobody", err)
 	}
 }
@@ -60,7 +120,7 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 		p := newPrompts(h)
 		got := make(chan api.Answer, 1)
 		go func() {
-			a, err := p.Prompt(t.Context(), api.Prompt{Host: "narval", Text: "Code:"})
+			a, err := p.Prompt(t.Context(), api.Prompt{Host: "narval", Text: "Code:"}, func() {})
 			if err != nil {
 				t.Error(err)
 			}
@@ -88,7 +148,7 @@ func TestAPromptEndsWithItsTime(t *testing.T) {
 		h.watch(api.AnswersTerminal)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}, func() {}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
 		}
 	})

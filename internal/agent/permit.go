@@ -170,7 +170,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 			return api.UpResponse{}, err
 		}
 	}
-	now, at := s.startFor(byPerson, waiter)
+	now, at := s.startFor(byPerson, waiter, clientOf(ctx))
 	if !a.waiters.waits(waiter) { // gone meanwhile
 		s.withdraw(waiter)
 	}

@@ -22,24 +22,31 @@ func newPrompts(h *hub) *prompts {
 	return &prompts{hub: h, waiting: map[string]chan api.Answer{}}
 }
 
-// Prompt asks whoever is there and waits for the answer until ctx ends. With
-// nobody there it returns tunnel.ErrNobody at once.
-func (p *prompts) Prompt(ctx context.Context, q api.Prompt) (api.Answer, error) {
+// Prompt implements tunnel.Prompter. It asks through the client that caused the question,
+// else through a desktop. Who leaves without an answer has declined to give one: a Ctrl-C
+// ends the client, too.
+func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.Answer, error) {
 	q.ID = rand.Text()
 	answer := make(chan api.Answer, 1)
 	p.mu.Lock()
 	p.waiting[q.ID] = answer
 	p.mu.Unlock()
 	defer p.close(q)
-	if !p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q}) {
+	asked := p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q})
+	if len(asked) == 0 {
 		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
 	}
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		return api.Answer{}, context.Cause(ctx)
+	shown()
+	for _, w := range asked {
+		select {
+		case a := <-answer:
+			return a, nil
+		case <-ctx.Done():
+			return api.Answer{}, context.Cause(ctx)
+		case <-w.gone:
+		}
 	}
+	return api.Answer{Cancelled: true}, nil
 }
 
 func (p *prompts) close(q api.Prompt) {
@@ -55,7 +62,7 @@ func (p *prompts) answer(id string, a api.Answer) error {
 	defer p.mu.Unlock()
 	waiting, ok := p.waiting[id]
 	if !ok {
-		return &api.Error{Code: api.CodeUsage, Message: "that question is no longer asked"}
+		return &api.Error{Code: api.CodeUsage, Message: "the question is no longer open"}
 	}
 	delete(p.waiting, id) // the first answer counts
 	waiting <- a

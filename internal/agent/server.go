@@ -90,8 +90,17 @@ func guard(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, r.Header.Get(api.ClientHeader))))
 	})
+}
+
+// clientKey is the key of a request's client in its context.
+type clientKey struct{}
+
+// clientOf names the client that a request came from; "" where it has no name.
+func clientOf(ctx context.Context) string {
+	name, _ := ctx.Value(clientKey{}).(string)
+	return name
 }
 
 // handle turns a function of a request into a handler.
@@ -172,7 +181,7 @@ func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host
 		return api.Host{}, err
 	}
 	h := a.pool.Host(req.Host)
-	h.Up()
+	h.UpFor(clientOf(ctx))
 	return h.Status(), nil
 }
 
@@ -220,7 +229,7 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 		a.waiters.enter(waiter)
 		defer a.waiterLeft(waiter)
 	}
-	watcher := a.hub.watch(api.Answers(r.URL.Query().Get("answers")))
+	watcher := a.hub.watchFor(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.leave(watcher)
 	out := newLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}

@@ -47,6 +47,7 @@ type session struct {
 type run struct {
 	host    *tunnel.Host  // that the try goes to
 	who     asker         // guarded by session.mu: a person may ask for what runs by itself
+	client  string        // which a person last asked through; guarded too
 	permit  permit        // to submit a job; guarded too, and used up by a job that is there
 	granted chan struct{} // told of a new permit
 	cancel  context.CancelFunc
@@ -87,26 +88,26 @@ func (s *session) status() api.Session {
 }
 
 // start brings the session up unless a try is under way, and returns its state
-// right after.
-func (s *session) start(who asker) api.Session {
-	now, _ := s.startFor(who, "")
+// right after. The client, if any, gets the questions of a login.
+func (s *session) start(who asker, client string) api.Session {
+	now, _ := s.startFor(who, "", client)
 	return now
 }
 
 // startFor is start on behalf of a command that waits. Events from before at tell of
 // the time before the start.
-func (s *session) startFor(who asker, waiter string) (now api.Session, at time.Time) {
+func (s *session) startFor(who asker, waiter, client string) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.enlist(s)
 	s.remember(func(rec *record) { rec.Wanted = true })
 	host := s.agent.pool.Host(s.host())
-	want(host, who)
+	want(host, who, client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at = time.Now()
 	if s.run != nil {
-		s.run.who = min(s.run.who, who)
+		s.run.who, s.run.client = min(s.run.who, who), client
 		// Nobody can say how a job is that is out of reach: should it be over, as the
 		// one may be whose end is just seen to, the person wants another.
 		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp) {
@@ -117,7 +118,7 @@ func (s *session) startFor(who asker, waiter string) (now api.Session, at time.T
 		s.enterLocked()
 		return s.current, at
 	}
-	r := s.newRunLocked(host, who)
+	r := s.newRunLocked(host, who, client)
 	if who == byPerson {
 		s.grantLocked(r, waiter)
 	}
@@ -126,9 +127,9 @@ func (s *session) startFor(who asker, waiter string) (now api.Session, at time.T
 }
 
 // want has a host connected for who asks.
-func want(host *tunnel.Host, who asker) {
+func want(host *tunnel.Host, who asker, client string) {
 	if who == byPerson {
-		host.Up()
+		host.UpFor(client)
 	} else {
 		host.Want()
 	}
@@ -164,15 +165,15 @@ func (s *session) reconfigureLocked() bool {
 
 // newRunLocked prepares a try, by what the config says now. Without a person it can
 // only find a job again.
-func (s *session) newRunLocked(host *tunnel.Host, who asker) *run {
+func (s *session) newRunLocked(host *tunnel.Host, who asker, client string) *run {
 	if s.reconfigureLocked() {
 		host = s.agent.pool.Host(s.cfg.Host)
-		want(host, who)
+		want(host, who, client)
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
 	s.facts.lapsed = who == byItself && s.cfg.Submit != "" && s.agent.store.session(s.name).Job == nil
-	return &run{who: who, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
+	return &run{who: who, client: client, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // launchLocked begins a try.
@@ -229,7 +230,7 @@ func (s *session) finish(r *run, err error) {
 	}
 	failure := asError(err)
 	if (failure.Code == api.CodeJobEnded || s.facts.jobOver()) && r.permit.live(time.Now()) {
-		again := s.newRunLocked(r.host, byPerson) // a person asked just as it gave up, or for a job that was over
+		again := s.newRunLocked(r.host, byPerson, r.client) // a person asked just as it gave up, or for a job that was over
 		again.permit = r.permit
 		s.launchLocked(again)
 		return

@@ -123,7 +123,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	switch {
 	case login.Status().State == api.HostUp:
 	case atOnce(login, req):
-		login.Up()
+		login.UpFor(clientOf(ctx))
 	default:
 		login.Want()
 	}
@@ -134,7 +134,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 		return login, func() {}, nil
 	}
 	node := a.pool.Beyond(req.Host, req.Node)
-	release = node.Lease(atOnce(node, req))
+	release = node.Lease(atOnce(node, req), clientOf(ctx))
 	if err := node.Await(ctx); err != nil {
 		release()
 		return nil, nil, err

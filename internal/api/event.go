@@ -11,7 +11,7 @@ const (
 	EventSession      EventType = "session" // a session changed
 	EventSessionGone  EventType = "session-gone"
 	EventHost         EventType = "host"          // a host changed
-	EventPrompt       EventType = "prompt"        // a person is asked
+	EventPrompt       EventType = "prompt"        // a question for the person at this client
 	EventPromptClosed EventType = "prompt-closed" // answered elsewhere, or no longer asked
 	EventNotice       EventType = "notice"        // something a person may want to know
 )

@@ -29,14 +29,16 @@ type Host struct {
 	Cause         string    `json:"cause,omitempty"`
 	Hint          string    `json:"hint,omitempty"`
 	Code          Code      `json:"code,omitempty"` // of the failure behind a blocked or needs-login state
-	Since         time.Time `json:"since,omitzero"`
-	RTTMs         float64   `json:"rttMs,omitempty"`
-	Auth          string    `json:"auth,omitempty"`
-	LoginNode     string    `json:"loginNode,omitempty"`
-	Via           []string  `json:"via"`
-	Warnings      []string  `json:"warnings,omitempty"`
-	Transport     string    `json:"transport,omitempty"`    // what carries the connection, while there is one
-	TransportWhy  string    `json:"transportWhy,omitempty"` // where it is not the usual one
+	// Asking is the kind of question that the login waits for, while a person is asked.
+	Asking       PromptKind `json:"asking,omitempty"`
+	Since        time.Time  `json:"since,omitzero"`
+	RTTMs        float64    `json:"rttMs,omitempty"`
+	Auth         string     `json:"auth,omitempty"`
+	LoginNode    string     `json:"loginNode,omitempty"`
+	Via          []string   `json:"via"`
+	Warnings     []string   `json:"warnings,omitempty"`
+	Transport    string     `json:"transport,omitempty"`    // what carries the connection, while there is one
+	TransportWhy string     `json:"transportWhy,omitempty"` // where it is not the usual one
 
 	// Outdated says that the config changed after the host was connected, and what to do.
 	Outdated string `json:"outdated,omitempty"`

@@ -21,7 +21,20 @@ type Prompt struct {
 	Instruction string     `json:"instruction,omitempty"`
 	Echo        bool       `json:"echo,omitempty"`
 	Fingerprint string     `json:"fingerprint,omitempty"`
+	// Retry is set when the last answer was wrong, and says so with how many tries are
+	// left: "that was not right; 2 more tries before we stop".
+	Retry string `json:"retry,omitempty"`
+	// Client is the client whose request caused the login; see ClientHeader. It alone
+	// gets the prompt, or, where it cannot ask a person, a desktop.
+	Client string `json:"client,omitempty"`
 }
+
+// AskedElsewhere is the cause of a host or a session whose login waits for an answer.
+const AskedElsewhere = "waiting for the login in another window"
+
+// ClientHeader is the HTTP header in which a client names itself, on its watch and on
+// every request: a random text. Prompts go to the client that caused them.
+const ClientHeader = "Tunctl-Client"
 
 // Answer is a person's answer to a prompt. It travels in the open over the
 // agent's private socket, and nowhere else.

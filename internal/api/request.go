@@ -86,7 +86,8 @@ type LogQuery struct {
 // Answers says which prompts a watcher of events can put to a person.
 type Answers string
 
-// What a watcher can answer with. A terminal is asked before a desktop.
+// What a watcher can answer with. Prompts go to the client that caused them; where that
+// cannot ask a person, a desktop does.
 const (
 	AnswersNone     Answers = ""
 	AnswersTerminal Answers = "terminal"

@@ -6,6 +6,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,11 +27,12 @@ const answerTimeout = 10 * time.Second
 type Client struct {
 	paths home.Paths
 	http  *http.Client
+	name  string // see api.ClientHeader
 }
 
 // New returns a client; it dials nothing yet.
 func New(paths home.Paths) *Client {
-	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answerTimeout)}}
+	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answerTimeout)}, name: rand.Text()}
 }
 
 // transport dials the agent's socket; an answer must begin within limit, 0 for none.
@@ -150,7 +152,7 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 
 // patient is c for answers that take as long as a far host and its scheduler do.
 func (c *Client) patient() *Client {
-	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}}
+	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name}
 }
 
 // ask sends one request and returns its answer.
@@ -190,6 +192,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set(api.ClientHeader, c.name)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, unreachable(err)

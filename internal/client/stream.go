@@ -44,6 +44,7 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 	}
 	hr.Header.Set("Connection", "Upgrade")
 	hr.Header.Set("Upgrade", api.StreamUpgrade)
+	hr.Header.Set(api.ClientHeader, c.name)
 	conn, err := dial(ctx, c.paths)
 	if err != nil {
 		return nil, unreachable(err)

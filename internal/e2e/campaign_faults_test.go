@@ -34,7 +34,7 @@ var faults = []fault{
 	{
 		name:    "the server freezes",
 		inflict: func(c *campaign) { c.lab.FreezeListener(c.alias); c.lab.FreezeConns(c.alias) },
-		state:   api.SessionReconnecting, cause: "login1.lab.test:22 answers, but not as an SSH server: …", within: noBanner,
+		state:   api.SessionReconnecting, cause: "login1.lab.test:22 does not respond as an SSH server: …", within: noBanner,
 		mend: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: retried,
 	},
 	{
@@ -46,13 +46,13 @@ var faults = []fault{
 	{
 		name:    "sshd is restarted and its connections end",
 		inflict: func(c *campaign) { c.lab.FreezeListener(c.alias); c.lab.KillConns(c.alias); c.lab.StopSSHD(c.alias) },
-		state:   api.SessionReconnecting, cause: "login1.lab.test:22 refuses connections…", within: atOnce,
+		state:   api.SessionReconnecting, cause: "login1.lab.test:22 refused the connection…", within: atOnce,
 		mend: func(c *campaign) { c.lab.StartSSHD(c.alias) }, again: retried,
 	},
 	{
 		name:    "the network goes silent",
 		inflict: func(c *campaign) { c.lab.Cut("silent") },
-		state:   api.SessionReconnecting, cause: "login1.lab.test:22 does not answer within …", within: noDial,
+		state:   api.SessionReconnecting, cause: "login1.lab.test:22 did not respond within …", within: noDial,
 		mend: func(c *campaign) { c.lab.Restore("silent") }, again: retried,
 	},
 	{
@@ -64,7 +64,7 @@ var faults = []fault{
 	{
 		name:    "the laptop's address changes",
 		inflict: func(c *campaign) { c.lab.Roam() },
-		state:   api.SessionReconnecting, cause: "the connection to lab-named was lost: no answer within … after the network changed", within: noticed,
+		state:   api.SessionReconnecting, cause: "the connection to lab-named was lost: no response within … after the network changed", within: noticed,
 		mend: nothing, again: relogin,
 	},
 	{
@@ -80,7 +80,7 @@ var faults = []fault{
 	{
 		name:    "the name service is gone",
 		inflict: func(c *campaign) { c.l.own.SilenceNames(); c.lab.KillConns(c.alias) },
-		state:   api.SessionReconnecting, cause: "the name \"login1.lab.test\" cannot be looked up: the name service does not answer…", within: dialled,
+		state:   api.SessionReconnecting, cause: "cannot look up \"login1.lab.test\": the DNS server did not respond…", within: dialled,
 		mend: func(c *campaign) { c.l.own.AnswerNames() }, again: retried,
 	},
 	{

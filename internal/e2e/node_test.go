@@ -163,7 +163,7 @@ func TestANotebookOnItsNodesLoopbackIsReached(t *testing.T) {
 		t.Errorf("after the link was cut: %v", err)
 	}
 	l.run("down", "--cancel")
-	if log := l.agentLog(); !strings.Contains(log, "got onto the node") {
+	if log := l.agentLog(); !strings.Contains(log, "connected to the node") {
 		t.Error("the agent did not get onto the node")
 	}
 }

@@ -152,7 +152,7 @@ func (c *conn) drop(l link) {
 	delete(c.links, l)
 }
 
-func unexpected(kind uint32) error { return fmt.Errorf("the master answered %#x", kind) }
+func unexpected(kind uint32) error { return fmt.Errorf("the ssh master replied %#x", kind) }
 
 // spawn runs f beside the connection, unless that has ended.
 func (c *conn) spawn(f func()) bool {

@@ -268,7 +268,7 @@ func privateDir() (string, error) {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("the folder %q is not yours alone", dir)
+		return "", fmt.Errorf("other users can use the folder %q", dir)
 	}
 	return dir, nil
 }

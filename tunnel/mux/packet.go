@@ -62,7 +62,7 @@ func (l link) greet() error {
 		return err
 	}
 	if kind != hello || len(body) < 4 || binary.BigEndian.Uint32(body) != version {
-		return errors.New("it speaks another version of the protocol")
+		return errors.New("the ssh master uses another version of the protocol")
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (l link) read() (kind uint32, body []byte, err error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size < 4 || size > maxPacket {
-		return 0, nil, fmt.Errorf("a message of %d bytes", size)
+		return 0, nil, fmt.Errorf("the message is too long: %d bytes", size)
 	}
 	body = make([]byte, size-4)
 	_, err = io.ReadFull(l, body)
@@ -111,7 +111,7 @@ func (l link) answer(reason ssh.RejectionReason) (kind, number uint32, err error
 		return 0, 0, err
 	}
 	if len(body) < 4 {
-		return 0, 0, fmt.Errorf("an answer of %d bytes", len(body))
+		return 0, 0, fmt.Errorf("the reply is too long: %d bytes", len(body))
 	}
 	body = body[4:] // the request's number: there is but one
 	switch kind {

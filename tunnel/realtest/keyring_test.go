@@ -84,6 +84,6 @@ func TestWithoutAKeyringTheLoginWorksAndSaysThatNothingWasSaved(t *testing.T) {
 	k := d.run("login", "lab-pass", "--save")
 	k.Expect("password:")
 	k.AnswerHidden(real.Password)
-	k.Expect("the password was not saved: the system's keyring cannot be used")
+	k.Expect("the password was not saved: the system keyring is not available")
 	k.Expect("connected to lab-pass")
 }

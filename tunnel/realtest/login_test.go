@@ -68,7 +68,7 @@ func TestARefusedLoginSaysWhatWasTried(t *testing.T) {
 		says       string
 	}{
 		{name: "stranger's key", host: "lab-login", config: withKey(lab, "id_stranger"), says: "tried publickey (ED25519 SHA256:"},
-		{name: "expired certificate", host: "lab-cert", config: withKey(lab, "id_expired"), says: "it accepts publickey"},
+		{name: "expired certificate", host: "lab-cert", config: withKey(lab, "id_expired"), says: "the server accepts publickey"},
 		{name: "wrong passwords", host: "lab-pass", answers: []string{"no", "no", "no"}, says: "tried password"},
 		{name: "code used before", host: "lab-otp", answers: []string{used, used, used}, says: "tried keyboard-interactive"},
 	} {
@@ -93,7 +93,7 @@ func TestAnExpiredCertificateIsNamedAsTheReason(t *testing.T) {
 	if err == nil {
 		t.Fatal("it logs in")
 	}
-	if all := strings.Join(h.Status().Warnings, "\n"); !strings.Contains(all, "id_expired-cert.pub") || !strings.Contains(all, "ended") {
+	if all := strings.Join(h.Status().Warnings, "\n"); !strings.Contains(all, "id_expired-cert.pub") || !strings.Contains(all, "expired at") {
 		t.Errorf("the warnings are %q", all)
 	}
 }

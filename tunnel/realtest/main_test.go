@@ -34,7 +34,7 @@ type person struct {
 	asked   []api.Prompt
 }
 
-func (p *person) Prompt(_ context.Context, q api.Prompt) (api.Answer, error) {
+func (p *person) Prompt(_ context.Context, q api.Prompt, _ func()) (api.Answer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, q)

@@ -116,13 +116,13 @@ func TestAnUnknownHostIsAskedAboutWithItsFingerprint(t *testing.T) {
 	})
 	no := d.run("login", "lab-login")
 	no.Expect("SHA256:")
-	no.Expect("Type yes to go on, no to stop:")
+	no.Expect("Type yes to continue, no to stop:")
 	no.Answer("no")
-	if status, said := no.End(); status != 3 {
+	if status, said := no.End(); status != 3 || !strings.Contains(said, "you did not accept the host key") {
 		t.Errorf("after no: exit code %d:\n%s", status, said)
 	}
 	yes := d.run("login", "lab-login")
-	yes.Expect("Type yes to go on, no to stop:")
+	yes.Expect("Type yes to continue, no to stop:")
 	yes.Answer("yes")
 	yes.Expect("connected to lab-login")
 	if status, said := yes.End(); status != 0 {
@@ -140,5 +140,91 @@ func TestWithoutATerminalALoginThatAsksEndsWithThree(t *testing.T) {
 	out, _ := cmd.CombinedOutput() // the exit code is what counts
 	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "One-time") {
 		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+func TestAQuestionIsAskedInTheTerminalThatCausedIt(t *testing.T) {
+	d := newDesk(t, tunnelTo(t, "lab-pass"), nil)
+	up := d.run("up", "tunnel", "--no-open")
+	up.Expect("password:")
+	login := d.run("login", "lab-pass")
+	login.Expect("lab-pass: waiting for the login in another window")
+	other := d.run("login", "lab-otp")
+	other.Expect("lab-otp: One-time password")
+
+	up.AnswerHidden("wrong")
+	up.Expect("lab-pass: that was not right; 2 more tries before we stop")
+	up.Expect("password:")
+	up.AnswerHidden(real.Password)
+	login.Expect("connected to lab-pass")
+	other.AnswerHidden(d.lab.Code())
+	for k, alien := range map[*typist.Talk]string{up: "One-time", login: "password:", other: "lab-pass"} {
+		if status, said := k.End(); status != 0 || strings.Contains(said, alien) {
+			t.Errorf("exit code %d, or asked for another's login:\n%s", status, said)
+		}
+	}
+}
+
+func TestWhoWaitsForALoginTakesItOverAfterCtrlC(t *testing.T) {
+	d := newDesk(t, "", nil)
+	one := d.run("login", "lab-pass")
+	one.Expect("password:")
+	two := d.run("login", "lab-pass")
+	two.Expect("waiting for the login in another window")
+	one.Type("\x03")
+	if status, said := one.End(); status != 130 {
+		t.Errorf("after Ctrl-C: exit code %d:\n%s", status, said)
+	}
+	two.Expect("password:")
+	two.AnswerHidden(real.Password)
+	two.Expect("connected to lab-pass")
+	if status, said := two.End(); status != 0 {
+		t.Errorf("exit code %d:\n%s", status, said)
+	}
+}
+
+func TestAQuestionThatIsNotNeededAnyMoreDisappears(t *testing.T) {
+	d := newDesk(t, tunnelTo(t, "lab-pass"), nil)
+	up := d.run("up", "tunnel", "--no-open")
+	up.Expect("password:")
+	up.Type("half of it")
+	out := exec.CommandContext(t.Context(), testprogram.Path(), "logout", "lab-pass")
+	out.Env = d.env
+	if text, err := out.CombinedOutput(); err != nil {
+		t.Fatalf("logout: %v\n%s", err, text)
+	}
+	up.Expect("you logged out of lab-pass") // without another key
+	if status, said := up.End(); status != 3 {
+		t.Errorf("exit code %d:\n%s", status, said)
+	}
+}
+
+func TestWithoutATerminalNoOtherTerminalIsAsked(t *testing.T) {
+	d := newDesk(t, "", nil)
+	open := d.run("login", "lab-otp")
+	open.Expect("One-time password")
+	cmd := exec.CommandContext(t.Context(), testprogram.Path(), "login", "lab-pass")
+	cmd.Env = d.env
+	out, _ := cmd.CombinedOutput() // the exit code is what counts
+	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "there is no terminal or desktop to ask") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	open.AnswerHidden(d.lab.Code())
+	open.Expect("connected to lab-otp")
+	if status, said := open.End(); status != 0 || strings.Contains(said, "lab-pass") {
+		t.Errorf("exit code %d, or asked for another's login:\n%s", status, said)
+	}
+}
+
+func TestAPasswordThatIsRefusedIsNotAnsweredWithAdviceOnKeys(t *testing.T) {
+	d := newDesk(t, "", nil)
+	k := d.run("login", "lab-pass")
+	for range 3 {
+		k.Expect("password:")
+		k.AnswerHidden("wrong")
+	}
+	if status, said := k.End(); status != 1 || strings.Contains(said, "public key") || !strings.Contains(said, "and the password") ||
+		!strings.Contains(said, "that was not right; 1 more try before we stop") {
+		t.Errorf("exit code %d:\n%s", status, said)
 	}
 }

@@ -1,0 +1,36 @@
+//go:build (dragonfly && cgo) || (freebsd && cgo) || linux || netbsd || openbsd
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// secretService is the name of a keyring on the session bus.
+const secretService = "org.freedesktop.secrets"
+
+// keyringHere says why there is no keyring to use. Finding out must start nothing: D-Bus
+// would start a bus and a keyring for whoever asks, also where there is no desktop on
+// which the keyring could be unlocked, and they would stay.
+func keyringHere(ctx context.Context) error {
+	bus, err := dbus.SessionBusPrivateNoAutoStartup(dbus.WithContext(ctx))
+	if err != nil {
+		return errors.New("there is no desktop session here (no D-Bus session bus)")
+	}
+	defer func() { _ = bus.Close() }()
+	if err := errors.Join(bus.Auth(nil), bus.Hello()); err != nil {
+		return err
+	}
+	var running bool
+	if err := bus.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, secretService).Store(&running); err != nil {
+		return err
+	}
+	if !running && os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return errors.New("no keyring is running, and there is no desktop here to unlock one")
+	}
+	return nil
+}

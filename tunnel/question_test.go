@@ -1,0 +1,287 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// retries are what each question said of the answer before it.
+func (p *person) retries() []string {
+	var said []string
+	for _, q := range p.questions() {
+		said = append(said, q.Retry)
+	}
+	return said
+}
+
+func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
+	path, public := newKeyFile(t)
+	locked, lockedPublic := lockedKey(t, "locked")
+	for name, tt := range map[string]struct {
+		server  func(*ssh.ServerConfig)
+		key     string
+		answers []string
+		want    []string
+	}{
+		"password": {
+			acceptPassword("right"), "",
+			[]string{"wrong", "wrong", "right"},
+			[]string{"", "that was not right; 2 more tries before we stop", "that was not right; 1 more try before we stop"},
+		},
+		"a right one": {acceptPassword("right"), "", []string{"right"}, []string{""}},
+		"a menu and a code after a key": {
+			twoStep(public, "123456"), path,
+			[]string{"1", "000000", "1", "123456"},
+			[]string{"", "", "one of these answers was not right; 2 more tries before we stop", ""},
+		},
+		"passphrase": {
+			acceptKey(lockedPublic), locked,
+			[]string{"wrong", "open sesame"},
+			[]string{"", "that was not right; 2 more tries before we stop"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, _, err := logIn(t, newServer(t, tt.server), func(s *Settings) {
+					if tt.key != "" {
+						s.IdentityFiles = []string{tt.key}
+					}
+				}, tt.answers...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := b.person.retries(); strings.Join(got, "|") != strings.Join(tt.want, "|") {
+					t.Errorf("the questions said %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestASavedPasswordThatIsWrongIsNotCalledTheirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h, _ := boxed(t, newServer(t, acceptPassword("right")), "old", "right")
+		h.Up()
+		mustConnect(t, h)
+		if got := b.person.retries(); len(got) != 1 || got[0] != "the saved password was not accepted; 2 more tries before we stop" {
+			t.Errorf("asked with %q", got)
+		}
+	})
+}
+
+func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
+	path, public := newKeyFile(t)
+	for name, tt := range map[string]struct {
+		server    func(*ssh.ServerConfig)
+		key       string
+		answers   []string
+		says, not string
+	}{
+		"password": {acceptPassword("right"), "", []string{"a", "b", "c"}, "the password", "public key"},
+		"a key is not registered, and the password is wrong": {
+			func(c *ssh.ServerConfig) {
+				acceptKey(newSigner(t).PublicKey())(c)
+				acceptPassword("right")(c)
+			},
+			path,
+			[]string{"a", "b", "c"},
+			"the password", "public key",
+		},
+		"code": {twoStep(public, "123456"), path, []string{"1", "0", "1", "0", "1", "0"}, "a one-time code works once", "public key"},
+		"key":  {acceptKey(newSigner(t).PublicKey()), path, nil, "your public key is registered", "password"},
+		"a node that says that there is no job": {
+			func(c *ssh.ServerConfig) {
+				acceptKey(newSigner(t).PublicKey())(c)
+				c.BannerCallback = func(ssh.ConnMetadata) string { return "Access denied: user alice has no active jobs on this node.\n" }
+			},
+			path, nil, "nodes let you in only while your job runs", "public key",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, h, err := logIn(t, newServer(t, tt.server), func(s *Settings) {
+					if tt.key != "" {
+						s.IdentityFiles = []string{tt.key}
+					}
+				}, tt.answers...)
+				if hint := h.Status().Hint; codeOf(err) != api.CodeAuth || !strings.Contains(hint, tt.says) || strings.Contains(hint, tt.not) {
+					t.Errorf("%v; hint: %s", err, hint)
+				}
+			})
+		})
+	}
+}
+
+func TestANodeThatRefusesALoginIsSaidToNeedAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, node, server := nodeBehind(t)
+		letNobodyIn(server)
+		defer node.Lease(true, "")()
+		err := node.Await(t.Context())
+		e, _ := errors.AsType[*api.Error](err)
+		if e == nil || e.Hint != "nodes let you in only while your job runs there; `tunctl jobs outer` lists your jobs" {
+			t.Errorf("%v; %+v", err, e)
+		}
+	})
+}
+
+// clients are people at several clients: each question waits until the test answers it.
+type clients struct {
+	asked  chan api.Prompt
+	answer chan api.Answer
+	left   chan struct{}
+}
+
+func (c *clients) Prompt(ctx context.Context, p api.Prompt, asked func()) (api.Answer, error) {
+	asked()
+	c.asked <- p
+	select {
+	case a := <-c.answer:
+		return a, nil
+	case <-c.left:
+		return api.Answer{}, ErrNobody
+	case <-ctx.Done():
+		return api.Answer{}, ctx.Err()
+	}
+}
+
+// withClients is a bench with password hosts, "login" and "inner" behind it, and clients.
+func withClients(t *testing.T) (*bench, *clients) {
+	t.Helper()
+	b, servers := chain(t, map[string][]string{"inner": {"outer"}}, acceptPassword("right"))
+	acceptPassword("right")(servers["inner"].config)
+	c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+	b.o.Prompter = c
+	b.serve(t)
+	return b, c
+}
+
+func TestAQuestionGoesToTheClientThatCausedTheLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c := withClients(t)
+		inner, outer := b.Host("inner"), b.Host("outer")
+		inner.UpFor("one")
+		if p := <-c.asked; p.Client != "one" || p.Host != "outer" {
+			t.Errorf("asked %+v", p)
+		}
+		synctest.Wait()
+		for _, h := range []*Host{inner, outer} { // who goes through the host waits for the same answer
+			if st := h.Status(); st.Asking != api.PromptPassword || st.State != api.HostConnecting || st.Cause != "waiting for the login in another window" {
+				t.Errorf("while a person is asked: %+v", st)
+			}
+		}
+		outer.UpFor("two") // the login under way is not theirs
+		c.answer <- api.Answer{Text: "wrong"}
+		if p := <-c.asked; p.Client != "one" {
+			t.Errorf("asked again through %q", p.Client)
+		}
+		c.answer <- api.Answer{Text: "right"}
+		mustConnect(t, outer)
+		mustConnect(t, inner)
+		for _, h := range []*Host{inner, outer} {
+			if st := h.Status(); st.Asking != "" || st.Cause != "" {
+				t.Errorf("after the answer: %+v", st)
+			}
+		}
+	})
+}
+
+func TestWhoAskedMeanwhileTakesOverAQuestionThatIsGivenUp(t *testing.T) {
+	for name, giveUp := range map[string]func(*clients){
+		"Ctrl-C":          func(c *clients) { c.answer <- api.Answer{Cancelled: true} },
+		"a closed window": func(c *clients) { c.left <- struct{}{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, c := withClients(t)
+				h := b.Host("outer")
+				h.UpFor("one")
+				<-c.asked
+				h.UpFor("two")
+				giveUp(c)
+				if p := <-c.asked; p.Client != "two" {
+					t.Errorf("asked through %q", p.Client)
+				}
+				c.answer <- api.Answer{Text: "right"}
+				mustConnect(t, h)
+			})
+		})
+	}
+}
+
+func TestAQuestionThatIsNotAnsweredSaysWhich(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c := withClients(t)
+		h := b.Host("outer")
+		h.UpFor("one")
+		<-c.asked
+		c.answer <- api.Answer{Cancelled: true}
+		if err := h.Await(t.Context()); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "no password was entered") {
+			t.Errorf("Await: %v", err)
+		}
+	})
+}
+
+func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+		b.o.Prompter = c
+		b.serve(t)
+		h := b.Host("login")
+		h.UpFor("one")
+		<-c.asked
+		s.drop() // sshd does so after LoginGraceTime
+		err := h.Await(t.Context())
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "closed the connection before there was an answer") {
+			t.Errorf("Await: %v", err)
+		}
+		if st := h.Status(); st.Asking != "" || strings.Contains(st.Hint, "password") {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestARepeatedQuestionOfSSHMeansAWrongAnswer(t *testing.T) {
+	password, code := sshQuestion("alice@login's password:"), sshQuestion("(alice@login) Verification code: ")
+	second := sshQuestion("(alice@login) Password: ")
+	var q sshQuestions
+	for i, tt := range []struct {
+		p    api.Prompt
+		want string
+	}{
+		{password, ""},
+		{password, "that was not right; 2 more tries before we stop"},
+		{password, "that was not right; 1 more try before we stop"},
+		{code, ""},
+		{password, ""}, // not the same in a row: the code may have been wrong, or both
+		{second, ""},
+		{second, ""}, // it may want a code
+		{code, ""},
+		{code, "that was not right; 2 more tries before we stop"},
+	} {
+		if got := q.repeats(tt.p, 3); got != tt.want {
+			t.Errorf("question %d, %q: %q, want %q", i, tt.p.Text, got, tt.want)
+		}
+	}
+}
+
+func TestADurationIsToldWithItsUnits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		250 * time.Millisecond: "250 ms", 15 * time.Second: "15 s", 2 * time.Minute: "2 min", time.Hour: "1 h 00 min", 65 * time.Minute: "1 h 05 min",
+		59*time.Second + 700*time.Millisecond: "1 min", 59*time.Minute + 40*time.Second: "1 h 00 min",
+	} {
+		if got := inWords(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
