@@ -345,7 +345,7 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 		t.Fatalf("the menu has %d sessions, want %d", len(want), sessions)
 	}
 	p.hearsAll(want...)
-	w.awaitEntry(icon, "s0 is ready, 1 d 1 h left")
+	w.awaitEntry(icon, "s0 is ready, 1 d 1 h 00 min left")
 }
 
 func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {

@@ -135,7 +135,7 @@ func (c *checkup) clock(text string, before time.Time) {
 	}
 	off := time.Unix(seconds, 0).Sub(before)
 	if off.Abs() > clockSkew {
-		c.add("clock", api.CheckBad, fmt.Sprintf("this machine's clock and the host's are %s apart", spoken(off.Abs())),
+		c.add("clock", api.CheckBad, fmt.Sprintf("this machine's clock and the host's are %s apart", api.DurationText(off.Abs())),
 			"set this machine's clock; one-time codes and the times of jobs go wrong otherwise")
 	}
 }

@@ -65,10 +65,10 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 			near  bool
 		}{
 			{89 * time.Minute, "", false},
-			{time.Minute, "jupyter ends in 30 minutes", true},
+			{time.Minute, "jupyter ends in 30 min", true},
 			{19 * time.Minute, "", true},
-			{time.Minute, "jupyter ends in 10 minutes", true},
-			{8 * time.Minute, "jupyter ends in 2 minutes", true},
+			{time.Minute, "jupyter ends in 10 min", true},
+			{8 * time.Minute, "jupyter ends in 2 min", true},
 			{2 * time.Minute, "", false},
 		} {
 			time.Sleep(step.after)
@@ -127,7 +127,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 		s.take(job)
 		r.remind(job, start)
 		r.remind(job, start.Add(8*time.Hour-5*time.Minute)) // the first look after the wake
-		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 minutes") {
+		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 min") {
 			t.Errorf("after the wake: %q", got)
 		}
 	})
