@@ -163,7 +163,7 @@ func (a *Agent) Status() api.Status {
 		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
 	}
 	for _, c := range cfg.Sessions { // in the order of the file
-		st.Sessions = append(st.Sessions, down(c))
+		st.Sessions = append(st.Sessions, a.downSession(c))
 	}
 	for _, s := range a.live() {
 		now := s.status()

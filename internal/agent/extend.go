@@ -73,7 +73,7 @@ func (s *session) learn(ctx context.Context, job api.Job) {
 // extendable is the session's job, if it runs and there is someone to ask.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
-	job, host, hasJob := s.facts.job, s.facts.host, s.hasJobLocked()
+	job, host, linked, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:
@@ -90,10 +90,10 @@ func (s *session) extendable() (api.Job, error) {
 		}
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler tells no time limit of job %s", job.ID)}
-	case host.State != api.HostUp:
+	case !linked:
 		return api.Job{}, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host.Alias, job.ID),
-			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host.Alias),
+			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host, job.ID),
+			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host),
 		}
 	}
 	return *job, nil

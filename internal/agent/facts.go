@@ -60,7 +60,7 @@ type verdict struct {
 func (f *facts) derive(now time.Time) verdict {
 	switch {
 	case !f.wanted:
-		return verdict{state: api.SessionDown, cause: f.doing}
+		return f.down(now)
 	case f.failure != nil:
 		return f.failed()
 	case f.host.State != api.HostUp:
@@ -89,6 +89,29 @@ func (f *facts) derive(now time.Time) verdict {
 	}
 	return f.ready(now)
 }
+
+// down says of a session that is not wanted whether its job still costs the person time:
+// as it was last seen, since nobody watches it any more.
+func (f *facts) down(now time.Time) verdict {
+	v := verdict{state: api.SessionDown, cause: f.doing}
+	j := f.job
+	if j == nil || j.State.Ended() || over(*j, now) {
+		return v
+	}
+	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
+	switch {
+	case j.State.Waiting():
+		v.cause = fmt.Sprintf("job %s is still queued and will run", j.ID)
+	case j.End.IsZero():
+		v.cause = fmt.Sprintf("job %s keeps running and is charged", j.ID)
+	default:
+		v.cause = fmt.Sprintf("job %s keeps running and is charged until %s", j.ID, clock(j.End, now))
+	}
+	return v
+}
+
+// over reports whether a job's time limit has passed since it was last seen.
+func over(j api.Job, now time.Time) bool { return !j.End.IsZero() && j.End.Before(now) }
 
 // untilListening tells a session that had its listeners on the host from one that never
 // had: the host's end of a lost connection holds a port for a while.
@@ -133,6 +156,12 @@ func (f *facts) ready(now time.Time) verdict {
 
 // jobOver reports whether the session's job has ended.
 func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
+
+// lostServer reports whether what the job served no longer answers, although the host is
+// connected.
+func (f *facts) lostServer() bool {
+	return f.served && !f.answers && f.job != nil && f.host.State == api.HostUp && !f.suspended()
+}
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
 func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }

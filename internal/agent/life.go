@@ -100,6 +100,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 		case <-l.probe.answered:
 			l.settled()
 		case <-l.probe.lapsed:
+			l.jobs.Nudge() // the job may be over
 			l.nudgeFollower()
 		case <-link.changed:
 			if link.back() {

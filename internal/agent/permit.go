@@ -165,6 +165,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 			return api.UpResponse{}, err
 		}
 	}
+	s.verify(ctx)
 	now, at := s.startFor(byPerson, waiter)
 	if !a.waiters.waits(waiter) { // gone meanwhile
 		s.withdraw(waiter)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits()}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	s := newSession(&Agent{limits: DefaultLimits(), store: &store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &run{granted: make(chan struct{}, 1)}
 	if r.permit.live(time.Now()) {
 		t.Error("nobody permitted anything")
@@ -34,7 +34,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits()}, configs.Session{Name: "narval-7"})
+	s := newSession(&Agent{limits: DefaultLimits(), store: &store{}}, configs.Session{Name: "narval-7"})
 	s.attached = true
 	r := &run{granted: make(chan struct{}, 1)}
 	s.grantLocked(r, "")
