@@ -188,7 +188,7 @@ func TestTimeIsSaidAsPeopleDo(t *testing.T) {
 func TestALongCauseIsCutBetweenWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"short\n and  sweet": "short and sweet",
-		"the job failed with exit status 137 at 07:14 (job 1005); its log ends with:\nKilled": "the job failed with exit status 137 at 07:14 (job 1005)…",
+		"job 1005 failed with exit status 137 at 07:14; its log ends with:\nKilled": "job 1005 failed with exit status 137 at 07:14; its log ends…",
 		strings.Repeat("ü", 61): strings.Repeat("ü", 59) + "…",
 	} {
 		if got := brief(text); got != want {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -252,22 +253,22 @@ func inOrder(s api.JobState) bool {
 	return s == api.JobFinished || s == api.JobTimeout || s == api.JobCancelled
 }
 
-// endedError says why a job is over. One that never served has failed the person;
-// one that did has merely ended.
-func endedError(session string, j *api.Job, served bool, excerpt string) *api.Error {
+// endedError says why the session's job is over. One that never served has failed the
+// person, who is told what to fix; one that did has merely ended.
+func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string) *api.Error {
 	e := &api.Error{
 		Code: api.CodeJobEnded, Message: endedWords(j),
-		Hint: fmt.Sprintf("`tunctl up %s` starts a new one; `tunctl logs %s` shows what it wrote", session, session),
+		Hint: fmt.Sprintf("%s; `tunctl logs %s` shows its log", startAgain(cfg), cfg.Name),
 	}
 	if !served {
 		e.Code = api.CodeFailed
-		e.Message += " before it served anything"
-		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; mend the job's script, then `tunctl up %s` again", session, session)
+		e.Message += ", before it served anything"
+		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; %s, then %s", cfg.Name, fix, runAgain(cfg))
 	}
 	switch {
 	case j.Hint == "":
 	case j.State == api.JobNeverRan || j.State == api.JobCancelled && j.Start.IsZero(): // there is no log
-		e.Hint = fmt.Sprintf("%s; then `tunctl up %s` again", j.Hint, session)
+		e.Hint = fmt.Sprintf("%s; then %s", j.Hint, runAgain(cfg))
 	case j.Reason == jobwatch.Gone:
 		e.Message += ": " + j.Hint
 	}
@@ -277,20 +278,36 @@ func endedError(session string, j *api.Job, served bool, excerpt string) *api.Er
 	return e
 }
 
+// startAgain says how the session gets a new job: only one with submit starts it.
+func startAgain(cfg configs.Session) string {
+	if cfg.Submit == "" {
+		return fmt.Sprintf("start the job on %s, then `tunctl up %s` finds it", cfg.Host, cfg.Name)
+	}
+	return fmt.Sprintf("`tunctl up %s` starts a new one", cfg.Name)
+}
+
+// runAgain is the same after something was fixed.
+func runAgain(cfg configs.Session) string {
+	if cfg.Submit == "" {
+		return fmt.Sprintf("start the job on %s again and run `tunctl up %s`", cfg.Host, cfg.Name)
+	}
+	return fmt.Sprintf("run `tunctl up %s` again", cfg.Name)
+}
+
 // endedWords say how a job ended, and when.
 func endedWords(j *api.Job) string {
 	what := map[api.JobState]string{
-		api.JobFinished:  "the job finished",
-		api.JobFailed:    "the job failed",
-		api.JobCancelled: "the job was cancelled",
-		api.JobTimeout:   "the job reached its time limit",
-		api.JobOOM:       "the job ran out of memory",
-		api.JobNodeFail:  "the job's node failed",
-		api.JobPreempted: "the job was preempted by another",
-		api.JobNeverRan:  "the job was removed before it ran",
+		api.JobFinished:  "finished",
+		api.JobFailed:    "failed",
+		api.JobCancelled: "was cancelled",
+		api.JobTimeout:   "reached its time limit",
+		api.JobOOM:       "ran out of memory",
+		api.JobNodeFail:  "ended because its node failed",
+		api.JobPreempted: "was preempted by another job",
+		api.JobNeverRan:  "was removed before it ran",
 	}[j.State]
 	if what == "" {
-		what = "the job is gone"
+		what = "is gone"
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)
@@ -298,7 +315,7 @@ func endedWords(j *api.Job) string {
 	if now := time.Now(); !j.End.IsZero() && !j.End.After(now) {
 		what += " at " + clock(j.End, now)
 	}
-	return fmt.Sprintf("%s (job %s)", what, j.ID)
+	return fmt.Sprintf("job %s %s", j.ID, what)
 }
 
 // lost is a remembered job that is no longer there: how it ended is not known.

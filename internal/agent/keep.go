@@ -152,7 +152,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if err != nil {
 		return api.Job{}, s.forgo(job, err)
 	}
-	next, err := jobs.Submit(ctx, sub)
+	next, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if e, ok := asAPI(err); ok && (e.Code == api.CodeSubmit || e.Code == api.CodeNeedsPerson) {
 		return api.Job{}, s.forgo(job, err)
 	}

@@ -282,7 +282,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if !s.permitted() { // it may have taken long to get here
 		return api.Job{}, s.gone(rec, account)
 	}
-	job, err := jobs.Submit(ctx, sub)
+	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 			s.remember(func(r *record) { r.Tag = "" }) // refused for certain: the tag is used up
@@ -318,15 +318,18 @@ func (s *session) take(job api.Job) {
 // ended says why the job is over, with the end of its log where it never served.
 func (s *session) ended(ctx context.Context, job api.Job) error {
 	s.mu.Lock()
-	served := s.facts.served
+	served, cfg := s.facts.served, s.cfg
 	s.mu.Unlock()
-	excerpt := ""
+	excerpt, fix := "", ""
 	if !served || !inOrder(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
 	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
 	s.chronicle(job)
-	e := endedError(s.name, &job, served, excerpt)
+	if !served {
+		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
+	}
+	e := endedError(cfg, &job, served, excerpt, fix)
 	if s.attached {
 		e.Hint = startedByHand
 	}

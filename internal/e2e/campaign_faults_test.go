@@ -98,19 +98,19 @@ var faults = []fault{
 	{
 		name:    "the job is cancelled elsewhere",
 		inflict: func(c *campaign) { c.lab.Cancel(c.was.Job.ID) },
-		state:   api.SessionEnded, cause: "the job was cancelled at … (job …)", code: api.CodeJobEnded, within: asked,
+		state:   api.SessionEnded, cause: "job … was cancelled at …", code: api.CodeJobEnded, within: asked,
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job fails",
 		inflict: (*campaign).killServer,
-		state:   api.SessionEnded, cause: "the job failed with exit status 3 at … (job …); its log ends with:…the server was killed", code: api.CodeJobEnded, within: asked,
+		state:   api.SessionEnded, cause: "job … failed with exit status 3 at …; its log ends with:…the server was killed", code: api.CodeJobEnded, within: asked,
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job's node crashes",
 		inflict: func(c *campaign) { c.lab.CrashNode(c.was.Job.Node) },
-		state:   api.SessionEnded, cause: "the job's node failed at … (job …)…", code: api.CodeJobEnded, within: plus(30*time.Second, asked),
+		state:   api.SessionEnded, cause: "job … ended because its node failed at …", code: api.CodeJobEnded, within: plus(30*time.Second, asked),
 		mend: func(c *campaign) { c.lab.BootNode(c.was.Job.Node) }, person: "`tunctl up`", endsJob: true,
 	},
 	{
@@ -123,7 +123,7 @@ var faults = []fault{
 	{
 		name:    "the job reaches its time limit",
 		inflict: nothing,
-		state:   api.SessionEnded, cause: "the job reached its time limit at … (job …)", code: api.CodeJobEnded, within: plus(2*time.Minute, asked),
+		state:   api.SessionEnded, cause: "job … reached its time limit at …", code: api.CodeJobEnded, within: plus(2*time.Minute, asked),
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 		beside: func(t *testing.T) *campaign {
 			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-inner", "cn02", `, "--time=1"`))
