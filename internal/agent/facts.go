@@ -37,6 +37,7 @@ type facts struct {
 	answers    bool          // the endpoint answered through the connection
 	listeners  hostListeners // of the remote forwards
 	doing      string        // what is going on within the state
+	silent     string        // that, where it is that the job has written nothing for a while
 	unwritten  error         // why the session cannot be remembered
 	lapsed     bool          // there is no job yet, and no person permits its submission any more
 }
@@ -79,8 +80,12 @@ func (f *facts) derive(now time.Time) verdict {
 		if f.job != nil && f.job.State == api.JobRunning && f.job.Reason != "" && f.job.Hint != "" {
 			v.cause = f.job.Hint // it does not get on: its nodes are being prepared, or it is suspended
 		}
-		if f.job != nil && f.job.Hint == jobwatch.Spooled {
+		switch {
+		case f.job == nil:
+		case f.job.Hint == jobwatch.Spooled:
 			v.hint = f.job.Hint
+		case f.silent != "" && v.cause == f.silent:
+			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: log in [session.%s] names it", f.name)
 		}
 		return v
 	case f.listeners.asked != "":
