@@ -15,7 +15,7 @@ func commandError(command string, exit int, words string) error {
 	if exit == 127 {
 		return &api.Error{
 			Code:    api.CodeFailed,
-			Message: fmt.Sprintf("command %q is not on the PATH of the host", command),
+			Message: fmt.Sprintf("%q is not on the host's PATH", command),
 			Hint:    `set scheduler for this host in the config, or add the command to the PATH of your login shell there`,
 		}
 	}

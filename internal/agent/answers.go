@@ -67,14 +67,11 @@ func answersAbout(text string, hints []answerHint, known []string) []string {
 
 // inWith names answers and where they are written.
 func inWith(session string, answers []string) string {
-	for i, name := range answers {
-		answers[i] = "`" + name + "`"
-	}
 	list := strings.Join(answers, ", ")
 	if n := len(answers) - 1; n > 0 {
 		list = strings.Join(answers[:n], ", ") + " or " + answers[n]
 	}
-	return fmt.Sprintf("%s in `with` of [session.%s]", list, session)
+	return fmt.Sprintf("%s in with = { … } of [session.%s]", list, session)
 }
 
 // answerNames are the questions that a builtin job of the session takes answers to; none
@@ -121,7 +118,7 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 		about = []string{name}
 	}
 	if len(about) == 0 {
-		return fmt.Sprintf("check the answers in `with` of [session.%s]", cfg.Name)
+		return fmt.Sprintf("check the answers in with = { … } of [session.%s]", cfg.Name)
 	}
 	return "change " + inWith(cfg.Name, about)
 }

@@ -85,7 +85,7 @@ func (f *facts) derive(now time.Time) verdict {
 		case f.job.Hint == jobwatch.Spooled:
 			v.hint = f.job.Hint
 		case f.silent != "" && v.cause == f.silent:
-			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: log in [session.%s] names it", f.name)
+			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.name)
 		}
 		return v
 	case f.listeners.asked != "":
@@ -132,7 +132,7 @@ func (f *facts) untilListening(v verdict) verdict {
 func (f *facts) refusedListeners(v verdict) verdict {
 	v.cause = strings.Join(f.listeners.refused, "; ")
 	v.hint = "the port may be in use there, or the host does not allow it (AllowTcpForwarding, PermitListen): " +
-		"choose another port; the same one is tried again from time to time"
+		"choose another port; tunctl retries this one from time to time"
 	return v
 }
 
@@ -146,16 +146,16 @@ func (f *facts) ready(now time.Time) verdict {
 	case f.job.State == api.JobUnknown, f.suspended():
 		v.cause = f.job.Hint
 	case f.limitNear(now):
-		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
-		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, where the site allows that", f.name)
+		v.cause = fmt.Sprintf("job %s ends at %s: save your work", f.job.ID, clock(f.job.End, now))
+		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.name)
 		if f.next != nil {
-			v.hint = fmt.Sprintf("job %s follows it, and the page moves there", f.next.ID)
+			v.hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.next.ID)
 		}
 	case f.unwritten != nil:
-		v.cause = fmt.Sprintf("tunctl cannot note down what it does: %v", rootCause(f.unwritten))
-		v.hint = "mend the disk, or free some space: until then a restarted agent may not find this job again"
+		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", rootCause(f.unwritten))
+		v.hint = "free disk space: until then, a restarted agent may not find this job again"
 	case f.endpoint != nil && f.endpoint.Scheme == "https":
-		v.hint = "the server's certificate is its own, so the browser asks once; the way there is SSH's"
+		v.hint = "the browser warns once about the self-signed certificate of the server; the connection itself is protected by SSH"
 	}
 	return v
 }
@@ -206,7 +206,7 @@ func (f *facts) unconnected(now time.Time) verdict {
 	case f.host.State == api.HostDown: // a wanted session's host is down when a person logged out
 		v.state, v.code, v.asked = api.SessionNeedsLogin, api.CodeNeedsPerson, true
 		v.cause = "you logged out of " + f.host.Alias
-		v.hint = fmt.Sprintf("`tunctl login %s` goes on with it", f.host.Alias)
+		v.hint = fmt.Sprintf("`tunctl login %s` reconnects", f.host.Alias)
 	case f.host.State == api.HostBlocked:
 		v.state, v.code = api.SessionFailed, f.host.Code
 	case f.served:
@@ -217,10 +217,10 @@ func (f *facts) unconnected(now time.Time) verdict {
 	case v.state == api.SessionNeedsLogin:
 		v.hint = fmt.Sprintf("log in, then `tunctl up %s`: a login alone submits no job", f.name)
 	case v.hint == "":
-		v.hint = fmt.Sprintf("no job is submitted by itself: `tunctl up %s` asks for one", f.name)
+		v.hint = fmt.Sprintf("no job is submitted automatically: `tunctl up %s` submits one", f.name)
 	}
 	if f.job != nil && !f.job.State.Ended() && !f.job.End.IsZero() && f.job.End.Before(now) {
-		v.cause += fmt.Sprintf("; job %s reached its time limit meanwhile, at %s", f.job.ID, clock(f.job.End, now))
+		v.cause += fmt.Sprintf("; job %s reached its time limit at %s", f.job.ID, clock(f.job.End, now))
 	}
 	return v
 }
@@ -311,7 +311,10 @@ func endedWords(j *api.Job) string {
 		api.JobPreempted: "was preempted by another job",
 		api.JobNeverRan:  "was removed before it ran",
 	}[j.State]
-	if what == "" {
+	switch {
+	case j.Reason == jobwatch.Gone && j.State == api.JobFinished: // nobody knows how
+		what = "ended"
+	case what == "":
 		what = "is gone"
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {

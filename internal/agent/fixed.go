@@ -130,8 +130,8 @@ func (s *session) sshForwards(ctx context.Context, host string) ([]configs.Forwa
 	}
 	if len(specs) == 0 {
 		return nil, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("the ssh config has no forwards for %s", host),
-			Hint: "write LocalForward lines there, or forward = [\"5432:db.int:5432\"] in the config",
+			Code: api.CodeConfig, Message: fmt.Sprintf("no forwards for %s in the ssh config", host),
+			Hint: "add LocalForward lines there, or set forward = [\"5432:db.int:5432\"] in the config",
 		}
 	}
 	return specs, nil
@@ -141,7 +141,7 @@ func (s *session) sshForwards(ctx context.Context, host string) ([]configs.Forwa
 func sshForward(kind api.ForwardKind, line string) (configs.ForwardSpec, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 || len(words) > 2 {
-		return configs.ForwardSpec{}, fmt.Errorf("ssh config: forward %q makes no sense", line)
+		return configs.ForwardSpec{}, fmt.Errorf("ssh config: cannot read forward %q", line)
 	}
 	spec := configs.ForwardSpec{Kind: kind, Listen: words[0]}
 	if _, err := strconv.Atoi(words[0]); err == nil {

@@ -24,7 +24,7 @@ type guestHouse struct {
 func (a *Agent) gatewayStream(h *tunnel.Host) (farSide, error) {
 	key, err := gateway.HostKey(a.opt.Paths.Gateway())
 	if err != nil {
-		return nil, fmt.Errorf("the gateway's key: %w", err)
+		return nil, fmt.Errorf("gateway key: %w", err)
 	}
 	return guestHouse{agent: a, host: h, key: key}, nil
 }
@@ -32,7 +32,7 @@ func (a *Agent) gatewayStream(h *tunnel.Host) (farSide, error) {
 func (g guestHouse) serve(ctx context.Context, near nearSide) {
 	o := gateway.Options{Name: g.host.Status().Alias, Host: g.host, Key: g.key, Log: g.agent.log}
 	if err := gateway.Serve(ctx, near, o); err != nil {
-		g.agent.log.Debug("a guest left", "host", o.Name, "err", err)
+		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
 	}
 }
 
@@ -57,7 +57,7 @@ func sftpStream(ctx context.Context, h *tunnel.Host, spare bool) (farSide, error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", h.Status().Alias), Err: err,
+			Code: api.CodeTimeout, Message: fmt.Sprintf("all SSH sessions that %s allows at the same time are in use", h.Status().Alias), Err: err,
 			Hint: "close a shell or wait for a copy to end",
 		}
 	case err != nil:
@@ -67,7 +67,7 @@ func sftpStream(ctx context.Context, h *tunnel.Host, spare bool) (farSide, error
 	payload := ssh.Marshal(struct{ Name string }{"sftp"})
 	ok, err := ch.SendRequest("subsystem", true, payload)
 	if err == nil && !ok {
-		err = &api.Error{Code: api.CodeFailed, Message: h.Status().Alias + " has no file server (SFTP)"}
+		err = &api.Error{Code: api.CodeFailed, Message: h.Status().Alias + " does not offer SFTP"}
 	}
 	if err != nil {
 		_ = ch.Close()

@@ -58,12 +58,12 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	defer cancel()
 	defer l.session.change(func(f *facts) {
 		f.endpoint, f.link, f.answers = nil, "", false
-		if ctx.Err() == nil {
-			f.doing = "the job has ended or moved"
+		if ctx.Err() == nil && !f.jobOver() {
+			f.doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
 		}
 	})
 
-	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })
+	l.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for the server of job %s", job.ID) })
 	l.work.Go(func() { l.probe.serve(ctx) })
 	l.work.Go(func() { l.remind.serve(ctx) })
 	if l.session.keeps() {
@@ -303,7 +303,7 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	case f.Found && f.Ended:
 		l.session.change(func(x *facts) {
 			x.endpoint, x.link, x.answers = nil, "", false
-			x.doing = "the server in the job's log has stopped; waiting for another, or for the job's end"
+			x.doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
 		})
 		l.probe.aim(nil)
 	case f.Found && f.Link != "":

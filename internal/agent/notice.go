@@ -49,7 +49,7 @@ func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	r.session.change(func(*facts) {}) // the words depend on the time
 	if mark > 0 && !r.told(job.End, mark) {
 		r.end, r.mark = job.End, mark
-		r.session.notify(fmt.Sprintf("%s ends in %s, at %s: save your work", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
+		r.session.notify(fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
 	}
 	return next
 }

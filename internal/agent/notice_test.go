@@ -78,7 +78,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 				t.Errorf("%v later: %q, want %q", step.after, got, step.want)
 			}
 			st := s.status()
-			if near := strings.Contains(st.Cause, "time limit is at"); near != step.near || st.State != api.SessionReady {
+			if near := strings.Contains(st.Cause, " ends at "); near != step.near || st.State != api.SessionReady {
 				t.Errorf("%v later the session is %s: %q", step.after, st.State, st.Cause)
 			}
 		}
@@ -175,7 +175,7 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 		job: &api.Job{ID: "7", State: api.JobRunning, End: time.Date(2026, 3, 3, 3, 12, 0, 0, time.Local)},
 	}
 	v := f.derive(now)
-	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit meanwhile, at 03:12") {
+	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit at 03:12") {
 		t.Errorf("%s: %q", v.state, v.cause)
 	}
 }

@@ -92,7 +92,7 @@ func (s *session) lapseLocked(r *run) {
 	}
 	r.permit, r.who = nil, byItself
 	s.facts.lapsed = s.lapsedLocked()
-	s.agent.log.Info("nobody waits for the session's job to be submitted any more", "session", s.name)
+	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
 	s.enterLocked()
 }
 
@@ -146,7 +146,7 @@ func (a *Agent) waiterLeft(name string) {
 func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
 	if !a.waiters.waits(waiter) {
 		return api.UpResponse{}, &api.Error{
-			Code: api.CodeUsage, Message: "nobody waits under that name: open /v1/watch?waiter=NAME first, or ask without a waiter",
+			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
 		}
 	}
 	s, err := a.session(req.Session)

@@ -110,7 +110,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	}
 	for name, rec := range map[string]record{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
 		e, ok := asAPI(s.gone(rec, "a@c"))
-		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start it there") {
+		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
 		}
 	}

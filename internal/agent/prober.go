@@ -171,7 +171,7 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 		}
 	}
 	if first == nil {
-		first = errors.New("it is not known on which node the job runs")
+		first = errors.New("the node of the job is not known yet")
 	}
 	p.failed(ep, first)
 	return false
@@ -206,12 +206,12 @@ func (p *prober) proven(r route) {
 
 // failed notes that the endpoint does not answer.
 func (p *prober) failed(ep api.Endpoint, err error) {
-	p.session.agent.log.Debug("endpoint does not answer", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
+	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
 	p.session.change(func(f *facts) {
 		f.answers = false
-		f.doing = fmt.Sprintf("%s does not answer yet: %v", ep.Address(), err)
+		f.doing = fmt.Sprintf("%s does not respond yet: %v", ep.Address(), err)
 		if ep.Reach == api.ReachNode {
-			f.doing = fmt.Sprintf("%s on %s does not answer yet: %v", ep.Address(), p.nodeName, err)
+			f.doing = fmt.Sprintf("%s on %s does not respond yet: %v", ep.Address(), p.nodeName, err)
 		}
 	})
 }
@@ -228,7 +228,7 @@ func (p *prober) resolve(ctx context.Context, a *aim, since time.Time) (api.Endp
 	ep := f.Endpoint
 	ep.Guess = f.Low
 	if ep.Port == 0 && ep.Socket == "" {
-		return ep, errors.New("its port is not known yet")
+		return ep, errors.New("the port of the server is not known yet")
 	}
 	return ep, nil
 }

@@ -224,7 +224,7 @@ func (s *session) hasJob() bool {
 // can have neither.
 func (s *session) onlyForwards() *api.Error {
 	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("%s is a forward: it has no job and no page", s.name),
+		Code: api.CodeUsage, Message: fmt.Sprintf("session %s has only forwards: no job and no page", s.name),
 		Hint: fmt.Sprintf("`tunctl status %s` shows where it listens", s.name),
 	}
 }
@@ -361,7 +361,7 @@ func (s *session) redactLocked(text string) string {
 func (s *session) remember(change func(*record)) {
 	err := s.agent.store.update(s.name, change)
 	if err != nil {
-		s.agent.log.Error("cannot remember the session", "session", s.name, "err", err)
+		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}
 	s.change(func(f *facts) { f.unwritten = err })
 }
@@ -381,7 +381,7 @@ func (s *session) pageURL() (string, error) {
 		return "", &api.Error{
 			Code:    api.CodeNotReady,
 			Message: fmt.Sprintf("session %q has no page to open: it is %s", s.name, s.current.State),
-			Hint:    fmt.Sprintf("`tunctl up %s` brings it up and opens the page", s.name),
+			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
 		}
 	}
 	u := ep.PageURL(s.forward.page.URLHost())
@@ -399,7 +399,7 @@ func asError(err error) *api.Error {
 		return e
 	}
 	if err == nil {
-		return &api.Error{Code: api.CodeJobEnded, Message: "it ended"}
+		return &api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
 	}
 	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Err: err}
 }

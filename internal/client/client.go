@@ -137,6 +137,11 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 
 // stream reads a JSON value per line.
 func stream[T any](ctx context.Context, c *Client, path string, each func(T)) error {
+	if c.slow {
+		var end func()
+		ctx, end = c.whileResponding(ctx)
+		defer end()
+	}
 	res, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -147,11 +152,11 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 		var v T
 		switch err := dec.Decode(&v); {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &api.Error{Code: api.CodeAgent, Message: "the agent closed the connection", Err: err, Hint: "`tunctl agent log` shows why"}
+			return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Err: err}
 		}
 		each(v)
 	}
