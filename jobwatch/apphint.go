@@ -57,7 +57,7 @@ func readTunnelCommand(r *reading, l logLine) {
 	}
 }
 
-// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It says nothing of the
+// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It does not name the
 // node unless HOST is reached through a jump: then HOST is the node.
 func (r *reading) readLoopbackHint(s sighting, l logLine) {
 	node := innerHost(l.text)

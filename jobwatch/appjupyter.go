@@ -86,7 +86,7 @@ func readJupyterURLs(r *reading, l logLine) {
 }
 
 // Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
-// token in so many words.
+// token that is named as one.
 var (
 	bareLink  = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
 	toldToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)

@@ -51,7 +51,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		}
 	}
 	if !slices.ContainsFunc(others, func(j api.Job) bool { return sameNode(j.Node, job.Node) }) {
-		return true, nil // a container may number its processes anew
+		return true, nil // a container may number its processes itself
 	}
 	owner, err := w.jobOfProcess(ctx, job.Node, pid)
 	if err != nil {

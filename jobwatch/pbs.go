@@ -14,8 +14,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// pbs is PBS Professional, OpenPBS or Torque. Each of its programs connects to the
-// server anew, qstat -f once for every job that it is asked about, from one of the few
+// pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
+// connection to the server, qstat -f once for every job that it is asked about, from one of the few
 // hundred ports that the whole login node has for that: so it is asked sparingly.
 type pbs struct{ learned *pbsLearned }
 

@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// refusalHint is a known refusal: why it comes, and the way out.
+// refusalHint is a known refusal: why it comes, and how to fix it.
 type refusalHint struct {
 	words *regexp.Regexp
 	hint  string

@@ -21,7 +21,7 @@ type Watch struct {
 	ran      bool      // it was seen running
 	detailed bool      // detail was asked for this run of the job
 	detailAt time.Time // when it was last asked for; zero: it has to be
-	unheard  bool      // in vain
+	unheard  bool      // and there was no answer
 	closed   bool
 
 	began  time.Time // when the watch did
@@ -160,7 +160,7 @@ func (x *Watch) noteDetail() {
 	x.detailed, x.detailAt, x.unheard = true, time.Now(), false
 }
 
-// noteNoDetail remembers that detail was asked for in vain: the other jobs come first
+// noteNoDetail remembers that detail was asked for without an answer: the other jobs come first
 // now.
 func (x *Watch) noteNoDetail() {
 	x.mu.Lock()
@@ -169,7 +169,7 @@ func (x *Watch) noteNoDetail() {
 }
 
 // outdateDetail says that what is known of the job is no longer enough, and reports
-// whether it is to be asked about before others: not if that was in vain just now.
+// whether it is to be asked about before others: not if that just failed.
 func (x *Watch) outdateDetail() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -130,7 +130,7 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	return w.markCancelled(job), err == nil, err
 }
 
-// outdate has the next list asked for anew where the last one still has a job that is
+// outdate has the list asked for again where the last one still has a job that is
 // over.
 func (w *Watcher) outdate(s scheduler, id string) {
 	w.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // errAccountChanged ends what was begun on an account that the host no longer is.
 var errAccountChanged = errors.New("the host is connected as another account")
 
-// stayUp brings the session up, and looks for its job anew when the host comes back as
+// stayUp brings the session up, and looks for its job again when the host comes back as
 // another account: after an edit of the config that may be another cluster, or the same
 // one by another address. What a person permitted was for the first one.
 func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {

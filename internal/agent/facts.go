@@ -46,7 +46,7 @@ type facts struct {
 type hostListeners struct {
 	asked   string   // what the host has not answered yet, in words
 	refused []string // what it refused, in words
-	others  bool     // the session has forwards that are well
+	others  bool     // the session has forwards that work
 }
 
 // verdict is a state with its cause in words a person can act on.
@@ -136,7 +136,7 @@ func (f *facts) refusedListeners(v verdict) verdict {
 	return v
 }
 
-// ready says what a person should know although all is well.
+// ready says what a person should know of a session that works.
 func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
 	switch {

@@ -76,7 +76,7 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	return tunnel.Listen(o)
 }
 
-// release gives back what was opened for a session that cannot be had.
+// release gives back what was opened for a session that failed to start.
 func (f *forwards) release() {
 	for _, x := range f.fixed {
 		if l, ok := x.served.(*tunnel.Forward); ok {
@@ -92,8 +92,8 @@ func (x fixed) open(dialer tunnel.Dialer) {
 	}
 }
 
-// withdraw lets them wait, or says why not. A remote forward's listener goes with
-// the connection by itself.
+// withdraw lets them wait, or says why not. A remote forward's listener ends with
+// the connection.
 func (x fixed) withdraw(why tunnel.Reason) {
 	if f, ok := x.served.(*tunnel.Forward); ok {
 		f.Withdraw(why)

@@ -57,7 +57,7 @@ func sftpStream(ctx context.Context, h *tunnel.Host, spare bool) (farSide, error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("all SSH sessions that %s allows at the same time are in use", h.Status().Alias), Err: err,
+			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", h.Status().Alias), Err: err,
 			Hint: "close a shell or wait for a copy to end",
 		}
 	case err != nil:
@@ -67,7 +67,7 @@ func sftpStream(ctx context.Context, h *tunnel.Host, spare bool) (farSide, error
 	payload := ssh.Marshal(struct{ Name string }{"sftp"})
 	ok, err := ch.SendRequest("subsystem", true, payload)
 	if err == nil && !ok {
-		err = &api.Error{Code: api.CodeFailed, Message: h.Status().Alias + " does not offer SFTP"}
+		err = &api.Error{Code: api.CodeFailed, Message: h.Status().Alias + " has no file server (SFTP)"}
 	}
 	if err != nil {
 		_ = ch.Close()

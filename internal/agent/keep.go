@@ -170,7 +170,7 @@ var errKeptEnough = errors.New("keep = true has reached its limit of jobs per da
 // nextTag names the submission of the job that follows job. It follows from that job
 // alone, so that whoever else keeps it, an agent with other state or another laptop,
 // comes to the same tag and finds the one next job. Clusters that share a home number
-// their jobs alike, and a cluster that is set up anew does so again: the time of
+// their jobs alike, and a cluster that is reinstalled starts again at 1: the time of
 // submission, which the scheduler tells everybody alike, keeps them apart.
 func nextTag(job api.Job) string {
 	number, _, _ := strings.Cut(job.ID, ".") // PBS adds its server's name, or not
@@ -194,7 +194,7 @@ func (s *session) permitNext(job api.Job) (string, error) {
 	today = append(today, now)
 	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, today })
 	if err != nil {
-		return "", fmt.Errorf("could not save state before submitting the next job: %w", err)
+		return "", fmt.Errorf("the next job was not submitted: %w", err)
 	}
 	return tag, nil
 }

@@ -84,8 +84,8 @@ func (s *session) withdraw(waiter string) {
 	}
 }
 
-// lapseLocked has the agent go on by itself once nobody permits a submission: it adopts
-// the session's job where there is one, and never submits.
+// lapseLocked ends a person's permission once nobody waits any more: from then on the
+// agent adopts the session's job where there is one, and never submits.
 func (s *session) lapseLocked(r *run) {
 	if s.run != r || r.permit == nil || r.permit.live(time.Now()) {
 		return // of a try that is over, used up, or still in force

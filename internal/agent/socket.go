@@ -117,7 +117,7 @@ func answers(ctx context.Context, socket string) bool {
 
 // listen opens the socket, at its own place or at the spare one: the folder for
 // sockets may be another user's, or gone with the person's login. Who holds the lock
-// may replace what lies there.
+// may replace what is there.
 func (d *door) listen(ctx context.Context) error {
 	var failed error
 	for _, socket := range []string{d.paths.Socket, d.paths.SpareSocket()} {
@@ -161,7 +161,7 @@ func listenAt(ctx context.Context, socket string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	l := opened.(*net.UnixListener)
-	l.SetUnlinkOnClose(false) // by then another socket may lie there
+	l.SetUnlinkOnClose(false) // by then another socket may be there
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -183,7 +183,7 @@ func (d *door) replace(l *net.UnixListener, file fs.FileInfo) bool {
 	return ok
 }
 
-// serve listens anew whenever the socket is gone: cleaners of temporary folders, and
+// serve listens again whenever the socket is gone: cleaners of temporary folders, and
 // the end of a login elsewhere, remove it from an agent that lives on.
 func (d *door) serve(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)

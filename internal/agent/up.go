@@ -16,7 +16,7 @@ import (
 )
 
 // bringUp is the whole way from a person's "up" to a page, and stays there until
-// the job ends, the session cannot be had, or ctx is over.
+// the job ends, the session fails, or ctx is over.
 func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err := s.listen(ctx); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (s *session) needsJob() bool {
 }
 
 // connect waits until the host is connected. Where a person has to log in first
-// it waits for that; where the host cannot be had, a person who asked is told at
-// once, and the agent by itself goes on trying.
+// it waits for that; where the host cannot be reached, a person who asked is told
+// at once; otherwise the agent keeps trying.
 func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	for {
 		changed := host.Changed()
@@ -272,7 +272,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		tag = s.newTag()
 	}
 	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job, r.Doubted = tag, nil, false }); err != nil {
-		return api.Job{}, fmt.Errorf("could not save state before submitting, so nothing was submitted: %w", err)
+		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
 	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
