@@ -47,6 +47,29 @@ func notices(w *watcher) []string {
 	}
 }
 
+func TestNoticesFitANotification(t *testing.T) {
+	s := quietSession(t)
+	heard := s.agent.hub.watch(api.AnswersNone)
+	now := time.Now()
+	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
+	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
+	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
+	newKeeper(s, nil, nil).take(api.Job{ID: "48300012", State: api.JobCancelled})
+	_ = s.forgo(ending, errKeptEnough)
+	texts := notices(heard)
+	if len(texts) != 3 {
+		t.Fatalf("told %q", texts)
+	}
+	var c certificates
+	texts = append(texts, c.notice(api.Host{Alias: "narval", State: api.HostUp, CertificateEnds: midnight}, now).Text)
+	for _, text := range texts {
+		title, body, ok := strings.Cut(text, ": ")
+		if !ok || len([]rune(title)) > 40 || body == "" || strings.Contains(text, "`") || strings.Contains(text, "tunctl ") {
+			t.Errorf("%q: the title has %d characters", text, len([]rune(title)))
+		}
+	}
+}
+
 func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)

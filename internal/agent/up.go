@@ -135,7 +135,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		return api.Job{}, s.gone(rec, account)
 	}
 	if text := s.jobElsewhere(rec, account); text != "" {
-		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text + "; it may still be running there"}})
+		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: fmt.Sprintf("job %s may still be running: %s", rec.Job.ID, text)}})
 	}
 	return s.submit(ctx, jobs, account, rec)
 }
