@@ -338,14 +338,14 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(label, " ")
 		want = append(want, "down "+name+" false")
-		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute)) // all titles change meanwhile
+		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute + 25*time.Second)) // all titles change meanwhile
 		w.click(icon, id)
 	}
 	if len(want) != sessions {
 		t.Fatalf("the menu has %d sessions, want %d", len(want), sessions)
 	}
 	p.hearsAll(want...)
-	w.awaitEntry(icon, "s0 is ready, 1 d 1 h left")
+	w.awaitEntry(icon, "s0 is ready, 1 d 1 h 30 min left")
 }
 
 func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {

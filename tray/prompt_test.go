@@ -165,11 +165,11 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 		}
 		s.status(running(end))
 		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
-			Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 10 minutes, at 12:10: save your work",
+			Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 10 min, at 12:10: save your work",
 		}}
 		synctest.Wait()
 		n := s.told(t)
-		if n.Title != "jupyter ends in 10 minutes, at 12:10" || n.Body != "Save your work" || !n.Urgent || len(n.Actions) != 1 {
+		if n.Title != "jupyter ends in 10 min, at 12:10" || n.Body != "Save your work" || !n.Urgent || len(n.Actions) != 1 {
 			t.Fatalf("told %+v", n)
 		}
 		n.Actions[0].Do()

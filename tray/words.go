@@ -1,7 +1,6 @@
 package tray
 
 import (
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -50,7 +49,7 @@ func words(s api.Session, now time.Time) string {
 		return "starting"
 	case api.SessionReady:
 		if s.Job != nil && s.Job.End.After(now) {
-			return "ready, " + duration(s.Job.End.Sub(now)) + " left"
+			return "ready, " + api.DurationText(s.Job.End.Sub(now)) + " left"
 		}
 		return "ready"
 	case api.SessionReconnecting:
@@ -117,21 +116,6 @@ func brief(text string) string {
 		}
 	}
 	return strings.TrimRight(string(cut), " ,;:") + "…"
-}
-
-// duration is a time span as people say it.
-func duration(d time.Duration) string {
-	d = d.Round(time.Minute)
-	days, hours, minutes := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60
-	switch {
-	case d < time.Minute:
-		return "less than a minute"
-	case days > 0:
-		return fmt.Sprintf("%d d %d h", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%d h %02d min", hours, minutes)
-	}
-	return fmt.Sprintf("%d min", minutes)
 }
 
 // clock is a point in time as people say it today.

@@ -170,5 +170,5 @@ func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return d.Round(time.Second).String()
+	return api.DurationText(d)
 }

@@ -65,7 +65,7 @@ func (s *session) keepPort() {
 		}
 	}
 	if fwd.page == nil || fwd.page.Note() != "" {
-		return // taken for now only: the wanted one is tried again at the next up
+		return // a substitute: the wanted port is tried again at the next up
 	}
 	s.remember(func(r *record) { r.Port = fwd.page.Port() })
 }
