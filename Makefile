@@ -39,7 +39,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: install-parts check check-style check-tests release release-check campaign soak build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: install-parts check check-style check-tests release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -114,6 +114,11 @@ bench: build ## run the benchmarks, compared with OpenSSH where possible; about 
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	$(GO) run ./internal/bench/transfer
+
+screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root
+	@mkdir -p $(ARTIFACTS)/screenshots
+	TUNCTL_REAL=1 TUNCTL_SCREENSHOTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS)/screenshots \
+	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; needs root
 	TUNCTL_REAL=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -run TestTheSessionOutlivesEveryFault ./internal/e2e -update

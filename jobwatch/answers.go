@@ -16,7 +16,7 @@ func commandError(command string, exit int, words string) error {
 		return &api.Error{
 			Code:    api.CodeFailed,
 			Message: fmt.Sprintf("%q is not on the host's PATH", command),
-			Hint:    `set "scheduler" for this host, or see that a login shell there finds it`,
+			Hint:    `set scheduler for this host in the config, or add the command to the PATH of your login shell there`,
 		}
 	}
 	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}

@@ -57,12 +57,12 @@ func readTunnelCommand(r *reading, l logLine) {
 	}
 }
 
-// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It says nothing of the
+// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It does not name the
 // node unless HOST is reached through a jump: then HOST is the node.
 func (r *reading) readLoopbackHint(s sighting, l logLine) {
 	node := innerHost(l.text)
 	if node == "" {
-		r.ev.notes.pass(s, "a tunnel to a loopback address tells no node")
+		r.ev.notes.pass(s, "a tunnel to a loopback address names no node")
 		return
 	}
 	s.to.host, s.to.inner = node, true
@@ -141,7 +141,7 @@ func (r *reading) readProse(re *regexp.Regexp, l logLine, isHost func(string) bo
 	if m == nil || notYet.MatchString(l.text) {
 		return false
 	}
-	s := sighting{at: l.at, app: l.app, said: "the job's own words", to: matchedTarget(re, l.text, m)}
+	s := sighting{at: l.at, app: l.app, said: "a line printed by the job script", to: matchedTarget(re, l.text, m)}
 	if s.to.place() != named || !isHost(s.to.host) {
 		return false
 	}
@@ -170,12 +170,12 @@ func readAppURL(r *reading, l logLine) {
 	if u.place() != named || u.port == 80 || u.port == 443 || !appURL.MatchString(l.text[:u.start]) || notYet.MatchString(l.text) {
 		return
 	}
-	r.ev.hint(sighting{at: l.at, app: l.app, said: "the job's own words", to: u.target})
+	r.ev.hint(sighting{at: l.at, app: l.app, said: "a line printed by the job script", to: u.target})
 }
 
 func readTunnelProse(r *reading, l logLine) {
 	if m := tunnelProse.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.hint(sighting{at: l.at, app: r.about(l), said: "the job's instruction", to: matchedTarget(tunnelProse, l.text, m)})
+		r.ev.hint(sighting{at: l.at, app: r.about(l), said: "an instruction printed by the job script", to: matchedTarget(tunnelProse, l.text, m)})
 	}
 }
 
@@ -190,6 +190,6 @@ func readReversePort(r *reading, l logLine) {
 	}
 	port, ok := parsePort(m[1] + m[2])
 	if ok && !notYet.MatchString(l.text) {
-		r.ev.reverse(sighting{at: l.at, app: r.about(l), said: "the job's words on its reverse tunnel", to: target{port: port}})
+		r.ev.reverse(sighting{at: l.at, app: r.about(l), said: "the reverse tunnel named by the job script", to: target{port: port}})
 	}
 }

@@ -42,7 +42,7 @@ var jupyterRules = []rule{
 	{needle: "token=", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
 	{
-		app: appJupyter, act: moves, needle: "already in use", said: "a port that is taken",
+		app: appJupyter, act: moves, needle: "already in use", said: "a port that is in use",
 		re: regexp.MustCompile(`(?i)\bport (?P<port>\d+) is already in use`),
 	},
 }
@@ -86,7 +86,7 @@ func readJupyterURLs(r *reading, l logLine) {
 }
 
 // Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
-// token in so many words.
+// token that is named as one.
 var (
 	bareLink  = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
 	toldToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
@@ -103,7 +103,7 @@ func readJupyterToken(r *reading, l logLine) {
 		return
 	}
 	if m := toldToken.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(toldToken, l.text, m), said: "the job's word on the token"})
+		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(toldToken, l.text, m), said: "the token named by the job script"})
 	}
 }
 

@@ -15,31 +15,31 @@ var endRules = []rule{
 		act: endsJob, needle: "srun:", said: "Slurm ended the job's step",
 		re: regexp.MustCompile(`srun: (?:Force Terminated|forcing job termination|Job step aborted|error: \S+: tasks? .*: (?:Killed|Terminated|Exited|Out Of Memory))`),
 	},
-	{act: endsJob, needle: "memory limit", said: "Slurm killed the job for its memory", re: regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)},
+	{act: endsJob, needle: "memory limit", said: "Slurm killed the job: memory limit exceeded", re: regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)},
 	{act: endsJob, needle: "resource usage on", said: "PBS's closing report", re: regexp.MustCompile(`^\s*Resource Usage on \d{4}-`)},
-	{act: endsJob, needle: "execution finished", said: "the job's script has finished", re: regexp.MustCompile(`(?i)\bjob \S+ execution finished`)},
+	{act: endsJob, needle: "execution finished", said: "the job script has finished", re: regexp.MustCompile(`(?i)\bjob \S+ execution finished`)},
 	{
 		app: appJupyter, act: ends, needle: "received signal", said: "the server was told to stop",
 		re: regexp.MustCompile(`\] received signal \d+, stopping`),
 	},
 	{
-		app: appJupyter, act: ends, needle: "shutting down", said: "the server shuts down",
+		app: appJupyter, act: ends, needle: "shutting down", said: "the server is shutting down",
 		re: regexp.MustCompile(`(?:App|SingleUser\w*)\b[^\]]*\] .*?\b[Ss]hutting down(?: \d+ (?:kernel|extension|terminal)s?| kernels| on /api/shutdown|\.?$)`),
 	},
-	{app: appJupyter, act: ends, needle: "shutdown confirmed", said: "the server was stopped by hand", re: regexp.MustCompile(`\] Shutdown confirmed`)},
+	{app: appJupyter, act: ends, needle: "shutdown confirmed", said: "the server was stopped by a user", re: regexp.MustCompile(`\] Shutdown confirmed`)},
 	{
 		app: appJupyter, act: fails, needle: "could not be started", said: "the server could not start",
 		re: regexp.MustCompile(`(?i)ERROR: the (?:notebook|jupyter) server could not be started`),
 	},
 	{
-		app: appJupyter, act: fails, needle: "not found", said: "there is no Jupyter to start",
+		app: appJupyter, act: fails, needle: "not found", said: "Jupyter is not installed",
 		re: regexp.MustCompile(`(?i)jupyter[\w-]*: (?:command )?not found|command not found: jupyter|Jupyter command .jupyter-[\w-]+. not found|"jupyter[\w-]*": executable file not found`),
 	},
 	{
-		app: appJupyter, act: fails, needle: "no module named", said: "there is no Jupyter to start",
+		app: appJupyter, act: fails, needle: "no module named", said: "Jupyter is not installed",
 		re: regexp.MustCompile(`No module named ['"]?(?:jupyter|jupyterlab|notebook)['"]?\s*$`),
 	},
-	{app: appJupyter, act: fails, needle: "error executing jupyter", said: "there is no Jupyter to start", re: regexp.MustCompile(`Error executing Jupyter command`)},
+	{app: appJupyter, act: fails, needle: "error executing jupyter", said: "Jupyter is not installed", re: regexp.MustCompile(`Error executing Jupyter command`)},
 	{
 		app: appJupyter, act: fails, needle: "running as root", said: "Jupyter refuses to run as root",
 		re: regexp.MustCompile(`Running as root is not recommended`),
@@ -64,6 +64,6 @@ var killed = regexp.MustCompile(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmenta
 
 func readKilled(r *reading, l logLine) {
 	if killed.MatchString(l.text) {
-		r.ev.end(sighting{at: l.at, app: l.app, said: "the shell saw the server die"})
+		r.ev.end(sighting{at: l.at, app: l.app, said: "the shell reported that the server died"})
 	}
 }

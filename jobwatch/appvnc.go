@@ -23,7 +23,7 @@ var vncRules = []rule{
 		re: regexp.MustCompile(`Starting webserver and WebSockets proxy on port (?P<port>\d+)`),
 	},
 	{
-		app: appVNC, act: announces, needle: "started vnc server on", said: "the portal's word on its VNC server",
+		app: appVNC, act: announces, needle: "started vnc server on", said: "the VNC server named by the web portal",
 		re: regexp.MustCompile(`Successfully started VNC server on ` + wherePattern),
 	},
 	{
@@ -31,7 +31,7 @@ var vncRules = []rule{
 		re: regexp.MustCompile(`Listening for VNC connections on .*port (?P<port>\d+)`),
 	},
 	{
-		app: appVNC, act: announces, needle: "vnc port", said: "the job's words on the VNC port",
+		app: appVNC, act: announces, needle: "vnc port", said: "the VNC port named by the job script",
 		re: regexp.MustCompile(`(?i)local \(compute node\) VNC port is (?P<port>\d+)`),
 	},
 }

@@ -25,7 +25,7 @@ var workRules = []rule{
 	{app: appMarimo, act: marks, needle: "➜", re: regexp.MustCompile(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
 	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, said: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Network):\s+` + urlPattern)},
 	{
-		app: appRStudio, act: announces, needle: "rstudio", said: "the job's word on a running RStudio",
+		app: appRStudio, act: announces, needle: "rstudio", said: "the RStudio port named by the job script",
 		re: regexp.MustCompile(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
 	{needle: "discovered", named: true, read: readDiscovered},

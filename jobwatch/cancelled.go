@@ -37,7 +37,7 @@ func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
 		}
 		for id := range w.cancelled {
 			if w.sched.is(job, id) {
-				jobs[i].State, jobs[i].Hint = api.JobCompleting, "it was cancelled and is about to end"
+				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
 			}
 		}
 	}

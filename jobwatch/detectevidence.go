@@ -96,13 +96,13 @@ func (e *evidence) begin(app string) {
 // announce takes a server's own word.
 func (e *evidence) announce(s sighting) {
 	if !e.wants(s.app) {
-		e.notes.pass(s, "another app than the one asked for")
+		e.notes.pass(s, "not the requested app")
 		return
 	}
 	s = e.stamp(s)
 	r := e.run(s.app)
 	if r.succeededBy(s) {
-		e.notes.find(s, "another server than before: the last one counts")
+		e.notes.find(s, "a newer server: the last one in the log counts")
 		r = &run{runtime: r.runtime, runtimeAt: r.runtimeAt}
 		if r.runtimeAt.line < s.at.line-farApart {
 			r.runtime = ""
@@ -159,7 +159,7 @@ func (e *evidence) hint(s sighting) {
 		return
 	}
 	if !e.wants(s.app) {
-		e.notes.pass(s, "about another app than the one asked for")
+		e.notes.pass(s, "not about the requested app")
 		return
 	}
 	s = e.stamp(s)

@@ -76,12 +76,12 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 		fmt.Fprintf(w, "  file   %s\n", f.RuntimeFile)
 	}
 	if f.Doubt {
-		fmt.Fprintln(w, "  doubt  the log leaves something open: the runtime file decides")
+		fmt.Fprintln(w, "  note   the log is incomplete: the runtime file decides")
 	}
 	for _, n := range f.Notes {
 		verb := "found"
 		if n.Passed {
-			verb = "passed over"
+			verb = "ignored"
 		}
 		where := fmt.Sprintf("line %d", n.Line)
 		if n.Stream != "" {

@@ -36,12 +36,12 @@ func notExtended(id string, err error) error {
 		return err
 	}
 	if errors.Is(err, errNoJob) {
-		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s runs no longer, so it cannot be extended", id), Err: err}
+		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer running, so it cannot be extended", id), Err: err}
 	}
 	return &api.Error{
 		Code: api.CodeFailed, Err: err,
-		Message: fmt.Sprintf("the time limit of job %s stays: %s", id, api.Redact(err.Error())),
-		Hint:    "many sites let only their staff extend a job: write to their support, or save your work and start a new one; keep = true does so by itself",
+		Message: fmt.Sprintf("could not extend job %s: %s", id, api.Redact(err.Error())),
+		Hint:    "many sites let only their staff extend a job: ask their support, or save your work and start a new one; keep = true does that automatically",
 	}
 }
 
@@ -63,7 +63,7 @@ func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration
 }
 
 func (plain) extend(context.Context, *shell, string, time.Duration) error {
-	return errors.New("a process without a scheduler has no time limit")
+	return errors.New("a job without a scheduler has no time limit")
 }
 
 // clockSpan writes a limit as both schedulers read it: hours count on past a day.

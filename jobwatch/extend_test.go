@@ -44,9 +44,9 @@ func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
 			"Slurm's partition has a limit", Slurm, "scontrol", `echo "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)" >&2; exit 1`,
 			"exceeds some limit", api.CodeFailed,
 		},
-		{"Slurm's job is over", Slurm, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "runs no longer", api.CodeJobEnded},
+		{"Slurm's job is over", Slurm, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "no longer running", api.CodeJobEnded},
 		{"PBS lets only managers", PBS, "qalter", `echo "qalter: Unauthorized Request  54.pbs101" >&2; exit 159`, "Unauthorized Request", api.CodeFailed},
-		{"PBS's job is over", PBS, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "runs no longer", api.CodeJobEnded},
+		{"PBS's job is over", PBS, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "no longer running", api.CodeJobEnded},
 		{"no scheduler", None, "true", ``, "no time limit", api.CodeFailed},
 	}
 	for _, tt := range tests {

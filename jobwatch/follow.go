@@ -103,7 +103,7 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	defer stop()
 	for {
 		if err := f.read(ctx, sink); err != nil && ctx.Err() == nil {
-			f.log.Debug("the log could not be read", "err", err)
+			f.log.Debug("cannot read the log", "err", err)
 		}
 		if err := f.pause(ctx); err != nil {
 			return err

@@ -127,7 +127,7 @@ func (c *suit) locate(v *verdict) {
 		v.Host, v.Port = c.display.to.host, c.display.to.port
 		v.because("host and port from %s", c.display.source())
 		if c.hint != nil && c.hint.to.port != v.Port {
-			v.because("the port %d of %s is passed over: it was written before the server had one", c.hint.to.port, c.hint.source())
+			v.because("port %d of %s is ignored: it was printed before the server had a port", c.hint.to.port, c.hint.source())
 		}
 	default:
 		c.locateHost(v)
@@ -180,13 +180,13 @@ func (c *suit) locateHost(v *verdict) {
 func unknownHost(s *sighting, lies bool) string {
 	switch {
 	case lies:
-		return s.source() + " shows an address made for display: the scheduler knows the node"
+		return s.source() + " shows a display address: the node comes from the scheduler"
 	case s.to.host == "":
-		return s.source() + " names no host: the scheduler knows the node"
+		return s.source() + " names no host: the node comes from the scheduler"
 	case s.to.place() == nowhere:
-		return fmt.Sprintf("%q in %s is not a host's name: the scheduler knows the node", s.to.host, s.source())
+		return fmt.Sprintf("%q in %s is not a host name: the node comes from the scheduler", s.to.host, s.source())
 	}
-	return fmt.Sprintf("%q in %s means the node itself: the scheduler knows its name", s.to.host, s.source())
+	return fmt.Sprintf("%q in %s means the node itself: its name comes from the scheduler", s.to.host, s.source())
 }
 
 // locatePort decides on the port when the server's own URLs have no usable name.
@@ -203,7 +203,7 @@ func (c *suit) locatePort(v *verdict) {
 			continue
 		}
 		if c.taken(s.to.port) {
-			v.because("port %d of %s was taken, and another was tried", s.to.port, s.source())
+			v.because("port %d of %s was in use, and the server tried another one", s.to.port, s.source())
 			if s == c.hint && c.blank != nil {
 				break // what is printed beside a made-up name says nothing of the new port
 			}
@@ -214,7 +214,7 @@ func (c *suit) locatePort(v *verdict) {
 		return
 	}
 	v.Doubt = true
-	v.because("the port is unknown: only the runtime file tells")
+	v.because("the port is unknown: it is in the runtime file")
 }
 
 // describe decides on the scheme, the path and the token.

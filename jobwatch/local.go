@@ -44,12 +44,12 @@ func (f *Follower) watchFolders() (stop func()) {
 	}
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
-		f.log.Debug("the file system tells of no changes", "err", err)
+		f.log.Debug("the file system reports no changes", "err", err)
 		return func() {}
 	}
 	for _, s := range f.sources {
 		if err := events.Add(folderOf(s.pattern)); err != nil {
-			f.log.Debug("the file system tells of no changes", "path", s.pattern, "err", err)
+			f.log.Debug("the file system reports no changes", "path", s.pattern, "err", err)
 		}
 	}
 	var done sync.WaitGroup

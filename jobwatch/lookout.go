@@ -65,7 +65,7 @@ func (w *Watcher) logAppeared(ctx context.Context) bool {
 	}
 	files, err := readFiles(ctx, w.sh, asks)
 	if err != nil {
-		w.log.Debug("the look for logs failed", "err", err)
+		w.log.Debug("cannot look for logs", "err", err)
 		return false
 	}
 	appeared := false

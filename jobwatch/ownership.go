@@ -16,8 +16,8 @@ type processLister interface {
 }
 
 // ErrOwnerUnknown means that it cannot be told to which of several jobs a server belongs.
-var ErrOwnerUnknown = errors.New("several jobs of yours run on this node, and it cannot be told whose server is whose: " +
-	"have the job write a log (sbatch -o, or > FILE), which tells")
+var ErrOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
+	"let the job write a log (sbatch -o, or > FILE)")
 
 // OwnsProcess reports whether a server that says to have a process id is the job's, and
 // not another job's of the same person. Where no other job runs on its node that goes
@@ -44,14 +44,14 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if lister, ok := s.(processLister); ok {
 		pids, err := lister.processes(ctx, w.sh, taskRef(job))
 		if err != nil {
-			w.log.Debug("the processes of a job are not known", "job", job.ID, "err", err)
+			w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
 		}
 		if slices.Contains(pids, pid) {
 			return true, nil
 		}
 	}
 	if !slices.ContainsFunc(others, func(j api.Job) bool { return sameNode(j.Node, job.Node) }) {
-		return true, nil // a container may number its processes anew
+		return true, nil // a container may number its processes itself
 	}
 	owner, err := w.jobOfProcess(ctx, job.Node, pid)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// pbs is PBS Professional, OpenPBS or Torque. Each of its programs connects to the
-// server anew, qstat -f once for every job that it is asked about, from one of the few
+// pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
+// connection to the server, qstat -f once for every job that it is asked about, from one of the few
 // hundred ports that the whole login node has for that: so it is asked sparingly.
 type pbs struct{ learned *pbsLearned }
 
@@ -61,8 +61,8 @@ func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // errQstat: to take such an answer for "no jobs" would have a second one submitted.
 var errQstat = &api.Error{
 	Code:    api.CodeFailed,
-	Message: "qstat on the host prints something else than the table asked for with -u",
-	Hint:    "a wrapper stands before PBS's own qstat there: put the real one first in the PATH of your login shell",
+	Message: "qstat on the host does not print the table requested with -u",
+	Hint:    "a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell",
 }
 
 // some asks for a few jobs, of which those that are not in the answer are gone.

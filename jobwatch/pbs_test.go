@@ -102,9 +102,9 @@ func TestHowAPBSJobEnded(t *testing.T) {
 
 func TestPBSReasonsInWords(t *testing.T) {
 	for comment, want := range map[string]string{
-		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":     "waits for nodes",
-		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)": "will not start by waiting",
-		"Not Running: User has reached queue normal running job limit.":            "as many jobs as you may",
+		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":     "waiting for free nodes",
+		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)": "will never start as submitted",
+		"Not Running: User has reached queue normal running job limit.":            "reached your job limit",
 		"Not Running: Queue not started.":                                          "the queue starts no jobs",
 	} {
 		if got := pbsReason(comment).hint(); !strings.Contains(got, want) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Spooled is the hint of a job whose output nobody can read before it ends.
-const Spooled = "PBS keeps this job's output on the node until it ends: put #PBS -k oed into its script, or redirect the output there"
+const Spooled = "PBS keeps the output of this job on the node until it ends: add #PBS -k oed to the script, or redirect the output to a file"
 
 // setLog finds where the job writes: what the script itself redirects to under the
 // job's name or id, else the job's standard output, once that can be read.

@@ -101,7 +101,7 @@ func (r pbsRecord) setState(job *api.Job) {
 		job.State = api.JobQueued
 		why := pbsReason(job.Reason)
 		if r["job_state"] == "W" && job.Reason == "" {
-			why = reason{words: "its time to begin has not come"}
+			why = reason{words: "the job has a start time that is not reached yet"}
 		}
 		job.Hint = why.hint()
 	case "H":
@@ -116,7 +116,7 @@ func (r pbsRecord) setState(job *api.Job) {
 	case "S", "U":
 		job.State = api.JobRunning
 		job.Reason = Suspended
-		job.Hint = "suspended by the scheduler or an administrator: nothing in it moves until it is resumed"
+		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
 	case "E":
 		job.State = api.JobCompleting
 		job.Reason = ""
@@ -154,11 +154,11 @@ func cutLast(s, sep string) (before, after string, found bool) {
 func pbsHold(types, depend string) string {
 	switch {
 	case depend != "":
-		return "waits for another job to end"
+		return "waiting for another job to end"
 	case types == "": // a table does not tell
-		return "it is held: qrls releases what you held yourself; else it waits for another job, or the site holds it"
+		return "the job is held: release your own hold with qrls; otherwise it waits for another job, or the site holds it"
 	case strings.Contains(types, "u"):
-		return reason{words: "held by yourself: release it with qrls", never: true}.hint()
+		return reason{words: "held by you: release it with qrls", never: true}.hint()
 	}
 	return reason{words: "held by an administrator or the scheduler: ask the site", never: true}.hint()
 }
@@ -186,7 +186,7 @@ func (r pbsRecord) setEnd(job *api.Job) {
 	job.Exit = &status
 	switch job.State {
 	case api.JobFailed:
-		job.Hint = fmt.Sprintf("the script ended with status %d: see its log", status)
+		job.Hint = fmt.Sprintf("the script ended with exit status %d: see the log", status)
 	case api.JobTimeout:
 		job.Hint = walltimeOver
 	}
@@ -217,23 +217,23 @@ func (r pbsRecord) setNeverRan(job *api.Job) {
 	job.State = api.JobNeverRan
 	switch {
 	case strings.Contains(job.Reason, dependencyLost):
-		job.Hint = "the job it depends on did not end as required"
+		job.Hint = "the job that this job depends on did not end as required"
 	case strings.Contains(job.Reason, "rejected by all"):
 		job.Hint = notRouted
 	case r["substate"] == "91" || strings.Contains(job.Reason, " and terminated"):
-		job.State, job.Hint = api.JobCancelled, "deleted before it ran"
+		job.State, job.Hint = api.JobCancelled, "the job was deleted before it ran"
 	case r["depend"] != "":
-		job.Hint = "the job it depends on did not end as required"
+		job.Hint = "the job that this job depends on did not end as required"
 	default:
-		job.Hint = "it ended without having run"
+		job.Hint = "the job ended before it ran"
 	}
 }
 
 const (
 	dependencyLost = "can never be satisfied"
 
-	walltimeOver = "its walltime was over"
-	notRouted    = "no queue accepts it: ask for less time, memory, CPUs or GPUs, or name another queue with -q; qstat -Qf shows the queues' limits"
+	walltimeOver = "the walltime was used up"
+	notRouted    = "no queue accepts the job: ask for less time, memory, CPUs or GPUs, or choose another queue with -q; qstat -Qf shows the limits"
 )
 
 func (r pbsRecord) end(status int) api.JobState {
@@ -281,13 +281,13 @@ func (r pbsRecord) failure(status int) string {
 	case -29:
 		return walltimeOver
 	case -28:
-		return "its CPU time was over"
+		return "the CPU time limit was reached"
 	case -27, -26:
-		return "it used more memory than it asked for: ask for more with mem="
+		return "the job used more memory than it asked for: ask for more with mem="
 	case -24, -25:
-		return "it used more CPUs than it asked for"
+		return "the job used more CPUs than it asked for"
 	}
-	return fmt.Sprintf("PBS could not start or finish it (status %d): ask the site", status)
+	return fmt.Sprintf("PBS could not start or finish the job (exit status %d): ask the site", status)
 }
 
 // setTimes fills in the times; PBS says when a job started and how long it may run.

@@ -175,7 +175,7 @@ func (plain) verdict(a answer) (string, error) {
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+quote(tagRoot+"/"+id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
-test "$node" = "$(uname -n)" || { printf 'it runs on %s\n' "$node" >&2; exit 3; }
+test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
 send() { kill -s "$1" -- "-$pid" 2>/dev/null || kill -"$1" "-$pid" 2>/dev/null || kill -"$1" "$pid" 2>/dev/null; }
 alive || exit 0

@@ -20,7 +20,7 @@ func (w *Watcher) Serve(ctx context.Context) error {
 			return err
 		}
 		if err := w.query(ctx, watchedOnly); err != nil && ctx.Err() == nil {
-			w.log.Debug("the query failed", "err", err)
+			w.log.Debug("scheduler query failed", "err", err)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (w *Watcher) answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.silence.isZero() {
-		w.log.Info("the scheduler answers again", "silentSince", w.silence.since)
+		w.log.Info("the scheduler responds again", "silentSince", w.silence.since)
 	}
 	w.silence = silence{}
 }

@@ -69,7 +69,7 @@ func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
 		return nil, err
 	}
 	if file.size > bite {
-		return nil, fmt.Errorf("the file %q is too long: %d bytes", path, file.size)
+		return nil, fmt.Errorf("file %q is too large: %d bytes", path, file.size)
 	}
 	return file.data, nil
 }
@@ -82,7 +82,7 @@ func readOne(ctx context.Context, sh *shell, a ask) (got, error) {
 		return got{}, err
 	}
 	if !list[0].found {
-		return got{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("there is no file %q on the host that can be read", a.pattern)}
+		return got{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("cannot read %q on the host: no such file, or no permission", a.pattern)}
 	}
 	return list[0], nil
 }

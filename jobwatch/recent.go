@@ -62,7 +62,7 @@ func (s slurm) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 // errNoAccounting means that sacct does not work.
-var errNoAccounting = errors.New("the accounting does not answer")
+var errNoAccounting = errors.New("sacct does not respond")
 
 // sacct returns the person's jobs of the last day on one cluster.
 func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {

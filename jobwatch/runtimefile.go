@@ -35,7 +35,7 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	if e.Socket != "" {
 		e.Host, e.Port = "", 0
 	} else if e.Port <= 0 || e.Port > 65535 {
-		return api.Endpoint{}, errors.New("runtime file: no port")
+		return api.Endpoint{}, errors.New("runtime file: no port in it")
 	}
 	e.Reach, e.NeedsNode = reachOf(target{host: e.Host, socket: e.Socket})
 	return e, nil

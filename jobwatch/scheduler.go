@@ -11,7 +11,7 @@ import (
 )
 
 // errNoJob means that the scheduler answered and knows no such job (any more).
-var errNoJob = errors.New("the scheduler knows no such job")
+var errNoJob = errors.New("the scheduler does not know this job")
 
 // scheduler is what one kind of scheduler must be able to do. A new kind is one new
 // file with an implementation, and a line each in schedulerNamed and whoami.
@@ -93,7 +93,7 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 	}
 	lines := strings.Split(string(res.Stdout), "\n")
 	if len(lines) < 3 {
-		return account{}, fmt.Errorf("reading who we are on the host: unexpected answer %q", clip(string(res.Stdout), 200))
+		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
 	}
 	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
 }

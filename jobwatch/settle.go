@@ -79,7 +79,7 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 	case errors.Is(err, errNoJob):
 		w.settleGone(s, x)
 	default:
-		w.log.Debug("no word of a job that left the queue", "job", id, "err", err)
+		w.log.Debug("no record of a job that left the queue", "job", id, "err", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 // believed.
 func (w *Watcher) settleGone(s scheduler, x *Watch) {
 	if !x.missing() {
-		w.log.Debug("a young job is not known", "job", x.id)
+		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}
 	few, ok := s.(selective)

@@ -29,10 +29,10 @@ const (
 
 // ErrNoAnswer means that the scheduler did not answer: its jobs are in an unknown
 // state, not gone.
-var ErrNoAnswer = errors.New("the scheduler does not answer")
+var ErrNoAnswer = errors.New("the scheduler does not respond")
 
 // ErrLost means that the link was lost over a command, whose fate is unknown.
-var ErrLost = errors.New("the host's answer did not come")
+var ErrLost = errors.New("the connection was lost before the host answered")
 
 // shell runs scripts on a host.
 type shell struct {
@@ -57,7 +57,7 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 	res, err := s.run.Run(limited, command, []byte(frame(mark, script)))
 	if err != nil {
 		if ctx.Err() == nil && limited.Err() != nil {
-			return Result{}, fmt.Errorf("%w: no answer within %s", ErrNoAnswer, s.limit)
+			return Result{}, fmt.Errorf("%w within %s", ErrNoAnswer, s.limit)
 		}
 		return Result{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
@@ -87,7 +87,7 @@ func unframe(mark string, res Result) (Result, error) {
 	}
 	exit, err := strconv.Atoi(strings.TrimSpace(firstLine(rest)))
 	if err != nil {
-		return Result{}, fmt.Errorf("%w: it was cut short", ErrLost)
+		return Result{}, fmt.Errorf("%w: the answer is incomplete", ErrLost)
 	}
 	// Without its marks, standard error is still worth showing.
 	errout, _, ok := between(res.Stderr, mark)
@@ -117,11 +117,11 @@ func notFramed(res Result) error {
 	if words.IsZero() {
 		words = api.NewRemoteText(string(res.Stdout))
 	}
-	err := fmt.Errorf("the host did not run the command (status %d): %q", res.Exit, words.FirstLine(200))
+	err := fmt.Errorf("the host did not run the command (exit status %d): %q", res.Exit, words.FirstLine(200))
 	return &api.Error{
 		Code:    api.CodeFailed,
 		Message: api.Redact(err.Error()),
-		Hint:    "see what the login shell's start-up files on the host do when no terminal is there",
+		Hint:    "check the startup files of your login shell on the host: they must work without a terminal",
 		Err:     err,
 	}
 }

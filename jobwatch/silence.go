@@ -49,9 +49,9 @@ func (w *Watcher) failed(err error) {
 
 // hint says since when there is no answer, and what was known before.
 func (s silence) hint(scheduler string, last api.Job) string {
-	text := fmt.Sprintf("%s has not answered since %s", scheduler, s.since.Format("15:04"))
+	text := fmt.Sprintf("%s has not responded since %s", scheduler, s.since.Format("15:04"))
 	if last.Node != "" {
 		text += "; the job was last seen on " + last.Node
 	}
-	return text + "; jobs run on meanwhile"
+	return text + "; jobs keep running"
 }

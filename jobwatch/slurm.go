@@ -75,8 +75,8 @@ var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 // errTable: to take such an answer for "no jobs" would have a second one submitted.
 var errTable = &api.Error{
 	Code:    api.CodeFailed,
-	Message: "squeue on the host prints a table instead of the columns asked for with -O",
-	Hint:    "a wrapper stands before Slurm's own squeue there: put the real one first in the PATH of your login shell",
+	Message: "squeue on the host prints a table instead of the columns requested with -O",
+	Hint:    "a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell",
 }
 
 // byCluster leaves each job once, with its cluster if it is one of those that Slurm must

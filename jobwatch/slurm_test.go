@@ -40,25 +40,25 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 			Log: "/home/u/my|job\n\"x\" State=FAILED.101.log",
 		},
 		{
-			ID: "102", Name: "waits", State: api.JobQueued, Reason: "Resources", Hint: "waits for nodes to become free", Queue: "cpu",
+			ID: "102", Name: "waits", State: api.JobQueued, Reason: "Resources", Hint: "waiting for free nodes", Queue: "cpu",
 			Submitted: at(1794702600), ExpectedStart: at(1794709999),
 		},
 		{
 			ID: "103", Name: "never", State: api.JobQueued, Reason: "PartitionTimeLimit", Queue: "cpu", Submitted: time.Date(2026, 11, 15, 0, 30, 0, 0, time.UTC),
-			Hint: "will not start by waiting: it asks for more time than the partition gives: shorten --time or change the partition",
+			Hint: "the job will never start as submitted: it asks for more time than the partition allows: lower --time, or change --partition",
 		},
 		{
 			ID: "104", Name: "held", State: api.JobHeld, Reason: "JobHeldUser", Queue: "cpu", Submitted: at(1794702600), Log: "/home/u/0104/100%.out",
-			Hint: "will not start by waiting: held by yourself: release it with scontrol release",
+			Hint: "held by you: release it with scontrol release",
 		},
 		{ID: "105_1", Name: "arr", State: api.JobRunning, Node: "cn02", Queue: "cpu", Submitted: at(1794702600), Start: at(1794702650), Log: "/home/u/slurm-105_1.out"},
 		{
 			ID: "105_[2-5%2]", Name: "arr", State: api.JobQueued, Reason: "JobArrayTaskLimit", Queue: "cpu", Submitted: at(1794702600),
-			Hint: "the array's own limit of tasks at a time is reached",
+			Hint: "the array has reached its limit of simultaneous tasks",
 		},
 		{
 			ID: "108", Name: "susp", State: api.JobRunning, Reason: "SUSPENDED", Node: "cn02", Queue: "cpu", Submitted: at(1794702600),
-			Start: at(1794702650), End: at(1794706250), Hint: "suspended by the scheduler or an administrator: nothing in it moves until it is resumed",
+			Start: at(1794702650), End: at(1794706250), Hint: "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed",
 		},
 	}
 	got := parseSqueue(out)
@@ -121,7 +121,7 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 		"Job's_account_not_permitted_to_use_this_partition_(staff_allows_staff_not_proj1)": true,
 	} {
 		r := slurmReason(word)
-		if r.words == "" || r.never != never || strings.HasPrefix(r.hint(), "will not start") != never {
+		if r.words == "" || r.never != never || strings.HasPrefix(r.hint(), "the job will never start as submitted") != never {
 			t.Errorf("%s: %+v", word, r)
 		}
 	}

@@ -145,15 +145,15 @@ func setSlurmExit(job *api.Job, text string) {
 func slurmFailure(status, signal int) string {
 	switch {
 	case status == 0 && signal == 53:
-		return "Slurm could not open the job's output file or working folder: see that the folders exist on the node"
+		return "Slurm could not open the output file or working directory of the job: check that both exist on the node"
 	case signal == 9:
-		return "the job was killed (signal 9), often for lack of memory: ask for more with --mem"
+		return "the job was killed (signal 9), often because it ran out of memory: ask for more with --mem"
 	case signal != 0:
-		return fmt.Sprintf("the job was ended by signal %d", signal)
+		return fmt.Sprintf("the job was killed by signal %d", signal)
 	case status == 127:
-		return "the script called a command that the node does not have: see its log"
+		return "the script called a command that is not installed on the node: see the log"
 	}
-	return fmt.Sprintf("the script ended with status %d: see its log", status)
+	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
 }
 
 // sacctFields are those that every version knows. The name stands last, since it may

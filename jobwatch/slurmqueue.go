@@ -127,9 +127,9 @@ func setSlurmState(job *api.Job, state string) {
 		job.Hint = slurmReason(job.Reason).hint()
 	case word == "SUSPENDED" || word == "STOPPED":
 		job.Reason = word
-		job.Hint = "suspended by the scheduler or an administrator: nothing in it moves until it is resumed"
+		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
 	case word == "DEADLINE":
-		job.Hint = "its deadline passed, or could no longer be met"
+		job.Hint = "the deadline of the job passed, or could no longer be met"
 	case word != "" && job.Reason == "" && job.State.Ended() && job.State != api.JobFinished:
 		job.Reason = strings.TrimSpace(state)
 	}

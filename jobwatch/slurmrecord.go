@@ -117,7 +117,7 @@ func (r slurmRecord) readHead(line string) {
 	r.add(line, anyKey)
 }
 
-// readLine reads the form with one line a job, and one that was folded anew.
+// readLine reads the form with one line a job, and one that was folded again.
 func (r slurmRecord) readLine(text string) {
 	text = joinFolds(text)
 	head, rest := text, ""

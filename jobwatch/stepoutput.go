@@ -8,7 +8,7 @@ import (
 )
 
 // ErrNoSteps means that the host's scheduler cannot show what a running job prints.
-var ErrNoSteps = errors.New("the scheduler does not show what a job prints")
+var ErrNoSteps = errors.New("the scheduler does not show the output of a job")
 
 // stepper is a scheduler that can show the newest output of a job's running steps.
 type stepper interface {

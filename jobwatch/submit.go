@@ -42,7 +42,7 @@ type DoubtError struct {
 
 // Error implements error.
 func (e *DoubtError) Error() string {
-	return "it is not certain whether the job was submitted: " + e.Words
+	return "tunctl cannot tell whether the job was submitted: " + e.Words
 }
 
 // errDoubt is a verdict: the answer does not tell whether there is a job.
@@ -141,7 +141,7 @@ func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (
 		case submitPending:
 			continue
 		}
-		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "the job could not be submitted: " + firstComplaint(res)}
+		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + firstComplaint(res)}
 	}
 	return answer{}, "", errDoubt
 }
@@ -175,7 +175,7 @@ func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answe
 	return api.Job{}, &api.Error{
 		Code:    api.CodeNeedsPerson,
 		Message: doubt.Error(),
-		Hint:    "look at your jobs on the host once the scheduler answers; bring the session up again only if this one is not among them",
+		Hint:    "list your jobs on the host when the scheduler responds; start the session again only if this job is not among them",
 		Err:     doubt,
 	}
 }
@@ -219,13 +219,13 @@ func (s Submission) check() error {
 	base := s.base()
 	switch {
 	case !validTag.MatchString(s.Tag):
-		return fmt.Errorf("%q is not a tag", s.Tag)
+		return fmt.Errorf("%q is not a valid tag", s.Tag)
 	case s.Script == "" && len(s.Content) == 0:
 		return errors.New("the job script is empty")
 	case bytes.IndexByte(s.Content, 0) >= 0:
 		return errors.New("the job script is not text: it contains a NUL byte")
 	case base == "." || base == ".." || base == "/" || strings.ContainsAny(base, "/\x00\n") || strings.HasPrefix(base, ownPrefix):
-		return fmt.Errorf("%q is not a name for a job script", base)
+		return fmt.Errorf("%q is not a valid name for a job script", base)
 	}
 	return nil
 }

@@ -216,8 +216,8 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 		{slurm{}, "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
 		{pbs{}, "qsub: Project is not specified. Please use -P <project id> (see myprojects)\n", "-P PROJECT"},
 		{pbs{}, "qsub: Unknown queue\n", "qstat -Q"},
-		{pbs{}, "qsub: Job violates queue and/or server resource limits\n", "queue gives"},
-		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "as many jobs"},
+		{pbs{}, "qsub: Job violates queue and/or server resource limits\n", "queue allows"},
+		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
 		{pbs{}, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
 	} {
 		_, err := c.s.verdict(answer{exit: 1, stderr: c.stderr})

@@ -48,14 +48,14 @@ const submitText = `tunctl_dir=@DIR@
 tunctl_script=$tunctl_dir/@BASE@
 tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
 tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
-(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail 'the folder ~/.tunctl cannot be written'
+(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail 'cannot write to ~/.tunctl'
 if test ! -d "$tunctl_dir/tunctl.lock"; then
-	cd @WORKDIR@ || tunctl_fail 'the folder to submit from cannot be entered'
+	cd @WORKDIR@ || tunctl_fail 'cannot enter the working directory'
 	@CHECK@
 	tunctl_new=$tunctl_dir/tunctl.new.$$
-	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail 'the job script cannot be copied to ~/.tunctl'; }
+	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail 'cannot copy the job script to ~/.tunctl'; }
 	@NOTE@
-	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail 'the job script cannot be copied to ~/.tunctl'
+	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail 'cannot copy the job script to ~/.tunctl'
 	printf '%s\n' @SESSION@ >"$tunctl_dir/tunctl.session"
 	(
 		trap '' HUP
@@ -81,7 +81,7 @@ for tunctl_i in exit out err note; do
 done
 exit 0`
 
-const crlfNote = "its Windows line ends were changed to Unix ones"
+const crlfNote = "the Windows line endings of the script were converted to Unix ones"
 
 // checkScript sees that the job script is there.
 func checkScript(s Submission) string {
@@ -89,7 +89,7 @@ func checkScript(s Submission) string {
 		return ":"
 	}
 	return "test -f " + quotePath(s.Script) + " && test -r " + quotePath(s.Script) +
-		" || tunctl_fail " + quote(fmt.Sprintf("there is no script %q on the host that can be read: a path is from your home folder there, and local:FILE is one on this machine", s.Script))
+		" || tunctl_fail " + quote(fmt.Sprintf("cannot read the job script %q on the host: paths start at your home directory there; use local:FILE for a file on this computer", s.Script))
 }
 
 // writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse

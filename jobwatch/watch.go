@@ -21,7 +21,7 @@ type Watch struct {
 	ran      bool      // it was seen running
 	detailed bool      // detail was asked for this run of the job
 	detailAt time.Time // when it was last asked for; zero: it has to be
-	unheard  bool      // in vain
+	unheard  bool      // and there was no answer
 	closed   bool
 
 	began  time.Time // when the watch did
@@ -160,7 +160,7 @@ func (x *Watch) noteDetail() {
 	x.detailed, x.detailAt, x.unheard = true, time.Now(), false
 }
 
-// noteNoDetail remembers that detail was asked for in vain: the other jobs come first
+// noteNoDetail remembers that detail was asked for without an answer: the other jobs come first
 // now.
 func (x *Watch) noteNoDetail() {
 	x.mu.Lock()
@@ -169,7 +169,7 @@ func (x *Watch) noteNoDetail() {
 }
 
 // outdateDetail says that what is known of the job is no longer enough, and reports
-// whether it is to be asked about before others: not if that was in vain just now.
+// whether it is to be asked about before others: not if that just failed.
 func (x *Watch) outdateDetail() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -211,7 +211,7 @@ func (x *Watch) supplemented(job api.Job) api.Job {
 const Gone = "Gone"
 
 // historyOff is said of a job that ended at a server that remembers none.
-const historyOff = "this server keeps no history, so how the job ended is not known"
+const historyOff = "this PBS server keeps no job history, so it is not known how the job ended"
 
 // gone is the job when the scheduler has forgotten it: it ended, and how is lost,
 // unless it was never seen to run, as with PBS jobs that no queue accepts. Where the
@@ -225,13 +225,13 @@ func (x *Watch) gone(scheduler string, noHistory bool) api.Job {
 	switch {
 	case noHistory && x.ran && over:
 		job.State = api.JobTimeout
-		job.Hint = "its walltime was over when it left the queue; " + historyOff
+		job.Hint = "the walltime was used up when the job left the queue; " + historyOff
 	case noHistory && x.ran:
 		job.State, job.End = api.JobFinished, time.Time{}
 		job.Hint = "the job has left the queue; " + historyOff
 	case noHistory:
 		job.State = api.JobFinished
-		job.Hint = "the job has left the queue and was not seen to run; " + historyOff
+		job.Hint = "the job has left the queue and was never seen running; " + historyOff
 	case scheduler == PBS && !x.ran:
 		job.State = api.JobNeverRan
 		job.Hint = "PBS no longer knows the job: it was deleted, or " + notRouted
@@ -240,7 +240,7 @@ func (x *Watch) gone(scheduler string, noHistory bool) api.Job {
 		job.Hint = "the job has left the queue; how it ended is not recorded"
 	default:
 		job.State = api.JobNeverRan
-		job.Hint = "the scheduler knows no job " + x.id
+		job.Hint = "the scheduler does not know job " + x.id
 	}
 	return job
 }

@@ -221,7 +221,7 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 		// A hiccup is no news; a longer silence is, and keeps what was known.
 		c.be(true, false)
 		got := next(api.JobUnknown, 5*time.Minute)
-		if got.Node != "cn2" || got.Log == "" || !strings.Contains(got.Hint, "has not answered since") {
+		if got.Node != "cn2" || got.Log == "" || !strings.Contains(got.Hint, "has not responded since") {
 			t.Errorf("got %+v", got)
 		}
 		c.be(false, false)

@@ -137,7 +137,7 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	return w.markCancelled(job), err == nil, err
 }
 
-// outdate has the next list asked for anew where the last one still has a job that is
+// outdate has the list asked for again where the last one still has a job that is
 // over.
 func (w *Watcher) outdate(s scheduler, id string) {
 	w.mu.Lock()
@@ -219,7 +219,7 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 			return nil, err
 		}
 		if name = a.scheduler; name == "" {
-			return nil, fmt.Errorf("%w: the programs of Slurm and of PBS are there, and neither gets an answer", ErrNoAnswer)
+			return nil, fmt.Errorf("%w: both Slurm and PBS commands are installed, and neither responds", ErrNoAnswer)
 		}
 	}
 	s, err := schedulerNamed(name)
@@ -249,7 +249,7 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	if err != nil {
 		return account{}, err
 	}
-	w.log.Debug("found out about the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
+	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
 	if a.scheduler == "" {
 		return a, nil // to be asked again
 	}

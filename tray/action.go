@@ -1,6 +1,7 @@
 package tray
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -24,7 +25,7 @@ var helpPage []byte
 // the menu slow. A second click on an entry whose action still runs is the same
 // wish, and is let go.
 func (c *companion) act(ctx context.Context, id string) {
-	verb, name, _ := strings.Cut(id, ":")
+	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
 	if verb == verbQuit {
 		c.quit()
 		return
@@ -70,8 +71,19 @@ func (c *companion) doer(verb, name string) func(ctx context.Context) error {
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
 	case verbExtend:
 		return func(ctx context.Context) error { return c.extend(ctx, name) }
+	case verbTrouble:
+		s, _ := c.view.Status.Session(name)
+		return c.showPage(troublePage(s, time.Now()))
+	case verbDetails:
+		p, _ := c.details.Load(name)
+		failed, _ := p.(detailsPage)
+		return c.showPage(failed)
 	case verbLogin:
 		return about(name, c.Login)
+	case verbAsk:
+		return func(ctx context.Context) error { return c.Terminal(ctx, "login", name) }
+	case verbSetup:
+		return func(ctx context.Context) error { return c.Terminal(ctx, "init") }
 	case verbLogout:
 		return about(name, c.Logout)
 	case verbStartAgent:
@@ -109,7 +121,7 @@ func (c *companion) extend(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	c.announce(news{title: session + " may run on until " + clock(end, time.Now())})
+	c.announce(news{title: headline("", session, " was extended"), body: "It runs until " + clock(end, time.Now()) + " now."})
 	return nil
 }
 
@@ -125,47 +137,63 @@ func (c *companion) switchAutostart(on bool) func(ctx context.Context) error {
 
 func (c *companion) settings(ctx context.Context) error {
 	if _, err := os.Stat(c.ConfigPath); errors.Is(err, fs.ErrNotExist) {
-		return &api.Error{
-			Code: api.CodeConfig, Message: "there are no settings yet", Hint: "make them in a terminal: " + c.Command + " init",
-		}
+		c.announce(news{
+			title: "There is no config yet", body: "A few questions set up your first session.",
+			verbs: []string{verbSetup}, instead: "Set it up from the tray menu.",
+		})
+		return nil
 	}
 	return c.Edit(ctx, c.ConfigPath)
 }
 
-// showHelp writes the help page to a folder of this companion's, since a browser
-// shows files and not what is inside a program.
+// showHelp shows what the icon and the menu mean.
 func (c *companion) showHelp() func(ctx context.Context) error {
-	if c.help == "" {
-		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-help-")
+	return c.showFile("help.html", helpPage)
+}
+
+// showFile writes a page to a folder of this companion's and shows it, since a browser
+// shows files and not what is inside a program.
+func (c *companion) showFile(name string, page []byte) func(ctx context.Context) error {
+	if c.pages == "" {
+		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-pages-")
 		if err != nil {
-			return func(context.Context) error { return fmt.Errorf("make a folder for the help page: %w", err) }
+			return func(context.Context) error { return fmt.Errorf("create a directory for the page: %w", err) }
 		}
-		c.help = dir
+		c.pages = dir
 	}
-	path := filepath.Join(c.help, "help.html")
+	path := filepath.Join(c.pages, name)
 	return func(ctx context.Context) error {
-		if err := os.WriteFile(path, helpPage, 0o600); err != nil {
-			return fmt.Errorf("write the help page: %w", err)
+		if err := os.WriteFile(path, page, 0o600); err != nil {
+			return fmt.Errorf("write the page: %w", err)
 		}
 		return c.Show(ctx, path)
 	}
 }
 
-// complain tells a person that what they clicked did not work, and where to go on.
+// attempts are what entries try to do, as a sentence tells it before a name.
+var attempts = map[string]string{
+	verbOpen: "open", verbPick: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
+	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
+	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
+	verbSettings: "open the config", verbHelp: "show the help",
+}
+
+// complain tells a person that what they clicked did not work. A page says more.
 func (c *companion) complain(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
-	n := news{title: "That did not work", body: api.Redact(err.Error())}
+	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
+	p := detailsPage{Title: "Could not " + strings.TrimSpace(cmp.Or(attempts[verb], "do that")+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		n.body += "\n" + e.Hint
-	} else if hint := c.byHand(id); hint != "" {
-		n.body += "\nIn a terminal: " + hint
+		p.Hint = e.Hint
+	} else if command := c.byHand(verb, name); command != "" {
+		p.Hint = "`" + command + "` does the same in a terminal"
 	}
-	c.announce(n)
+	c.details.Store(id, p)
+	c.announce(news{title: shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
 }
 
 // byHand is the command that does the same as an entry.
-func (c *companion) byHand(id string) string {
-	verb, name, _ := strings.Cut(id, ":")
+func (c *companion) byHand(verb, name string) string {
 	switch verb {
 	case verbOpen, verbPick:
 		return strings.TrimSpace(c.Command + " open " + name)

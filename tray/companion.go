@@ -34,6 +34,7 @@ type companion struct {
 	acts     chan string // entries chosen elsewhere than in the menu
 	doing    sync.WaitGroup
 	busy     sync.Map // ids of entries whose action runs
+	details  sync.Map // what failed last, as a detailsPage, by the entry's id
 
 	// Owned by the goroutine in Serve.
 	view   View
@@ -43,7 +44,7 @@ type companion struct {
 	done   chan string          // ids of entries whose action ended
 	asking map[string]*inquiry  // prompts that are put to the person, by id
 	turn   chan struct{}        // one dialog at a time
-	help   string               // the folder of the help page, once it was wanted
+	pages  string               // the directory of the pages that were shown, once there was one
 }
 
 func newCompanion(o Options, d display, quit func()) *companion {
@@ -94,12 +95,12 @@ func (c *companion) Serve(ctx context.Context) {
 // tidy waits for actions, which ended with the context, and removes what they left.
 func (c *companion) tidy() {
 	c.doing.Wait()
-	if c.help != "" {
-		_ = os.RemoveAll(c.help)
+	if c.pages != "" {
+		_ = os.RemoveAll(c.pages)
 	}
 }
 
-// watch passes the agent's events on, and nil when it is gone; it goes on trying.
+// watch passes the agent's events on, and nil when it is gone; it keeps trying.
 func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
 	wait := retryFirst
 	send := func(e *api.Event) {

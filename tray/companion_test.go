@@ -157,6 +157,7 @@ type stage struct {
 	notes  notes
 	quit   bool
 	config string
+	page   string // the last that was shown
 }
 
 // play runs a companion in a bubble of its own time.
@@ -183,8 +184,9 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 			Show: func(_ context.Context, path string) error {
 				text, err := os.ReadFile(path)
 				if err != nil || !strings.Contains(string(text), "<title>tunctl") {
-					t.Errorf("the help page is %q, %v", text, err)
+					t.Errorf("the page is %q, %v", text, err)
 				}
+				s.page = string(text)
 				return s.note("show", filepath.Base(path))
 			},
 		}
@@ -201,9 +203,9 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 		act(t, s)
 		cancel()
 		<-done
-		if c.help != "" {
-			if _, err := os.Stat(c.help); err == nil {
-				t.Errorf("the help page was left at %s", c.help)
+		if c.pages != "" {
+			if _, err := os.Stat(c.pages); err == nil {
+				t.Errorf("a page was left at %s", c.pages)
 			}
 		}
 	})
@@ -256,6 +258,11 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			"logout:narval":  {"logout narval"},
 			"start-agent":    {"start"},
 			"settings":       {"edit " + s.config},
+			"setup":          {"terminal init"},
+			"ask:narval":     {"terminal login narval"},
+			"trouble:db":     {"show details.html"},
+			"top-login:x":    {"login x"},
+			"top-up:jupyter": {"up jupyter"},
 			"help":           {"show help.html"},
 			"status":         nil,
 		}
@@ -267,7 +274,7 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			}
 		}
 		s.click(verbAutostart)
-		if !strings.Contains(s.shown(), "✓ Start at login") {
+		if !strings.Contains(s.shown(), "✓ Launch at startup") {
 			t.Errorf("start at login is not ticked:\n%s", s.shown())
 		}
 		s.click(verbAutostart)
@@ -284,7 +291,7 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 func TestTheMenuFollowsTheEvents(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		line := func() string {
-			_, rest, _ := strings.Cut(s.shown(), "tooltip: tunctl: ")
+			_, rest, _ := strings.Cut(s.shown(), "tooltip: tunctl · ")
 			text, _, _ := strings.Cut(rest, "\n")
 			return text
 		}
@@ -298,25 +305,25 @@ func TestTheMenuFollowsTheEvents(t *testing.T) {
 				t.Errorf("the tooltip is %q, want %q", got, want)
 			}
 		}
-		expect("The background agent is not running")
+		expect("the background agent is not running")
 		s.status(statuses["down"])
-		expect("jupyter is not running")
+		expect("jupyter: not running")
 		changed := session("jupyter", api.SessionConnecting)
 		send(api.Event{Type: api.EventSession, Session: &changed})
-		expect("jupyter is connecting to narval")
+		expect("jupyter: connecting to narval")
 		added := session("db", api.SessionReady)
 		send(api.Event{Type: api.EventSession, Session: &added})
-		expect("db is ready")
+		expect("db: ready")
 		send(api.Event{Type: api.EventSessionGone, Session: &added})
-		expect("jupyter is connecting to narval")
+		expect("jupyter: connecting to narval")
 		send(api.Event{Type: api.EventHost, Host: &api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}})
 		if !strings.Contains(s.shown(), "narval: waiting: no network") {
 			t.Errorf("the host's change does not show:\n%s", s.shown())
 		}
 		send(api.Event{}) // the agent goes
-		expect("The background agent is not running")
+		expect("the background agent is not running")
 		s.status(reached(nil, session("jupyter", api.SessionReady))) // and is found again
-		expect("jupyter is ready")
+		expect("jupyter: ready")
 	})
 }
 
@@ -326,7 +333,7 @@ func TestTheTimeLeftRunsDownWithoutEvents(t *testing.T) {
 		s.status(reached(nil, session("jupyter", api.SessionReady, page, job(end))))
 		time.Sleep(20 * time.Minute) // the bubble's time
 		synctest.Wait()
-		if !strings.Contains(s.shown(), "jupyter is ready, 40 min left") {
+		if !strings.Contains(s.shown(), "jupyter: ready, 40 min left") {
 			t.Errorf("after 20 minutes of an hour:\n%s", s.shown())
 		}
 	})
@@ -367,22 +374,85 @@ func TestANotificationsButtonActs(t *testing.T) {
 	})
 }
 
-func TestWhatFailsIsSaidWithTheWayOut(t *testing.T) {
+func TestWhatFailsIsSaidAndAPageSaysMore(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.status(statuses["ready"])
-		s.err = errors.New("no page at http://localhost:8888/?token=s3cr3t")
-		s.click("open")
-		if got, want := s.told(t).Body, "no page at http://localhost:8888/?token=•••\nIn a terminal: tunctl open"; got != want {
-			t.Errorf("said %q, want %q", got, want)
+		for _, tt := range []struct {
+			err               error
+			entry             string
+			title, body, page string
+		}{
+			{
+				errors.New("no page at http://localhost:8888/?token=s3cr3t"), "open:jupyter",
+				"Could not open jupyter", "No page at http://localhost:8888/?token=•••.", "<code>tunctl open jupyter</code> does the same",
+			},
+			{
+				&api.Error{Message: "narval is blocked", Hint: "wait an hour, then `tunctl login narval`"}, "top-up:jupyter",
+				"Could not start jupyter", "Narval is blocked.", "wait an hour, then <code>tunctl login narval</code>",
+			},
+		} {
+			s.err = tt.err
+			s.click(tt.entry)
+			n := s.told(t)
+			if n.Title != tt.title || n.Body != tt.body || len(n.Actions) != 1 || n.Actions[0].Label != "Show details" {
+				t.Fatalf("told %+v", n)
+			}
+			s.err = nil
+			n.Actions[0].Do()
+			synctest.Wait()
+			if !strings.Contains(s.page, tt.page) || strings.Contains(s.page, "s3cr3t") {
+				t.Errorf("no %q in the page %s", tt.page, s.page)
+			}
 		}
-		s.err = &api.Error{Message: "narval is blocked", Hint: "wait an hour"}
-		s.click("up:jupyter")
-		if got, want := s.told(t).Body, "narval is blocked\nwait an hour"; got != want {
-			t.Errorf("said %q, want %q", got, want)
+	})
+}
+
+func TestWithoutAConfigTheSetupIsOffered(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["no-session"])
+		s.click(verbSettings)
+		n := s.told(t)
+		if len(n.Actions) != 1 || n.Actions[0].Label != "Set up…" {
+			t.Fatalf("told %+v", n)
 		}
-		s.click(verbSettings) // there is no file
-		if got, want := s.told(t).Body, "there are no settings yet\nmake them in a terminal: tunctl init"; got != want {
-			t.Errorf("said %q, want %q", got, want)
+		n.Actions[0].Do()
+		synctest.Wait()
+		if got := s.heard(); !slices.Equal(got, []string{"terminal init"}) {
+			t.Errorf("its button did %q", got)
+		}
+	})
+}
+
+func TestAFailedSessionsPageHasTheLogAndWhatToDo(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		failed := session("jupyter", api.SessionFailed, dueTo("the job failed (job 7); its log ends with:\nsrun: <error>\ntoken=s3cr3t"))
+		failed.Hint = "fix the job script; `tunctl logs jupyter` shows the whole log"
+		s.status(reached(nil, failed))
+		s.click("top-trouble:jupyter")
+		for _, want := range []string{
+			"<h1>jupyter failed</h1>", "The job failed (job 7); its log ends with:", "srun: &lt;error&gt;\n", "<code>tunctl logs jupyter</code>",
+			"<b>jupyter ▸ Start</b>",
+		} {
+			if !strings.Contains(s.page, want) {
+				t.Errorf("no %q in the page %s", want, s.page)
+			}
+		}
+		if strings.Contains(s.page, "s3cr3t") {
+			t.Error("the page shows a token")
+		}
+	})
+}
+
+func TestASessionAddedToTheConfigIsInTheMenuAtOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["no-session"])
+		v := statuses["down"]
+		s.status(v) // the agent publishes its whole status after a reload
+		if !strings.Contains(s.shown(), "jupyter: not running  [session:jupyter]") {
+			t.Errorf("the menu is\n%s", s.shown())
+		}
+		if len(s.notes) != 0 {
+			t.Errorf("told %+v", <-s.notes)
 		}
 	})
 }

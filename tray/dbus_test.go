@@ -279,7 +279,7 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 	icon := w.icon()
 	p.send(statuses["ready"])
 
-	ids := w.awaitDeep(icon, w.awaitEntry(icon, "Quit (jupyter stays up)")) // the last one drawn
+	ids := w.awaitDeep(icon, w.awaitEntry(icon, "Quit (jupyter stays connected)")) // the last one drawn
 	session := ""
 	for label := range ids {
 		if before, ok := strings.CutSuffix(label, "/Open"); ok {
@@ -292,12 +292,12 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 		{session + "/Open", "browse " + whole},
 		{session + "/Copy address", "copy " + whole},
 		{session + "/Show log", "terminal logs -f jupyter"},
-		{session + "/Bring up", "up jupyter"},
-		{session + "/Take down", "down jupyter false"},
-		{session + "/Cancel job…/Yes, end job 4242 now", "down jupyter true"},
+		{session + "/Start", "up jupyter"},
+		{session + "/Disconnect (the job keeps running)", "down jupyter false"},
+		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "down jupyter true"},
 		{"narval: connected/Log in…", "login narval"},
-		{"narval: connected/Disconnect", "logout narval"},
-		{"Settings", "edit "},
+		{"narval: connected/Log out", "logout narval"},
+		{"Edit config…", "edit "},
 		{"Help", "help"},
 	} {
 		id, ok := ids[c.entry]
@@ -308,7 +308,7 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 		w.click(icon, id)
 		p.hears(c.want)
 	}
-	w.click(icon, ids["Quit (jupyter stays up)"])
+	w.click(icon, ids["Quit (jupyter stays connected)"])
 	if code, last := p.ends(); code != 0 {
 		t.Errorf("after Quit the companion ended with %d: %s", code, last)
 	}
@@ -330,22 +330,22 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 		return v
 	}
 	p.send(many(30 * time.Minute))
-	ids := w.awaitDeep(icon, w.awaitEntry(icon, fmt.Sprintf("Quit (%d sessions stay up)", sessions)))
+	ids := w.awaitDeep(icon, w.awaitEntry(icon, fmt.Sprintf("Quit (%d sessions stay connected)", sessions)))
 	var want []string
 	for label, id := range ids {
-		if !strings.HasSuffix(label, "/Take down") {
+		if !strings.HasSuffix(label, "/Disconnect (the job keeps running)") {
 			continue
 		}
-		name, _, _ := strings.Cut(label, " ")
+		name, _, _ := strings.Cut(label, ":")
 		want = append(want, "down "+name+" false")
-		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute)) // all titles change meanwhile
+		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute + 25*time.Second)) // all titles change meanwhile
 		w.click(icon, id)
 	}
 	if len(want) != sessions {
 		t.Fatalf("the menu has %d sessions, want %d", len(want), sessions)
 	}
 	p.hearsAll(want...)
-	w.awaitEntry(icon, "s0 is ready, 1 d 1 h left")
+	w.awaitEntry(icon, "s0: ready, 1 d 1 h 30 min left")
 }
 
 func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
@@ -446,7 +446,7 @@ func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
 
 func TestWithoutASessionBusItSaysWhatToDo(t *testing.T) {
 	p := startTray(t, "unix:path="+filepath.Join(t.TempDir(), "none"), "a")
-	if code, last := p.ends(); code != 1 || !strings.Contains(last, "no desktop session here") {
+	if code, last := p.ends(); code != 1 || !strings.Contains(last, "no desktop session") {
 		t.Errorf("it ended with %d: %s", code, last)
 	}
 }

@@ -36,7 +36,9 @@ type news struct {
 	urgent      bool
 	soon        bool      // a login will be needed, and is not yet
 	limit       time.Time // the job's time limit that this is about
-	verb, name  string    // the action, and the session or host this is about; the verb may be ""
+	name        string    // the session or host this is about
+	verbs       []string  // what can be done about it, the likeliest first
+	instead     string    // how else that is done
 }
 
 // tag names what the news is about: later news of the same replaces it.
@@ -160,7 +162,7 @@ func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, no
 	}
 	var all []news
 	if y.lostTold && s.State == api.SessionReady {
-		all = append(all, news{kind: kindLink, title: s.Name + " is back", body: "The connection to " + s.Host + " is up again.", name: s.Name})
+		all = append(all, backNews(s))
 	}
 	y.lost, y.lostTold = time.Time{}, false
 	if before != s.State {
@@ -173,7 +175,7 @@ func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, no
 			}
 		case api.SessionEnded, api.SessionFailed:
 			if !s.Asked && (!seen || !wished.IsZero()) { // the menu shows no steps: only this tells
-				all = append(all, endedNews(s, now))
+				all = append(all, endedNews(s))
 			}
 		}
 	}
@@ -203,45 +205,79 @@ func (y *story) linkLost(s api.Session, before api.SessionState, now time.Time) 
 		return nil
 	}
 	y.lostTold = true
-	return []news{{
-		kind: kindLink, title: "No connection to " + s.Host,
-		body: s.Name + " is out of reach for now. The job is not affected; tunctl keeps trying.", name: s.Name,
-	}}
+	n := news{kind: kindLink, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
+	if jobAlive(s, now) {
+		n.body = "The job of " + s.Name + " keeps running. " + n.body
+	}
+	return []news{n}
+}
+
+func backNews(s api.Session) news {
+	n := news{kind: kindLink, title: headline("", s.Name, " is connected again"), name: s.Name}
+	return n.withOpen(s)
 }
 
 func readyNews(s api.Session, now time.Time) news {
-	n := news{kind: kindReady, title: sentence(s, now), name: s.Name}
+	n := news{kind: kindReady, title: headline("", s.Name, " is ready"), name: s.Name}
+	if s.Job != nil && s.Job.End.After(now) {
+		n.body = "It runs until " + clock(s.Job.End, now) + " (" + timeLeft(s, now) + ")."
+	}
+	return n.withOpen(s)
+}
+
+// withOpen offers to open the session's page, if it has one.
+func (n news) withOpen(s api.Session) news {
 	if openable(s) {
-		n.verb, n.body = verbOpen, s.URL
+		n.verbs, n.instead = []string{verbOpen}, "Open it from the tray menu."
 	}
 	return n
 }
 
-func endedNews(s api.Session, now time.Time) news {
-	n := news{kind: kindEnded, title: sentence(s, now), body: s.Hint, name: s.Name}
+func endedNews(s api.Session) news {
+	n := news{kind: kindEnded, name: s.Name, body: noteBody(s.Cause, s.Name, s.Host)}
+	if s.State == api.SessionFailed {
+		n.title, n.verbs, n.instead = headline("", s.Name, " failed"), []string{verbTrouble}, "The tray menu shows what went wrong."
+		return n
+	}
+	n.title, n.verbs, n.instead = headline("", s.Name, " has ended"), []string{verbUp}, "Start it again from the tray menu."
 	if s.Job != nil {
-		n.verb = verbLog
+		n.verbs = append(n.verbs, verbLog)
 	}
 	return n
 }
 
-// noticeNews is what the agent wants a person to know.
+// noticeNews is what the agent wants a person to know: a title, and after a colon more.
 func noticeNews(n api.Notice, st api.Status) news {
+	told := news{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")
-	told := news{kind: string(n.Kind), title: title, body: sentenceCase(body), name: cmp.Or(n.Session, n.Host)}
-	if n.Kind == api.NoticeNeedsLogin {
-		told.soon, told.urgent = true, true
-		return told
+	if word, _, _ := strings.Cut(title, " "); word != told.name {
+		title = sentenceCase(title)
+	}
+	told.title, told.body = headline("", title, ""), noteBody(body)
+	if told.title != title { // which was cut
+		told.body = noteBody(n.Text, told.name)
 	}
 	s, found := st.Session(n.Session)
-	if n.Kind != api.NoticeTimeLimit || !found || s.Job == nil {
-		return told
-	}
-	told.urgent, told.limit = true, s.Job.End
-	if s.Next == nil && s.Job.State == api.JobRunning {
-		told.verb = verbExtend
+	switch {
+	case n.Kind == api.NoticeNeedsLogin:
+		told.soon, told.urgent = true, true
+	case n.Kind == api.NoticeTimeLimit && found && s.Job != nil:
+		told.urgent, told.limit = true, s.Job.End
+		if s.Next == nil && s.Job.State == api.JobRunning {
+			told.verbs = []string{verbExtend}
+		}
+	case told.name == "": // of the config
+		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
+			told.title, told.body = headline("", sentenceCase(first), ""), noteBody(rest)
+		}
+		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
 	}
 	return told
+}
+
+// noteBody writes words of ours for a notification: a sentence, short, without commands.
+func noteBody(text string, names ...string) string {
+	return asSentence(shorten(plain(text), 160), names...)
 }
 
 // logins tells of hosts that need a person, once for each however many sessions
@@ -255,13 +291,22 @@ func (h *herald) logins(st api.Status, now time.Time) []news {
 		}
 		asked[s.Host] = true
 		if !h.asked[s.Host] && now.Sub(h.attended[s.Host]) >= watched {
-			all = append(all, news{
-				kind: kindNeedsLogin, title: s.Host + " needs you to log in", urgent: true,
-				body: sentenceCase(brief(strings.TrimPrefix(s.Cause, s.Host+" needs you: "))),
-				verb: verbLogin, name: s.Host,
-			})
+			all = append(all, loginNews(s))
 		}
 	}
 	h.asked = asked
 	return all
+}
+
+func loginNews(s api.Session) news {
+	why := strings.TrimPrefix(s.Cause, s.Host+" needs you: ")
+	if rest, ok := strings.CutPrefix(why, "it "); ok {
+		why = s.Host + " " + rest
+	}
+	why = noteBody(why, s.Host)
+	return news{
+		kind: kindNeedsLogin, title: headline("Log in to ", s.Host, ""), urgent: true,
+		body: strings.TrimSpace(why + " " + s.Name + " waits for it."),
+		name: s.Host, verbs: []string{verbLogin}, instead: "Log in from the tray menu.",
+	}
 }

@@ -2,11 +2,77 @@ package tray
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
 )
+
+// told are all kinds of news, as a person gets to see them.
+func told() map[string]news {
+	first := func(st api.Status, before api.SessionState) news {
+		h := newHerald()
+		old := api.Status{Hosts: st.Hosts, Sessions: slices.Clone(st.Sessions)}
+		old.Sessions[0].State = before
+		h.hear(old, nil, noon.Add(-time.Hour))
+		return h.hear(st, nil, noon)[0]
+	}
+	all := map[string]news{}
+	for name, before := range map[string]api.SessionState{
+		"ready": api.SessionQueued, "ended": api.SessionReady, "failed": api.SessionSubmitting,
+		"needs-login": api.SessionConnecting, "reconnecting": api.SessionReconnecting,
+	} {
+		all[name] = first(statuses[name].Status, before)
+	}
+	all["time-limit"] = noticeNews(api.Notice{
+		Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 15 min, at 12:15: save your work",
+	}, statuses["ready"].Status)
+	all["certificate"] = noticeNews(api.Notice{
+		Kind: api.NoticeNeedsLogin, Host: "narval",
+		Text: "your certificate for narval expires soon: after 12:30, a lost connection needs you to log in again with a new certificate",
+	}, statuses["ready"].Status)
+	all["config"] = noticeNews(api.Notice{Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{})
+	all["back"] = backNews(statuses["ready"].Status.Sessions[0])
+	return all
+}
+
+func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
+	check := func(name string, n news) {
+		t.Helper()
+		if len([]rune(n.title)) > 40 || n.title == "" {
+			t.Errorf("%s: the title %q has %d characters", name, n.title, len([]rune(n.title)))
+		}
+		if text := n.title + n.body + n.instead; strings.ContainsAny(text, "`\n") || strings.Contains(text, "tunctl up") || strings.Contains(text, "tunctl login") {
+			t.Errorf("%s: it tells commands: %+v", name, n)
+		}
+		for _, verb := range n.verbs {
+			if buttons[verb] == "" {
+				t.Errorf("%s: %q has no label", name, verb)
+			}
+		}
+	}
+	for name, n := range told() {
+		check(name, n)
+		if buttonless := name == "reconnecting" || name == "certificate"; (len(n.verbs) == 0) != buttonless {
+			t.Errorf("%s: it offers %q", name, n.verbs)
+		}
+	}
+	// Names and causes may be long, and causes tell commands.
+	long := session(strings.Repeat("n", 50), api.SessionReady, page, runsFor(time.Hour),
+		dueTo("the job failed: fix it; `tunctl up "+strings.Repeat("n", 50)+"` starts a new one; its log ends with:\n"+strings.Repeat("x", 500)))
+	long.Host = strings.Repeat("h", 60)
+	for name, n := range map[string]news{
+		"ready": readyNews(long, noon), "back": backNews(long), "ended": endedNews(long), "login": loginNews(long),
+		"notice": noticeNews(api.Notice{Kind: api.NoticeTimeLimit, Session: long.Name, Text: long.Name + " ends in 15 min, at 12:15: save your work"}, api.Status{}),
+	} {
+		check("long "+name, n)
+		if len(n.body) > 250 {
+			t.Errorf("long %s: the body has %d characters", name, len(n.body))
+		}
+	}
+}
 
 func TestWhatIsNews(t *testing.T) {
 	// step is how a session is at a time after noon.
@@ -15,7 +81,7 @@ func TestWhatIsNews(t *testing.T) {
 		state api.SessionState
 		want  []string // titles
 	}
-	ready := "jupyter is ready, 5 h 00 min left"
+	ready := "jupyter is ready"
 	tests := []struct {
 		name   string
 		end    time.Duration // of the job, after noon
@@ -43,7 +109,7 @@ func TestWhatIsNews(t *testing.T) {
 			{40 * time.Second, api.SessionReady, nil},
 			{50 * time.Second, api.SessionDown, nil},
 			{52 * time.Second, api.SessionConnecting, nil},
-			{54 * time.Second, api.SessionFailed, []string{"jupyter failed: why"}},
+			{54 * time.Second, api.SessionFailed, []string{"jupyter failed"}},
 		}},
 		{name: "it was ready when we came", end: 5 * time.Hour, steps: []step{{0, api.SessionReady, nil}}},
 		{name: "it comes back after the agent was away", end: 5 * time.Hour, steps: []step{
@@ -53,7 +119,7 @@ func TestWhatIsNews(t *testing.T) {
 		}},
 		{name: "a job ends", end: 5 * time.Hour, steps: []step{
 			{0, api.SessionReady, nil},
-			{time.Hour, api.SessionEnded, []string{"jupyter has ended: why"}},
+			{time.Hour, api.SessionEnded, []string{"jupyter has ended"}},
 			{2 * time.Hour, api.SessionEnded, nil},
 		}},
 		{name: "a short loss of the link", end: 5 * time.Hour, steps: []step{
@@ -67,14 +133,14 @@ func TestWhatIsNews(t *testing.T) {
 			{time.Second, api.SessionReconnecting, nil},
 			{62 * time.Second, api.SessionReconnecting, []string{"No connection to narval"}},
 			{10 * time.Minute, api.SessionReconnecting, nil},
-			{11 * time.Minute, api.SessionReady, []string{"jupyter is back"}},
+			{11 * time.Minute, api.SessionReady, []string{"jupyter is connected again"}},
 			{12 * time.Minute, api.SessionReady, nil},
 		}},
 		{name: "a login is needed", end: time.Hour, steps: []step{
-			{0, api.SessionNeedsLogin, []string{"narval needs you to log in"}},
+			{0, api.SessionNeedsLogin, []string{"Log in to narval"}},
 			{time.Minute, api.SessionNeedsLogin, nil},
 			{2 * time.Minute, api.SessionConnecting, nil},
-			{3 * time.Minute, api.SessionNeedsLogin, []string{"narval needs you to log in"}},
+			{3 * time.Minute, api.SessionNeedsLogin, []string{"Log in to narval"}},
 		}},
 	}
 	for _, tt := range tests {

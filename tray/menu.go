@@ -49,31 +49,30 @@ const (
 	verbUp         = "up"
 	verbDown       = "down"
 	verbCancel     = "cancel"
-	verbExtend     = "extend" // from a notification
+	verbExtend     = "extend"  // from a notification
+	verbTrouble    = "trouble" // show what went wrong with a session
+	verbDetails    = "details" // show what went wrong with an entry, from a notification
 	verbLogin      = "login"
+	verbAsk        = "ask" // log in in a terminal, from a notification
 	verbLogout     = "logout"
 	verbStartAgent = "start-agent"
+	verbSetup      = "setup"
 	verbAutostart  = "autostart"
 	verbSettings   = "settings"
 	verbHelp       = "help"
 	verbQuit       = "quit"
 )
 
+// atTop marks the entries at the top: what they do is found further down as well.
+const atTop = "top-"
+
 const openTitle = "Open my notebook"
 
-// MenuFor draws the menu. Entries that cannot be used now are greyed and not left
-// out, so that the menu keeps its shape, and an open one its place, while states
-// change.
+// MenuFor draws the menu: first what there is to do now, then every session and host.
+// Entries that cannot be used now are greyed and not left out, so that the menu keeps
+// its shape, and an open one its place, while states change.
 func MenuFor(v View) Menu {
-	line := statusLine(v)
-	items := []Item{text("status", line)}
-	if p := v.Status.Config; p != nil && v.Reached {
-		items = append(items, text("config", "The settings have a mistake: "+brief(p.Message)))
-	}
-	items = append(items, openItem(v))
-	if !v.Reached && v.Can.StartAgent {
-		items = append(items, entry(verbStartAgent, "", "Start tunctl", true))
-	}
+	items := firstItems(v)
 	if v.Reached {
 		items = append(items, section("sessions", sessionItems(v))...)
 		items = append(items, section("hosts", hostItems(v))...)
@@ -81,15 +80,15 @@ func MenuFor(v View) Menu {
 	items = append(items, separator("end"))
 	if v.Can.Autostart {
 		items = append(items, Item{
-			ID: verbAutostart, Title: "Start at login", Enabled: true, Checkable: true, Checked: v.Autostart,
+			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
 		})
 	}
 	items = append(items,
-		entry(verbSettings, "", "Settings", true),
+		entry(verbSettings, "", "Edit config…", true),
 		entry(verbHelp, "", "Help", true),
 		entry(verbQuit, "", quitTitle(v), true),
 	)
-	return Menu{Icon: iconFor(v), Tooltip: "tunctl: " + line, Items: items}
+	return Menu{Icon: iconFor(v), Tooltip: "tunctl · " + statusLine(v), Items: items}
 }
 
 func entry(verb, name, title string, enabled bool) Item {
@@ -112,23 +111,115 @@ func section(id string, items []Item) []Item {
 	return append([]Item{separator(id)}, items...)
 }
 
-// openItem is the entry most people come for: the page that is ready, a choice of
-// several, or why there is none.
-func openItem(v View) Item {
-	ready := readyPages(v.Status)
+// firstItems are what a person comes for: the one thing to do now, and what else there
+// is to do after it.
+func firstItems(v View) []Item {
 	switch {
-	case !v.Reached || len(v.Status.Sessions) == 0:
-		return text(verbOpen, openTitle)
-	case len(ready) == 0:
-		return text(verbOpen, openTitle+" ("+words(foremost(v.Status.Sessions), v.Now)+")")
-	case len(ready) == 1:
-		return entry(verbOpen, "", openTitle, true)
+	case !v.Reached && v.Can.StartAgent:
+		return []Item{entry(verbStartAgent, "", "Start tunctl", true)}
+	case !v.Reached:
+		return []Item{text("status", "The background agent is not running")}
+	}
+	items := append(loginItems(v), openItems(v)...)
+	items = append(items, troubleItems(v)...)
+	if len(items) == 0 {
+		items = append(items, startItem(v))
+	}
+	if p := v.Status.Config; p != nil {
+		items = append(items, entry(atTop+verbSettings, "", "Fix the config"+because(p.Message), true))
+	}
+	return items
+}
+
+// loginItems are the hosts that sessions wait for a login to.
+func loginItems(v View) []Item {
+	var items []Item
+	for _, s := range v.Status.Sessions {
+		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(s.Host), v.Can.Login)
+		if s.State == api.SessionNeedsLogin && !slices.ContainsFunc(items, func(i Item) bool { return i.ID == item.ID }) {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// openItems are the page that is ready, or a choice of several.
+func openItems(v View) []Item {
+	ready := readyPages(v.Status)
+	switch len(ready) {
+	case 0:
+		return nil
+	case 1:
+		return []Item{entry(verbOpen, "", "Open "+pageName(ready[0]), true)}
 	}
 	choice := Item{ID: "choice", Title: openTitle, Enabled: true}
 	for _, s := range ready {
 		choice.Children = append(choice.Children, entry(verbPick, s.Name, s.Name, true))
 	}
+	return []Item{choice}
+}
+
+// pageName is what a person calls what a session serves: most serve a notebook.
+func pageName(s api.Session) string {
+	if s.Endpoint != nil && s.Endpoint.App != "" && s.Endpoint.App != "jupyter" {
+		return s.Name
+	}
+	return "my notebook"
+}
+
+// troubleItems are the sessions that failed.
+func troubleItems(v View) []Item {
+	var items []Item
+	for _, s := range v.Status.Sessions {
+		if s.State == api.SessionFailed {
+			items = append(items, entry(atTop+verbTrouble, s.Name, api.MenuTrouble, true))
+		}
+	}
+	if len(items) > 1 {
+		for i, it := range items {
+			_, name, _ := strings.Cut(it.ID, ":")
+			items[i].Title = name + ": " + strings.ToLower(api.MenuTrouble[:1]) + api.MenuTrouble[1:]
+		}
+	}
+	return items
+}
+
+// startItem is what to do where nothing is ready, waits for a login or failed.
+func startItem(v View) Item {
+	var idle []api.Session
+	working := false
+	for _, s := range v.Status.Sessions {
+		switch {
+		case s.State == api.SessionDown || s.State == api.SessionEnded:
+			idle = append(idle, s)
+		case s.State != api.SessionReady:
+			working = true
+		}
+	}
+	switch {
+	case len(v.Status.Sessions) == 0:
+		return entry(verbSetup, "", "Set up my first notebook…", true)
+	case working:
+		return text(verbOpen, openTitle+" (not ready yet)")
+	case len(idle) == 0:
+		return text("status", "Everything is connected")
+	case len(idle) == 1:
+		title := map[string]string{api.MenuStart: "Start ", api.MenuReconnect: "Reconnect to "}[startTitle(idle[0], v.Now)]
+		return entry(atTop+verbUp, idle[0].Name, title+pageName(idle[0]), true)
+	}
+	choice := Item{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
+	for _, s := range idle {
+		choice.Children = append(choice.Children, entry(atTop+verbUp, s.Name, s.Name, true))
+	}
 	return choice
+}
+
+// startTitle says whether a start submits a job, or connects to the one there is.
+func startTitle(s api.Session, now time.Time) string {
+	if s.State == api.SessionDown && jobAlive(s, now) {
+		return api.MenuReconnect
+	}
+	return api.MenuStart
 }
 
 // readyPages are the sessions with a page to open now, the most recent first.
@@ -149,40 +240,55 @@ func sessionItems(v View) []Item {
 		children := []Item{
 			entry(verbOpen, s.Name, "Open", openable(s)),
 			entry(verbCopy, s.Name, "Copy address", openable(s)),
-			entry(verbLog, s.Name, "Show log", s.Job != nil),
-			entry(verbUp, s.Name, "Bring up", !up || s.State == api.SessionNeedsLogin),
-			entry(verbDown, s.Name, "Take down", up),
-			cancelItem(s),
+			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
+			entry(verbUp, s.Name, startTitle(s, v.Now), !up || s.State == api.SessionNeedsLogin),
+			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
+			cancelItem(s, v.Now),
 		}
-		items = append(items, Item{ID: "session:" + s.Name, Title: sentence(s, v.Now), Enabled: true, Children: children})
+		items = append(items, Item{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items
 }
 
+// disconnectTitle says what becomes of the job.
+func disconnectTitle(s api.Session, now time.Time) string {
+	switch {
+	case !jobAlive(s, now):
+		return "Disconnect"
+	case s.Job.State.Waiting():
+		return "Disconnect (the job stays in the queue)"
+	}
+	return "Disconnect (the job keeps running)"
+}
+
 // cancelItem asks once more before it ends a job, in a menu of its own: that needs
 // no dialog.
-func cancelItem(s api.Session) Item {
-	alive := s.Job != nil && !s.Job.State.Ended()
+func cancelItem(s api.Session, now time.Time) Item {
+	alive := jobAlive(s, now)
 	title := "Yes, end the job"
 	if alive {
-		title = fmt.Sprintf("Yes, end job %s now", s.Job.ID)
+		title = fmt.Sprintf("Yes, end job %s (unsaved work is lost)", s.Job.ID)
 	}
 	return Item{
-		ID: "cancel-ask:" + s.Name, Title: "Cancel job…", Enabled: alive,
+		ID: "cancel-ask:" + s.Name, Title: "End the job…", Enabled: alive,
 		Children: []Item{entry(verbCancel, s.Name, title, alive)},
 	}
 }
 
 // hostItems are the hosts, each with what can be done about it.
 func hostItems(v View) []Item {
+	told := map[string]bool{}
+	for _, s := range v.Status.Sessions {
+		told[s.Cause] = true
+	}
 	var items []Item
 	for _, h := range v.Status.Hosts {
-		item := Item{ID: "host:" + h.Alias, Title: h.Alias + ": " + hostWords(h)}
+		item := Item{ID: "host:" + h.Alias, Title: h.Alias + ": " + hostWords(h, told)}
 		if v.Can.Login {
 			item.Children = append(item.Children, entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting))
 		}
 		if v.Can.Logout {
-			item.Children = append(item.Children, entry(verbLogout, h.Alias, "Disconnect", h.State != api.HostDown))
+			item.Children = append(item.Children, entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown))
 		}
 		item.Enabled = len(item.Children) > 0
 		items = append(items, item)
@@ -202,9 +308,9 @@ func quitTitle(v View) string {
 	case 0:
 		return "Quit"
 	case 1:
-		return "Quit (" + up[0] + " stays up)"
+		return "Quit (" + up[0] + " stays connected)"
 	}
-	return fmt.Sprintf("Quit (%d sessions stay up)", len(up))
+	return fmt.Sprintf("Quit (%d sessions stay connected)", len(up))
 }
 
 // weight orders states by how much a person wants to hear of them.

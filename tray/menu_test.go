@@ -12,7 +12,7 @@ import (
 	"tunctl/internal/api"
 )
 
-var update = flag.Bool("update", false, "write the menus under testdata anew")
+var update = flag.Bool("update", false, "rewrite the menus under testdata")
 
 // noon is when the tests happen.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.FixedZone("", 3600))
@@ -46,11 +46,14 @@ func narval(state api.HostState, cause string) []api.Host {
 
 // statuses are the situations of which a menu is kept.
 var statuses = map[string]View{
-	"no-agent":   {},
-	"no-session": {Reached: true},
-	"down":       reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown)),
-	"connecting": reached(narval(api.HostConnecting, ""), session("jupyter", api.SessionConnecting)),
-	"needs-login": reached(narval(api.HostNeedsLogin, ""), session("jupyter", api.SessionNeedsLogin),
+	"no-agent":     {},
+	"no-session":   {Reached: true},
+	"down":         reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown)),
+	"down-charged": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown, runsFor(102*time.Minute))),
+	"several-down": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown), session("db", api.SessionDown)),
+	"connecting":   reached(narval(api.HostConnecting, ""), session("jupyter", api.SessionConnecting)),
+	"needs-login": reached(narval(api.HostNeedsLogin, ""), session("jupyter", api.SessionNeedsLogin,
+		dueTo("narval needs you: it asks for a one-time code")),
 		session("db", api.SessionReady)),
 	"submitting": reached(narval(api.HostUp, ""), session("jupyter", api.SessionSubmitting)),
 	"queued": reached(narval(api.HostUp, ""), session("jupyter", api.SessionQueued,
@@ -59,7 +62,7 @@ var statuses = map[string]View{
 		}))),
 	"queued-unknown": reached(narval(api.HostUp, ""), session("jupyter", api.SessionQueued,
 		job(func(j *api.Job) {
-			j.State, j.Reason, j.Hint = api.JobQueued, "Priority", "other jobs go first"
+			j.State, j.Reason, j.Hint = api.JobQueued, "Priority", "other jobs come first"
 		}))),
 	"starting": reached(narval(api.HostUp, ""), session("jupyter", api.SessionStarting, job(func(*api.Job) {}))),
 	"ready":    reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute))),
@@ -68,10 +71,14 @@ var statuses = map[string]View{
 		session("my_board", api.SessionReady, page, func(s *api.Session) { s.Since = noon }),
 		session("db", api.SessionReady)),
 	"reconnecting": reached(narval(api.HostWaiting, "no network"), session("jupyter", api.SessionReconnecting, page, runsFor(time.Hour))),
-	"ended": reached(narval(api.HostUp, ""), session("jupyter", api.SessionEnded, dueTo("the job reached its time limit"),
+	"ended": reached(narval(api.HostUp, ""), session("jupyter", api.SessionEnded, dueTo("job 4242 reached its time limit at 11:58"),
 		job(func(j *api.Job) { j.State = api.JobTimeout }))),
-	"failed": reached(narval(api.HostBlocked, "narval refused the login twice"),
-		session("jupyter", api.SessionFailed, dueTo("sbatch: error: Batch job submission failed: Invalid account or\naccount/partition combination specified"))),
+	"failed": reached(narval(api.HostUp, ""), session("jupyter", api.SessionFailed,
+		dueTo("job 4242 failed with exit status 127 at 11:58 before it served anything; its log ends with:\njupyter: command not found"),
+		job(func(j *api.Job) { j.State = api.JobFailed }))),
+	"several-failed": reached(narval(api.HostBlocked, "narval refused the login twice"),
+		session("jupyter", api.SessionFailed, dueTo("narval refused the login twice")),
+		session("db", api.SessionFailed, dueTo("forward 5432:db.int:5432 was refused"))),
 	"bad-config": func() View {
 		v := reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page))
 		v.Status.Config = &api.Problem{Message: "config.toml:3:1: unknown key \"hots\""}
@@ -132,6 +139,87 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 	}
 }
 
+func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
+	for name, want := range map[string]string{
+		"no-agent": "Start tunctl", "no-session": "Set up my first notebook…", "down": "Start my notebook",
+		"down-charged": "Reconnect to my notebook", "several-down": "Start…", "ended": "Start my notebook",
+		"needs-login": "Log in to narval…", "ready": "Open my notebook", "several-ready": "Open my notebook",
+		"failed": "See what went wrong…", "several-failed": "jupyter: see what went wrong…", "bad-config": "Open my notebook",
+	} {
+		v := statuses[name]
+		v.Now, v.Can = noon, Abilities{StartAgent: true, Login: true}
+		if first := MenuFor(v).Items[0]; first.Title != want || !first.Enabled {
+			t.Errorf("%s: the first entry is %+v, want %q", name, first, want)
+		}
+	}
+	for _, name := range []string{"connecting", "submitting", "queued", "starting", "reconnecting"} {
+		if first := MenuFor(statuses[name]).Items[0]; first.Title != "Open my notebook (not ready yet)" || first.Enabled {
+			t.Errorf("%s: the first entry is %+v", name, first)
+		}
+	}
+}
+
+func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
+	s := session("board", api.SessionReady, page)
+	s.Endpoint = &api.Endpoint{App: "tensorboard"}
+	if first := MenuFor(reached(nil, s)).Items[0]; first.Title != "Open board" {
+		t.Errorf("the first entry is %+v", first)
+	}
+}
+
+func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
+	for name, v := range statuses {
+		v.Now, v.Can = noon, Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true}
+		items := MenuFor(v).Items
+		for i, it := range items {
+			words := it.Title
+			if about, after, ok := strings.Cut(it.Title, ": "); ok && !strings.Contains(about, " ") {
+				words = after // without the name
+			}
+			kind, _, _ := strings.Cut(it.ID, ":")
+			for k, other := range items {
+				// Two sessions may be in the same state, and two words are no sentence.
+				if i != k && !strings.HasPrefix(other.ID, kind+":") && strings.Count(words, " ") > 1 && strings.Contains(other.Title, words) {
+					t.Errorf("%s: %q and %q", name, it.Title, other.Title)
+				}
+			}
+		}
+	}
+}
+
+func TestASessionThatIsDownSaysThatItsJobIsCharged(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*api.Job)
+		want   string
+	}{
+		"until a time": {func(j *api.Job) { j.End = noon.Add(time.Hour) }, "jupyter: disconnected, job 4242 is charged until 13:00"},
+		"for ever":     {func(*api.Job) {}, "jupyter: disconnected, job 4242 still runs and is charged"},
+		"not yet":      {func(j *api.Job) { j.State = api.JobQueued }, "jupyter: disconnected, job 4242 stays in the queue"},
+		"no more":      {func(j *api.Job) { j.State = api.JobTimeout }, "jupyter: not running"},
+		"over":         {func(j *api.Job) { j.End = noon.Add(-time.Hour) }, "jupyter: not running"},
+	} {
+		if got := sessionLine(session("jupyter", api.SessionDown, job(tt.change)), noon); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestCommandsAndOutputAreLeftOutWhereTheyAreOfNoUse(t *testing.T) {
+	for text, want := range map[string]string{
+		"no network": "no network",
+		"the job failed (job 7) before it served anything; its log ends with:\nKilled": "the job failed (job 7) before it served anything",
+		"`tunctl up jupyter` starts a new one; `tunctl logs jupyter` shows it":         "",
+		"narval asks for a code: run `tunctl login narval`":                            "narval asks for a code",
+		"it asks for a code, run tunctl login narval":                                  "it asks for a code",
+		"log in, then `tunctl up jupyter`: a login alone submits no job":               "log in",
+		"one thing; another": "one thing; another",
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestNoTwoEntriesShareAnID(t *testing.T) {
 	for name, v := range statuses {
 		seen := map[string]bool{}
@@ -160,8 +248,8 @@ func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
 		}
 		return strings.Join(ids, " ")
 	}
-	want := shape("down")
-	for _, name := range []string{"connecting", "submitting", "queued", "starting", "ready", "reconnecting", "ended", "failed"} {
+	want := shape("connecting")
+	for _, name := range []string{"submitting", "queued", "starting", "ready", "reconnecting"} {
 		if got := shape(name); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
@@ -170,7 +258,7 @@ func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
 
 func TestWhatCannotBeDoneIsNotOffered(t *testing.T) {
 	text := render(MenuFor(statuses["ready"])) + render(MenuFor(statuses["no-agent"]))
-	for _, id := range []string{verbAutostart, verbStartAgent, verbLogin + ":narval", verbLogout + ":narval"} {
+	for _, id := range []string{verbAutostart, verbStartAgent, atTop + verbLogin + ":narval", verbLogin + ":narval", verbLogout + ":narval"} {
 		if strings.Contains(text, "["+id+"]") {
 			t.Errorf("%q is offered, though nothing does it:\n%s", id, text)
 		}
@@ -178,14 +266,6 @@ func TestWhatCannotBeDoneIsNotOffered(t *testing.T) {
 }
 
 func TestTimeIsSaidAsPeopleDo(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		20 * time.Second: "less than a minute", 90 * time.Second: "2 min", 59*time.Minute + 40*time.Second: "1 h 00 min",
-		102 * time.Minute: "1 h 42 min", 50 * time.Hour: "2 d 2 h",
-	} {
-		if got := duration(d); got != want {
-			t.Errorf("%v is said %q, want %q", d, got, want)
-		}
-	}
 	for d, want := range map[time.Duration]string{2 * time.Hour: "14:00", 24 * time.Hour: "Thu 12:00", 30 * 24 * time.Hour: "3 Apr 12:00"} {
 		if got := clock(noon.Add(d), noon); got != want {
 			t.Errorf("noon and %v is said %q, want %q", d, got, want)
@@ -196,7 +276,7 @@ func TestTimeIsSaidAsPeopleDo(t *testing.T) {
 func TestALongCauseIsCutBetweenWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"short\n and  sweet": "short and sweet",
-		"the job failed with exit status 137 at 07:14 (job 1005); its log ends with:\nKilled": "the job failed with exit status 137 at 07:14 (job 1005)…",
+		"job 1005 failed with exit status 137 at 07:14; its log ends with:\nKilled": "job 1005 failed with exit status 137 at 07:14; its log ends…",
 		strings.Repeat("ü", 61): strings.Repeat("ü", 59) + "…",
 	} {
 		if got := brief(text); got != want {

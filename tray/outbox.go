@@ -3,6 +3,7 @@ package tray
 import (
 	"context"
 
+	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
 
@@ -21,28 +22,32 @@ type errand struct {
 	withdraw string
 }
 
-// announce shows a notification with its action, if we can do it.
+// buttons are what the verbs of notifications are called there.
+var buttons = map[string]string{
+	verbOpen: "Open", verbLog: api.MenuLog, verbUp: "Start again", verbExtend: "Extend by 1 h", verbLogin: "Log in…",
+	verbAsk: "Open a terminal…", verbTrouble: api.MenuTrouble, verbDetails: "Show details", verbSettings: "Edit config…",
+	verbSetup: "Set up…",
+}
+
+// announce shows a notification with what can be done about it.
 func (c *companion) announce(n news) {
-	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: n.body, Urgent: n.urgent}
-	labels := map[string]string{verbOpen: "Open", verbLog: "Show log", verbExtend: "Extend by 1 h"}
-	if c.Login != nil {
-		labels[verbLogin] = "Log in…"
-	} else if n.verb == verbLogin {
-		note.Body = "Run " + c.Command + " login " + n.name
-	}
-	if label := labels[n.verb]; label != "" {
-		id := n.verb + ":" + n.name
-		note.Actions = []desktop.Action{{Label: label, Do: func() {
+	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: n.body, Urgent: n.urgent, Instead: n.instead}
+	for _, verb := range n.verbs {
+		if verb == verbLogin && c.Login == nil {
+			continue
+		}
+		id := verb + ":" + n.name
+		note.Actions = append(note.Actions, desktop.Action{Label: buttons[verb], Do: func() {
 			select {
 			case c.acts <- id:
 			default: // nobody presses sixteen buttons at once
 			}
-		}}}
+		}})
 	}
 	c.send(errand{note: note})
 }
 
-// send leaves an errand to the notifier. One too many is dropped: a desktop that
+// send leaves an errand to the notifier. What does not fit is dropped: a desktop that
 // shows nothing must not hold up the menu.
 func (c *companion) send(e errand) {
 	if c.notifier == nil {

@@ -25,6 +25,6 @@ func (*panel) Clicks() <-chan string { return nil }
 func (*panel) Serve(context.Context, *seat, func(string)) error {
 	return &api.Error{
 		Code: api.CodeFailed, Message: "this build of tunctl has no tray icon on macOS",
-		Hint: "build it with CGO_ENABLED=1 on a Mac; every command works without",
+		Hint: "build it with CGO_ENABLED=1 on a Mac; all commands work without it",
 	}
 }

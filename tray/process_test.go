@@ -63,6 +63,9 @@ func (p *piped) Answer(_ context.Context, id string, a api.Answer) error {
 	return p.say("answer", id, a.Text, fmt.Sprint(a.Cancelled))
 }
 
+// silentTray is the instance that shows no notifications.
+const silentTray = "silent"
+
 // playTray runs the companion as a process of its own, and exits 0 when it ended
 // well, 1 when it said why it did not.
 func playTray() int {
@@ -85,9 +88,11 @@ func playTray() int {
 		Terminal:   func(_ context.Context, args ...string) error { return p.say("terminal", strings.Join(args, " ")) },
 		Edit:       func(_ context.Context, path string) error { return p.say("edit", path) },
 		Show:       func(_ context.Context, _ string) error { return p.say("help") },
+		StartAgent: func(context.Context) error { return p.say("start") },
 		Login:      func(_ context.Context, host string) error { return p.say("login", host) },
 		Logout:     func(_ context.Context, host string) error { return p.say("logout", host) },
 		ConfigPath: os.Args[0],
+		Notify:     func(string) bool { return os.Getenv("TUNCTL_TEST_TRAY") != silentTray },
 		Tell:       func(message string) { _ = p.say("tell", message) },
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // inquiry is a prompt on its way to the person and back.
 type inquiry struct {
 	prompt api.Prompt
+	why    string // it is asked now
 	cancel context.CancelFunc
 	// refused says that no answer came of it, and that the person knows.
 	refused atomic.Bool
@@ -22,7 +23,7 @@ type inquiry struct {
 // ask puts a prompt of the agent to the person, after those that came before it.
 func (c *companion) ask(ctx context.Context, p api.Prompt) {
 	asking, cancel := context.WithCancel(ctx)
-	q := &inquiry{prompt: p, cancel: cancel}
+	q := &inquiry{prompt: p, why: whyNow(p.Host, c.view.Status), cancel: cancel}
 	c.asking[p.ID] = q
 	c.doing.Go(func() {
 		select {
@@ -39,7 +40,7 @@ func (c *companion) ask(ctx context.Context, p api.Prompt) {
 // elsewhere, or is no longer asked, ends ctx and with it the dialog.
 func (c *companion) interview(ctx context.Context, q *inquiry) {
 	p := q.prompt
-	text, err := c.Ask(ctx, questionFor(p))
+	text, err := c.Ask(ctx, questionFor(p, q.why))
 	if ctx.Err() != nil {
 		return
 	}
@@ -51,8 +52,9 @@ func (c *companion) interview(ctx context.Context, q *inquiry) {
 	if err != nil && !errors.Is(err, desktop.ErrCancelled) {
 		c.Log.Warn("could not ask", "host", p.Host, "err", err)
 		c.announce(news{
-			kind: kindNeedsLogin, title: p.Host + " needs you to log in", urgent: true, name: p.Host,
-			body: "Run " + c.Command + " login " + p.Host + " in a terminal.",
+			kind: kindNeedsLogin, title: headline("Log in to ", p.Host, ""), urgent: true, name: p.Host,
+			body:  "No window could be opened to ask you. A terminal can.",
+			verbs: []string{verbAsk}, instead: "Log in from a terminal.",
 		})
 	}
 	if err := c.Agent.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil {
@@ -81,10 +83,40 @@ func (c *companion) dropPrompts() {
 	}
 }
 
+// whyNow says what a login to a host is for.
+func whyNow(host string, st api.Status) string {
+	var lost, waiting []string
+	for _, s := range st.Sessions {
+		switch {
+		case s.Host != host:
+		case s.State == api.SessionReconnecting:
+			lost = append(lost, s.Name)
+		case s.State == api.SessionNeedsLogin, s.State == api.SessionConnecting:
+			waiting = append(waiting, s.Name)
+		}
+	}
+	switch {
+	case len(lost) > 0:
+		return "The connection to " + host + " was lost. Log in to reconnect " + listed(lost) + "."
+	case len(waiting) > 0:
+		return "tunctl is connecting to " + host + " for " + listed(waiting) + "."
+	}
+	return "tunctl is connecting to " + host + "."
+}
+
+// listed writes names as a sentence does.
+func listed(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
 // questionFor is a prompt in the words of a window, which has nothing around it to
-// tell what it is about.
-func questionFor(p api.Prompt) desktop.Question {
-	q := desktop.Question{Title: "Log in to " + p.Host, Kind: desktop.AskSecret, Yes: "Yes, go on", No: "No"}
+// tell what it is about: which host, why now, and whether the last answer was wrong.
+func questionFor(p api.Prompt, why string) desktop.Question {
+	q := desktop.Question{Title: "Log in to " + p.Host, Kind: desktop.AskSecret, Yes: "Yes", No: "No"}
 	if p.Echo {
 		q.Kind = desktop.AskLine
 	}
@@ -93,9 +125,7 @@ func questionFor(p api.Prompt) desktop.Question {
 	case api.PromptHostKey:
 		q.Kind = desktop.AskChoice
 		q.Title, q.Yes, q.No = "Is this really "+p.Host+"?", "Yes, trust it", "No, stop"
-		text, _, _ = strings.Cut(text, p.Fingerprint)
-		text = strings.TrimSpace(text) + "\n\n" + p.Fingerprint +
-			"\n\nCompare it with what your computing centre publishes. If it differs, somebody may be in between: stop."
+		text = hostKeyText(text, p.Fingerprint)
 	case api.PromptConfirm:
 		q.Kind = desktop.AskChoice
 	case api.PromptPassphrase:
@@ -105,6 +135,20 @@ func questionFor(p api.Prompt) desktop.Question {
 			text = about + "\n\n" + text
 		}
 	}
-	q.Text = text
+	if p.Retry != "" {
+		why = asSentence(p.Retry) + "\n" + why
+	}
+	q.Text = why + "\n\n" + text
 	return q
+}
+
+// hostKeyText sets the fingerprint apart, so that it can be compared.
+func hostKeyText(text, fingerprint string) string {
+	before, after, _ := strings.Cut(strings.TrimSuffix(text, " Trust it?"), fingerprint)
+	text = strings.TrimSpace(before) + "\n\n" + fingerprint + "\n\n"
+	if after = strings.TrimSpace(strings.TrimPrefix(after, ".")); after != "" {
+		text += after + "\n\n"
+	}
+	return text + "Compare the fingerprint with the one that your computing centre publishes. If they differ, stop: " +
+		"another machine may be posing as this host."
 }

@@ -51,7 +51,7 @@ func TestADialogGoesWhenItsPromptDoes(t *testing.T) {
 		s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
 		s.prompts(api.EventPrompt, prompt("2", api.PromptPassword, "password"))
 		if len(s.dialogs.asked) != 2 {
-			t.Fatal("the first dialog is still in the way")
+			t.Fatal("the first dialog is still open")
 		}
 		s.events <- api.Event{} // the agent goes, and its question with it
 		synctest.Wait()
@@ -95,15 +95,18 @@ func TestWhoeverWouldNotAnswerIsNotToldThatALoginIsNeeded(t *testing.T) {
 	}
 }
 
-func TestWithoutADialogANotificationNamesTheCommand(t *testing.T) {
+func TestWithoutADialogANotificationOpensATerminal(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.failing = errors.New("no display")
 		s.status(statuses["down"])
 		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
-		if n := s.told(t); !strings.Contains(n.Body, "tunctl login narval") {
-			t.Errorf("it says %q", n.Body)
+		n := s.told(t)
+		if n.Title != "Log in to narval" || len(n.Actions) != 1 {
+			t.Fatalf("told %+v", n)
 		}
-		if got := s.heard(); !slices.Equal(got, []string{"answer 1 cancelled"}) {
+		n.Actions[0].Do()
+		synctest.Wait()
+		if got := s.heard(); !slices.Equal(got, []string{"answer 1 cancelled", "terminal login narval"}) {
 			t.Errorf("did %q", got)
 		}
 	})
@@ -114,6 +117,10 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 	key.Fingerprint, key.Echo = "SHA256:abc", true
 	code := prompt("2", api.PromptQuestion, "Passcode: ")
 	code.Instruction = "Duo two-factor login for alice\n"
+	otherKey := prompt("5", api.PromptHostKey, "Its key is SHA256:abc. Keys of other types are known. Trust it?")
+	otherKey.Fingerprint = "SHA256:abc"
+	wrong := prompt("6", api.PromptPassword, "alice@narval's password: ")
+	wrong.Retry = "that was not right; 2 more tries before we stop"
 	visible := code
 	visible.Echo = true
 	for _, tt := range []struct {
@@ -122,16 +129,32 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 		kind   desktop.QuestionKind
 		text   string
 	}{
-		{"host key", key, desktop.AskChoice, "The authenticity of narval can't be established. Its ED25519 key fingerprint is\n\nSHA256:abc\n\n" +
-			"Compare it with what your computing centre publishes. If it differs, somebody may be in between: stop."},
-		{"code", code, desktop.AskSecret, "Duo two-factor login for alice\n\nPasscode:"},
-		{"visible code", visible, desktop.AskLine, "Duo two-factor login for alice\n\nPasscode:"},
-		{"password", prompt("3", api.PromptPassword, "alice@narval's password: "), desktop.AskSecret, "alice@narval's password:"},
-		{"confirm", prompt("4", api.PromptConfirm, "Try anyway?"), desktop.AskChoice, "Try anyway?"},
+		{"host key", key, desktop.AskChoice, "Why.\n\nThe authenticity of narval can't be established. Its ED25519 key fingerprint is\n\nSHA256:abc\n\n" +
+			"Compare the fingerprint with the one that your computing centre publishes. If they differ, stop: another machine may be posing as this host."},
+		{"another host key", otherKey, desktop.AskChoice, "Why.\n\nIts key is\n\nSHA256:abc\n\nKeys of other types are known.\n\n" +
+			"Compare the fingerprint with the one that your computing centre publishes. If they differ, stop: another machine may be posing as this host."},
+		{"code", code, desktop.AskSecret, "Why.\n\nDuo two-factor login for alice\n\nPasscode:"},
+		{"visible code", visible, desktop.AskLine, "Why.\n\nDuo two-factor login for alice\n\nPasscode:"},
+		{"password", prompt("3", api.PromptPassword, "alice@narval's password: "), desktop.AskSecret, "Why.\n\nalice@narval's password:"},
+		{"wrong password", wrong, desktop.AskSecret, "That was not right; 2 more tries before we stop.\nWhy.\n\nalice@narval's password:"},
+		{"confirm", prompt("4", api.PromptConfirm, "Try anyway?"), desktop.AskChoice, "Why.\n\nTry anyway?"},
 	} {
-		q := questionFor(tt.prompt)
+		q := questionFor(tt.prompt, "Why.")
 		if q.Kind != tt.kind || q.Text != tt.text || !strings.Contains(q.Title, "narval") {
 			t.Errorf("%s: %+v", tt.name, q)
+		}
+	}
+}
+
+func TestADialogSaysWhyItComesNow(t *testing.T) {
+	for want, st := range map[string]View{
+		"tunctl is connecting to narval.":                                         statuses["down"],
+		"tunctl is connecting to narval for jupyter.":                             statuses["connecting"],
+		"The connection to narval was lost. Log in to reconnect jupyter.":         statuses["reconnecting"],
+		"The connection to narval was lost. Log in to reconnect jupyter and lab.": reached(nil, session("jupyter", api.SessionReconnecting), session("lab", api.SessionReconnecting)),
+	} {
+		if got := whyNow("narval", st.Status); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
@@ -143,10 +166,10 @@ func TestACertificateThatEndsSoonIsToldUntilTheHostIsLost(t *testing.T) {
 		}
 		s.status(host(api.HostUp))
 		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
-			Kind: api.NoticeNeedsLogin, Host: "narval", Text: "narval knows you by a certificate until 17:30: a lost connection needs you then",
+			Kind: api.NoticeNeedsLogin, Host: "narval", Text: "your certificate for narval expires soon: after 17:30, a lost connection needs you",
 		}}
 		synctest.Wait()
-		if n := s.told(t); n.Title != "narval knows you by a certificate until 17:30" || n.Body != "A lost connection needs you then" || !n.Urgent {
+		if n := s.told(t); n.Title != "Your certificate for narval expires soon" || n.Body != "After 17:30, a lost connection needs you." || !n.Urgent {
 			t.Errorf("told %+v", n)
 		}
 		s.status(host(api.HostUp)) // it stays
@@ -165,11 +188,11 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 		}
 		s.status(running(end))
 		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
-			Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 10 minutes, at 12:10: save your work",
+			Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 10 min, at 12:10: save your work",
 		}}
 		synctest.Wait()
 		n := s.told(t)
-		if n.Title != "jupyter ends in 10 minutes, at 12:10" || n.Body != "Save your work" || !n.Urgent || len(n.Actions) != 1 {
+		if n.Title != "jupyter ends in 10 min, at 12:10" || n.Body != "Save your work." || !n.Urgent || len(n.Actions) != 1 {
 			t.Fatalf("told %+v", n)
 		}
 		n.Actions[0].Do()
@@ -177,7 +200,7 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 		if got := s.heard(); !slices.Equal(got, []string{"extend jupyter 1h0m0s"}) {
 			t.Errorf("its button did %q", got)
 		}
-		if n := s.told(t); !strings.HasPrefix(n.Title, "jupyter may run on until ") {
+		if n := s.told(t); n.Title != "jupyter was extended" || !strings.HasPrefix(n.Body, "It runs until ") {
 			t.Errorf("after it, %+v", n)
 		}
 		s.status(running(end.Add(time.Hour)))

@@ -34,8 +34,8 @@ func takeSeat(ctx context.Context, instance string) (*seat, error) {
 	if err != nil {
 		return nil, &api.Error{
 			Code: api.CodeFailed, Err: err,
-			Message: "no desktop session here: the session bus cannot be reached",
-			Hint:    "run the tray from a terminal on your desktop; over ssh use tunctl status --watch",
+			Message: "no desktop session: the session bus cannot be reached",
+			Hint:    "run the tray from a terminal on your desktop; over ssh, use `tunctl status --watch`",
 		}
 	}
 	name := seatName
@@ -80,8 +80,8 @@ func (s *seat) awaitPanel(ctx context.Context, tell func(string)) error {
 	}
 	watcher, host := s.panel(ctx)
 	if !watcher || !host {
-		tell("No panel here shows tray icons; notifications still come, and the icon appears by itself when a panel does. " +
-			"On GNOME, install and switch on its AppIndicator extension (package gnome-shell-extension-appindicator).")
+		tell("No panel on this desktop shows tray icons. Notifications still work, and the icon appears once a panel does. " +
+			"On GNOME, install and enable the AppIndicator extension (package gnome-shell-extension-appindicator).")
 	}
 	for !watcher {
 		select {

@@ -2,6 +2,7 @@ package tray
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -10,27 +11,19 @@ import (
 	"tunctl/internal/api"
 )
 
-// statusLine is how things stand, in one sentence.
+// statusLine is how things stand, in a few words.
 func statusLine(v View) string {
 	switch {
 	case !v.Reached:
-		return "The background agent is not running"
+		return "the background agent is not running"
 	case len(v.Status.Sessions) == 0:
-		return "Nothing is set up yet, see Help"
+		return "no session is set up yet"
 	}
-	return sentence(foremost(v.Status.Sessions), v.Now)
+	return sessionLine(foremost(v.Status.Sessions), v.Now)
 }
 
-// sentence tells of a session by name.
-func sentence(s api.Session, now time.Time) string {
-	switch s.State {
-	case api.SessionNeedsLogin, api.SessionFailed:
-		return s.Name + " " + words(s, now)
-	case api.SessionEnded:
-		return s.Name + " has " + words(s, now)
-	}
-	return s.Name + " is " + words(s, now)
-}
+// sessionLine tells how a session is, by name.
+func sessionLine(s api.Session, now time.Time) string { return s.Name + ": " + words(s, now) }
 
 // words tell how a session is, without its name.
 func words(s api.Session, now time.Time) string {
@@ -38,11 +31,11 @@ func words(s api.Session, now time.Time) string {
 	case api.SessionConnecting:
 		return "connecting to " + s.Host
 	case api.SessionNeedsLogin:
-		return "needs you to log in to " + s.Host
+		return "waiting for your login"
 	case api.SessionSubmitting:
-		return "handing in its job"
+		return "submitting the job"
 	case api.SessionQueued:
-		return "queued" + queueWords(s, now)
+		return "in the queue" + queueWords(s, now)
 	case api.SessionStarting:
 		if s.Job != nil && s.Job.Node != "" {
 			return "starting on " + s.Job.Node
@@ -50,17 +43,52 @@ func words(s api.Session, now time.Time) string {
 		return "starting"
 	case api.SessionReady:
 		if s.Job != nil && s.Job.End.After(now) {
-			return "ready, " + duration(s.Job.End.Sub(now)) + " left"
+			return "ready, " + timeLeft(s, now)
 		}
 		return "ready"
 	case api.SessionReconnecting:
 		return "reconnecting to " + s.Host
 	case api.SessionEnded:
-		return "ended" + because(s.Cause)
+		return overWords("ended", s.Cause)
 	case api.SessionFailed:
-		return "failed" + because(s.Cause)
+		return overWords("failed", s.Cause)
 	}
-	return "not running"
+	return downWords(s, now)
+}
+
+// overWords tell why a session is over. What tells of its job needs no more.
+func overWords(state, cause string) string {
+	if strings.HasPrefix(cause, "job ") || strings.HasPrefix(cause, "the job ") {
+		return brief(plain(cause))
+	}
+	return state + because(cause)
+}
+
+// timeLeft is how long a session's job may still run.
+func timeLeft(s api.Session, now time.Time) string {
+	return api.DurationText(s.Job.End.Sub(now)) + " left"
+}
+
+// downWords tell of a session that is down. Its job may run on all the same, and costs.
+func downWords(s api.Session, now time.Time) string {
+	switch {
+	case !jobAlive(s, now):
+		return "not running"
+	case s.Job.State.Waiting():
+		return fmt.Sprintf("disconnected, job %s stays in the queue", s.Job.ID)
+	case !s.Job.End.IsZero():
+		return fmt.Sprintf("disconnected, job %s is charged until %s", s.Job.ID, clock(s.Job.End, now))
+	}
+	return fmt.Sprintf("disconnected, job %s still runs and is charged", s.Job.ID)
+}
+
+// jobAlive reports whether a session has a job that runs or waits. Nobody watches that of
+// a session that is down: its time limit tells.
+func jobAlive(s api.Session, now time.Time) bool {
+	if s.Job == nil || s.Job.State.Ended() {
+		return false
+	}
+	return s.State != api.SessionDown || s.Job.End.IsZero() || s.Job.End.After(now)
 }
 
 // queueWords say when a queued job starts, or else what it waits for.
@@ -69,41 +97,102 @@ func queueWords(s api.Session, now time.Time) string {
 	case s.Job == nil:
 		return because(s.Cause)
 	case !s.Job.ExpectedStart.IsZero():
-		return ": expected " + clock(s.Job.ExpectedStart, now)
+		return ", expected start " + clock(s.Job.ExpectedStart, now)
 	case s.Job.Hint != "":
 		return because(s.Job.Hint)
 	}
 	return because(s.Job.Reason)
 }
 
-// hostWords tell how a host is.
-func hostWords(h api.Host) string {
-	switch h.State {
-	case api.HostConnecting:
+// hostWords tell how a host is. A cause that a session tells already is left out.
+func hostWords(h api.Host, told map[string]bool) string {
+	cause := h.Cause
+	if told[cause] {
+		cause = ""
+	}
+	switch {
+	case h.Asking != "":
+		return "waiting for your answer"
+	case h.State == api.HostConnecting:
 		return "connecting"
-	case api.HostNeedsLogin:
-		return "needs you to log in"
-	case api.HostUp:
+	case h.State == api.HostNeedsLogin:
+		return "login needed"
+	case h.State == api.HostUp:
 		return "connected"
-	case api.HostWaiting:
-		return "waiting" + because(h.Cause)
-	case api.HostBlocked:
-		return "blocked" + because(h.Cause)
+	case h.State == api.HostWaiting:
+		return "waiting" + because(cause)
+	case h.State == api.HostBlocked:
+		return "blocked" + because(cause)
 	}
 	return "not connected"
 }
 
 // because appends a cause, if it is known.
 func because(cause string) string {
-	if cause == "" {
+	if cause = plain(cause); cause == "" {
 		return ""
 	}
 	return ": " + brief(cause)
 }
 
+// plain is a text without the commands in it and the output after it: in a menu or a
+// notification nobody can run the one or read the other. Of a clause with a command,
+// what is before the command's own part stays.
+func plain(text string) string {
+	text, _, output := strings.Cut(text, "\n")
+	var kept []string
+	for clause := range strings.SplitSeq(text, "; ") {
+		if clause = beforeCommand(clause); clause != "" {
+			kept = append(kept, clause)
+		}
+	}
+	if n := len(kept); output && n > 0 && strings.HasSuffix(kept[n-1], ":") {
+		kept = kept[:n-1] // it introduced the output
+	}
+	return strings.Join(kept, "; ")
+}
+
+// beforeCommand is the part of a clause that does not tell to run something.
+func beforeCommand(clause string) string {
+	at := strings.IndexByte(clause, '`')
+	if named := strings.Index(clause, "tunctl "); named >= 0 && (at < 0 || named < at) {
+		at = named
+	}
+	if at < 0 {
+		return clause
+	}
+	before := clause[:at]
+	return before[:max(strings.LastIndex(before, ": "), strings.LastIndex(before, ", "), 0)]
+}
+
+// asSentence writes words of ours as a sentence. What begins with a name stays small.
+func asSentence(text string, names ...string) string {
+	if text == "" {
+		return ""
+	}
+	if word, _, _ := strings.Cut(text, " "); !slices.Contains(names, word) {
+		text = sentenceCase(text)
+	}
+	if end, _ := utf8.DecodeLastRuneInString(text); !strings.ContainsRune(".:?!…", end) {
+		text += "."
+	}
+	return text
+}
+
+// titleMost is how long a notification's title may be to be shown whole.
+const titleMost = 40
+
+// headline is a title with a name in it, which is cut where it is too long.
+func headline(before, name, after string) string {
+	room := max(titleMost-utf8.RuneCountInString(before+after), 2)
+	return before + shorten(name, room) + after
+}
+
 // brief makes text fit a menu: one line, and not wider than a small screen.
-func brief(text string) string {
-	const most = 60
+func brief(text string) string { return shorten(text, 60) }
+
+// shorten makes a text one line of so many characters at most, cut between words.
+func shorten(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -117,21 +206,6 @@ func brief(text string) string {
 		}
 	}
 	return strings.TrimRight(string(cut), " ,;:") + "…"
-}
-
-// duration is a time span as people say it.
-func duration(d time.Duration) string {
-	d = d.Round(time.Minute)
-	days, hours, minutes := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60
-	switch {
-	case d < time.Minute:
-		return "less than a minute"
-	case days > 0:
-		return fmt.Sprintf("%d d %d h", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%d h %02d min", hours, minutes)
-	}
-	return fmt.Sprintf("%d min", minutes)
 }
 
 // clock is a point in time as people say it today.

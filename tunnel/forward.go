@@ -36,14 +36,32 @@ type Target struct {
 
 // Reason says why a forward has no target now, in words for a person.
 type Reason struct {
-	Title string // "jupyter is queued"
-	Text  string // "Resources; expected to start at 14:05"
-	Hint  string // what to do about it
+	Kind  ReasonKind
+	Title string // "Waiting in the queue"
+	// Text says more. Its first line is a sentence; the lines after that are output of a
+	// program. What stands in backticks, here and in Hint, is a command.
+	Text  string
+	Facts []Fact // what else is known
+	Hint  string // what to do about it in a terminal
+	Tray  string // where in the tray's menu that is done
 	Since time.Time
-	// Transient says that it passes by itself within seconds, so that a client
-	// does better to wait than to be told.
+	// Transient says that it passes within seconds without anybody's help, so that a
+	// client does better to wait than to be told.
 	Transient bool
 }
+
+// ReasonKind is what a reason asks of a person.
+type ReasonKind string
+
+// The kinds of reasons.
+const (
+	ReasonProgress  ReasonKind = ""          // nothing: it passes
+	ReasonAttention ReasonKind = "attention" // to do something, and then it goes on
+	ReasonTrouble   ReasonKind = "trouble"   // to fix something
+)
+
+// Fact is a thing that is known, under its name.
+type Fact struct{ Name, Value string }
 
 // ListenOptions describe the local side of a forward.
 type ListenOptions struct {
@@ -135,7 +153,7 @@ func newForward(o ListenOptions, side *localSide) *Forward {
 		hosts:   hostNames{listed: o.Hosts, network: side.onNetwork()},
 	}
 	f.life, f.end = context.WithCancel(context.Background())
-	f.enter(nil, Reason{Title: cmp.Or(o.Name, "this forward") + " is not up yet", Transient: true})
+	f.enter(nil, Reason{Title: "Starting " + cmp.Or(o.Name, "the forward"), Transient: true})
 	return f
 }
 

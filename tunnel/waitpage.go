@@ -56,28 +56,48 @@ type waitPage struct {
 
 // state names what the page says, so that it can tell when that has changed.
 func (p *waitPage) state() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%d", p.Status, p.Reason.Title, p.Reason.Text, p.Reason.Hint, p.Reason.Since.Unix()))
+	r := p.Reason
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%q\n%q\n%q\n%d", p.Status, r.Kind, r.Title, r.Text, r.Facts, r.Hint, r.Tray, r.Since.Unix()))
 	return hex.EncodeToString(sum[:6])
+}
+
+// waitData is what the page's template gets.
+type waitData struct {
+	State, Name, Kind, Title, Tray, Since, Stamp string
+	Text                                         []api.Span
+	Hint                                         [][]api.Span
+	Output                                       string
+	Facts                                        []Fact
+	Commands                                     bool // the hint has some
+	Continues                                    bool // without anybody's help
+	Retry                                        int
+	Style                                        template.CSS
+	Script                                       template.JS
 }
 
 // body renders the page. Nothing of the request is in it, so no token can be.
 func (p *waitPage) body(now time.Time) []byte {
-	data := struct {
-		State, Name, Title, Text, Hint, Since, Stamp string
-		Retry                                        int
-		Style                                        template.CSS
-		Script                                       template.JS
-	}{
-		State:  p.state(),
-		Name:   p.Name,
-		Title:  api.Redact(p.Reason.Title),
-		Text:   api.Redact(p.Reason.Text),
-		Hint:   api.Redact(p.Reason.Hint),
-		Retry:  waitRetry,
-		Style:  template.CSS(waitStyle), //nolint:gosec // our own file
-		Script: template.JS(waitScript), //nolint:gosec // our own file
+	r := p.Reason
+	text, output, _ := strings.Cut(api.Redact(r.Text), "\n")
+	data := waitData{
+		State:     p.state(),
+		Name:      p.Name,
+		Kind:      cmp.Or(string(r.Kind), "progress"),
+		Title:     api.Redact(r.Title),
+		Text:      api.Spans(text),
+		Output:    output,
+		Hint:      api.Clauses(api.Redact(r.Hint)),
+		Commands:  strings.Contains(r.Hint, "`"),
+		Tray:      r.Tray,
+		Continues: r.Kind == ReasonProgress,
+		Retry:     waitRetry,
+		Style:     template.CSS(waitStyle), //nolint:gosec // our own file
+		Script:    template.JS(waitScript), //nolint:gosec // our own file
 	}
-	if since := p.Reason.Since; !since.IsZero() {
+	for _, f := range r.Facts {
+		data.Facts = append(data.Facts, Fact{f.Name, api.Redact(f.Value)})
+	}
+	if since := r.Since; !since.IsZero() {
 		data.Since, data.Stamp = sayWhen(since, now), since.Format(time.RFC3339)
 	}
 	var b bytes.Buffer
@@ -179,15 +199,18 @@ func (v *visit) pageFor(err error) *waitPage {
 	switch {
 	case errors.Is(err, errWithdrawn), errors.Is(err, ErrDown) && now.target == nil:
 	case errors.Is(err, ErrDown):
-		page.Reason = Reason{Title: "The connection is down", Text: "The host cannot be reached at the moment. What runs there goes on running."}
+		page.Reason = Reason{Title: "The connection is down", Text: "The host cannot be reached now. What runs there keeps running."}
 	case now.target != nil && !now.target.HTTP:
 		return nil
 	default:
 		page.Status = http.StatusBadGateway
 		page.Reason = Reason{
-			Title: cmp.Or(v.name, "The server") + " does not answer",
-			Text:  err.Error(),
-			Hint:  "It may still be starting. If this stays, its log says more.",
+			Title: cmp.Or(v.name, "The server") + " does not respond",
+			Text:  "The server may still be starting, or busy. If this stays, its log says more.\n" + err.Error(),
+		}
+		if v.name != "" {
+			page.Reason.Hint = "`tunctl logs " + v.name + "`"
+			page.Reason.Tray = v.name + " ▸ " + api.MenuLog
 		}
 	}
 	return page

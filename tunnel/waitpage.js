@@ -1,15 +1,31 @@
 
 "use strict";
-// Ask for this very page until it is the real one; show what changes meanwhile.
+// Ask for this very page until it is the real one; show what changes meanwhile. Copy
+// commands to the clipboard. Nothing else happens from here: the page has the origin of
+// what the job serves.
 (async () => {
   const root = document.documentElement;
+  const patience = 5; // polls that may fail before the page says so
   const ask = (method) => fetch(location.pathname + location.search, {
     method, cache: "no-store", redirect: "manual", headers: { Accept: "text/html", "Tunctl-Poll": "1" },
   });
+  if (navigator.clipboard) {
+    root.dataset.copies = "";
+    document.addEventListener("click", async (event) => {
+      const button = event.target.closest(".copy");
+      if (!button) return;
+      await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+  }
+  let failed = 0;
   for (;;) {
     await new Promise((done) => setTimeout(done, 1000));
     try {
       const state = (await ask("HEAD")).headers.get("Tunctl-Waiting");
+      failed = 0;
+      delete root.dataset.gone;
       if (state === null) break;
       if (state === root.dataset.state) continue;
       const answer = await ask("GET");
@@ -19,7 +35,7 @@
       document.querySelector("main").replaceWith(page.querySelector("main"));
       root.dataset.state = page.documentElement.dataset.state;
     } catch {
-      // Nobody listens for the moment.
+      if (++failed >= patience) root.dataset.gone = "";
     }
   }
   location.reload();

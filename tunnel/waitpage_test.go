@@ -14,13 +14,14 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func queued() *waitPage {
 	return &waitPage{Status: http.StatusServiceUnavailable, Name: "jupyter", Reason: Reason{
-		Title: "jupyter is queued",
-		Text:  "The cluster has no free node yet (Resources). Expected to start at 14:05.",
-		Hint:  "Nothing to do: it starts by itself. <tunctl down jupyter --cancel> gives up.",
+		Title: "Waiting in the queue",
+		Text:  "narval starts the job when it is its turn.",
+		Facts: []Fact{{"Why", "Waits for nodes <to become> free"}, {"Expected start", "14:05, in 15 min"}},
+		Hint:  "`tunctl down jupyter --cancel` gives up; <b> is no markup",
 		Since: time.Date(2026, 3, 2, 13, 20, 0, 0, time.UTC),
 	}}
 }
@@ -93,6 +94,52 @@ func TestTheWaitingPageCarriesNoTokenAndNoMarkup(t *testing.T) {
 	}
 }
 
+func TestTheWaitingPageActsOnNothing(t *testing.T) {
+	for _, kind := range []ReasonKind{ReasonProgress, ReasonAttention, ReasonTrouble} {
+		p := queued()
+		p.Reason.Kind = kind
+		_, header, body := answer(t, p, http.MethodGet)
+		if policy := header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'none'") || !strings.Contains(policy, "connect-src 'self'") {
+			t.Errorf("policy %q", policy)
+		}
+		if found := regexp.MustCompile(`(?i)<(form|input|a|iframe)\b`).FindAllString(body, -1); found != nil {
+			t.Errorf("the page has %q", found)
+		}
+		for _, button := range regexp.MustCompile(`<button[^>]*>`).FindAllString(body, -1) {
+			if !strings.HasPrefix(button, `<button type="button" class="copy"`) {
+				t.Errorf("the page has a button that does more than copy: %s", button)
+			}
+		}
+	}
+}
+
+func TestAPageReconnectsAutomaticallyOnlyWhereItSaysSo(t *testing.T) {
+	for kind, want := range map[ReasonKind]bool{ReasonProgress: true, ReasonAttention: false, ReasonTrouble: false} {
+		p := queued()
+		p.Reason.Kind = kind
+		_, _, body := answer(t, p, http.MethodGet)
+		if strings.Contains(body, "reconnects automatically") != want {
+			t.Errorf("kind %q: %s", kind, body)
+		}
+	}
+}
+
+func TestCommandsCanBeCopiedAndOutputIsShownAsItWas(t *testing.T) {
+	p := queued()
+	p.Reason.Text = "The job failed; its log ends with:\nsrun: error\n  `ls`: not found"
+	p.Reason.Hint = "`tunctl logs jupyter` shows the whole log"
+	_, _, body := answer(t, p, http.MethodGet)
+	for _, want := range []string{
+		"<pre tabindex=\"0\">srun: error\n  `ls`: not found</pre>",
+		`<code>tunctl logs jupyter</code><button type="button" class="copy"`,
+		"</span> shows the whole log</p>",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in %s", want, body)
+		}
+	}
+}
+
 func TestAPollLearnsWhenTheWordsChange(t *testing.T) {
 	p := queued()
 	_, header, body := answer(t, p, http.MethodHead)
@@ -103,9 +150,17 @@ func TestAPollLearnsWhenTheWordsChange(t *testing.T) {
 	if _, _, page := answer(t, p, http.MethodGet); !strings.Contains(page, `data-state="`+first+`"`) {
 		t.Error("the page does not know its own state")
 	}
-	p.Reason.Text = "Priority"
-	if _, header, _ = answer(t, p, http.MethodHead); header.Get(waitHeader) == first {
-		t.Error("other words have the same state")
+	for name, change := range map[string]func(*Reason){
+		"text": func(r *Reason) { r.Text = "Priority" },
+		"fact": func(r *Reason) { r.Facts = []Fact{{"Why", "Priority"}} },
+		"kind": func(r *Reason) { r.Kind = ReasonTrouble },
+		"tray": func(r *Reason) { r.Tray = "Start" },
+	} {
+		p := queued()
+		change(&p.Reason)
+		if _, header, _ = answer(t, p, http.MethodHead); header.Get(waitHeader) == first {
+			t.Errorf("another %s has the same state", name)
+		}
 	}
 }
 

@@ -162,8 +162,11 @@ func agentRestart(c *cli.Context, t *terminal, p home.Paths) error {
 // and asks where it can.
 func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
 	st, err := client.New(p).Status(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil // nothing runs that could lose a login
+	}
 	if err != nil {
-		return nil //nolint:nilerr // nothing runs that could lose a login
+		return err
 	}
 	var hosts []string
 	for _, h := range st.Hosts {

@@ -42,7 +42,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 	now := time.Date(2026, 11, 15, 14, 0, 0, 0, time.UTC)
 	jobs := []hostJob{
 		{Host: "narval", Job: api.Job{ID: "12345678.pbs101", Name: "a-very-long-name-of-a-job-that-says-everything", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(50 * time.Hour)}},
-		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waits for nodes to become free", Submitted: now.Add(-time.Hour)}},
+		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waiting for free nodes", Submitted: now.Add(-time.Hour)}},
 		{Host: "narval", Job: api.Job{ID: "3", State: api.JobFinished, End: now.Add(-240 * time.Hour)}},
 	}
 	text := jobsTable(jobs, false, now).draw(paper{width: 80})
@@ -51,7 +51,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"12345678.pbs101", "x1000c0s2b0n0", "until ", "12345679_[0-99%5]", "since ", "waits for nodes to become free (Resources)", "ended 5 Nov"} {
+	for _, want := range []string{"12345678.pbs101", "x1000c0s2b0n0", "until ", "12345679_[0-99%5]", "since ", "waiting for free nodes (Resources)", "ended 5 Nov"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

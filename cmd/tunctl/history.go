@@ -103,13 +103,10 @@ func dayText(t time.Time) string {
 }
 
 func spanText(d time.Duration, known bool) string {
-	switch {
-	case !known:
+	if !known {
 		return "-"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
 	}
-	return hoursText(d)
+	return api.DurationText(d)
 }
 
 func orDash(text string) string { return cmp.Or(text, "-") }

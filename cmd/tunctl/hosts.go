@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -47,10 +48,12 @@ func hosts(c *cli.Context, t *terminal) error {
 		names = c.Args().Slice()
 	}
 	live := map[string]api.Host{}
-	if st, err := client.New(p).Status(c.Context); err == nil {
-		for _, h := range st.Hosts {
-			live[h.Alias] = h
-		}
+	st, err := client.New(p).Status(c.Context)
+	if err != nil && !errors.Is(err, client.ErrNotRunning) {
+		return err // one that hangs may hold connections: "down" would be false
+	}
+	for _, h := range st.Hosts {
+		live[h.Alias] = h
 	}
 	list, read := make([]api.Host, 0, len(names)), resolver(p, cfg)
 	for _, name := range names {

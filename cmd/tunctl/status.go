@@ -143,18 +143,6 @@ func printStatus(t *terminal, st api.Status) error {
 	return err
 }
 
-// hoursText writes how long is left as a person would say it.
-func hoursText(d time.Duration) string {
-	d = d.Round(time.Minute)
-	switch {
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 100*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%d days", int(d.Hours())/24)
-}
-
 // untilText says until when a running job may run.
 func untilText(j *api.Job, now time.Time) string {
 	if j == nil || j.State != api.JobRunning || j.End.Before(now) {

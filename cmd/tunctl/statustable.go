@@ -107,7 +107,7 @@ func leftCell(j *api.Job, now time.Time) cell {
 		return cell{text: "-"}
 	}
 	left := j.End.Sub(now)
-	c := cell{text: hoursText(left)}
+	c := cell{text: api.DurationText(left)}
 	switch {
 	case left <= 10*time.Minute:
 		c.colour = red

@@ -228,7 +228,7 @@ func looksForJob(s api.Session) bool {
 // askAgain asks the person whether their job is still wanted: the agent's permission to
 // submit it, which an up gives for an hour, is over. The session may come up meanwhile.
 func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
-	waited := shortDuration(time.Since(asked.At))
+	waited := api.DurationText(time.Since(asked.At))
 	if !u.term.asks {
 		return asked, u.unpermitted(now, waited)
 	}
@@ -281,18 +281,6 @@ func (u *up) unpermitted(s api.Session, waited string) error {
 		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(s.Cause)),
 		Hint: fmt.Sprintf("`tunctl up %s` asks for it again", u.name),
 	}
-}
-
-// shortDuration is a time in hours and minutes; seconds only below one.
-func shortDuration(d time.Duration) string {
-	if d < time.Minute {
-		return d.Round(time.Second).String()
-	}
-	text := strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	if hours, whole := strings.CutSuffix(text, "h0m"); whole {
-		return hours + "h"
-	}
-	return text
 }
 
 func (u *up) ask(ctx context.Context) (api.UpResponse, error) {

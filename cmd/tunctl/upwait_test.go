@@ -138,7 +138,7 @@ func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 			if code := exitCode(err); code != tt.code || code == 0 && s.State != api.SessionReady {
 				t.Errorf("exit code %d, %s: %v", code, s.State, err)
 			}
-			if len(a.asked) != tt.ups || !strings.Contains(said.String(), "still waiting for jupyter after 0s; submit its job when that is possible? [Y/n] ") {
+			if len(a.asked) != tt.ups || !strings.Contains(said.String(), "still waiting for jupyter after 0 s; submit its job when that is possible? [Y/n] ") {
 				t.Errorf("%d ups; said %q", len(a.asked), said.String())
 			}
 		})
@@ -169,16 +169,6 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 		explain(u.term, u.timedOut(tt.session))
 		if !strings.Contains(said.String(), tt.waits) {
 			t.Errorf("%s: --wait says %q, want %q", tt.session.State, said.String(), tt.waits)
-		}
-	}
-}
-
-func TestAWaitIsToldInHoursAndMinutes(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		time.Hour + 20*time.Second: "1h", 90 * time.Minute: "1h30m", 45 * time.Minute: "45m", 3 * time.Second: "3s",
-	} {
-		if got := shortDuration(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }

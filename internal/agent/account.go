@@ -12,9 +12,9 @@ import (
 )
 
 // errAccountChanged ends what was begun on an account that the host no longer is.
-var errAccountChanged = errors.New("the host was connected as another account")
+var errAccountChanged = errors.New("the host is connected as another account")
 
-// stayUp brings the session up, and looks for its job anew when the host comes back as
+// stayUp brings the session up, and looks for its job again when the host comes back as
 // another account: after an edit of the config that may be another cluster, or the same
 // one by another address. What a person permitted was for the first one.
 func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
@@ -23,7 +23,7 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
 			return err
 		}
-		s.agent.log.Info("the host is another account now; looking for the job there", "session", s.name, "account", host.Account())
+		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
 		s.mu.Lock()
 		if s.run != nil {
 			s.run.permit, s.run.who = nil, byItself
@@ -104,7 +104,7 @@ func (s *session) jobElsewhere(rec record, now string) string {
 	if rec.Job == nil || !rec.elsewhere(now) {
 		return ""
 	}
-	return fmt.Sprintf("job %s was started on %s, and %s is %s now", rec.Job.ID, rec.Account, s.host(), now)
+	return fmt.Sprintf("job %s was started as %s, and %s is now %s", rec.Job.ID, rec.Account, s.host(), now)
 }
 
 // whereToCancel is the watcher that can end the session's job. A job is never ended by
@@ -120,7 +120,7 @@ func (s *session) whereToCancel(rec record) (*jobwatch.Watcher, error) {
 		}
 	}
 	if text := s.jobElsewhere(rec, account); text != "" {
-		return nil, &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel it there; `tunctl down %s` leaves it alone", s.name)}
+		return nil, &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel the job as that account; `tunctl down %s` leaves it running", s.name)}
 	}
 	return jobs, nil
 }

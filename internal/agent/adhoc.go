@@ -34,7 +34,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 // adhocSpecs reads the forwards of a request. Bind is for those that name no address.
 func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	if len(req.Specs) == 0 {
-		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward is named", Hint: `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
+		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward given", Hint: `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
 	}
 	specs := make([]configs.ForwardSpec, len(req.Specs))
 	for i, text := range req.Specs {
@@ -87,7 +87,7 @@ func (a *Agent) recallLocked(name string, rec record) (*session, bool) {
 	for i, text := range rec.Forwards {
 		var err error
 		if specs[i], err = configs.ParseForward(text); err != nil {
-			a.log.Error("a remembered forward makes no sense", "session", name, "err", err)
+			a.log.Error("cannot read a saved forward", "session", name, "err", err)
 			return nil, false
 		}
 	}

@@ -84,7 +84,7 @@ func New(o Options) (*Agent, error) {
 	a.prompts = newPrompts(a.hub)
 	self, err := os.Executable()
 	if err != nil {
-		o.Log.Warn("an ssh that logs in for us cannot ask anything", "err", err)
+		o.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
 	a.mark = configs.Mark(o.Paths.Config)
 	a.readConfig()
@@ -139,7 +139,7 @@ func (a *Agent) Serve(ctx context.Context) (err error) {
 
 func (a *Agent) report(part string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		a.log.Error("a part of the agent ended", "part", part, "err", err)
+		a.log.Error("a part of the agent stopped", "part", part, "err", err)
 	}
 }
 
@@ -148,7 +148,7 @@ func (a *Agent) restore() {
 	for _, name := range a.store.wanted() {
 		s, err := a.session(name)
 		if err != nil {
-			a.log.Warn("a remembered session is no longer in the config", "session", name)
+			a.log.Warn("a saved session is no longer in the config", "session", name)
 			continue
 		}
 		s.start(byItself, "")
@@ -168,7 +168,7 @@ func (a *Agent) Status() api.Status {
 		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
 	}
 	for _, c := range cfg.Sessions { // in the order of the file
-		st.Sessions = append(st.Sessions, down(c))
+		st.Sessions = append(st.Sessions, a.downSession(c))
 	}
 	for _, s := range a.live() {
 		now := s.status()
@@ -204,7 +204,7 @@ func (a *Agent) session(name string) (*session, error) {
 	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
 		return nil, &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),
-			Hint: "`tunctl init` makes one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
+			Hint: "`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
 		}
 	}
 	return nil, a.unknownSessionLocked(name)

@@ -94,9 +94,9 @@ func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest
 	case err != nil:
 		return job, err
 	case !found:
-		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s knows no job %s of yours", req.Host, req.Job)}
+		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("no job %s of yours on %s", req.Job, req.Host)}
 	case job.State.Ended():
-		return job, &api.Error{Code: api.CodeJobEnded, Message: endedWords(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists those that are not over", req.Host)}
+		return job, &api.Error{Code: api.CodeJobEnded, Message: endedWords(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists queued and running jobs", req.Host)}
 	}
 	return job, nil
 }
@@ -128,7 +128,7 @@ func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, wher
 	}
 	text, err := jobwatch.TailLog(ctx, runner{a.pool.Host(host)}, job.Log, candidateLines)
 	if err != nil {
-		a.log.Debug("a job's log cannot be read", "job", job.ID, "err", err)
+		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
 	d := jobwatch.NewDetector("", a.customApps()...)
@@ -157,7 +157,7 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	case live && known:
 		return s, nil
 	case live || configured:
-		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("there is a session %q already", name), Hint: "give another name with --save"}
+		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: "choose another name with --save"}
 	}
 	err := a.store.update(name, func(r *record) { *r = record{Attached: req.Host, Job: &job, Port: r.Port} })
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *Agent) rememberedLocked(name string) (*session, bool) {
 // forget drops an attached session that was taken down: nothing names it any more.
 func (a *Agent) forget(s *session) {
 	if err := a.store.drop(s.name); err != nil {
-		a.log.Error("cannot forget the session", "session", s.name, "err", err)
+		a.log.Error("cannot remove the session", "session", s.name, "err", err)
 	}
 	a.unlist(s)
 }

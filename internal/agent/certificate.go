@@ -23,6 +23,6 @@ func (c *certificates) notice(h api.Host, now time.Time) *api.Notice {
 	c.told[h.Alias] = ends
 	return &api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: h.Alias,
-		Text: fmt.Sprintf("%s knows you by a certificate until %s: a connection that is lost after that needs you and a new certificate", h.Alias, clock(ends, now)),
+		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, clock(ends, now)),
 	}
 }

@@ -87,19 +87,19 @@ func (c *checkup) scheduler(ctx context.Context) {
 		return
 	}
 	if kind == jobwatch.None {
-		c.add("scheduler", api.CheckUnknown, "there is no scheduler: jobs are plain processes", "where there is one, it must be on the PATH of a login shell")
+		c.add("scheduler", api.CheckUnknown, "no scheduler found: jobs are plain processes", "if there is one, its commands must be on the PATH of a login shell")
 		return
 	}
 	list, err := jobs.Jobs(ctx)
 	if errors.Is(err, jobwatch.ErrNoAnswer) {
-		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs run on meanwhile; the site's status page may know more")
+		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs keep running; see the status page of the site")
 		return
 	}
 	if err != nil {
-		c.failed("scheduler", err, "see that squeue or qstat works in `tunctl ssh "+c.name+"`")
+		c.failed("scheduler", err, "check that squeue or qstat works in `tunctl ssh "+c.name+"`")
 		return
 	}
-	c.ok("scheduler", "%s answers; your jobs there: %d", kind, len(list))
+	c.ok("scheduler", "%s responds; your jobs there: %d", kind, len(list))
 }
 
 // homeScript writes a little into the home, as a submission does, and tells the
@@ -115,14 +115,14 @@ func (c *checkup) home(ctx context.Context) {
 	before := time.Now()
 	res, err := jobwatch.RunLogin(ctx, runner{c.host}, homeScript)
 	if err != nil {
-		c.failed("disk", err, "look at the start-up files of your shell on the host")
+		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
 	}
 	if res.Exit != 0 {
-		c.add("disk", api.CheckBad, "your home on the host takes no files: "+lastLine(string(res.Stderr)).String(),
-			"`tunctl quota "+c.name+"` shows what is used; remove something there, caches first (~/.cache, pip, conda)")
+		c.add("disk", api.CheckBad, "cannot write to your home directory on the host: "+lastLine(string(res.Stderr)).String(),
+			"`tunctl quota "+c.name+"` shows your usage; delete files there, caches first (~/.cache, pip, conda)")
 	} else {
-		c.ok("disk", "your home on the host can be written")
+		c.ok("disk", "your home directory on the host is writable")
 	}
 	c.clock(string(res.Stdout), before)
 }
@@ -135,8 +135,8 @@ func (c *checkup) clock(text string, before time.Time) {
 	}
 	off := time.Unix(seconds, 0).Sub(before)
 	if off.Abs() > clockSkew {
-		c.add("clock", api.CheckBad, fmt.Sprintf("this machine's clock and the host's are %s apart", spoken(off.Abs())),
-			"set this machine's clock; one-time codes and the times of jobs go wrong otherwise")
+		c.add("clock", api.CheckBad, fmt.Sprintf("the clocks of this computer and the host differ by %s", api.DurationText(off.Abs())),
+			"correct the clock of this computer: one-time codes and job times depend on it")
 	}
 }
 
@@ -169,7 +169,7 @@ func (c *checkup) examineSession(ctx context.Context) {
 	}
 	switch {
 	case f.job == nil:
-		c.add("job", api.CheckUnknown, "it has no job now", "`tunctl up "+c.session.name+"` finds it or submits it")
+		c.add("job", api.CheckUnknown, "the session has no job now", "`tunctl up "+c.session.name+"` finds or submits one")
 		return
 	case f.job.State.Ended():
 		c.add("job", api.CheckBad, endedWords(f.job), "`tunctl up "+c.session.name+"` starts a new one")
@@ -193,23 +193,23 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 			c.failed("script", err, "")
 			return
 		}
-		c.ok("script", "%s can be read", path)
+		c.ok("script", "%s is readable", path)
 		return
 	}
 	if _, err := jobwatch.ReadFile(ctx, runner{c.host}, path); err != nil {
-		c.add("script", api.CheckBad, fmt.Sprintf("the job script %s cannot be read on the host: %v", path, err),
-			fmt.Sprintf("put it there, or change submit in [session.%s]", cfg.Name))
+		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
+			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
 	}
-	c.ok("script", "%s can be read", path)
+	c.ok("script", "%s is readable", path)
 }
 
 // log reads the job's log as the session does, and says what the detector sees.
 func (c *checkup) log(ctx context.Context, job api.Job) {
 	path := c.session.logPath(job)
 	if path == "" {
-		c.add("log", api.CheckUnknown, "the scheduler does not tell where the job's log is",
-			fmt.Sprintf("log = \"~/{name}.{id}.log\" in [session.%s] names the file", c.session.name))
+		c.add("log", api.CheckUnknown, "the scheduler does not report the log path of the job",
+			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
 	detector := jobwatch.NewDetector(c.session.app(), c.agent.customApps()...)
@@ -220,20 +220,20 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	})
 	switch {
 	case err != nil && job.State.Waiting():
-		c.add("log", api.CheckUnknown, fmt.Sprintf("%s is not there yet: the job waits", path), "")
+		c.add("log", api.CheckUnknown, fmt.Sprintf("%s does not exist yet: the job is queued", path), "")
 		return
 	case err != nil:
-		c.add("log", api.CheckBad, fmt.Sprintf("the job's log %s cannot be read: %v", path, err),
-			fmt.Sprintf("is it the right file? log = \"…\" in [session.%s] names another; PBS keeps it on the node unless the script redirects its output", c.session.name))
+		c.add("log", api.CheckBad, fmt.Sprintf("cannot read the job log %s: %v", path, err),
+			fmt.Sprintf("if this is the wrong file, set log = \"…\" in [session.%s]; PBS keeps the log on the node unless the script redirects its output", c.session.name))
 		return
 	}
 	c.ok("log", "%s has %d bytes", path, size)
 	detector.Flush()
 	switch f := detector.Finding(); {
 	case !f.Found:
-		c.add("detector", api.CheckUnknown, "the log announces no server yet", "`tunctl logs` shows it; an app of your own needs [app.NAME] patterns")
+		c.add("detector", api.CheckUnknown, "no server address in the log yet", "`tunctl logs` shows the log; an app of your own needs patterns in [app.NAME]")
 	case f.Ended:
-		c.add("detector", api.CheckBad, "the server that the log announced has stopped", "`tunctl logs` shows why")
+		c.add("detector", api.CheckBad, "the server in the log has stopped", "`tunctl logs` shows why")
 	default:
 		c.ok("detector", "%s at %s: %s", f.App, f.Address(), f.Why)
 	}
@@ -248,16 +248,16 @@ func (c *checkup) page(ctx context.Context, f facts) {
 		return
 	}
 	if f.endpoint.Reach == api.ReachNode {
-		c.ok("page", "it is reached inside its node %s", f.job.Node) // by the prober, which holds the way there
+		c.ok("page", "the page is reached on its node %s", f.job.Node) // by the prober, which holds the way there
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 	defer cancel()
 	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errLocked) {
-		c.add("page", api.CheckBad, fmt.Sprintf("%s does not answer: %v", f.endpoint.Address(), err), "`tunctl logs` shows whether the server still runs")
+		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", f.endpoint.Address(), err), "`tunctl logs` shows whether the server is still running")
 		return
 	}
-	c.ok("page", "%s answers, reached from the login node", f.endpoint.Address())
+	c.ok("page", "%s responds, reached from the login node", f.endpoint.Address())
 }
 
 func lastLine(text string) api.RemoteText {

@@ -11,7 +11,7 @@ import (
 // handleExtend asks the scheduler to give a session's job more time.
 func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
 	if req.Seconds <= 0 {
-		return api.ExtendResponse{}, &api.Error{Code: api.CodeUsage, Message: "how much longer? The time must be more than nothing"}
+		return api.ExtendResponse{}, &api.Error{Code: api.CodeUsage, Message: "the extension must be greater than zero"}
 	}
 	s, err := a.session(req.Session)
 	if err != nil {
@@ -36,11 +36,11 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 	case err != nil:
 		return api.Job{}, err
 	case !found || after.State.Ended():
-		return api.Job{}, &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is over", job.ID)}
+		return api.Job{}, &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s has ended", job.ID)}
 	case !after.End.After(job.End):
 		return api.Job{}, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler said yes, but job %s still ends at %s", job.ID, clock(job.End, time.Now())),
-			Hint: "the site may allow it only within a limit of its own",
+			Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler accepted the request, but job %s still ends at %s", job.ID, clock(job.End, time.Now())),
+			Hint: "the site may limit how far a job can be extended",
 		}
 	}
 	s.learn(ctx, after)
@@ -73,7 +73,7 @@ func (s *session) learn(ctx context.Context, job api.Job) {
 // extendable is the session's job, if it runs and there is someone to ask.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
-	job, host, hasJob := s.facts.job, s.facts.host, s.hasJobLocked()
+	job, host, linked, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:
@@ -85,15 +85,15 @@ func (s *session) extendable() (api.Job, error) {
 		}
 	case job.State.Waiting():
 		return api.Job{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s is still queued: its time has not begun", job.ID),
-			Hint: fmt.Sprintf("for a longer job, change its script or the session's args, `tunctl down %s --cancel` and `tunctl up %s`", s.name, s.name),
+			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s is still queued and cannot be extended", job.ID),
+			Hint: fmt.Sprintf("for a longer job, change the script, args or with of the session, then run `tunctl down %s --cancel` and `tunctl up %s`", s.name, s.name),
 		}
 	case job.Start.IsZero() || job.End.IsZero():
-		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler tells no time limit of job %s", job.ID)}
-	case host.State != api.HostUp:
+		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler reports no time limit for job %s", job.ID)}
+	case !linked:
 		return api.Job{}, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host.Alias, job.ID),
-			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host.Alias),
+			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host, job.ID),
+			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host),
 		}
 	}
 	return *job, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -36,6 +37,7 @@ type facts struct {
 	answers    bool          // the endpoint answered through the connection
 	listeners  hostListeners // of the remote forwards
 	doing      string        // what is going on within the state
+	silent     string        // that, where it is that the job has written nothing for a while
 	unwritten  error         // why the session cannot be remembered
 	lapsed     bool          // there is no job yet, and no person permits its submission any more
 }
@@ -44,7 +46,7 @@ type facts struct {
 type hostListeners struct {
 	asked   string   // what the host has not answered yet, in words
 	refused []string // what it refused, in words
-	others  bool     // the session has forwards that are well
+	others  bool     // the session has forwards that work
 }
 
 // verdict is a state with its cause in words a person can act on.
@@ -60,7 +62,7 @@ type verdict struct {
 func (f *facts) derive(now time.Time) verdict {
 	switch {
 	case !f.wanted:
-		return verdict{state: api.SessionDown, cause: f.doing}
+		return f.down(now)
 	case f.failure != nil:
 		return f.failed()
 	case f.host.State != api.HostUp:
@@ -78,8 +80,12 @@ func (f *facts) derive(now time.Time) verdict {
 		if f.job != nil && f.job.State == api.JobRunning && f.job.Reason != "" && f.job.Hint != "" {
 			v.cause = f.job.Hint // it does not get on: its nodes are being prepared, or it is suspended
 		}
-		if f.job != nil && f.job.Hint == jobwatch.Spooled {
+		switch {
+		case f.job == nil:
+		case f.job.Hint == jobwatch.Spooled:
 			v.hint = f.job.Hint
+		case f.silent != "" && v.cause == f.silent:
+			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.name)
 		}
 		return v
 	case f.listeners.asked != "":
@@ -89,6 +95,29 @@ func (f *facts) derive(now time.Time) verdict {
 	}
 	return f.ready(now)
 }
+
+// down says of a session that is not wanted whether its job still costs the person time:
+// as it was last seen, since nobody watches it any more.
+func (f *facts) down(now time.Time) verdict {
+	v := verdict{state: api.SessionDown, cause: f.doing}
+	j := f.job
+	if j == nil || j.State.Ended() || over(*j, now) {
+		return v
+	}
+	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
+	switch {
+	case j.State.Waiting():
+		v.cause = fmt.Sprintf("job %s is still queued and will run", j.ID)
+	case j.End.IsZero():
+		v.cause = fmt.Sprintf("job %s keeps running and is charged", j.ID)
+	default:
+		v.cause = fmt.Sprintf("job %s keeps running and is charged until %s", j.ID, clock(j.End, now))
+	}
+	return v
+}
+
+// over reports whether a job's time limit has passed since it was last seen.
+func over(j api.Job, now time.Time) bool { return !j.End.IsZero() && j.End.Before(now) }
 
 // untilListening tells a session that had its listeners on the host from one that never
 // had: the host's end of a lost connection holds a port for a while.
@@ -103,11 +132,11 @@ func (f *facts) untilListening(v verdict) verdict {
 func (f *facts) refusedListeners(v verdict) verdict {
 	v.cause = strings.Join(f.listeners.refused, "; ")
 	v.hint = "the port may be in use there, or the host does not allow it (AllowTcpForwarding, PermitListen): " +
-		"choose another port; the same one is tried again from time to time"
+		"choose another port; tunctl retries this one from time to time"
 	return v
 }
 
-// ready says what a person should know although all is well.
+// ready says what a person should know of a session that works.
 func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
 	switch {
@@ -117,22 +146,28 @@ func (f *facts) ready(now time.Time) verdict {
 	case f.job.State == api.JobUnknown, f.suspended():
 		v.cause = f.job.Hint
 	case f.limitNear(now):
-		v.cause = "the job's time limit is at " + clock(f.job.End, now) + ": save your work"
-		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, where the site allows that", f.name)
+		v.cause = fmt.Sprintf("job %s ends at %s: save your work", f.job.ID, clock(f.job.End, now))
+		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.name)
 		if f.next != nil {
-			v.hint = fmt.Sprintf("job %s follows it, and the page moves there", f.next.ID)
+			v.hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.next.ID)
 		}
 	case f.unwritten != nil:
-		v.cause = fmt.Sprintf("tunctl cannot note down what it does: %v", rootCause(f.unwritten))
-		v.hint = "mend the disk, or free some space: until then a restarted agent may not find this job again"
+		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", rootCause(f.unwritten))
+		v.hint = "free disk space: until then, a restarted agent may not find this job again"
 	case f.endpoint != nil && f.endpoint.Scheme == "https":
-		v.hint = "the server's certificate is its own, so the browser asks once; the way there is SSH's"
+		v.hint = "the browser warns once about the self-signed certificate of the server; the connection itself is protected by SSH"
 	}
 	return v
 }
 
 // jobOver reports whether the session's job has ended.
 func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
+
+// lostServer reports whether what the job served no longer answers, although the host is
+// connected.
+func (f *facts) lostServer() bool {
+	return f.served && !f.answers && f.job != nil && f.host.State == api.HostUp && !f.suspended()
+}
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
 func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }
@@ -171,7 +206,7 @@ func (f *facts) unconnected(now time.Time) verdict {
 	case f.host.State == api.HostDown: // a wanted session's host is down when a person logged out
 		v.state, v.code, v.asked = api.SessionNeedsLogin, api.CodeNeedsPerson, true
 		v.cause = "you logged out of " + f.host.Alias
-		v.hint = fmt.Sprintf("`tunctl login %s` goes on with it", f.host.Alias)
+		v.hint = fmt.Sprintf("`tunctl login %s` reconnects", f.host.Alias)
 	case f.host.State == api.HostBlocked:
 		v.state, v.code = api.SessionFailed, f.host.Code
 	case f.served:
@@ -182,10 +217,10 @@ func (f *facts) unconnected(now time.Time) verdict {
 	case v.state == api.SessionNeedsLogin:
 		v.hint = fmt.Sprintf("log in, then `tunctl up %s`: a login alone submits no job", f.name)
 	case v.hint == "":
-		v.hint = fmt.Sprintf("no job is submitted by itself: `tunctl up %s` asks for one", f.name)
+		v.hint = fmt.Sprintf("no job is submitted automatically: `tunctl up %s` submits one", f.name)
 	}
 	if f.job != nil && !f.job.State.Ended() && !f.job.End.IsZero() && f.job.End.Before(now) {
-		v.cause += fmt.Sprintf("; job %s reached its time limit meanwhile, at %s", f.job.ID, clock(f.job.End, now))
+		v.cause += fmt.Sprintf("; job %s reached its time limit at %s", f.job.ID, clock(f.job.End, now))
 	}
 	return v
 }
@@ -223,22 +258,22 @@ func inOrder(s api.JobState) bool {
 	return s == api.JobFinished || s == api.JobTimeout || s == api.JobCancelled
 }
 
-// endedError says why a job is over. One that never served has failed the person;
-// one that did has merely ended.
-func endedError(session string, j *api.Job, served bool, excerpt string) *api.Error {
+// endedError says why the session's job is over. One that never served has failed the
+// person, who is told what to fix; one that did has merely ended.
+func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string) *api.Error {
 	e := &api.Error{
 		Code: api.CodeJobEnded, Message: endedWords(j),
-		Hint: fmt.Sprintf("`tunctl up %s` starts a new one; `tunctl logs %s` shows what it wrote", session, session),
+		Hint: fmt.Sprintf("%s; `tunctl logs %s` shows its log", startAgain(cfg), cfg.Name),
 	}
 	if !served {
 		e.Code = api.CodeFailed
-		e.Message += " before it served anything"
-		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; mend the job's script, then `tunctl up %s` again", session, session)
+		e.Message += ", before it served anything"
+		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; %s, then %s", cfg.Name, fix, runAgain(cfg))
 	}
 	switch {
 	case j.Hint == "":
 	case j.State == api.JobNeverRan || j.State == api.JobCancelled && j.Start.IsZero(): // there is no log
-		e.Hint = fmt.Sprintf("%s; then `tunctl up %s` again", j.Hint, session)
+		e.Hint = fmt.Sprintf("%s; then %s", j.Hint, runAgain(cfg))
 	case j.Reason == jobwatch.Gone:
 		e.Message += ": " + j.Hint
 	}
@@ -248,20 +283,39 @@ func endedError(session string, j *api.Job, served bool, excerpt string) *api.Er
 	return e
 }
 
+// startAgain says how the session gets a new job: only one with submit starts it.
+func startAgain(cfg configs.Session) string {
+	if cfg.Submit == "" {
+		return fmt.Sprintf("start the job on %s, then `tunctl up %s` finds it", cfg.Host, cfg.Name)
+	}
+	return fmt.Sprintf("`tunctl up %s` starts a new one", cfg.Name)
+}
+
+// runAgain is the same after something was fixed.
+func runAgain(cfg configs.Session) string {
+	if cfg.Submit == "" {
+		return fmt.Sprintf("start the job on %s again and run `tunctl up %s`", cfg.Host, cfg.Name)
+	}
+	return fmt.Sprintf("run `tunctl up %s` again", cfg.Name)
+}
+
 // endedWords say how a job ended, and when.
 func endedWords(j *api.Job) string {
 	what := map[api.JobState]string{
-		api.JobFinished:  "the job finished",
-		api.JobFailed:    "the job failed",
-		api.JobCancelled: "the job was cancelled",
-		api.JobTimeout:   "the job reached its time limit",
-		api.JobOOM:       "the job ran out of memory",
-		api.JobNodeFail:  "the job's node failed",
-		api.JobPreempted: "the job was preempted by another",
-		api.JobNeverRan:  "the job was removed before it ran",
+		api.JobFinished:  "finished",
+		api.JobFailed:    "failed",
+		api.JobCancelled: "was cancelled",
+		api.JobTimeout:   "reached its time limit",
+		api.JobOOM:       "ran out of memory",
+		api.JobNodeFail:  "ended because its node failed",
+		api.JobPreempted: "was preempted by another job",
+		api.JobNeverRan:  "was removed before it ran",
 	}[j.State]
-	if what == "" {
-		what = "the job is gone"
+	switch {
+	case j.Reason == jobwatch.Gone && j.State == api.JobFinished: // nobody knows how
+		what = "ended"
+	case what == "":
+		what = "is gone"
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)
@@ -269,7 +323,7 @@ func endedWords(j *api.Job) string {
 	if now := time.Now(); !j.End.IsZero() && !j.End.After(now) {
 		what += " at " + clock(j.End, now)
 	}
-	return fmt.Sprintf("%s (job %s)", what, j.ID)
+	return fmt.Sprintf("job %s %s", j.ID, what)
 }
 
 // lost is a remembered job that is no longer there: how it ended is not known.

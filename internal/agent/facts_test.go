@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -84,23 +85,32 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 }
 
 func TestAnEndIsToldFromAFailure(t *testing.T) {
-	exit := 3
-	failed := endedError("lab", &api.Job{ID: "7", State: api.JobFailed, Exit: &exit}, false, "no such module")
-	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "exit status 3 (job 7) before it served anything") ||
+	exit, lab := 3, configs.Session{Name: "lab", Host: "narval", Submit: "~/lab.sh"}
+	failed := endedError(lab, &api.Job{ID: "7", State: api.JobFailed, Exit: &exit}, false, "no such module", "fix the job script")
+	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "job 7 failed with exit status 3, before it served anything") ||
 		!strings.Contains(failed.Message, "no such module") {
 		t.Errorf("a job that never served: %+v", failed)
 	}
-	unrouted := endedError("lab", &api.Job{ID: "7", State: api.JobNeverRan, Hint: "no queue accepts it"}, false, "")
+	unrouted := endedError(lab, &api.Job{ID: "7", State: api.JobNeverRan, Hint: "no queue accepts it"}, false, "", "fix the job script")
 	if !strings.HasPrefix(unrouted.Hint, "no queue accepts it") || strings.Contains(unrouted.Hint, "log") {
 		t.Errorf("a job that never ran: %+v", unrouted)
 	}
-	gone := endedError("lab", &api.Job{ID: "7", State: api.JobFinished, Reason: jobwatch.Gone, Hint: "how it ended is not known"}, true, "")
+	gone := endedError(lab, &api.Job{ID: "7", State: api.JobFinished, Reason: jobwatch.Gone, Hint: "how it ended is not known"}, true, "", "")
 	if !strings.Contains(gone.Message, "how it ended is not known") {
 		t.Errorf("a job that is gone: %+v", gone)
 	}
-	ended := endedError("lab", &api.Job{ID: "7", State: api.JobTimeout}, true, "")
-	if ended.Code != api.CodeJobEnded || ended.Message != "the job reached its time limit (job 7)" {
+	ended := endedError(lab, &api.Job{ID: "7", State: api.JobTimeout}, true, "", "")
+	if ended.Code != api.CodeJobEnded || ended.Message != "job 7 reached its time limit" {
 		t.Errorf("a job that served: %+v", ended)
+	}
+	lab.Submit = ""
+	for _, e := range []*api.Error{
+		endedError(lab, &api.Job{ID: "7", State: api.JobTimeout}, true, "", ""),
+		endedError(lab, &api.Job{ID: "7", State: api.JobFailed}, false, "", "fix the job script"),
+	} {
+		if !strings.Contains(e.Hint, "start the job on narval") || strings.Contains(e.Hint, "starts a new one") {
+			t.Errorf("nothing submits this session's job, and the hint is %q", e.Hint)
+		}
 	}
 }
 

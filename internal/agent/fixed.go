@@ -76,7 +76,7 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	return tunnel.Listen(o)
 }
 
-// release gives back what was opened for a session that cannot be had.
+// release gives back what was opened for a session that failed to start.
 func (f *forwards) release() {
 	for _, x := range f.fixed {
 		if l, ok := x.served.(*tunnel.Forward); ok {
@@ -92,8 +92,8 @@ func (x fixed) open(dialer tunnel.Dialer) {
 	}
 }
 
-// withdraw lets them wait, or says why not. A remote forward's listener goes with
-// the connection by itself.
+// withdraw lets them wait, or says why not. A remote forward's listener ends with
+// the connection.
 func (x fixed) withdraw(why tunnel.Reason) {
 	if f, ok := x.served.(*tunnel.Forward); ok {
 		f.Withdraw(why)
@@ -130,8 +130,8 @@ func (s *session) sshForwards(ctx context.Context, host string) ([]configs.Forwa
 	}
 	if len(specs) == 0 {
 		return nil, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("the ssh config has no forwards for %s", host),
-			Hint: "write LocalForward lines there, or forward = [\"5432:db.int:5432\"] in the config",
+			Code: api.CodeConfig, Message: fmt.Sprintf("no forwards for %s in the ssh config", host),
+			Hint: "add LocalForward lines there, or set forward = [\"5432:db.int:5432\"] in the config",
 		}
 	}
 	return specs, nil
@@ -141,7 +141,7 @@ func (s *session) sshForwards(ctx context.Context, host string) ([]configs.Forwa
 func sshForward(kind api.ForwardKind, line string) (configs.ForwardSpec, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 || len(words) > 2 {
-		return configs.ForwardSpec{}, fmt.Errorf("ssh config: forward %q makes no sense", line)
+		return configs.ForwardSpec{}, fmt.Errorf("ssh config: cannot read forward %q", line)
 	}
 	spec := configs.ForwardSpec{Kind: kind, Listen: words[0]}
 	if _, err := strconv.Atoi(words[0]); err == nil {

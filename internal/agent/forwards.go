@@ -65,7 +65,7 @@ func (s *session) keepPort() {
 		}
 	}
 	if fwd.page == nil || fwd.page.Note() != "" {
-		return // taken for now only: the wanted one is tried again at the next up
+		return // a substitute: the wanted port is tried again at the next up
 	}
 	s.remember(func(r *record) { r.Port = fwd.page.Port() })
 }
@@ -126,10 +126,10 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 			x.open(dialer)
 		}
 	case f.page != nil:
-		f.page.Withdraw(reason(v, since))
+		f.page.Withdraw(facts.reason(v, since, time.Now()))
 	default:
 		for _, x := range f.fixed {
-			x.withdraw(reason(v, since))
+			x.withdraw(facts.reason(v, since, time.Now()))
 		}
 	}
 	f.open, f.target = ready, target
@@ -162,16 +162,6 @@ func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, erro
 		}
 	}
 	return conn, err
-}
-
-// reason puts a state into words for the page that a browser sees meanwhile.
-func reason(v verdict, since time.Time) tunnel.Reason {
-	r := tunnel.Reason{Title: "The session is " + string(v.state), Text: v.cause, Hint: v.hint, Since: since}
-	switch v.state {
-	case api.SessionConnecting, api.SessionReconnecting, api.SessionSubmitting:
-		r.Transient = true
-	}
-	return r
 }
 
 // askHost has the host asked at once to listen for the remote forwards.

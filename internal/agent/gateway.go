@@ -24,7 +24,7 @@ type guestHouse struct {
 func (a *Agent) gatewayStream(h *tunnel.Host) (farSide, error) {
 	key, err := gateway.HostKey(a.opt.Paths.Gateway())
 	if err != nil {
-		return nil, fmt.Errorf("the gateway's key: %w", err)
+		return nil, fmt.Errorf("gateway key: %w", err)
 	}
 	return guestHouse{agent: a, host: h, key: key}, nil
 }
@@ -32,7 +32,7 @@ func (a *Agent) gatewayStream(h *tunnel.Host) (farSide, error) {
 func (g guestHouse) serve(ctx context.Context, near nearSide) {
 	o := gateway.Options{Name: g.host.Status().Alias, Host: g.host, Key: g.key, Log: g.agent.log}
 	if err := gateway.Serve(ctx, near, o); err != nil {
-		g.agent.log.Debug("a guest left", "host", o.Name, "err", err)
+		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
 	}
 }
 

@@ -97,6 +97,6 @@ func (s *session) chronicle(job api.Job) {
 	job.Script = ""
 	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endedWords(&job)), Noted: now}
 	if err := s.agent.history.add(run); err != nil {
-		s.agent.log.Warn("the history cannot be written", "err", err)
+		s.agent.log.Warn("cannot write the history", "err", err)
 	}
 }

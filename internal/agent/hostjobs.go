@@ -88,7 +88,7 @@ func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
 		return api.Job{}, aboutScheduler(host, err)
 	case !found:
 		return api.Job{}, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("%s knows no job %q", host, id),
+			Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", id, host),
 			Hint: fmt.Sprintf("`tunctl jobs %s --all` lists yours", host),
 		}
 	}
@@ -138,8 +138,8 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 	}, func(error) {})
 	if err != nil && limited.Err() != nil {
 		return api.Job{}, &api.Error{
-			Code: api.CodeNeedsPerson, Message: fmt.Sprintf("it is not certain whether the job was submitted: %v", err), Err: err,
-			Hint: fmt.Sprintf("`tunctl jobs %s --all` shows whether it is there, before you submit it again", host),
+			Code: api.CodeNeedsPerson, Message: fmt.Sprintf("tunctl cannot tell whether the job was submitted: %v", err), Err: err,
+			Hint: fmt.Sprintf("check with `tunctl jobs %s --all` before you submit it again", host),
 		}
 	}
 	return job, err
@@ -187,7 +187,7 @@ func aboutScheduler(host string, err error) error {
 	}
 	return &api.Error{
 		Code: api.CodeUnreachable, Message: fmt.Sprintf("%s: %v", host, err), Err: err,
-		Hint: "jobs run on meanwhile; try again in a few minutes",
+		Hint: "jobs keep running; try again in a few minutes",
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 	}
 	text, err := jobwatch.TailLog(ctx, s.logReader(), path, tailLines)
 	if err != nil {
-		s.agent.log.Debug("the log's end cannot be read", "session", s.name, "err", err)
+		s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
 		return ""
 	}
 	return strings.TrimRight(api.Redact(string(text)), "\n")
@@ -108,7 +108,7 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 	}
 	if path == "" {
 		return logSource{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s has no log that can be read: it is %s", job.ID, job.State), Hint: job.Hint,
+			Code: api.CodeNotReady, Message: fmt.Sprintf("no readable log for job %s, which is %s", job.ID, job.State), Hint: job.Hint,
 		}
 	}
 	return logSource{reader: runner{a.pool.Host(host)}, path: path}, nil
@@ -128,7 +128,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 		err = src.follow(r.Context(), out, a.limits.Jobs)
 	}
 	if err != nil {
-		a.log.Debug("log not shown to its end", "path", src.path, "err", err)
+		a.log.Debug("the log was not shown completely", "path", src.path, "err", err)
 	}
 }
 
@@ -154,8 +154,8 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	}
 	if job == nil {
 		return logSource{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no job whose log could be shown", name),
-			Hint: fmt.Sprintf("`tunctl up %s` brings it up", name),
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no job, so there is no log", name),
+			Hint: fmt.Sprintf("`tunctl up %s` starts it", name),
 		}
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
@@ -166,8 +166,8 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	switch {
 	case src.path == "":
 		return src, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s has not said where its log is", job.ID),
-			Hint: cmp.Or(job.Hint, fmt.Sprintf("it is %s; [session.%s] log = \"~/{name}.{id}.log\" names the file", job.State, name)),
+			Code: api.CodeNotReady, Message: fmt.Sprintf("log path of job %s is not known yet", job.ID),
+			Hint: cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)),
 		}
 	case remote && over.host.Status().State != api.HostUp:
 		return src, &api.Error{

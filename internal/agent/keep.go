@@ -94,7 +94,7 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 		k.retry = time.Now().Add(k.session.agent.limits.KeepRetry)
 		return
 	}
-	k.session.notify(fmt.Sprintf("job %s is in the queue to follow job %s, which ends at %s", next.ID, job.ID, clock(job.End, time.Now())))
+	k.session.notify(fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
 }
 
 // watchNext watches the next job, if there is one.
@@ -116,7 +116,7 @@ func (k *keeper) take(next api.Job) {
 	if next.State.Ended() {
 		kept = nil
 		k.session.chronicle(next)
-		k.session.notify(fmt.Sprintf("the next job is over before its turn: %s", endedWords(&next)))
+		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endedWords(&next)))
 	}
 	k.session.change(func(f *facts) { f.next = kept })
 	k.session.remember(func(r *record) { r.Next = kept })
@@ -143,7 +143,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	s.mu.Unlock()
 	tag, err := s.permitNext(job)
 	if errors.Is(err, errKeptEnough) {
-		return api.Job{}, s.forgo(job, fmt.Errorf("%w; `tunctl up %s` starts one", err, s.name))
+		return api.Job{}, s.forgo(job, fmt.Errorf("%w; start the session yourself when you need it", err))
 	}
 	if err != nil {
 		return api.Job{}, err
@@ -152,12 +152,12 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if err != nil {
 		return api.Job{}, s.forgo(job, err)
 	}
-	next, err := jobs.Submit(ctx, sub)
+	next, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if e, ok := asAPI(err); ok && (e.Code == api.CodeSubmit || e.Code == api.CodeNeedsPerson) {
 		return api.Job{}, s.forgo(job, err)
 	}
 	if err != nil { // the link: the same tag finds out at the next try
-		s.agent.log.Warn("the next job was not submitted", "session", s.name, "err", err)
+		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
 	s.remember(func(r *record) { r.Next, r.KeptFor = &next, job.ID })
@@ -165,12 +165,12 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 }
 
 // errKeptEnough says that a day's limit is reached.
-var errKeptEnough = errors.New("keep has submitted as many jobs as it may in a day")
+var errKeptEnough = errors.New("keep = true has reached its limit of jobs per day")
 
 // nextTag names the submission of the job that follows job. It follows from that job
 // alone, so that whoever else keeps it, an agent with other state or another laptop,
 // comes to the same tag and finds the one next job. Clusters that share a home number
-// their jobs alike, and a cluster that is set up anew does so again: the time of
+// their jobs alike, and a cluster that is reinstalled starts again at 1: the time of
 // submission, which the scheduler tells everybody alike, keeps them apart.
 func nextTag(job api.Job) string {
 	number, _, _ := strings.Cut(job.ID, ".") // PBS adds its server's name, or not
@@ -194,7 +194,7 @@ func (s *session) permitNext(job api.Job) (string, error) {
 	today = append(today, now)
 	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, today })
 	if err != nil {
-		return "", fmt.Errorf("no next job was submitted, since it could not be noted down first: %w", err)
+		return "", fmt.Errorf("the next job was not submitted: %w", err)
 	}
 	return tag, nil
 }
@@ -214,7 +214,9 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	}
 	rec := s.agent.store.session(s.name)
 	for job.State == api.JobTimeout && rec.Next == nil && rec.KeptFor != job.ID {
-		s.change(func(f *facts) { f.submitting, f.doing = true, "the job reached its time limit; submitting the next" })
+		s.change(func(f *facts) {
+			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
+		})
 		if _, err := s.submitNext(ctx, jobs, job); err != nil && sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
 		}
@@ -231,7 +233,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 			s.run.permit = nil // who asked for a job meanwhile has this one
 		}
 	})
-	s.notify(fmt.Sprintf("job %s is over; job %s takes its place", job.ID, next.ID))
+	s.notify(fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.ID))
 	return next, true
 }
 

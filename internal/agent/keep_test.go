@@ -172,7 +172,7 @@ func TestARefreshTellsOfAnEndThatJustHappened(t *testing.T) {
 		}
 		now, _ := st.Session("jupyter")
 		if now.State == api.SessionEnded {
-			if now.Job == nil || now.Job.State != api.JobFailed || !strings.Contains(now.Cause, "the job failed") {
+			if now.Job == nil || now.Job.State != api.JobFailed || !strings.Contains(now.Cause, "failed") {
 				t.Errorf("%+v", now)
 			}
 			return

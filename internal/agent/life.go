@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -28,6 +30,7 @@ type life struct {
 	fresh    bool   // it is another than the log said first
 	node     string // the job's
 	task     string // the same, of an array
+	log      joblog // that the follower reads
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
@@ -55,18 +58,19 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	defer cancel()
 	defer l.session.change(func(f *facts) {
 		f.endpoint, f.link, f.answers = nil, "", false
-		if ctx.Err() == nil {
-			f.doing = "the job has ended or moved"
+		if ctx.Err() == nil && !f.jobOver() {
+			f.doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
 		}
 	})
 
-	l.session.change(func(f *facts) { f.doing = "waiting for it to say where it serves" })
+	l.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for the server of job %s", job.ID) })
 	l.work.Go(func() { l.probe.serve(ctx) })
 	l.work.Go(func() { l.remind.serve(ctx) })
 	if l.session.keeps() {
 		l.work.Go(func() { l.keep.serve(ctx) })
 	}
 	link := newLinkWatch(l.host)
+	var silent <-chan time.Time // tells when the job has run for long without a word
 	l.inherit(job)
 	for {
 		l.session.take(job)
@@ -77,6 +81,9 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			return job, l.session.ended(ctx, job)
 		}
 		l.followLog(ctx, watch, job)
+		if silent == nil && l.follower != nil && job.State == api.JobRunning {
+			silent = time.After(l.session.agent.limits.Silent)
+		}
 		select {
 		case next := <-watch.C():
 			if moved(job, next) {
@@ -97,9 +104,12 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			l.consider(f, job)
 		case f := <-l.overheard:
 			l.consider(f, job)
+		case <-silent:
+			l.saySilent(job)
 		case <-l.probe.answered:
 			l.settled()
 		case <-l.probe.lapsed:
+			l.jobs.Nudge() // the job may be over
 			l.nudgeFollower()
 		case <-link.changed:
 			if link.back() {
@@ -144,7 +154,8 @@ func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job
 		l.scout(ctx, job)
 		return
 	}
-	l.session.change(func(f *facts) { f.doing = "waiting for its log to say where it serves: " + paths[0] })
+	l.log.path = paths[0]
+	l.awaitAddress(job)
 	detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)
 	l.follower = jobwatch.NewFollower(l.session.logReader(), jobwatch.FollowOptions{
 		Paths:     paths,
@@ -160,8 +171,65 @@ func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job
 	l.work.Go(func() {
 		l.session.agent.report("log follower", l.follower.Serve(ctx, func(c jobwatch.Chunk) {
 			feed.take(c)
+			if l.log.take(c) { // it was silent, and said so
+				l.awaitAddress(job)
+			}
 			offer(l.findings, detector.Finding())
 		}))
+	})
+}
+
+// joblog is what is known of the file that a job writes to.
+type joblog struct {
+	path string
+
+	mu    sync.Mutex
+	there bool // the file exists
+	wrote bool // and has text
+	told  bool // a person was told that it has none
+}
+
+// take notes what was read, and reports whether it is the first text after a person was
+// told that there is none.
+func (l *joblog) take(c jobwatch.Chunk) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.wrote && len(c.Data) > 0
+	l.there, l.wrote = true, l.wrote || first
+	return first && l.told
+}
+
+// silence says that the job has written nothing; "" where it has.
+func (l *joblog) silence() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wrote {
+		return ""
+	}
+	l.told = true
+	if !l.there {
+		return "its log does not exist yet: " + l.path
+	}
+	return "its log is still empty: " + l.path
+}
+
+// awaitAddress says that the log is read for where the job serves.
+func (l *life) awaitAddress(job api.Job) {
+	l.session.change(func(f *facts) {
+		f.doing = fmt.Sprintf("looking for the server address in the log of job %s: %s", job.ID, l.log.path)
+	})
+}
+
+// saySilent tells a person who waits that the job has not written a word for a while.
+func (l *life) saySilent(job api.Job) {
+	text := l.log.silence()
+	if text == "" || l.said.Found {
+		return
+	}
+	span := api.DurationText(l.session.agent.limits.Silent)
+	l.session.change(func(f *facts) {
+		f.doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, span, text)
+		f.silent = f.doing
 	})
 }
 
@@ -235,7 +303,7 @@ func (l *life) consider(f jobwatch.Finding, job api.Job) {
 	case f.Found && f.Ended:
 		l.session.change(func(x *facts) {
 			x.endpoint, x.link, x.answers = nil, "", false
-			x.doing = "the server in the job's log has stopped; waiting for another, or for the job's end"
+			x.doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
 		})
 		l.probe.aim(nil)
 	case f.Found && f.Link != "":

@@ -24,6 +24,8 @@ type Limits struct {
 	// take then, the login on the node included.
 	NodeGrace time.Duration
 	NodeProbe time.Duration
+	// Silent is how long a running job may write nothing before a person is told.
+	Silent time.Duration
 	// Remind are the times before a job's end at which a person is told, the longest
 	// first.
 	Remind []time.Duration
@@ -50,6 +52,7 @@ func DefaultLimits() Limits {
 		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
 		Remind:   []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:   time.Hour,
+		Silent:   time.Minute,
 		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}
 }

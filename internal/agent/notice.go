@@ -49,7 +49,7 @@ func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	r.session.change(func(*facts) {}) // the words depend on the time
 	if mark > 0 && !r.told(job.End, mark) {
 		r.end, r.mark = job.End, mark
-		r.session.notify(fmt.Sprintf("%s ends in %s, at %s: save your work", r.session.name, spoken(job.End.Sub(now)), clock(job.End, now)))
+		r.session.notify(fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
 	}
 	return next
 }
@@ -84,18 +84,4 @@ func passedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Du
 func (s *session) notify(text string) {
 	s.agent.log.Info("notice", "session", s.name, "text", text)
 	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: s.name, Text: text}})
-}
-
-// spoken is a time span as people say it.
-func spoken(d time.Duration) string {
-	minutes := int(d.Round(time.Minute).Minutes())
-	switch {
-	case minutes < 1:
-		return "less than a minute"
-	case minutes == 1:
-		return "1 minute"
-	case minutes < 120:
-		return fmt.Sprintf("%d minutes", minutes)
-	}
-	return fmt.Sprintf("%d h %d min", minutes/60, minutes%60)
 }

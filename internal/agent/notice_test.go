@@ -47,6 +47,29 @@ func notices(w *watcher) []string {
 	}
 }
 
+func TestNoticesFitANotification(t *testing.T) {
+	s := quietSession(t)
+	heard := s.agent.hub.watch(api.AnswersNone)
+	now := time.Now()
+	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
+	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
+	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
+	newKeeper(s, nil, nil).take(api.Job{ID: "48300012", State: api.JobCancelled})
+	_ = s.forgo(ending, errKeptEnough)
+	texts := notices(heard)
+	if len(texts) != 3 {
+		t.Fatalf("told %q", texts)
+	}
+	var c certificates
+	texts = append(texts, c.notice(api.Host{Alias: "narval", State: api.HostUp, CertificateEnds: midnight}, now).Text)
+	for _, text := range texts {
+		title, body, ok := strings.Cut(text, ": ")
+		if !ok || len([]rune(title)) > 40 || body == "" || strings.Contains(text, "`") || strings.Contains(text, "tunctl ") {
+			t.Errorf("%q: the title has %d characters", text, len([]rune(title)))
+		}
+	}
+}
+
 func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
@@ -65,10 +88,10 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 			near  bool
 		}{
 			{89 * time.Minute, "", false},
-			{time.Minute, "jupyter ends in 30 minutes", true},
+			{time.Minute, "jupyter ends in 30 min", true},
 			{19 * time.Minute, "", true},
-			{time.Minute, "jupyter ends in 10 minutes", true},
-			{8 * time.Minute, "jupyter ends in 2 minutes", true},
+			{time.Minute, "jupyter ends in 10 min", true},
+			{8 * time.Minute, "jupyter ends in 2 min", true},
 			{2 * time.Minute, "", false},
 		} {
 			time.Sleep(step.after)
@@ -78,7 +101,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 				t.Errorf("%v later: %q, want %q", step.after, got, step.want)
 			}
 			st := s.status()
-			if near := strings.Contains(st.Cause, "time limit is at"); near != step.near || st.State != api.SessionReady {
+			if near := strings.Contains(st.Cause, " ends at "); near != step.near || st.State != api.SessionReady {
 				t.Errorf("%v later the session is %s: %q", step.after, st.State, st.Cause)
 			}
 		}
@@ -127,7 +150,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 		s.take(job)
 		r.remind(job, start)
 		r.remind(job, start.Add(8*time.Hour-5*time.Minute)) // the first look after the wake
-		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 minutes") {
+		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 min") {
 			t.Errorf("after the wake: %q", got)
 		}
 	})
@@ -175,7 +198,7 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 		job: &api.Job{ID: "7", State: api.JobRunning, End: time.Date(2026, 3, 3, 3, 12, 0, 0, time.Local)},
 	}
 	v := f.derive(now)
-	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit meanwhile, at 03:12") {
+	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit at 03:12") {
 		t.Errorf("%s: %q", v.state, v.cause)
 	}
 }

@@ -13,7 +13,7 @@ func (s *session) named() bool { return !s.attached && !s.adhoc }
 // long it stays. Reloading the config never takes one down.
 func (s *session) outlived(now api.Session) api.Session {
 	if s.named() && now.Hint == "" {
-		now.Hint = fmt.Sprintf("it is no longer in the config: it is gone after `tunctl down %s`", s.name)
+		now.Hint = fmt.Sprintf("the session is no longer in the config: `tunctl down %s` removes it", s.name)
 	}
 	return now
 }

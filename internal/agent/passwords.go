@@ -107,7 +107,7 @@ func (p *passwords) keyring(ctx context.Context, verb, account, input string) (s
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("the keyring does not answer within %v: is it locked?", keyringTimeout)
+		return "", fmt.Errorf("the keyring did not respond within %s: it may be locked", api.DurationText(keyringTimeout))
 	case err != nil && complaint.Len() > 0:
 		return "", errors.New(strings.TrimPrefix(strings.TrimSpace(complaint.String()), "tunctl: error: "))
 	}

@@ -26,7 +26,7 @@ func TestAJobWhoseOutputPBSSpoolsIsFoundByJupytersOwnFileAndSaysWhatIsWrong(t *t
 		t.Fatal(err)
 	}
 	s := w.until("starting, with what is wrong", func(s api.Session) bool {
-		return s.State == api.SessionStarting && strings.Contains(s.Cause, "-k oed") && s.Hint == jobwatch.Spooled
+		return s.State == api.SessionStarting && strings.HasPrefix(s.Cause, "PBS keeps the output of job ") && s.Hint == jobwatch.Spooled
 	})
 	err := w.client.Log(t.Context(), api.LogQuery{Session: "jupyter"}, func(api.LogChunk) {})
 	if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint != jobwatch.Spooled {
@@ -79,7 +79,7 @@ func TestASessionWorksAtAServerThatKeepsNoHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
-	if !strings.Contains(ended.Cause, "keeps no history") {
+	if !strings.Contains(ended.Cause, "keeps no job history") {
 		t.Errorf("it ended with %q", ended.Cause)
 	}
 }

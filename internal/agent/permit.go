@@ -84,15 +84,15 @@ func (s *session) withdraw(waiter string) {
 	}
 }
 
-// lapseLocked has the agent go on by itself once nobody permits a submission: it adopts
-// the session's job where there is one, and never submits.
+// lapseLocked ends a person's permission once nobody waits any more: from then on the
+// agent adopts the session's job where there is one, and never submits.
 func (s *session) lapseLocked(r *run) {
 	if s.run != r || r.permit == nil || r.permit.live(time.Now()) {
 		return // of a try that is over, used up, or still in force
 	}
 	r.permit, r.who = nil, byItself
 	s.facts.lapsed = s.lapsedLocked()
-	s.agent.log.Info("nobody waits for the session's job to be submitted any more", "session", s.name)
+	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
 	s.enterLocked()
 }
 
@@ -146,7 +146,7 @@ func (a *Agent) waiterLeft(name string) {
 func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
 	if !a.waiters.waits(waiter) {
 		return api.UpResponse{}, &api.Error{
-			Code: api.CodeUsage, Message: "nobody waits under that name: open /v1/watch?waiter=NAME first, or ask without a waiter",
+			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
 		}
 	}
 	s, err := a.session(req.Session)
@@ -170,6 +170,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 			return api.UpResponse{}, err
 		}
 	}
+	s.verify(ctx)
 	now, at := s.startFor(byPerson, waiter, clientOf(ctx))
 	if !a.waiters.waits(waiter) { // gone meanwhile
 		s.withdraw(waiter)

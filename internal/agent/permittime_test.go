@@ -13,7 +13,7 @@ import (
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits()}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	s := newSession(&Agent{limits: DefaultLimits(), store: &store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &run{granted: make(chan struct{}, 1)}
 	if r.permit.live(time.Now()) {
 		t.Error("nobody permitted anything")
@@ -34,7 +34,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits()}, configs.Session{Name: "narval-7"})
+	s := newSession(&Agent{limits: DefaultLimits(), store: &store{}}, configs.Session{Name: "narval-7"})
 	s.attached = true
 	r := &run{granted: make(chan struct{}, 1)}
 	s.grantLocked(r, "")
@@ -110,7 +110,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	}
 	for name, rec := range map[string]record{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
 		e, ok := asAPI(s.gone(rec, "a@c"))
-		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start it there") {
+		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
 		}
 	}

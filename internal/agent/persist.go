@@ -18,7 +18,7 @@ func (a *Agent) persist(ctx context.Context, host *tunnel.Host, do func() error,
 		if err == nil || !passes(err) || ctx.Err() != nil {
 			return err
 		}
-		a.log.Info("put off until the host answers", "host", host.Status().Alias, "err", err)
+		a.log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
 		waiting(err)
 		pause := a.limits.ProbeEvery
 		if isSilence(err) {

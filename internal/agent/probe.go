@@ -48,22 +48,22 @@ func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
 	case locked && ep.Token.IsZero():
 		return errLocked
 	case locked:
-		return fmt.Errorf("it refuses the token from the log (%s)", res.Status)
+		return fmt.Errorf("the server refuses the token from the log (%s)", res.Status)
 	case res.StatusCode == http.StatusNotFound && ep.App == "jupyter":
 		return errElsewhere
 	case res.StatusCode >= http.StatusInternalServerError:
-		return fmt.Errorf("it answers %s", res.Status)
+		return fmt.Errorf("the server answers %s", res.Status)
 	}
 	return nil
 }
 
 // errLocked says that a server is there and wants a token that is not known, or
 // not yet: a log names the address before the token.
-var errLocked = errors.New("it wants a token, which the log has not told yet")
+var errLocked = errors.New("the server requires a token, and the log does not contain one yet")
 
 // errElsewhere says that a Jupyter server is there, but not below the path that is
 // known so far: a job's own words come before the server's, and know no base URL.
-var errElsewhere = errors.New("it answers below another path, which the log has not told yet")
+var errElsewhere = errors.New("the server uses another base path, and the log does not contain it yet")
 
 // probeRequest is Jupyter's own question after its health where it has one, else
 // the page that a person would open.
@@ -93,11 +93,11 @@ func jupyterBase(path string) string {
 func inWords(err error) error {
 	switch {
 	case errors.Is(err, tunnel.ErrProhibited):
-		return errors.New("the host does not allow forwarding to it")
+		return errors.New("the host does not allow forwarding to this address")
 	case errors.Is(err, tunnel.ErrRefused):
 		return errors.New("nothing listens there")
 	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("no answer in time")
+		return errors.New("no response within the time limit")
 	}
 	return err
 }

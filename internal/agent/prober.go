@@ -101,6 +101,44 @@ func (p *prober) serve(ctx context.Context) {
 	}
 }
 
+// verifyTimeout bounds the probe that an up waits for: the command that asked waits for
+// the agent no longer than a few seconds more.
+const verifyTimeout = 5 * time.Second
+
+// verify asks the endpoint of a session that is ready once more, for a person who wants to
+// use it now: its job may have been cancelled a moment ago, which the scheduler is not
+// asked about that often.
+func (s *session) verify(ctx context.Context) {
+	s.mu.Lock()
+	f, state := s.facts, s.current.State
+	s.mu.Unlock()
+	if state != api.SessionReady || f.endpoint == nil || f.link != "" {
+		return
+	}
+	dialer := f.dialer
+	if dialer == nil {
+		dialer = s.agent.pool.Host(s.host())
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
+	defer cancel()
+	err := probe(ctx, dialer, *f.endpoint)
+	if err == nil || errors.Is(err, errLocked) || errors.Is(err, errElsewhere) {
+		return
+	}
+	s.agent.log.Info("the page no longer responds", "session", s.name, "err", err)
+	s.change(func(now *facts) {
+		if now.endpoint == f.endpoint && now.answers {
+			now.answers, now.doing = false, fmt.Sprintf("%s no longer responds: %v", f.endpoint.Address(), err)
+		}
+	})
+	if f.refused != nil {
+		select {
+		case f.refused <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // pause is how long to wait before the next try: a server comes up within
 // seconds of its announcement, or takes its time.
 func (p *prober) pause(since time.Time) time.Duration {
@@ -133,7 +171,7 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 		}
 	}
 	if first == nil {
-		first = errors.New("it is not known on which node the job runs")
+		first = errors.New("the node of the job is not known yet")
 	}
 	p.failed(ep, first)
 	return false
@@ -168,12 +206,12 @@ func (p *prober) proven(r route) {
 
 // failed notes that the endpoint does not answer.
 func (p *prober) failed(ep api.Endpoint, err error) {
-	p.session.agent.log.Debug("endpoint does not answer", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
+	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
 	p.session.change(func(f *facts) {
 		f.answers = false
-		f.doing = fmt.Sprintf("%s does not answer yet: %v", ep.Address(), err)
+		f.doing = fmt.Sprintf("%s does not respond yet: %v", ep.Address(), err)
 		if ep.Reach == api.ReachNode {
-			f.doing = fmt.Sprintf("%s on %s does not answer yet: %v", ep.Address(), p.nodeName, err)
+			f.doing = fmt.Sprintf("%s on %s does not respond yet: %v", ep.Address(), p.nodeName, err)
 		}
 	})
 }
@@ -190,7 +228,7 @@ func (p *prober) resolve(ctx context.Context, a *aim, since time.Time) (api.Endp
 	ep := f.Endpoint
 	ep.Guess = f.Low
 	if ep.Port == 0 && ep.Socket == "" {
-		return ep, errors.New("its port is not known yet")
+		return ep, errors.New("the port of the server is not known yet")
 	}
 	return ep, nil
 }

@@ -90,7 +90,7 @@ func (s *session) caughtUp() bool {
 func (s *session) heard(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run != nil && !job.State.Ended() && job.State != api.JobUnknown {
+	if s.run != nil && !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting {
 		s.run.permit = nil
 	}
 }

@@ -304,10 +304,10 @@ func TestAJobsNumberIsNotBelievedOnAnotherCluster(t *testing.T) {
 	}
 	w.untilHost("mine", "up there", func(h api.Host) bool { return h.State == api.HostUp && fmt.Sprint(h.Port) == port })
 	s := w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
-	if !strings.Contains(s.Cause, "was started on student@"+w.cluster.Addr()) {
+	if !strings.Contains(s.Cause, "was started as student@"+w.cluster.Addr()) {
 		t.Errorf("%q", s.Cause)
 	}
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err == nil || !strings.Contains(err.Error(), "was started on") {
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err == nil || !strings.Contains(err.Error(), "was started as") {
 		t.Errorf("down with cancel: %v", err)
 	}
 	for name, c := range map[string]*lab.Cluster{"first": w.cluster, "second": second} {

@@ -133,7 +133,7 @@ func (p *prober) moreNames(ctx context.Context, node string) []string {
 	if p.named != node {
 		more, err := jobwatch.NodeNames(ctx, runner{p.host}, node)
 		if err != nil {
-			p.session.agent.log.Debug("no other names of the node", "node", node, "err", err)
+			p.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 			return nil
 		}
 		p.named, p.more = node, more

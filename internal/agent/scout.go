@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"tunctl/internal/api"
@@ -17,9 +18,9 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 		return
 	}
 	l.scouting = true
-	doing := "it has no log that can be read; looking for Jupyter's own files, and for what it prints"
+	doing := fmt.Sprintf("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
 	if job.Hint == jobwatch.Spooled {
-		doing = "PBS keeps its output on the node until it ends, unless it is submitted with -k oed; looking for Jupyter's own files"
+		doing = fmt.Sprintf("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	}
 	l.session.change(func(f *facts) { f.doing = doing })
 	l.work.Go(func() { l.lookAround(ctx, job) })
@@ -68,7 +69,7 @@ func (l *life) listenIn(ctx context.Context, job api.Job) {
 			return
 		}
 		if err != nil {
-			l.session.agent.log.Debug("what the job prints cannot be heard", "session", l.session.name, "err", err)
+			l.session.agent.log.Debug("cannot read the output of the job", "session", l.session.name, "err", err)
 			continue
 		}
 		detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)

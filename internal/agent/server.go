@@ -86,7 +86,7 @@ func (a *Agent) routes() http.Handler {
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "tunctl" || r.Header.Get("Origin") != "" {
-			fail(w, &api.Error{Code: api.CodeUsage, Message: "not a client of the agent: the host must be \"tunctl\", without an origin"})
+			fail(w, &api.Error{Code: api.CodeUsage, Message: "not a tunctl client: the Host header must be \"tunctl\", without an Origin"})
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -133,7 +133,7 @@ func decode(r *http.Request, v any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return &api.Error{Code: api.CodeUsage, Message: "the request makes no sense: " + err.Error(), Err: err}
+		return &api.Error{Code: api.CodeUsage, Message: "cannot read the request: " + err.Error(), Err: err}
 	}
 	return nil
 }

@@ -56,13 +56,31 @@ type run struct {
 
 func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, told: make(chan api.Job, 1)}
-	s.current = down(cfg)
+	s.facts = a.remembered(cfg.Name, time.Now())
+	s.current = a.downSession(cfg)
 	return s
 }
 
-// down is a session of the config that is not up.
-func down(cfg configs.Session) api.Session {
-	return api.Session{Name: cfg.Name, Host: cfg.Host, State: api.SessionDown, Forwards: []api.Forward{}}
+// downSession is a session of the config that is not up. A job that outlived its down is
+// still its own, whichever agent remembers it.
+func (a *Agent) downSession(cfg configs.Session) api.Session {
+	now := time.Now()
+	f := a.remembered(cfg.Name, now)
+	v := f.derive(now)
+	return api.Session{
+		Name: cfg.Name, Host: cfg.Host, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
+		Job: f.job, Next: f.next, Forwards: []api.Forward{},
+	}
+}
+
+// remembered are the facts of a session that is not up: its jobs, unless they are over.
+func (a *Agent) remembered(name string, now time.Time) facts {
+	rec := a.store.session(name)
+	f := facts{name: name, job: rec.Job, next: rec.Next}
+	if f.job != nil && (f.job.State.Ended() || over(*f.job, now)) {
+		f.job = nil
+	}
+	return f
 }
 
 func (s *session) host() string {
@@ -84,6 +102,9 @@ func (s *session) status() api.Session {
 	defer s.mu.Unlock()
 	st := s.current
 	st.Forwards = s.forward.status()
+	if st.State == api.SessionDown && st.Job != nil && !st.Job.State.Ended() && over(*st.Job, time.Now()) {
+		st.Job, st.Cause, st.Hint = nil, "", "" // its time limit has passed since the down
+	}
 	return st
 }
 
@@ -108,9 +129,9 @@ func (s *session) startFor(who asker, waiter, client string) (now api.Session, a
 	at = time.Now()
 	if s.run != nil {
 		s.run.who, s.run.client = min(s.run.who, who), client
-		// Nobody can say how a job is that is out of reach: should it be over, as the
-		// one may be whose end is just seen to, the person wants another.
-		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp) {
+		// Nobody can say how a job is that is out of reach, or whose server is gone: should
+		// it be over, as the one may be whose end is just seen to, the person wants another.
+		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp || s.facts.lostServer()) {
 			s.grantLocked(s.run, waiter)
 		}
 		// The answer tells of now: that the host is tried again is news on its way.
@@ -212,7 +233,7 @@ func (s *session) hasJob() bool {
 // can have neither.
 func (s *session) onlyForwards() *api.Error {
 	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("%s is a forward: it has no job and no page", s.name),
+		Code: api.CodeUsage, Message: fmt.Sprintf("session %s has only forwards: no job and no page", s.name),
 		Hint: fmt.Sprintf("`tunctl status %s` shows where it listens", s.name),
 	}
 }
@@ -268,7 +289,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 			err, next = s.cancelNext(ctx, jobs), nil
 		}
 	}
-	s.change(func(f *facts) { *f = facts{job: job, next: next, host: f.host} })
+	s.change(func(f *facts) { *f = facts{name: s.name, job: job, next: next, host: f.host} })
 	return s.status(), err
 }
 
@@ -349,7 +370,7 @@ func (s *session) redactLocked(text string) string {
 func (s *session) remember(change func(*record)) {
 	err := s.agent.store.update(s.name, change)
 	if err != nil {
-		s.agent.log.Error("cannot remember the session", "session", s.name, "err", err)
+		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}
 	s.change(func(f *facts) { f.unwritten = err })
 }
@@ -369,7 +390,7 @@ func (s *session) pageURL() (string, error) {
 		return "", &api.Error{
 			Code:    api.CodeNotReady,
 			Message: fmt.Sprintf("session %q has no page to open: it is %s", s.name, s.current.State),
-			Hint:    fmt.Sprintf("`tunctl up %s` brings it up and opens the page", s.name),
+			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
 		}
 	}
 	u := ep.PageURL(s.forward.page.URLHost())
@@ -387,7 +408,7 @@ func asError(err error) *api.Error {
 		return e
 	}
 	if err == nil {
-		return &api.Error{Code: api.CodeJobEnded, Message: "it ended"}
+		return &api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
 	}
 	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Err: err}
 }

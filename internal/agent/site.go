@@ -23,7 +23,7 @@ func (a *Agent) hostConfig(host string) configs.Host {
 func (a *Agent) sites() configs.Sites {
 	sites, err := configs.LoadSites(configs.SitesFolder(a.opt.Paths.Config))
 	if err != nil {
-		a.log.Warn("a site cannot be read", "err", err)
+		a.log.Warn("cannot read a site file", "err", err)
 	}
 	return sites
 }
@@ -36,7 +36,7 @@ func (a *Agent) named(host string) (configs.Site, bool) {
 	}
 	site, err := a.sites().Find(h.Site)
 	if err != nil {
-		a.log.Warn("the site of a host is not known", "host", host, "site", h.Site)
+		a.log.Warn("a host names an unknown site", "host", host, "site", h.Site)
 	}
 	return site, err == nil
 }

@@ -32,8 +32,8 @@ func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.Quot
 	}
 	if len(out.Reports) == 0 {
 		return out, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("%s has none of the programs that tell balances on site %q", req.Host, site.Name),
-			Hint: "a site of your own may name others: balance = [\"…\"]; see docs/adding-a-site.md",
+			Code: api.CodeFailed, Message: fmt.Sprintf("no quota command of site %q is installed on %s", site.Name, req.Host),
+			Hint: "a site file of your own can name others: balance = [\"…\"]; see docs/adding-a-site.md",
 		}
 	}
 	return out, nil

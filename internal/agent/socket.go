@@ -19,7 +19,7 @@ import (
 )
 
 // ErrRunning says that another agent runs already, and answers.
-var ErrRunning = errors.New("another agent is running already")
+var ErrRunning = errors.New("another agent is already running")
 
 const (
 	// lockTimeout is how long a start waits for an agent that is about to end.
@@ -95,11 +95,11 @@ func (d *door) takeLock(ctx context.Context) error {
 func notAnswering(paths home.Paths, holder home.Running) *api.Error {
 	e := &api.Error{
 		Code:    api.CodeAgent,
-		Message: fmt.Sprintf("%v holds %s and does not answer", holder, paths.Lock()),
-		Hint:    "`tunctl agent log` shows what it last did",
+		Message: fmt.Sprintf("%v holds %s and does not respond", holder, paths.Lock()),
+		Hint:    "`tunctl agent log` shows what it did last",
 	}
 	if holder.PID != 0 {
-		e.Hint += fmt.Sprintf("; ending process %d ends it, and jobs run on", holder.PID)
+		e.Hint += fmt.Sprintf("; to replace it, end process %d: jobs keep running", holder.PID)
 	}
 	return e
 }
@@ -117,7 +117,7 @@ func answers(ctx context.Context, socket string) bool {
 
 // listen opens the socket, at its own place or at the spare one: the folder for
 // sockets may be another user's, or gone with the person's login. Who holds the lock
-// may replace what lies there.
+// may replace what is there.
 func (d *door) listen(ctx context.Context) error {
 	var failed error
 	for _, socket := range []string{d.paths.Socket, d.paths.SpareSocket()} {
@@ -161,7 +161,7 @@ func listenAt(ctx context.Context, socket string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	l := opened.(*net.UnixListener)
-	l.SetUnlinkOnClose(false) // by then another socket may lie there
+	l.SetUnlinkOnClose(false) // by then another socket may be there
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -183,7 +183,7 @@ func (d *door) replace(l *net.UnixListener, file fs.FileInfo) bool {
 	return ok
 }
 
-// serve listens anew whenever the socket is gone: cleaners of temporary folders, and
+// serve listens again whenever the socket is gone: cleaners of temporary folders, and
 // the end of a login elsewhere, remove it from an agent that lives on.
 func (d *door) serve(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
@@ -199,11 +199,11 @@ func (d *door) serve(ctx context.Context, every time.Duration) {
 			continue
 		}
 		if err := d.listen(ctx); err != nil {
-			d.log.Warn("the agent's socket is gone, and another cannot be opened", "err", err)
+			d.log.Warn("the socket of the agent was removed, and cannot be created again", "err", err)
 			continue
 		}
 		socket, _ = d.look()
-		d.log.Warn("the agent's socket was gone: listening again", "socket", socket)
+		d.log.Warn("the socket of the agent was removed: created it again", "socket", socket)
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *store) read() error {
 			return fmt.Errorf("state file %q is damaged: %w", s.path, err)
 		}
 		if file.Version > storeVersion {
-			return fmt.Errorf("state file %q is of version %d, written by a newer tunctl, and this one knows version %d: install the newer one again, or move the file away", s.path, file.Version, storeVersion)
+			return fmt.Errorf("state file %q has version %d, written by a newer tunctl; this one supports version %d: install the newer tunctl, or move the file away", s.path, file.Version, storeVersion)
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)

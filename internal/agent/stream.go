@@ -58,7 +58,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	near, err := hijack(w)
 	if err != nil {
 		_ = far.Close()
-		a.log.Error("no stream", "err", err)
+		a.log.Error("cannot open a stream", "err", err)
 		return
 	}
 	a.mu.Lock()
@@ -105,7 +105,7 @@ func (a *Agent) openFarSide(ctx context.Context, h *tunnel.Host, req api.StreamR
 	case api.StreamSFTP:
 		return sftpStream(ctx, h, req.Spare)
 	}
-	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no kind of stream %q", req.Kind)}
+	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("unknown kind of stream %q", req.Kind)}
 }
 
 // streamHost is the host that a stream goes to, connected, and how to end its use: the

@@ -33,7 +33,7 @@ func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwa
 	if err != nil {
 		return sub, &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("the script of [session.%s] cannot be read: %v", cfg.Name, err), Err: err,
-			Hint: "a relative path after local: is taken from the config file's folder",
+			Hint: "a relative path after local: starts at the directory of the config file",
 		}
 	}
 	sub.Content, sub.Base = content, filepath.Base(path)

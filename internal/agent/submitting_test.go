@@ -31,7 +31,7 @@ func TestANewAgentOutlivesASchedulersSilence(t *testing.T) {
 	w.cluster.Controller(false)
 	w.start()
 	w.until("waiting for the scheduler", func(s api.Session) bool {
-		return s.State == api.SessionSubmitting && strings.Contains(s.Cause, "scheduler does not answer")
+		return s.State == api.SessionSubmitting && strings.Contains(s.Cause, "scheduler does not respond")
 	})
 	w.cluster.Controller(true)
 	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
@@ -46,7 +46,7 @@ func TestASubmissionInDoubtIsAPersonsToSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := w.until("in doubt", func(s api.Session) bool { return s.State == api.SessionFailed })
-	if s.Code != api.CodeNeedsPerson || !strings.Contains(s.Cause, "not certain whether the job was submitted") || s.Hint == "" {
+	if s.Code != api.CodeNeedsPerson || !strings.Contains(s.Cause, "cannot tell whether the job was submitted") || s.Hint == "" {
 		t.Errorf("the person is told %q (%s, %s)", s.Cause, s.Hint, s.Code)
 	}
 	w.cluster.FailSubmit("", 0)

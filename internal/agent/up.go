@@ -16,7 +16,7 @@ import (
 )
 
 // bringUp is the whole way from a person's "up" to a page, and stays there until
-// the job ends, the session cannot be had, or ctx is over.
+// the job ends, the session fails, or ctx is over.
 func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err := s.listen(ctx); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (s *session) needsJob() bool {
 }
 
 // connect waits until the host is connected. Where a person has to log in first
-// it waits for that; where the host cannot be had, a person who asked is told at
-// once, and the agent by itself goes on trying.
+// it waits for that; where the host cannot be reached, a person who asked is told
+// at once; otherwise the agent keeps trying.
 func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	for {
 		changed := host.Changed()
@@ -103,7 +103,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 		return err
 	}, func(why error) {
 		if isSilence(why) {
-			s.change(func(f *facts) { f.doing = "the scheduler does not answer; it is asked again" })
+			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
 		}
 	})
 	return job, err
@@ -112,7 +112,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // findJob adopts the session's job where there is one on the account that jobs asks, and
 // else submits it if a person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
-	s.change(func(f *facts) { f.doing = "looking for its job" })
+	s.change(func(f *facts) { f.doing = "looking for the job" })
 	rec := s.agent.store.session(s.name)
 	unknown := rec.Job != nil && young(*rec.Job) && !rec.elsewhere(account)
 	for _, q := range s.queries(rec, account) {
@@ -135,7 +135,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		return api.Job{}, s.gone(rec, account)
 	}
 	if text := s.jobElsewhere(rec, account); text != "" {
-		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text + "; it may still run there"}})
+		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: fmt.Sprintf("job %s may still be running: %s", rec.Job.ID, text)}})
 	}
 	return s.submit(ctx, jobs, account, rec)
 }
@@ -151,7 +151,7 @@ func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
 	host, newest := s.host(), several.Jobs[0].Ref()
 	return &api.Error{
 		Code: api.CodeFailed, Message: several.Error(), Err: several,
-		Hint: fmt.Sprintf("`tunctl attach %s %s` opens that one; or end those you do not need with `tunctl cancel %s JOB`, then run this again", host, newest, host),
+		Hint: fmt.Sprintf("`tunctl attach %s %s` opens the newest; or cancel the others with `tunctl cancel %s JOB`, then run this again", host, newest, host),
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *session) choose(ref string) error {
 	s.mu.Unlock()
 	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
 	if i < 0 {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one that %s can be", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
+		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one of the jobs that session %s can use", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
 	}
 	account := s.agent.pool.Host(s.host()).Account()
 	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag, r.Account = &candidates[i], "", account })
@@ -213,7 +213,7 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 }
 
 // startedByHand is why an attached job is not followed by another.
-const startedByHand = "it was started by hand, so nothing starts it again"
+const startedByHand = "the job was not started by tunctl, so tunctl does not start it again"
 
 // gone says that there is no job, and that no person permits one to be submitted.
 func (s *session) gone(rec record, account string) error {
@@ -229,17 +229,17 @@ func (s *session) gone(rec record, account string) error {
 	case elsewhere != "":
 		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
 	case s.attached:
-		e = &api.Error{Code: api.CodeJobEnded, Message: "its job is no longer there", Hint: startedByHand}
+		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHand}
 	case rec.Job != nil:
 		e = &api.Error{
-			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer there", rec.Job.ID),
+			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", rec.Job.ID),
 			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
 		}
 	case cfg.Submit == "":
 		e = noSuchJob(cfg, api.CodeJobEnded)
 	default:
 		e = &api.Error{
-			Code: api.CodeJobEnded, Message: "it has no job, and nobody waits for one to be submitted",
+			Code: api.CodeJobEnded, Message: fmt.Sprintf("session %s has no job, and nobody waits for one to be submitted", s.name),
 			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
 		}
 	}
@@ -253,7 +253,7 @@ func (s *session) gone(rec record, account string) error {
 func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
 	return &api.Error{
 		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
-		Hint: fmt.Sprintf("start it there, or give [session.%s] a submit = \"~/script.sh\"", cfg.Name),
+		Hint: fmt.Sprintf("start the job there, or set submit = \"~/script.sh\" in [session.%s]", cfg.Name),
 	}
 }
 
@@ -272,7 +272,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		tag = s.newTag()
 	}
 	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job, r.Doubted = tag, nil, false }); err != nil {
-		return api.Job{}, fmt.Errorf("nothing was submitted, since it could not be noted down first: %w", err)
+		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
 	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
@@ -282,7 +282,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if !s.permitted() { // it may have taken long to get here
 		return api.Job{}, s.gone(rec, account)
 	}
-	job, err := jobs.Submit(ctx, sub)
+	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 			s.remember(func(r *record) { r.Tag = "" }) // refused for certain: the tag is used up
@@ -309,7 +309,7 @@ func (s *session) take(job api.Job) {
 	s.change(func(f *facts) {
 		f.job = &job
 		if job.State.Ended() { // before anybody asks for the page of a job that is over
-			f.answers, f.doing = false, "the job has ended"
+			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
 		}
 	})
 	s.remember(func(r *record) { r.Job = &job })
@@ -318,15 +318,18 @@ func (s *session) take(job api.Job) {
 // ended says why the job is over, with the end of its log where it never served.
 func (s *session) ended(ctx context.Context, job api.Job) error {
 	s.mu.Lock()
-	served := s.facts.served
+	served, cfg := s.facts.served, s.cfg
 	s.mu.Unlock()
-	excerpt := ""
+	excerpt, fix := "", ""
 	if !served || !inOrder(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
 	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
 	s.chronicle(job)
-	e := endedError(s.name, &job, served, excerpt)
+	if !served {
+		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
+	}
+	e := endedError(cfg, &job, served, excerpt, fix)
 	if s.attached {
 		e.Hint = startedByHand
 	}

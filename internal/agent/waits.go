@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,36 +27,34 @@ func earlierWaits(runs []api.Run, host, session, job string) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("an earlier job like this waited %s here", waitText(waits[0]))
+		return fmt.Sprintf("an earlier job like this waited %s", waitText(waits[0]))
 	}
 	low, high := waitText(slices.Min(waits)), waitText(slices.Max(waits))
 	if low == high {
-		return fmt.Sprintf("earlier jobs like this waited %s here (%d runs)", low, len(waits))
+		return fmt.Sprintf("earlier jobs like this waited %s (%d runs)", low, len(waits))
 	}
-	if number, unit, _ := strings.Cut(low, " "); strings.HasSuffix(high, " "+unit) {
-		low = number
+	if minutes, ok := strings.CutSuffix(low, " min"); ok && strings.HasSuffix(high, " min") && !strings.Contains(high, "h") {
+		low = minutes
 	}
-	return fmt.Sprintf("earlier jobs like this waited %s to %s here (%d runs)", low, high, len(waits))
+	return fmt.Sprintf("earlier jobs like this waited %s to %s (%d runs)", low, high, len(waits))
 }
 
 // waitText rounds a wait to what a person plans by.
 func waitText(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return "under 1 min"
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.0f h", d.Hours())
+		return "less than 1 min"
+	case d > 2*time.Hour:
+		d = d.Round(time.Hour)
 	}
-	return fmt.Sprintf("%.0f days", math.Round(d.Hours()/24))
+	return api.DurationText(d)
 }
 
 // waitsBefore reads from our own history how long jobs like this one waited.
 func (s *session) waitsBefore(job api.Job) string {
 	runs, err := History(s.agent.history.path)
 	if err != nil {
-		s.agent.log.Debug("the history cannot be read", "err", err)
+		s.agent.log.Debug("cannot read the history", "err", err)
 	}
 	return earlierWaits(runs, s.host(), s.name, job.Name)
 }

@@ -26,11 +26,12 @@ func TestEarlierWaitsAreThoseOfJobsLikeThisOne(t *testing.T) {
 			run("nb", "fir", "lab", time.Hour), run("other", "narval", "train", time.Hour),
 			{Session: "nb", Host: "narval", Job: api.Job{Submitted: begin}},
 		}, ""},
-		"one":            {[]api.Run{run("nb", "narval", "", 3*time.Minute)}, "an earlier job like this waited 3 min here"},
-		"the same name":  {[]api.Run{run("attached", "narval", "lab", 26*time.Hour)}, "an earlier job like this waited 26 h here"},
-		"all alike":      {[]api.Run{run("nb", "narval", "lab", time.Second), run("nb", "narval", "lab", time.Minute/2)}, "earlier jobs like this waited under 1 min here (2 runs)"},
-		"the newest ten": {many, "earlier jobs like this waited 2 to 11 min here (10 runs)"},
-		"days":           {[]api.Run{run("nb", "narval", "lab", 72*time.Hour)}, "an earlier job like this waited 3 days here"},
+		"one":            {[]api.Run{run("nb", "narval", "", 3*time.Minute)}, "an earlier job like this waited 3 min"},
+		"the same name":  {[]api.Run{run("attached", "narval", "lab", 26*time.Hour)}, "an earlier job like this waited 1 d 2 h 00 min"},
+		"all alike":      {[]api.Run{run("nb", "narval", "lab", time.Second), run("nb", "narval", "lab", time.Minute/2)}, "earlier jobs like this waited less than 1 min (2 runs)"},
+		"the newest ten": {many, "earlier jobs like this waited 2 to 11 min (10 runs)"},
+		"hours":          {[]api.Run{run("nb", "narval", "lab", 2*time.Minute), run("nb", "narval", "lab", 3*time.Hour+10*time.Minute)}, "earlier jobs like this waited 2 min to 3 h 00 min (2 runs)"},
+		"days":           {[]api.Run{run("nb", "narval", "lab", 72*time.Hour)}, "an earlier job like this waited 3 d 0 h 00 min"},
 	} {
 		if got := earlierWaits(tt.runs, "narval", "nb", "lab"); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -46,7 +47,7 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min here") {
+	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
 		t.Errorf("%s: %q", now.State, now.Cause)
 	}
 }

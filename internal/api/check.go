@@ -21,7 +21,7 @@ type Check struct {
 	Fix    string      `json:"fix,omitempty"` // what a person can do about it
 }
 
-// MarshalJSON writes the fix under its old name too, "mend", for one release.
+// MarshalJSON writes the fix under its old key `mend` too, for one release.
 func (c Check) MarshalJSON() ([]byte, error) {
 	type plain Check
 	return json.Marshal(struct {

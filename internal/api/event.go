@@ -36,7 +36,9 @@ const (
 	NoticeNeedsLogin NoticeKind = "needs-login" // a host will soon need a person
 )
 
-// Notice is a message for a person about a session or a host.
+// Notice is a message for a person about a session or a host. Its text reads as
+// "title: body", where the title fits a notification (40 characters) and neither has a
+// command in it.
 type Notice struct {
 	Kind    NoticeKind `json:"kind,omitempty"`
 	Session string     `json:"session,omitempty"`

@@ -55,7 +55,7 @@ type LogChunk struct {
 	// Base64 stands in place of Text where the stretch is not UTF-8, which JSON
 	// cannot carry.
 	Base64 []byte `json:"base64,omitempty"`
-	// Restarted says that the log begins anew: it was replaced or cut short.
+	// Restarted says that the log starts again: it was replaced or truncated.
 	Restarted bool `json:"restarted,omitempty"`
 }
 

@@ -21,18 +21,27 @@ import (
 	"tunctl/internal/home"
 )
 
+// answerTimeout is how long the agent may take to respond to what it can answer alone.
 const answerTimeout = 10 * time.Second
 
 // Client talks to the agent of one TUNCTL_HOME.
 type Client struct {
-	paths home.Paths
-	http  *http.Client
-	name  string // see api.ClientHeader
+	paths  home.Paths
+	http   *http.Client
+	name   string        // see api.ClientHeader
+	answer time.Duration // how long the agent may take to respond
+	// slow says that an answer may take as long as a far host does. Meanwhile the agent
+	// is asked whether it still responds.
+	slow bool
 }
 
 // New returns a client; it dials nothing yet.
 func New(paths home.Paths) *Client {
-	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answerTimeout)}, name: rand.Text()}
+	return newClient(paths, answerTimeout)
+}
+
+func newClient(paths home.Paths, answer time.Duration) *Client {
+	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answer)}, name: rand.Text(), answer: answer}
 }
 
 // transport dials the agent's socket; an answer must begin within limit, 0 for none.
@@ -130,6 +139,11 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 
 // stream reads a JSON value per line.
 func stream[T any](ctx context.Context, c *Client, path string, each func(T)) error {
+	if c.slow {
+		var end func()
+		ctx, end = c.whileResponding(ctx)
+		defer end()
+	}
 	res, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -140,11 +154,11 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 		var v T
 		switch err := dec.Decode(&v); {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &api.Error{Code: api.CodeAgent, Message: "the agent went away", Err: err}
+			return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Err: err}
 		}
 		each(v)
 	}
@@ -152,7 +166,7 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 
 // patient is c for answers that take as long as a far host and its scheduler do.
 func (c *Client) patient() *Client {
-	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name}
+	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name, answer: c.answer, slow: true}
 }
 
 // ask sends one request and returns its answer.
@@ -164,6 +178,11 @@ func ask[Out any](ctx context.Context, c *Client, method, path string, in any) (
 
 // call sends one request and decodes its answer into out unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	if c.slow {
+		var end func()
+		ctx, end = c.whileResponding(ctx)
+		defer end()
+	}
 	res, err := c.do(ctx, method, path, in)
 	if err != nil {
 		return err
@@ -173,7 +192,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return nil
 	}
 	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("the agent's answer makes no sense: %v", err), Err: err}
+		return &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("cannot read the agent's answer: %v", err), Err: err}
 	}
 	return nil
 }
@@ -195,7 +214,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 	req.Header.Set(api.ClientHeader, c.name)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, c.unreachable(ctx, err)
 	}
 	if res.StatusCode < 300 {
 		return res, nil
@@ -208,7 +227,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 func refusal(res *http.Response) error {
 	var e api.Error
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
-		return &api.Error{Code: api.CodeAgent, Message: "the agent answered " + res.Status}
+		return &api.Error{Code: api.CodeAgent, Message: "the agent answered with HTTP status " + res.Status}
 	}
 	return &e
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -74,13 +75,62 @@ func notRunning(err error) error {
 func unlistening(paths home.Paths, err error) *api.Error {
 	holder, _ := paths.Running() // one that is about to end has taken its name back
 	e := &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("%v does not listen to commands", holder), Err: err,
-		Hint: "`tunctl agent log` shows what it last did",
-	}
-	if holder.PID != 0 {
-		e.Hint += fmt.Sprintf("; ending process %d ends it, and jobs run on", holder.PID)
+		Code: api.CodeAgent, Message: fmt.Sprintf("%v does not accept connections", holder), Err: err,
+		Hint: hungHint(holder),
 	}
 	return e
+}
+
+// hungHint says how to get rid of an agent that responds to nothing.
+func hungHint(holder home.Running) string {
+	hint := "`tunctl agent log` shows what it did last"
+	if holder.PID != 0 {
+		hint += fmt.Sprintf("; to replace it, end process %d and run the command again: jobs keep running", holder.PID)
+	}
+	return hint
+}
+
+// errHung is wrapped when an agent runs and does not respond.
+var errHung = errors.New("the agent does not respond")
+
+// hung names the agent that took a request and did not respond. What net/http calls
+// that is left out: it passes for the end of the caller's own deadline.
+func (c *Client) hung() *api.Error {
+	holder, err := c.paths.Running()
+	who := "the agent"
+	if err == nil && holder.PID != 0 {
+		who = fmt.Sprintf("the agent (pid %d)", holder.PID)
+	}
+	return &api.Error{
+		Code: api.CodeAgent, Message: fmt.Sprintf("%s did not respond within %s", who, api.DurationText(c.answer)), Err: errHung,
+		Hint: hungHint(holder),
+	}
+}
+
+// whileResponding is ctx until the agent stops responding: who waits for a far host
+// would otherwise wait for ever for an agent that hangs.
+func (c *Client) whileResponding(ctx context.Context) (context.Context, func()) {
+	quick := newClient(c.paths, c.answer)
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		tick := time.NewTicker(c.answer)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if _, err := quick.Status(ctx); errors.Is(err, errHung) {
+				cancel(err)
+			}
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+	}
 }
 
 func dialOnce(ctx context.Context, paths home.Paths) (net.Conn, error) {
@@ -115,27 +165,34 @@ func held(paths home.Paths) bool {
 	return err == nil && !free
 }
 
-// unreachable tells "no agent" from "an agent that does not answer".
-func unreachable(err error) error {
+// unreachable tells "no agent" from "an agent that does not respond", and both from the
+// end of ctx.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*api.Error](context.Cause(ctx)); ok {
+		return e
+	}
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
+	slow, _ := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, ErrNotRunning):
 		return &api.Error{
 			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: err,
-			Hint: "`tunctl agent start` starts it; `tunctl up` does so by itself",
+			Hint: "`tunctl agent start` starts it; `tunctl up` starts it automatically",
 		}
 	case errors.Is(err, unsupported):
 		return &api.Error{
-			Code: api.CodeAgent, Message: "this system has no unix sockets, by which tunctl talks to its agent", Err: err,
-			Hint: "Windows has them since Windows 10, version 1803",
+			Code: api.CodeAgent, Message: "this system does not support unix sockets, which tunctl needs to talk to its agent", Err: err,
+			Hint: "Windows supports them since Windows 10, version 1803",
 		}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil:
 		return err
+	case slow != nil && slow.Timeout():
+		return c.hung()
 	}
 	return &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("the agent does not answer: %v", err), Err: err,
-		Hint: "`tunctl agent log` shows what it last did; `tunctl agent restart` starts it anew",
+		Code: api.CodeAgent, Message: fmt.Sprintf("cannot talk to the agent: %v", err), Err: err,
+		Hint: "`tunctl agent log` shows what it did last; `tunctl agent restart` restarts it",
 	}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -33,7 +34,10 @@ func (c *Client) Check(ctx context.Context, req api.CheckRequest) ([]api.Check, 
 
 // askFar posts a request whose answer a far host has to give.
 func askFar[Out any](ctx context.Context, c *Client, path string, in any) (Out, error) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, remoteTimeout, &api.Error{
+		Code: api.CodeTimeout, Message: fmt.Sprintf("no answer from the host within %s", api.DurationText(remoteTimeout)),
+		Hint: "the login node or its scheduler is slow; try again in a few minutes",
+	})
 	defer cancel()
 	return ask[Out](ctx, c.patient(), http.MethodPost, path, in)
 }

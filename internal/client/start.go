@@ -37,8 +37,8 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	}
 	if err := home.MakePrivate(c.paths.State); err != nil {
 		return st, &api.Error{
-			Code: api.CodeAgent, Message: fmt.Sprintf("the folder for tunctl's state cannot be had: %v", err), Err: err,
-			Hint: "mend the disk, or set TUNCTL_HOME to a folder that can be written",
+			Code: api.CodeAgent, Message: fmt.Sprintf("cannot create the state directory: %v", err), Err: err,
+			Hint: "free disk space, or set TUNCTL_HOME to a directory that you can write to",
 		}
 	}
 	lock := flock.New(c.paths.Lock() + ".start")
@@ -98,13 +98,13 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 		select {
 		case <-ctx.Done():
 			return st, &api.Error{
-				Code: api.CodeAgent, Message: "the agent was started but does not answer", Err: err,
+				Code: api.CodeAgent, Message: "the agent was started but does not respond", Err: err,
 				Hint: "`tunctl agent log` shows why; `tunctl agent run` runs it in this terminal",
 			}
 		case err := <-failed:
 			return st, &api.Error{
-				Code: api.CodeAgent, Message: fmt.Sprintf("the agent does not start: %v", err), Err: err,
-				Hint: "`tunctl agent log` shows what came before",
+				Code: api.CodeAgent, Message: fmt.Sprintf("the agent failed to start: %v", err), Err: err,
+				Hint: "`tunctl agent log` shows more",
 			}
 		case <-tick.C:
 		}
@@ -121,7 +121,7 @@ func (c *Client) AwaitGone(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return &api.Error{Code: api.CodeAgent, Message: "the agent is still there", Err: ctx.Err()}
+			return &api.Error{Code: api.CodeAgent, Message: "the agent is still running", Err: ctx.Err()}
 		case <-tick.C:
 		}
 	}

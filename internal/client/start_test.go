@@ -73,7 +73,7 @@ func TestAnAgentThatFailsToStartSaysWhyAtOnce(t *testing.T) {
 		failed <- errors.New("the disk is full")
 		return failed, nil
 	})
-	if err == nil || err.Error() != "the agent does not start: the disk is full" {
+	if err == nil || err.Error() != "the agent failed to start: the disk is full" {
 		t.Errorf("got %v", err)
 	}
 }

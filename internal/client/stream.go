@@ -45,14 +45,16 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 	hr.Header.Set("Connection", "Upgrade")
 	hr.Header.Set("Upgrade", api.StreamUpgrade)
 	hr.Header.Set(api.ClientHeader, c.name)
+	ctx, end := c.whileResponding(ctx)
+	defer end()
 	conn, err := dial(ctx, c.paths)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, c.unreachable(ctx, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	stream, err := upgrade(conn, hr)
+	stream, err := c.upgrade(ctx, conn, hr)
 	if !stop() && ctx.Err() != nil {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -62,14 +64,14 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 }
 
 // upgrade sends the request and turns the connection into the stream.
-func upgrade(conn net.Conn, req *http.Request) (*Stream, error) {
+func (c *Client) upgrade(ctx context.Context, conn net.Conn, req *http.Request) (*Stream, error) {
 	if err := req.Write(conn); err != nil {
-		return nil, unreachable(err)
+		return nil, c.unreachable(ctx, err)
 	}
 	read := bufio.NewReader(conn)
 	res, err := http.ReadResponse(read, req)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, c.unreachable(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusSwitchingProtocols {

@@ -22,9 +22,9 @@ import (
 
 var (
 	// ErrNoBrowser says that nothing here can show a page: the caller prints the address.
-	ErrNoBrowser = errors.New("no browser here")
+	ErrNoBrowser = errors.New("no browser found")
 	// ErrNotOpened says that a browser was started and never asked for the page.
-	ErrNotOpened = errors.New("the browser did not ask for the page")
+	ErrNotOpened = errors.New("the browser did not load the page")
 	// ErrUnavailable says that this desktop has no such thing.
 	ErrUnavailable = errors.New("not available on this desktop")
 )

@@ -71,9 +71,9 @@ func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	switch {
 	case !l.ownHost(r.Host): // a page elsewhere whose name was rebound to loopback
-		http.Error(w, "not the name this is served under", http.StatusMisdirectedRequest)
+		http.Error(w, "wrong host name for this link", http.StatusMisdirectedRequest)
 	case !l.ownPeer(r):
-		http.Error(w, "this link belongs to another user of this machine", http.StatusForbidden)
+		http.Error(w, "this link belongs to another user of this computer", http.StatusForbidden)
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(l.path)) != 1:
 		http.NotFound(w, r)
 	case r.Method != http.MethodGet: // a preview's HEAD must not spend the link

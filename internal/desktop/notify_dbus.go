@@ -75,16 +75,16 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	server := n.conn.Object(notifyName, notifyPath)
 	var able []string
 	if err := server.CallWithContext(ctx, notifyName+".GetCapabilities", 0).Store(&able); err != nil {
-		return fmt.Errorf("%w: no notification service answers: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: no notification service responds: %w", ErrUnavailable, err)
+	}
+	if !slices.Contains(able, "actions") {
+		note = note.bare()
 	}
 	body := note.Body
 	if slices.Contains(able, "body-markup") {
 		body = html.EscapeString(body)
 	}
-	name, buttons := "", []string{}
-	if slices.Contains(able, "actions") {
-		name, buttons = n.expect(note.Actions)
-	}
+	name, buttons := n.expect(note.Actions)
 	urgency := byte(1)
 	if note.Urgent {
 		urgency = 2
@@ -144,7 +144,9 @@ func (n *Notifier) expect(actions []Action) (name string, buttons []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shown[name] = actions
-	buttons = []string{"default", actions[0].Label}
+	// A click on the note itself is "default". Xfce shows that as a button too, beside
+	// the action's own, unless it has no label.
+	buttons = []string{"default", ""}
 	for i, a := range actions {
 		buttons = append(buttons, name+"."+strconv.Itoa(i), a.Label)
 	}

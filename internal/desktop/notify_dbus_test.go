@@ -86,11 +86,48 @@ func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
 		select {
 		case chosen := <-done:
 			if chosen != want {
-				t.Errorf("button %q did %q, want %q", got.actions[pressed+1], chosen, want)
+				t.Errorf("action %d did %q, want %q", pressed/2, chosen, want)
 			}
 		case <-time.After(patience):
 			t.Fatal("the button did nothing")
 		}
+	}
+}
+
+func TestAnActionHasOneLabelledButton(t *testing.T) {
+	service, _ := startService(t, "actions")
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if err := n.Notify(t.Context(), Note{Title: "jupyter has ended", Actions: []Action{{"Show log", func() {}}}}); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]int{}
+	for i, text := range (<-service.shown).actions {
+		if i%2 == 1 && text != "" {
+			labels[text]++
+		}
+	}
+	if len(labels) != 1 || labels["Show log"] != 1 {
+		t.Errorf("a desktop that shows every action with a label has the buttons %v", labels)
+	}
+}
+
+func TestADesktopWithoutButtonsIsToldHowElse(t *testing.T) {
+	service, _ := startService(t, "body")
+	n, err := NewNotifier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	note := Note{Title: "Log in to narval", Body: "jupyter waits for it.", Instead: "Log in from the tray menu.", Actions: []Action{{"Log in…", func() {}}}}
+	if err := n.Notify(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-service.shown; got.body != "jupyter waits for it.\nLog in from the tray menu." || len(got.actions) != 0 {
+		t.Errorf("the desktop was asked to show %+v", got)
 	}
 }
 

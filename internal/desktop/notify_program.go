@@ -25,7 +25,7 @@ func (*Notifier) Close() {}
 
 // Notify shows note.
 func (n *Notifier) Notify(ctx context.Context, note Note) error {
-	return n.run(ctx, noteProgram(runtime.GOOS, note))
+	return n.run(ctx, noteProgram(runtime.GOOS, note.bare()))
 }
 
 // Withdraw takes the note of a tag away, where the system lets us.

@@ -30,7 +30,7 @@ type OpenOptions struct {
 func openPage(ctx context.Context, target string, o OpenOptions) error {
 	u, err := url.Parse(target)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return errors.New("only a whole http or https address can be opened") // the address itself may hold a token
+		return errors.New("only a complete http or https address can be opened") // the address itself may hold a token
 	}
 	env := environOf(o.Env)
 	if len(browsers(runtime.GOOS, env, "")) == 0 {

@@ -23,7 +23,7 @@ func Open(ctx context.Context, target string, o OpenOptions) error {
 func openLink(ctx context.Context, target string, o OpenOptions) error {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" {
-		return errors.New("only a whole address without secrets can be opened")
+		return errors.New("only a complete address without secrets can be opened")
 	}
 	env := environOf(o.Env)
 	var programs [][]string

@@ -35,7 +35,7 @@ func openPageFile(ctx context.Context, target string, o OpenOptions) error {
 func writePageFile(dir, target string) (string, error) {
 	folder, err := os.MkdirTemp(dir, "tunctl-open-") // 0700
 	if err != nil {
-		return "", fmt.Errorf("make a folder for the page: %w", err)
+		return "", fmt.Errorf("create a directory for the page: %w", err)
 	}
 	path := filepath.Join(folder, "open.html")
 	page := `<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=` +

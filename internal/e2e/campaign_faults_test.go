@@ -86,31 +86,31 @@ var faults = []fault{
 	{
 		name:    "the scheduler stalls",
 		inflict: func(c *campaign) { c.lab.FreezeController() },
-		state:   api.SessionReady, cause: "slurm has not answered since …; the job was last seen on cn01; jobs run on meanwhile", within: unanswered,
+		state:   api.SessionReady, cause: "slurm has not responded since …; the job was last seen on cn01; jobs keep running", within: unanswered,
 		mend: func(c *campaign) { c.lab.ContController() }, again: asked,
 	},
 	{
 		name:    "the scheduler is dead",
 		inflict: func(c *campaign) { c.lab.StopController() },
-		state:   api.SessionReady, cause: "slurm has not answered since …; the job was last seen on cn01; jobs run on meanwhile", within: unanswered,
+		state:   api.SessionReady, cause: "slurm has not responded since …; the job was last seen on cn01; jobs keep running", within: unanswered,
 		mend: func(c *campaign) { c.lab.StartController() }, again: asked,
 	},
 	{
 		name:    "the job is cancelled elsewhere",
 		inflict: func(c *campaign) { c.lab.Cancel(c.was.Job.ID) },
-		state:   api.SessionEnded, cause: "the job was cancelled at … (job …)", code: api.CodeJobEnded, within: asked,
+		state:   api.SessionEnded, cause: "job … was cancelled at …", code: api.CodeJobEnded, within: asked,
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job fails",
 		inflict: (*campaign).killServer,
-		state:   api.SessionEnded, cause: "the job failed with exit status 3 at … (job …); its log ends with:…the server was killed", code: api.CodeJobEnded, within: asked,
+		state:   api.SessionEnded, cause: "job … failed with exit status 3 at …; its log ends with:…the server was killed", code: api.CodeJobEnded, within: asked,
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job's node crashes",
 		inflict: func(c *campaign) { c.lab.CrashNode(c.was.Job.Node) },
-		state:   api.SessionEnded, cause: "the job's node failed at … (job …)…", code: api.CodeJobEnded, within: plus(30*time.Second, asked),
+		state:   api.SessionEnded, cause: "job … ended because its node failed at …", code: api.CodeJobEnded, within: plus(30*time.Second, asked),
 		mend: func(c *campaign) { c.lab.BootNode(c.was.Job.Node) }, person: "`tunctl up`", endsJob: true,
 	},
 	{
@@ -123,7 +123,7 @@ var faults = []fault{
 	{
 		name:    "the job reaches its time limit",
 		inflict: nothing,
-		state:   api.SessionEnded, cause: "the job reached its time limit at … (job …)", code: api.CodeJobEnded, within: plus(2*time.Minute, asked),
+		state:   api.SessionEnded, cause: "job … reached its time limit at …", code: api.CodeJobEnded, within: plus(2*time.Minute, asked),
 		mend: nothing, person: "`tunctl up`", endsJob: true,
 		beside: func(t *testing.T) *campaign {
 			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-inner", "cn02", `, "--time=1"`))
@@ -139,19 +139,19 @@ var faults = []fault{
 	{
 		name:    "the disk of state and log is full while the page is open",
 		inflict: func(c *campaign) { c.l.own.FillDisk(); c.shortenJob() },
-		state:   api.SessionReady, cause: "tunctl cannot note down what it does: no space left on device", within: asked,
+		state:   api.SessionReady, cause: "tunctl cannot save its state: no space left on device", within: asked,
 		mend: func(c *campaign) { c.l.own.FreeDisk() }, again: asked,
 	},
 	{
 		name:    "the disk of state and log is full when a job is wanted",
 		inflict: func(c *campaign) { c.l.own.FillDisk(); c.endAndTry() },
-		state:   api.SessionFailed, cause: "nothing was submitted, since it could not be noted down first: …no space left on device", code: api.CodeFailed, within: asked,
+		state:   api.SessionFailed, cause: "nothing was submitted: …no space left on device", code: api.CodeFailed, within: asked,
 		mend: func(c *campaign) { c.l.own.FreeDisk() }, person: "free some space, then `tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the home is read-only",
 		inflict: func(c *campaign) { c.l.own.LockDisk(); c.endAndTry() },
-		state:   api.SessionFailed, cause: "nothing was submitted, since it could not be noted down first: …read-only file system", code: api.CodeFailed, within: asked,
+		state:   api.SessionFailed, cause: "nothing was submitted: …read-only file system", code: api.CodeFailed, within: asked,
 		mend: func(c *campaign) { c.l.own.UnlockDisk() }, person: "make the disk writable, then `tunctl up`", endsJob: true,
 	},
 	{

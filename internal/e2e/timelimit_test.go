@@ -77,9 +77,9 @@ func TestTheEndIsToldAndAnExtensionRefusedOnRealSlurm(t *testing.T) {
 	t.Parallel()
 	l := newQuietLaptop(t, strings.NewReplacer("--time=1", "--time=3", "keep   = true", "").Replace(keepConfig))
 	l.run("up", "--no-open")
-	told := l.notice("ends in 2 minutes")
+	told := l.notice("ends in 2 min")
 	s := l.status()
-	if !strings.Contains(s.Cause, "the job's time limit is at") || !strings.Contains(s.Hint, "tunctl extend") {
+	if !strings.Contains(s.Cause, " ends at ") || !strings.Contains(s.Hint, "tunctl extend") {
 		t.Errorf("%s\ncause %q, hint %q", told, s.Cause, s.Hint)
 	}
 	if left := time.Until(s.Job.End); left > 2*time.Minute || left < time.Minute {

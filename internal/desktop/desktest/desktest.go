@@ -160,7 +160,8 @@ func (d *Desk) keep(name string, seen *image.RGBA) {
 	if dir == "" {
 		return
 	}
-	cmd := d.command("convert", "-size", fmt.Sprintf("%dx%d", width, height), "-depth", "8", "rgba:-", "png:-")
+	size := seen.Bounds().Size()
+	cmd := d.command("convert", "-size", fmt.Sprintf("%dx%d", size.X, size.Y), "-depth", "8", "rgba:-", "png:-")
 	cmd.Stdin = bytes.NewReader(seen.Pix)
 	text, err := cmd.Output()
 	if err := errors.Join(err, write(dir, name+".png", text)); err != nil {
@@ -180,15 +181,20 @@ func write(dir, name string, text []byte) error {
 	return errors.Join(root.WriteFile(name, text, 0o600), root.Close())
 }
 
-// Await looks until what is seen is as wanted.
+// Await looks until what is seen is as wanted, and keeps a picture of it.
 func (d *Desk) Await(name string, wanted func(*image.RGBA) bool) {
+	d.t.Helper()
+	d.keep(name, d.await(name, wanted))
+}
+
+// await looks until what is seen is as wanted.
+func (d *Desk) await(name string, wanted func(*image.RGBA) bool) *image.RGBA {
 	d.t.Helper()
 	limit := time.Now().Add(patience)
 	for {
 		seen := d.pixels()
 		if wanted(seen) {
-			d.keep(name, seen)
-			return
+			return seen
 		}
 		if time.Now().After(limit) {
 			d.keep(name, seen)

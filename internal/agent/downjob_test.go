@@ -1,0 +1,37 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+func TestANewAgentKnowsTheJobOfASessionThatIsDown(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	w.start()
+	check := func(when string) {
+		t.Helper()
+		st, err := w.client.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := st.Session("jupyter")
+		if s.State != api.SessionDown || s.Job == nil || s.Job.ID != before.Job.ID {
+			t.Fatalf("%s: %+v", when, s)
+		}
+		if !strings.Contains(s.Cause, "job "+before.Job.ID+" keeps running and is charged") || !strings.Contains(s.Hint, "--cancel") {
+			t.Errorf("%s: cause %q, hint %q", when, s.Cause, s.Hint)
+		}
+	}
+	check("after the restart")
+	if _, err := w.client.PageURL(t.Context(), "jupyter"); err == nil { // it makes the session, which stays down
+		t.Fatal("a session that is down has a page")
+	}
+	check("after it was asked for")
+}

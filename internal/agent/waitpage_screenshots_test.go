@@ -1,0 +1,38 @@
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"tunctl/internal/desktop/desktest"
+	"tunctl/internal/lab/real"
+	"tunctl/tunnel"
+)
+
+// TestEveryWaitingPageInARealBrowser takes a picture of every waiting page.
+func TestEveryWaitingPageInARealBrowser(t *testing.T) {
+	if os.Getenv("TUNCTL_SCREENSHOTS") != "1" {
+		t.Skip("pictures are taken by `make screenshots`")
+	}
+	real.Need(t, "browser")
+	now := time.Now()
+	for name, f := range pageFacts(now) {
+		forward, err := tunnel.Listen(tunnel.ListenOptions{Name: "jupyter", HoldFor: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		forward.Withdraw(f.reason(f.derive(now), now.Add(-20*time.Minute), now))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- forward.Serve(ctx) }()
+		desktest.PicturePage(t, "page-"+name, "http://"+forward.Addr().String()+"/lab")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

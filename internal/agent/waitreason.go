@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// reason puts a session's state into words for the page that a browser sees meanwhile.
+func (f *facts) reason(v verdict, since, now time.Time) tunnel.Reason {
+	host, page := cmp.Or(f.host.Alias, "the host"), f.pageName()
+	r := tunnel.Reason{Text: f.sentence(v.cause), Hint: f.capital(v.hint), Since: since}
+	switch v.state {
+	case api.SessionConnecting:
+		r.Title, r.Transient = "Connecting to "+host, true
+	case api.SessionReconnecting:
+		r = f.reconnecting(r, host, page)
+	case api.SessionNeedsLogin:
+		r.Kind, r.Title, r.Tray = tunnel.ReasonAttention, "Log in to continue", api.MenuLogin(host)
+	case api.SessionSubmitting:
+		r.Title, r.Transient = "Submitting the job", true
+	case api.SessionQueued:
+		r = f.queued(r, host, now)
+	case api.SessionStarting:
+		r.Title, r.Facts = page+" is starting", f.jobFacts()
+	case api.SessionEnded:
+		r.Kind, r.Title, r.Tray = tunnel.ReasonAttention, page+" has ended", f.name+" ▸ "+api.MenuStart
+	case api.SessionFailed:
+		r.Kind, r.Title, r.Tray = tunnel.ReasonTrouble, f.failedTitle(host, page), api.MenuTrouble
+	default:
+		r.Kind, r.Title, r.Tray = tunnel.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
+		if f.job != nil && !f.job.State.Ended() {
+			r.Tray = f.name + " ▸ " + api.MenuReconnect
+		}
+		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.name))
+	}
+	if f.lapsed && r.Kind == tunnel.ReasonProgress { // a person must ask for the job again
+		r.Kind, r.Transient, r.Tray = tunnel.ReasonAttention, false, f.name+" ▸ "+api.MenuStart
+		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"
+	}
+	return r
+}
+
+// pageName is what a person calls what the session serves: most serve a notebook.
+func (f *facts) pageName() string {
+	if !f.needsJob || f.endpoint != nil && f.endpoint.App != "" && f.endpoint.App != "jupyter" {
+		return f.name
+	}
+	return "Your notebook"
+}
+
+func (f *facts) reconnecting(r tunnel.Reason, host, page string) tunnel.Reason {
+	r.Transient = true
+	switch {
+	case f.suspended():
+		r.Title = "The job is suspended"
+	case f.host.State != api.HostUp:
+		r.Title = "Reconnecting to " + host
+		if f.job != nil && !f.job.State.Ended() {
+			r.Text = strings.TrimSpace(r.Text + " The job keeps running meanwhile.")
+		}
+	default:
+		r.Title = "Reconnecting to " + strings.Replace(page, "Your", "your", 1)
+	}
+	return r
+}
+
+// queued says why the job waits and how long, as far as anybody knows.
+func (f *facts) queued(r tunnel.Reason, host string, now time.Time) tunnel.Reason {
+	j := f.job
+	if j.State == api.JobHeld {
+		r.Kind, r.Title, r.Text, r.Hint = tunnel.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
+		r.Facts = f.jobFacts()
+		return r
+	}
+	r.Title = "Waiting in the queue"
+	r.Text = fmt.Sprintf("%s starts the job when it is its turn. You may close this page: the job keeps its place.", host)
+	r.Hint = ""
+	add := func(name, value string) {
+		if value != "" {
+			r.Facts = append(r.Facts, tunnel.Fact{Name: name, Value: value})
+		}
+	}
+	why := capital(cmp.Or(j.Hint, j.Reason))
+	if j.State == api.JobConfiguring {
+		why = "The node is being prepared"
+	}
+	add("Why", why)
+	expected := "Not known yet"
+	if j.ExpectedStart.After(now) {
+		expected = fmt.Sprintf("%s, in %s", clock(j.ExpectedStart, now), api.DurationText(j.ExpectedStart.Sub(now).Round(time.Minute)))
+	}
+	add("Expected start", expected)
+	add("Earlier waits", capital(f.waits))
+	r.Facts = append(r.Facts, f.jobFacts()...)
+	return r
+}
+
+// jobFacts say which job it is, and where.
+func (f *facts) jobFacts() []tunnel.Fact {
+	if f.job == nil || f.job.ID == "" {
+		return nil
+	}
+	job := f.job.ID
+	if f.job.Node != "" && !f.job.State.Waiting() {
+		job += " on " + f.job.Node
+	}
+	return []tunnel.Fact{{Name: "Job", Value: job}}
+}
+
+// failedTitle tells a host that lets nobody in from a job that went wrong.
+func (f *facts) failedTitle(host, page string) string {
+	switch {
+	case f.failure == nil && f.host.State != api.HostUp:
+		return "Cannot connect to " + host
+	case f.served:
+		return page + " has failed"
+	}
+	return page + " could not start"
+}
+
+// sentence makes one of a cause, whose first line is ours.
+func (f *facts) sentence(cause string) string {
+	first, rest, more := strings.Cut(cause, "\n")
+	if first == "" {
+		return cause
+	}
+	first = f.capital(first)
+	if end, _ := utf8.DecodeLastRuneInString(first); !strings.ContainsRune(".:?!…", end) {
+		first += "."
+	}
+	if more {
+		return first + "\n" + rest
+	}
+	return first
+}
+
+// capital begins a text with a capital letter, unless a name is its first word.
+func (f *facts) capital(text string) string {
+	if word, _, _ := strings.Cut(text, " "); word == f.host.Alias || word == f.name {
+		return text
+	}
+	return capital(text)
+}
+
+// capital makes the first letter one.
+func capital(text string) string {
+	r, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(r)) + text[size:]
+}

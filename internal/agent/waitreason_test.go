@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+)
+
+// pageFacts are situations in which a browser sees the waiting page.
+func pageFacts(now time.Time) map[string]facts {
+	up := api.Host{Alias: "narval", State: api.HostUp}
+	job := func(state api.JobState) *api.Job {
+		return &api.Job{ID: "4242", State: state, Node: "nc10", Submitted: now.Add(-25 * time.Minute)}
+	}
+	queued, held := job(api.JobQueued), job(api.JobHeld)
+	queued.Reason, queued.Hint, queued.ExpectedStart = "Priority", "other jobs come first", now.Add(95*time.Minute)
+	held.Reason, held.Hint = "JobHeldUser", "held by yourself: release it with scontrol release"
+	all := map[string]facts{
+		"connecting": {host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}},
+		"needs-login": {host: api.Host{
+			Alias: "narval", State: api.HostNeedsLogin, Cause: "narval needs you: it asks for a one-time code",
+			Hint: "run `tunctl login narval`",
+		}},
+		"logged-out":   {host: api.Host{Alias: "narval", State: api.HostDown}, served: true},
+		"submitting":   {host: up, needsJob: true, submitting: true, doing: "asking the scheduler"},
+		"queued":       {host: up, needsJob: true, job: queued, waits: "earlier jobs like this waited 5 to 40 min here (8 runs)"},
+		"held":         {host: up, needsJob: true, job: held},
+		"starting":     {host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting for the server's address in the log"},
+		"silent":       {host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "asking the server"},
+		"lapsed":       {host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}, needsJob: true, lapsed: true},
+		"reconnecting": {host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, needsJob: true, served: true, job: job(api.JobRunning)},
+		"blocked": {host: api.Host{
+			Alias: "narval", State: api.HostBlocked, Code: api.CodeAuth, Cause: "narval refused the login twice",
+			Hint: "check your password, then `tunctl login narval`",
+		}},
+		"ended": {host: up, needsJob: true, failure: &api.Error{
+			Code: api.CodeJobEnded, Message: "job 4242 reached its time limit at 14:05",
+			Hint: "`tunctl up jupyter` starts a new one; `tunctl logs jupyter` shows what it wrote",
+		}},
+		"failed": {host: up, needsJob: true, failure: &api.Error{
+			Code: api.CodeFailed,
+			Message: "job 4242 failed with exit status 127 at 14:05 before it served anything; its log ends with:\n" +
+				"Loading module python/3.11\n/var/spool/slurmd/job4242/slurm_script: line 12: jupyter: command not found\nsrun: error: nc10: task 0: Exited with exit code 127",
+			Hint: "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log",
+		}},
+		"down": {},
+	}
+	for name, f := range all {
+		f.name, f.wanted = "jupyter", name != "down"
+		all[name] = f
+	}
+	return all
+}
+
+func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
+	now := time.Now()
+	want := map[string]struct {
+		kind  tunnel.ReasonKind
+		title string
+		tray  string
+	}{
+		"connecting":   {tunnel.ReasonProgress, "Connecting to narval", ""},
+		"needs-login":  {tunnel.ReasonAttention, "Log in to continue", "Log in to narval…"},
+		"logged-out":   {tunnel.ReasonAttention, "Log in to continue", "Log in to narval…"},
+		"submitting":   {tunnel.ReasonProgress, "Submitting the job", ""},
+		"queued":       {tunnel.ReasonProgress, "Waiting in the queue", ""},
+		"held":         {tunnel.ReasonAttention, "The job is on hold", ""},
+		"starting":     {tunnel.ReasonProgress, "Your notebook is starting", ""},
+		"reconnecting": {tunnel.ReasonProgress, "Reconnecting to narval", ""},
+		"silent":       {tunnel.ReasonProgress, "Reconnecting to your notebook", ""},
+		"lapsed":       {tunnel.ReasonAttention, "Start your notebook to continue", "jupyter ▸ Start"},
+		"blocked":      {tunnel.ReasonTrouble, "Cannot connect to narval", "See what went wrong…"},
+		"ended":        {tunnel.ReasonAttention, "Your notebook has ended", "jupyter ▸ Start"},
+		"failed":       {tunnel.ReasonTrouble, "Your notebook could not start", "See what went wrong…"},
+		"down":         {tunnel.ReasonAttention, "jupyter is disconnected", "jupyter ▸ Start"},
+	}
+	for name, f := range pageFacts(now) {
+		r := f.reason(f.derive(now), now, now)
+		if w := want[name]; r.Kind != w.kind || r.Title != w.title || r.Tray != w.tray {
+			t.Errorf("%s: %q %q %q, want %+v", name, r.Kind, r.Title, r.Tray, w)
+		}
+	}
+}
+
+func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
+	now := time.Now()
+	f := pageFacts(now)["queued"]
+	facts := map[string]string{}
+	for _, x := range f.reason(f.derive(now), now, now).Facts {
+		facts[x.Name] = x.Value
+	}
+	for name, want := range map[string]string{
+		"Why": "Other jobs come first", "Expected start": ", in 1 h 35 min",
+		"Earlier waits": "Earlier jobs like this waited 5 to 40 min here (8 runs)", "Job": "4242",
+	} {
+		if !strings.HasSuffix(facts[name], want) {
+			t.Errorf("%s: %q, want %q", name, facts[name], want)
+		}
+	}
+	f.job.ExpectedStart = time.Time{}
+	if r := f.reason(f.derive(now), now, now); r.Facts[1].Value != "Not known yet" {
+		t.Errorf("without an expected start: %+v", r.Facts)
+	}
+}
+
+func TestASentenceKeepsNamesAndOutputAsTheyAre(t *testing.T) {
+	f := facts{name: "jupyter", host: api.Host{Alias: "narval"}}
+	for cause, want := range map[string]string{
+		"":                                   "",
+		"no network":                         "No network.",
+		"narval refused the login":           "narval refused the login.",
+		"the job failed; its log ends:\nout": "The job failed; its log ends:\nout",
+	} {
+		if got := f.sentence(cause); got != want {
+			t.Errorf("%q: %q, want %q", cause, got, want)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package api
+
+import (
+	"fmt"
+	"time"
+)
+
+// DurationText writes a time span as every text of tunctl does: "45 s", "12 min",
+// "1 h 00 min", "2 d 3 h 00 min".
+func DurationText(d time.Duration) string {
+	d = max(0, d).Round(time.Second)
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	minutes := int(d.Round(time.Minute).Minutes())
+	days, hours, minutes := minutes/60/24, minutes/60%24, minutes%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%d d %d h %02d min", days, hours, minutes)
+	case hours > 0:
+		return fmt.Sprintf("%d h %02d min", hours, minutes)
+	}
+	return fmt.Sprintf("%d min", minutes)
+}

@@ -1,0 +1,209 @@
+//go:build linux
+
+package tray
+
+import (
+	"context"
+	"image"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/desktop"
+	"tunctl/internal/desktop/desktest"
+	"tunctl/internal/lab/real"
+)
+
+// looks are the themes that pictures are taken in.
+var looks = map[string]bool{"light": false, "dark": true} // dark or not
+
+// aside is where the pointer touches nothing.
+var aside = image.Pt(900, 700)
+
+// forPictures skips a test that takes pictures to be looked at, unless they are wanted:
+// `make screenshots` wants them.
+func forPictures(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TUNCTL_SCREENSHOTS") != "1" {
+		t.Skip("pictures are taken by `make screenshots`")
+	}
+	real.Need(t, "desktop")
+}
+
+// shifted is a view of noon as it is at another time.
+func shifted(v View, by time.Duration) View {
+	v.Status.Sessions = slices.Clone(v.Status.Sessions)
+	for i := range v.Status.Sessions {
+		s := &v.Status.Sessions[i]
+		s.Since = s.Since.Add(by)
+		if s.Job == nil {
+			continue
+		}
+		j := *s.Job
+		for _, at := range []*time.Time{&j.Submitted, &j.Start, &j.End, &j.ExpectedStart} {
+			if !at.IsZero() {
+				*at = at.Add(by)
+			}
+		}
+		s.Job = &j
+	}
+	return v
+}
+
+// TestEveryMenuOnARealPanel takes a picture of every menu with its first session's
+// entries.
+func TestEveryMenuOnARealPanel(t *testing.T) {
+	forPictures(t)
+	for look, dark := range looks {
+		t.Run(look, func(t *testing.T) {
+			d := desktest.New(t)
+			d.Dress(dark)
+			d.StartPanel()
+			d.Point(aside)
+			p := startTray(t, d.Bus.Address, silentTray)
+			for name, v := range statuses {
+				if !v.Reached {
+					continue // before the agent answers for the first time; see below
+				}
+				v = shifted(v, time.Since(noon))
+				v.Now, v.Can = time.Now(), Abilities{Autostart: true, Login: true, Logout: true}
+				p.send(v)
+				picture(d, "menu-"+name+"-"+look, MenuFor(v))
+			}
+			if _, err := p.in.Write([]byte("gone\n")); err != nil {
+				t.Fatal(err)
+			}
+			picture(d, "menu-no-agent-"+look, MenuFor(View{Can: Abilities{Autostart: true, StartAgent: true}}))
+		})
+	}
+}
+
+// picture opens the menu, and in it what can be done about the first session.
+func picture(d *desktest.Desk, name string, m Menu) {
+	icon := d.Find(name, iconColours[m.Icon])
+	before := d.Pixels()
+	shown := d.PictureOf(name, before, func() { d.Click(icon) })
+	downs := 0
+	for _, it := range m.Items {
+		if it.Enabled {
+			downs++
+		}
+		if strings.HasPrefix(it.ID, "session:") {
+			menu := d.Pixels()
+			d.Press(append(slices.Repeat([]string{"Down"}, downs), "Right")...)
+			shown = shown.Union(d.Picture(name, menu))
+			d.KeepPart(name, d.Pixels(), shown)
+			break
+		}
+	}
+	d.Press("Escape", "Escape", "Escape")
+	d.Point(aside)
+	d.Until(name, before)
+}
+
+// TestEveryNotificationOnARealDesktop takes a picture of every notification.
+func TestEveryNotificationOnARealDesktop(t *testing.T) {
+	forPictures(t)
+	for look, dark := range looks {
+		for service, program := range map[string]string{"xfce": "/usr/lib/x86_64-linux-gnu/xfce4/notifyd/xfce4-notifyd", "dunst": "dunst"} {
+			t.Run(service+"-"+look, func(t *testing.T) {
+				d := desktest.New(t)
+				d.Dress(dark)
+				d.StartService("org.freedesktop.Notifications", program)
+				t.Setenv("DBUS_SESSION_BUS_ADDRESS", d.Bus.Address)
+				notifier, err := desktop.NewNotifier(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer notifier.Close()
+				o := Options{Login: func(context.Context, string) error { return nil }}
+				o.fill()
+				c := newCompanion(o, nil, nil)
+				c.notifier = notifier
+				d.Point(aside)
+				for name, n := range told() {
+					before := d.Pixels()
+					c.announce(n)
+					e := <-c.outbox
+					e.note.Tag = "picture"
+					if err := c.run(t.Context(), e); err != nil {
+						t.Fatal(err)
+					}
+					d.Picture("notification-"+name+"-"+service+"-"+look, before)
+					if err := c.run(t.Context(), errand{withdraw: "picture"}); err != nil {
+						t.Fatal(err)
+					}
+					d.Until(name, before)
+				}
+			})
+		}
+	}
+}
+
+// asked are the questions of a login.
+var asked = map[string]api.Prompt{
+	"password": {Host: "narval", Kind: api.PromptPassword, Text: "alice@narval.alliancecan.ca's password: "},
+	"wrong-password": {
+		Host: "narval", Kind: api.PromptPassword, Text: "alice@narval.alliancecan.ca's password: ",
+		Retry: "that was not right; 2 more tries before we stop",
+	},
+	"code":       {Host: "narval", Kind: api.PromptQuestion, Text: "Passcode or option (1-2): ", Instruction: "Duo two-factor login for alice\n\nEnter a passcode or select one of the following options:\n\n 1. Duo Push to phone (XXX-XXX-1234)\n 2. SMS passcode", Echo: true},
+	"passphrase": {Host: "narval", Kind: api.PromptPassphrase, Text: "Enter passphrase for key '/home/alice/.ssh/id_ed25519': "},
+	"hostkey": {
+		Host: "narval", Kind: api.PromptHostKey, Echo: true, Fingerprint: "SHA256:4lTfxaV9xBqWn0yM1w5Zr2u3S6hJkLpQeRtYvXcDg8",
+		Text: "The authenticity of narval.alliancecan.ca can't be established. Its ED25519 key fingerprint is SHA256:4lTfxaV9xBqWn0yM1w5Zr2u3S6hJkLpQeRtYvXcDg8. Trust it?",
+	},
+	"ban": {Host: "narval", Kind: api.PromptConfirm, Echo: true, Text: "narval may have banned this address after refused logins; another try can prolong that. Try anyway?"},
+}
+
+// TestEveryDialogOnARealDesktop takes a picture of every dialog.
+func TestEveryDialogOnARealDesktop(t *testing.T) {
+	forPictures(t)
+	for look, dark := range looks {
+		t.Run(look, func(t *testing.T) {
+			d := desktest.New(t)
+			d.Dress(dark)
+			env := api.Env{}
+			for _, kv := range d.Env {
+				name, value, _ := strings.Cut(kv, "=")
+				env[name] = value
+			}
+			for name, p := range asked {
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				before := d.Pixels()
+				go func() {
+					defer close(done)
+					_, _ = desktop.Ask(ctx, questionFor(p, "tunctl is connecting to narval for jupyter."), env)
+				}()
+				d.Picture("dialog-"+name+"-"+look, before)
+				cancel()
+				<-done
+			}
+		})
+	}
+}
+
+// TestEveryPageOfTheTrayInARealBrowser takes pictures of the pages that the menu shows.
+func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
+	forPictures(t)
+	real.Need(t, "browser")
+	o := Options{Show: func(_ context.Context, path string) error {
+		desktest.PicturePage(t, "tray-"+strings.TrimSuffix(filepath.Base(path), ".html"), "file://"+path)
+		return nil
+	}}
+	o.fill()
+	c := newCompanion(o, nil, nil)
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	failed := statuses["failed"].Status.Sessions[0]
+	failed.Hint = "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log"
+	for _, show := range []func(context.Context) error{c.showHelp(), c.showPage(troublePage(failed, noon))} {
+		if err := show(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
