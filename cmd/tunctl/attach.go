@@ -128,7 +128,7 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 // pickJob lets the person pick one of several jobs by its number in the list, or its id.
 func pickJob(ctx context.Context, t *terminal, jobs []api.Candidate) (string, error) {
 	for i, j := range jobs {
-		t.say("%3d) %-12s %-16s %-10s %s", i+1, j.Job.ID, j.Job.Name, j.Job.Node, strings.TrimSpace(j.App+" "+j.Serve))
+		t.say("%3d) %s %s %s %s", i+1, pad(j.Job.ID, 12), pad(api.Sanitize(j.Job.Name), 16), pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
 	}
 	for {
 		text, err := t.readLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(jobs)), true)

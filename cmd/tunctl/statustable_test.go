@@ -35,7 +35,7 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	for _, width := range []int{60, 80, 132} {
 		text := paper{width: width}.status(busy(now), now)
 		for line := range strings.Lines(text) {
-			if n := runes(strings.TrimRight(line, "\n")); n > width {
+			if n := breadth(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("%d columns in %d: %s", n, width, line)
 			}
 		}
@@ -75,7 +75,7 @@ func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if runes(strings.TrimRight(line, "\n")) > 60 {
+		if breadth(strings.TrimRight(line, "\n")) > 60 {
 			t.Errorf("it does not fit:\n%s", text)
 		}
 	}

@@ -160,7 +160,7 @@ func because(cause string) string {
 }
 
 func pad(text string, width int) string {
-	if n := width - len([]rune(text)); n > 0 {
+	if n := width - breadth(text); n > 0 {
 		return text + strings.Repeat(" ", n)
 	}
 	return text
