@@ -52,7 +52,7 @@ func summary(c transfer.Counts, took time.Duration) string {
 		text = strings.Replace(text, "files", "file", 1)
 	}
 	if c.Skipped > 0 {
-		text += fmt.Sprintf(", %s were there", bytesText(c.Skipped))
+		text += fmt.Sprintf(", %s skipped", bytesText(c.Skipped))
 	}
 	return text
 }
