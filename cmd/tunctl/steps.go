@@ -63,6 +63,9 @@ func (s *steps) completeLocked(x api.Session) {
 	if s.text == "" {
 		return
 	}
+	if s.state == api.SessionStarting && x.State != api.SessionReady && !x.State.Settled() {
+		return // the host is asked again: nothing is open or answers yet
+	}
 	took := time.Since(s.since)
 	if x.State.Settled() {
 		s.term.say("%s %s", s.term.paint(red, "✗"), s.text)
@@ -170,5 +173,5 @@ func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return d.Round(time.Second).String()
+	return hoursText(d)
 }
