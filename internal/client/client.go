@@ -123,7 +123,7 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 	if q.Job != "" {
 		path = jobsPath(q.Host) + "/" + url.PathEscape(q.Job)
 	}
-	return stream(ctx, c, path+"/log?"+v.Encode(), each)
+	return stream(ctx, c.patient(), path+"/log?"+v.Encode(), each)
 }
 
 // stream reads a JSON value per line.
@@ -142,7 +142,7 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &api.Error{Code: api.CodeAgent, Message: "the agent went away", Err: err}
+			return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Err: err}
 		}
 		each(v)
 	}
