@@ -82,7 +82,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 	case !c.Listed:
 		text += ", still listing"
 	case rate > 0 && left > 0:
-		text += ", " + (time.Duration(float64(left)/rate) * time.Second).Round(time.Second).String() + " left"
+		text += ", " + hoursText(time.Duration(float64(left)/rate*float64(time.Second))) + " left"
 	}
 	return text
 }

@@ -18,20 +18,20 @@ func statusCommand(t *terminal) *cli.Command {
 		Name:      "status",
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
-		Description: "It shows what the agent knows and asks nobody; the scheduler is asked about once a minute anyway.\n" +
-			"--refresh asks it now.\n\n" +
+		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
+			"--refresh asks now.\n\n" +
 			"  tunctl status\n" +
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
-			&cli.BoolFlag{Name: "watch", Usage: "go on showing every change, until Ctrl-C"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; q or Ctrl-C quits"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 		},
 		BashComplete: completeSessions,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return usagef("one session at a time, please: %q is one too many", c.Args().Get(1))
+				return usagef("unexpected argument %q: status takes one session", c.Args().Get(1))
 			}
 			st, err := currentStatus(c, t)
 			switch {
@@ -115,15 +115,15 @@ func hostsOf(hosts []api.Host, name string) []api.Host {
 	return nil
 }
 
-// unknownSession lists the sessions there are, the nearest first.
+// unknownSession lists the known sessions, the nearest first.
 func unknownSession(name string, st api.Status) error {
 	names := make([]string, len(st.Sessions))
 	for i, s := range st.Sessions {
 		names[i] = s.Name
 	}
-	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` makes one"}
+	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` adds one"}
 	if len(names) > 0 {
-		e.Hint = "there is: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
 	}
 	return e
 }
@@ -135,27 +135,31 @@ func printStatus(t *terminal, st api.Status) error {
 		t.warnAboutVersion(st)
 	}
 	if st.Config != nil {
-		t.say("the config has errors, the last good one is in use:\n%s", st.Config.Message)
+		t.say("the config file has errors; the agent keeps using the last valid version:\n%s", st.Config.Message)
 	}
 	t.warnAboutOutdated(st.Hosts)
 	if len(st.Sessions) == 0 {
-		t.say("no sessions: `tunctl init` makes one, `tunctl demo` needs none")
+		t.say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
 		return nil
 	}
 	_, err := fmt.Fprint(t.out, newPaper(t.out).status(st, time.Now()))
 	return err
 }
 
-// hoursText writes how long is left as a person would say it.
+// hoursText is a time span as people read it: 45 s, 12 min, 1 h 00 min, 2 d 3 h 00 min.
 func hoursText(d time.Duration) string {
-	d = d.Round(time.Minute)
-	switch {
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 100*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	if d = d.Round(time.Second); d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
 	}
-	return fmt.Sprintf("%d days", int(d.Hours())/24)
+	d = d.Round(time.Minute)
+	days, hours, minutes := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%d d %d h %02d min", days, hours, minutes)
+	case hours > 0:
+		return fmt.Sprintf("%d h %02d min", hours, minutes)
+	}
+	return fmt.Sprintf("%d min", minutes)
 }
 
 // untilText says until when a running job may run.

@@ -94,7 +94,8 @@ func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
 
 func TestTimesAndBytesAsPeopleSayThem(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		40 * time.Second: "1 min", 59 * time.Minute: "59 min", 2 * time.Hour: "2 h 0 min", 26*time.Hour + 5*time.Minute: "26 h 5 min", 7 * 24 * time.Hour: "7 days",
+		3 * time.Second: "3 s", 40 * time.Second: "40 s", 59*time.Second + 700*time.Millisecond: "1 min", 59 * time.Minute: "59 min",
+		time.Hour + 20*time.Second: "1 h 00 min", 2 * time.Hour: "2 h 00 min", 26*time.Hour + 5*time.Minute: "1 d 2 h 05 min", 7 * 24 * time.Hour: "7 d 0 h 00 min",
 	} {
 		if got := hoursText(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
@@ -105,12 +106,12 @@ func TestTimesAndBytesAsPeopleSayThem(t *testing.T) {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
-	for text, want := range map[string]time.Duration{"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "1:30:00": 90 * time.Minute, "2:15": 2*time.Hour + 15*time.Minute} {
+	for text, want := range map[string]time.Duration{"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "1:30:00": 90 * time.Minute, "2:15": 2*time.Hour + 15*time.Minute, "1-00:00:00": 24 * time.Hour, "2-12": 60 * time.Hour, "1-06:30": 30*time.Hour + 30*time.Minute, "30d": 30 * 24 * time.Hour, "1d12h": 36 * time.Hour} {
 		if got, err := parseSpan(text); err != nil || got != want {
 			t.Errorf("parseSpan(%q) = %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "90", "-1h", "soon", "1:2:3:4", ":", "0m", "1:-5"} {
+	for _, text := range []string{"", "90", "-1h", "soon", "1:2:3:4", ":", "0m", "1:-5", "d", "-1d", "1-", "1-1h", "1d-2h", "0d", "1-2-3", "1d 2h"} {
 		if got, err := parseSpan(text); err == nil {
 			t.Errorf("parseSpan(%q) = %v", text, got)
 		}

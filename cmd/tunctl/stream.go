@@ -76,8 +76,8 @@ func sessionNode(st api.Status, cfg configs.Session) (api.StreamRequest, error) 
 		req.Node = s.Job.Node
 	case cfg.Submit != "" || cfg.Job != "":
 		return req, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("%s has no running job, so no compute node to go to", cfg.Name),
-			Hint: fmt.Sprintf("`tunctl up %s` brings it up; `tunctl ssh %s` goes to the login node", cfg.Name, cfg.Host),
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job, so it has no compute node", cfg.Name),
+			Hint: fmt.Sprintf("`tunctl up %s` starts it; `tunctl ssh %s` opens a shell on the login node", cfg.Name, cfg.Host),
 		}
 	}
 	return req, nil
