@@ -31,7 +31,7 @@ func bundle(ctx context.Context, t *terminal, p home.Paths, cfg *configs.Config,
 		err = closed
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write the bundle: %w", err)
 	}
 	t.say("\n%s contains, without tokens, passwords and user names:", path)
 	for _, item := range packed {

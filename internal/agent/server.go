@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 )
 
 const (
@@ -133,7 +134,7 @@ func reply(w http.ResponseWriter, v any) {
 func fail(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
-		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
+		e = &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: home.FullDiskHint(err)}
 	}
 	code := http.StatusInternalServerError
 	switch e.Code {
