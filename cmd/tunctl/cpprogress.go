@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/transfer"
 )
 
-// progressEvery is how often the line is drawn anew; the rate is over the last seconds.
+// progressEvery is how often the line is redrawn; the rate is over the last seconds.
 const (
 	progressEvery  = 200 * time.Millisecond
 	progressWindow = 25

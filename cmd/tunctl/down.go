@@ -96,13 +96,13 @@ func downRequests(ctx context.Context, c *cli.Context, t *terminal, p home.Paths
 	}
 	names := c.Args().Slice()
 	if len(names) == 0 {
-		tests := []func(api.Session) bool{isNotDown}
+		of := choice{[]func(api.Session) bool{isNotDown}, "no session is up"}
 		if req.Cancel {
-			tests = []func(api.Session) bool{hasLiveJob, isNotDown}
+			of = choice{[]func(api.Session) bool{hasLiveJob, isNotDown}, "no session is up or has a running job"}
 		}
-		name, err := chooseSession(ctx, c, t, p, tests...)
-		if errors.Is(err, errNoneUp) {
-			t.say("%v", errNoneUp)
+		name, err := chooseSession(ctx, c, t, p, of)
+		if errors.Is(err, errNoneFits) {
+			t.say("%s", of.none)
 			return nil, nil
 		}
 		if err != nil {

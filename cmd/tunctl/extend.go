@@ -44,7 +44,8 @@ func extend(c *cli.Context, t *terminal) error {
 	ctx, stop := interruptible(c.Context)
 	defer stop()
 	if name == "" {
-		if name, err = pickOfThoseUp(ctx, c, t, p, runsJob, isUp); err != nil {
+		of := choice{[]func(api.Session) bool{runsJob, hasLiveJob}, "no session has a running job"}
+		if name, err = of.pick(ctx, c, t, p); err != nil {
 			return err
 		}
 	}

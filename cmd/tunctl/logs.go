@@ -92,7 +92,7 @@ func logQuery(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) (a
 	var err error
 	switch c.NArg() {
 	case 0, 1:
-		q.Session, err = chooseSession(ctx, c, t, p, hasLiveJob, hasJob, isUp)
+		q.Session, err = chooseSession(ctx, c, t, p, choice{[]func(api.Session) bool{hasLiveJob, hasJob}, "no session has a job"})
 	case 2:
 		q.Host, q.Job = c.Args().Get(0), c.Args().Get(1)
 		_, err = connected(ctx, c, t, q.Host)

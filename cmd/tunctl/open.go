@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/api"
 	"tunctl/internal/client"
 )
 
@@ -29,7 +30,7 @@ func openCommand(t *terminal) *cli.Command {
 			}
 			ctx, stop := interruptible(c.Context)
 			defer stop()
-			name, err := chooseSession(ctx, c, t, p, hasPage, isUp, isNotDown)
+			name, err := chooseSession(ctx, c, t, p, choice{[]func(api.Session) bool{hasPage, mayHavePage}, "no session has a page to open"})
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,13 @@ import (
 	"tunctl/internal/home"
 )
 
+// choice is which session a command means that was given no name: one that passes the
+// first of the tests that any session passes.
+type choice struct {
+	tests []func(api.Session) bool
+	none  string // what to say when no session passes any
+}
+
 // isUp reports whether a session is up, or on its way there.
 func isUp(s api.Session) bool {
 	switch s.State {
@@ -28,29 +35,33 @@ func isNotDown(s api.Session) bool { return s.State != api.SessionDown }
 
 func hasPage(s api.Session) bool { return s.URL != "" && isUp(s) }
 
+// mayHavePage reports whether a session is up that has more than fixed forwards.
+func mayHavePage(s api.Session) bool {
+	return isUp(s) && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
+}
+
 func hasJob(s api.Session) bool { return s.Job != nil }
 
 func hasLiveJob(s api.Session) bool { return s.Job != nil && !s.Job.State.Ended() }
 
-// errNoneUp is wrapped when no session passes a command's tests, and there are several.
-var errNoneUp = errors.New("no session is up")
+// errNoneFits is wrapped when no session passes a command's tests, and there are several.
+var errNoneFits = errors.New("no session fits")
 
-// chooseSession is the session that a command is about: the argument; without one the
-// only session that passes the first of the tests that any passes. Where several do,
-// the person at the terminal picks one.
-func chooseSession(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, tests ...func(api.Session) bool) (string, error) {
+// chooseSession is the session that a command is about: the argument; without one, the
+// one of its choice. Where several fit, the person at the terminal picks one.
+func chooseSession(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, of choice) (string, error) {
 	if c.NArg() > 0 {
 		return sessionName(c, p)
 	}
-	return pickOfThoseUp(ctx, c, t, p, tests...)
+	return of.pick(ctx, c, t, p)
 }
 
-func pickOfThoseUp(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, tests ...func(api.Session) bool) (string, error) {
+func (of choice) pick(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) (string, error) {
 	st, err := currentStatus(c, t)
 	if err != nil {
 		return "", err
 	}
-	for _, test := range tests {
+	for _, test := range of.tests {
 		fit := slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool { return !test(s) })
 		switch len(fit) {
 		case 0:
@@ -60,13 +71,14 @@ func pickOfThoseUp(ctx context.Context, c *cli.Context, t *terminal, p home.Path
 		}
 		return t.pickSession(ctx, c.Command.Name, fit)
 	}
-	if len(st.Sessions) > 1 {
-		return "", &api.Error{
-			Code: api.CodeUsage, Message: errNoneUp.Error(), Err: errNoneUp,
-			Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", c.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
-		}
+	name, err := onlySession(p)
+	if err == nil || len(st.Sessions) == 0 {
+		return name, err
 	}
-	return onlySession(p)
+	return "", &api.Error{
+		Code: api.CodeUsage, Message: of.none, Err: errNoneFits,
+		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", c.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
+	}
 }
 
 func sessionNames(list []api.Session) []string {
@@ -82,7 +94,7 @@ func (t *terminal) pickSession(ctx context.Context, command string, list []api.S
 	names := sessionNames(list)
 	if !t.asks {
 		return "", &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: several are up", command),
+			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: there are several", command),
 			Hint: "available: " + strings.Join(names, ", "),
 		}
 	}

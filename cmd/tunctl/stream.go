@@ -72,7 +72,7 @@ func sessionNode(st api.Status, cfg configs.Session) (api.StreamRequest, error) 
 	req := api.StreamRequest{Host: cfg.Host}
 	s, _ := st.Session(cfg.Name)
 	switch {
-	case s.Job != nil && s.Job.Node != "":
+	case hasLiveJob(s) && s.Job.Node != "":
 		req.Node = s.Job.Node
 	case cfg.Submit != "" || cfg.Job != "":
 		return req, &api.Error{
