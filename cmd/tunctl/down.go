@@ -128,7 +128,7 @@ func confirmCancel(ctx context.Context, c *cli.Context, t *terminal, cl *client.
 	}
 	st, err := cl.Status(ctx)
 	if err != nil {
-		return nil // down itself says what is wrong
+		return nil //nolint:nilerr // down itself says what is wrong
 	}
 	var jobs []string
 	for _, s := range st.Sessions {

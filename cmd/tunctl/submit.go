@@ -22,7 +22,7 @@ func submitCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "submit a job script on a host, exactly once",
-		ArgsUsage: "HOST SCRIPT [-- WORDS...]",
+		ArgsUsage: "HOST SCRIPT [-- OPTIONS...]",
 		Description: "SCRIPT is a path on the host, such as ~/train.sh. local:./train.sh is a script on this machine,\n" +
 			"which tunctl uploads first. Everything after -- is passed to sbatch or qsub:\n\n" +
 			"   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1\n\n" +
