@@ -69,12 +69,14 @@ func showLog(ctx context.Context, t *terminal, cl *client.Client, q api.LogQuery
 	})
 	defer silence.Stop()
 	err := cl.Log(ctx, q, func(chunk api.LogChunk) {
-		silence.Stop()
-		shown = true
 		if chunk.Restarted {
 			t.say("— %s was started again —", chunk.Path)
 		}
-		_, _ = out.Write(chunk.Bytes()) // nobody reads: Ctrl-C, or the end, comes
+		if text := chunk.Bytes(); len(text) > 0 {
+			silence.Stop()
+			shown = true
+			_, _ = out.Write(text) // nobody reads: Ctrl-C, or the end, comes
+		}
 	})
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotReady && e.Hint == "" {
 		e.Hint = "the job may not have written anything yet: `tunctl logs -f` waits for it"
