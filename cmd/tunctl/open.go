@@ -36,7 +36,11 @@ func openCommand(t *terminal) *cli.Command {
 			}
 			cl := client.New(p)
 			if !c.Bool("print") {
-				return openPage(ctx, t, cl, name)
+				opened, err := openPage(ctx, t, cl, name)
+				if opened != "" {
+					t.say("%s opened %s: %s", t.paint(green, "✓"), name, opened)
+				}
+				return err
 			}
 			url, err := cl.PageURL(ctx, name)
 			if err != nil {

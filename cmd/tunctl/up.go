@@ -115,7 +115,11 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 		u.term.say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	return openPage(ctx, u.term, u.client, u.name)
+	opened, err := openPage(ctx, u.term, u.client, u.name)
+	if opened != "" { // its address was printed just now
+		u.term.say("%s opened the page", u.term.paint(green, "✓"))
+	}
+	return err
 }
 
 // bringUp asks for the session and waits until it is ready or cannot be.
@@ -437,17 +441,17 @@ func (u *up) leave(s api.Session) {
 	}
 }
 
-// openPage opens a session's page.
-func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) error {
+// openPage opens a session's page. It returns what it opened, without the token; "" where
+// it told the person how to do it.
+func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) (opened string, err error) {
 	page, err := cl.PageURL(ctx, name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
-		return notOpened(ctx, t, name, page, err)
+		return "", notOpened(ctx, t, name, page, err)
 	}
-	t.say("%s opened %s: %s", t.paint(green, "✓"), name, plainAddress(page))
-	return nil
+	return plainAddress(page), nil
 }
 
 // plainAddress is an address without a token.
