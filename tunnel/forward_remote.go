@@ -136,8 +136,7 @@ func (r *RemoteForward) handle(ctx context.Context, remote net.Conn) {
 	defer r.counters.enter()()
 	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d net.Dialer
-	local, err := d.DialContext(dialCtx, r.o.LocalNetwork, r.o.LocalAddress)
+	local, err := DialHere(dialCtx, r.o.LocalNetwork, r.o.LocalAddress)
 	if err != nil {
 		r.counters.refused.Add(1)
 		r.o.Log.Info("the local target cannot be reached", "address", r.o.LocalAddress, "err", err)

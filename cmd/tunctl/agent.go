@@ -38,24 +38,24 @@ func agentCommand(t *terminal) *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "agent",
-		Usage: "the background process that keeps everything up",
+		Usage: "control the background process that keeps sessions up",
 		Subcommands: []*cli.Command{
 			{
-				Name: "run", Usage: "run it in this terminal",
+				Name: "run", Usage: "run the agent in this terminal",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "background", Hidden: true, Usage: "log to the log file only"}},
 				Action: action(agentRun),
 			},
-			{Name: "start", Usage: "start it in the background", Action: action(agentStart)},
-			{Name: "stop", Usage: "end it; jobs run on", Action: action(agentStop)},
-			{Name: "restart", Usage: "end it and start it anew; sessions come up again", Action: action(agentRestart)},
+			{Name: "start", Usage: "start the agent in the background", Action: action(agentStart)},
+			{Name: "stop", Usage: "stop the agent; jobs keep running", Action: action(agentStop)},
+			{Name: "restart", Usage: "restart the agent; sessions reconnect", Action: action(agentRestart)},
 			{
-				Name: "status", Usage: "say whether it is running",
-				Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+				Name: "status", Usage: "show whether the agent is running; exit code 5 if not",
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 				Action: action(agentStatus),
 			},
 			{
-				Name: "log", Usage: "show its log",
-				Flags:  []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing what is written, until Ctrl-C"}},
+				Name: "log", Usage: "show the agent's log",
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"}},
 				Action: action(agentLog),
 			},
 		},
@@ -116,7 +116,7 @@ func practising(p home.Paths, log *slog.Logger) bool {
 		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
 		return false
 	}
-	log.Warn("practice limits are in force: hosts that are no practice cluster are refused")
+	log.Warn("practice limits apply: hosts outside the practice cluster are refused")
 	return true
 }
 
@@ -144,7 +144,7 @@ func agentStop(c *cli.Context, t *terminal, p home.Paths) error {
 	if err := cl.AwaitGone(ctx); err != nil {
 		return err
 	}
-	t.say("the agent has stopped; jobs run on")
+	t.say("the agent has stopped; jobs keep running")
 	return nil
 }
 
@@ -158,8 +158,8 @@ func agentRestart(c *cli.Context, t *terminal, p home.Paths) error {
 	return agentStart(c, t, p)
 }
 
-// warnAboutLogins names the hosts that will need a person again after a restart,
-// and asks where it can.
+// warnAboutLogins names the hosts that need an interactive login again after a restart,
+// and asks for confirmation on a terminal.
 func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
 	st, err := client.New(p).Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
@@ -177,11 +177,11 @@ func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
 	if len(hosts) == 0 {
 		return nil
 	}
-	t.say("you will have to log in again to: %s", strings.Join(hosts, ", "))
+	t.say("after the restart you have to log in again to: %s", strings.Join(hosts, ", "))
 	if !t.asks {
 		return nil
 	}
-	answer, err := t.readLine(ctx, "Restart the agent all the same? [y/N] ", true)
+	answer, err := t.readLine(ctx, "Restart the agent anyway? [y/N] ", true)
 	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
 		err = silentError(exitFailed)
 	}
@@ -193,9 +193,11 @@ func agentStatus(c *cli.Context, t *terminal, p home.Paths) error {
 	if errors.Is(err, client.ErrNotRunning) {
 		t.say("the agent is not running")
 		if c.Bool("json") {
-			return t.json(struct{}{})
+			if err := t.json(struct{}{}); err != nil {
+				return err
+			}
 		}
-		return nil
+		return silentError(exitAgent)
 	}
 	if err != nil {
 		return err

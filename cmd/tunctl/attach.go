@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,12 +15,12 @@ import (
 func attachCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
-		Usage:     "open what a job serves that you started by hand; needs no config",
+		Usage:     "open a server running in an existing job; needs no config",
 		ArgsUsage: "HOST [JOB]",
-		Description: "Reads the job's log, forwards the port that it tells and opens the page. Without JOB: the one\n" +
-			"that runs, or the one of several that serves something. HOST is as for ssh.\n\n" +
-			"`tunctl down` ends the forwarding and forgets the job, which runs on. --save makes a session\n" +
-			"of it in the config, so that `tunctl up NAME` finds or starts the next one.\n\n" +
+		Description: "Finds the server's address in the job's log, forwards its port and opens the page. Without JOB:\n" +
+			"your only running job, or the only one with a server. HOST is as for ssh.\n\n" +
+			"`tunctl down` stops forwarding and forgets the job, which keeps running. --save adds a session\n" +
+			"to the config, so that `tunctl up NAME` finds this job or starts the next one.\n\n" +
 			"  tunctl attach narval\n" +
 			"  tunctl attach narval 4711 --save notebook",
 		Flags: []cli.Flag{
@@ -33,7 +31,7 @@ func attachCommand(t *terminal) *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() < 1 || c.NArg() > 2 {
-				return usagef("attach takes a host and, if you like, a job's id")
+				return usagef("attach takes a host and, optionally, a job id")
 			}
 			ctx, stop := interruptible(c.Context)
 			defer stop()
@@ -74,7 +72,7 @@ func (a *attachment) run(ctx context.Context, c *cli.Context) error {
 	}
 	if a.save == "" {
 		if !u.json {
-			a.term.say("`tunctl down %s` ends the forwarding; --save NAME would make a session of it", u.name)
+			a.term.say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
 		}
 		return nil
 	}
@@ -88,7 +86,7 @@ func (a *attachment) checkSave(p home.Paths) error {
 		return nil //nolint:nilerr // a config that is not there yet has no names; one with errors is told when saving
 	}
 	if _, taken := cfg.Session(a.save); taken {
-		return usagef("there is a session %q in %s already", a.save, p.Config)
+		return usagef("session %q already exists in %s", a.save, p.Config)
 	}
 	return nil
 }
@@ -109,7 +107,7 @@ func (a *attachment) attach(ctx context.Context, u *up) (api.UpResponse, error) 
 	}
 }
 
-// choose lets the person pick one of several jobs.
+// choose lets the person pick one of several jobs, if there is somebody to ask.
 func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, error) {
 	if !a.term.asks {
 		ids := make([]string, len(jobs))
@@ -117,8 +115,8 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 			ids[i] = j.Job.ID
 		}
 		return "", &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("several jobs run on %s: which one?", a.host),
-			Hint: fmt.Sprintf("tunctl attach %s JOB; there is: %s", a.host, strings.Join(ids, ", ")),
+			Code: api.CodeUsage, Message: fmt.Sprintf("several jobs are running on %s: name one", a.host),
+			Hint: fmt.Sprintf("`tunctl attach %s JOB`; available: %s", a.host, strings.Join(ids, ", ")),
 		}
 	}
 	return pickJob(ctx, a.term, jobs)
@@ -126,29 +124,17 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 
 // pickJob lets the person pick one of several jobs by its number in the list, or its id.
 func pickJob(ctx context.Context, t *terminal, jobs []api.Candidate) (string, error) {
+	rows := make([]string, len(jobs))
 	for i, j := range jobs {
-		t.say("%3d) %-12s %-16s %-10s %s", i+1, j.Job.ID, j.Job.Name, j.Job.Node, strings.TrimSpace(j.App+" "+j.Serve))
+		rows[i] = fmt.Sprintf("%s %s %s %s", pad(j.Job.ID, 12), pad(api.Sanitize(j.Job.Name), 16), pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
 	}
-	for {
-		text, err := t.readLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(jobs)), true)
-		if errors.Is(ctx.Err(), context.Canceled) {
-			t.say("stopped; nothing was begun")
-			return "", silentError(exitInterrupted)
-		}
-		if err != nil {
-			return "", err
-		}
-		text = strings.TrimSpace(text)
-		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(jobs) {
-			return jobs[n-1].Job.Ref(), nil
-		}
-		for _, j := range jobs {
-			if j.Job.ID == text || j.Job.Ref() == text {
-				return j.Job.Ref(), nil
-			}
-		}
-		t.say("%q is none of them: answer with a number from 1 to %d, or a job's id", text, len(jobs))
+	i, err := t.pick(ctx, "a job id", rows, func(i int, typed string) bool {
+		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
+	})
+	if err != nil {
+		return "", err
 	}
+	return jobs[i].Job.Ref(), nil
 }
 
 // keep makes a session of the job in the config: adopted by its name, and started
@@ -163,11 +149,11 @@ func (a *attachment) keep(ctx context.Context, p home.Paths, s api.Session) erro
 		fmt.Fprintf(&b, "job  = %s\n", tomlText(s.Job.Name))
 	}
 	if s.Job != nil && strings.HasPrefix(s.Job.Script, "/") && !strings.Contains(s.Job.Script, "/.tunctl/") { // not a copy of ours
-		fmt.Fprintf(&b, "# Submitted when no such job is there.\nsubmit = %s\n", tomlText(s.Job.Script))
+		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", tomlText(s.Job.Script))
 	}
 	if err := appendConfig(ctx, p, b.String()); err != nil {
 		return err
 	}
-	a.term.say("%s saved in %s: `tunctl up %s` finds it again", a.term.paint(green, "✓"), p.Config, a.save)
+	a.term.say("%s saved in %s: `tunctl up %s` finds the job again", a.term.paint(green, "✓"), p.Config, a.save)
 	return nil
 }

@@ -23,23 +23,23 @@ func autostartCommand(t *terminal) *cli.Command {
 		Name:  "autostart",
 		Usage: "start the agent and the tray when you log in",
 		Subcommands: []*cli.Command{
-			{Name: "on", Usage: "start them at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
+			{Name: "on", Usage: "start the agent and the tray at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
 				if err := a.On(ctx); err != nil {
 					return err
 				}
-				t.say("agent and tray start when you log in; `tunctl autostart off` undoes it")
+				t.say("the agent and the tray start when you log in; `tunctl autostart off` undoes this")
 				return nil
 			})},
 			{Name: "off", Usage: "start nothing at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
 				if err := a.Off(ctx); err != nil {
 					return err
 				}
-				t.say("nothing starts at login; what runs now stays")
+				t.say("nothing starts at login any more; a running agent or tray keeps running")
 				return nil
 			})},
 			{
-				Name: "status", Usage: "say what starts at login",
-				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+				Name: "status", Usage: "show what starts at login",
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 				Action: func(c *cli.Context) error {
 					return action(func(ctx context.Context, a *autostart.Autostart) error {
 						st, err := a.Status(ctx)
@@ -62,11 +62,11 @@ func printAutostart(t *terminal, st autostart.State) error {
 		state := "off"
 		switch {
 		case e.Stale:
-			state = fmt.Sprintf("starts another program, %s: `tunctl autostart on` renews it", e.Program)
+			state = fmt.Sprintf("starts another program, %s: `tunctl autostart on` fixes this", e.Program)
 		case e.Enabled:
 			state = "on"
 		case e.Installed:
-			state = "there, but disabled"
+			state = "installed, but disabled"
 		}
 		if _, err := fmt.Fprintf(t.out, "%-6s %s (%s)\n", e.Part, state, e.Path); err != nil {
 			return err

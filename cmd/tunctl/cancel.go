@@ -14,9 +14,9 @@ import (
 func cancelCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cancel",
-		Usage:     "end a job on a host, or take it out of the queue",
+		Usage:     "end a running or queued job on a host",
 		ArgsUsage: "HOST JOB",
-		Description: "JOB is its id, as `tunctl jobs HOST` lists it. On a terminal it asks first.\n\n" +
+		Description: "JOB is a job id as `tunctl jobs HOST` lists it. On a terminal, tunctl asks for confirmation.\n\n" +
 			"  tunctl cancel narval 4711",
 		Flags: []cli.Flag{yesFlag()},
 		Action: func(c *cli.Context) error {
@@ -31,7 +31,7 @@ func cancelCommand(t *terminal) *cli.Command {
 }
 
 func yesFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask first"}
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask for confirmation"}
 }
 
 func cancelJob(ctx context.Context, d desk, host, id string, sure bool) error {
@@ -43,7 +43,7 @@ func cancelJob(ctx context.Context, d desk, host, id string, sure bool) error {
 		return err
 	}
 	if job.State.Ended() {
-		d.say("job %s is over already: %s", job.ID, job.State)
+		d.say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
 	if err := d.confirm(ctx, sure, "Cancel "+describeJob(job, time.Now())+"?"); err != nil {

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,18 +18,21 @@ import (
 func connectCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "connect",
-		Usage:     "join standard input and output to an address beyond a host",
+		Usage:     "connect stdin/stdout to ADDR:PORT through a host",
 		ArgsUsage: "HOST ADDR:PORT | --gateway HOST",
-		Description: "What you type goes there, what it sends is printed; ADDR is as the host sees it, and a\n" +
-			"path is a socket there. It serves as a ProxyCommand:\n\n" +
+		Description: "ADDR is an address as the host sees it; a path is a unix socket on the host. Use it as a\n" +
+			"ProxyCommand:\n\n" +
 			"    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214\n\n" +
-			"With --gateway it speaks SSH, over the login the agent already has; see `tunctl ssh-config`.",
+			"With --gateway it speaks SSH over the existing connection; see `tunctl ssh-config`.",
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the agent's gateway to HOST, or to NODE.HOST"}},
 		Action: func(c *cli.Context) error { return connectStdio(c, t) },
 	}
 }
 
 func connectStdio(c *cli.Context, t *terminal) error {
+	if err := checkConnect(c); err != nil {
+		return err
+	}
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -38,18 +45,12 @@ func connectStdio(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	var req api.StreamRequest
-	switch {
-	case c.Bool("gateway") && c.NArg() == 1:
-		req, err = destination(p, st, c.Args().First())
+	req := api.StreamRequest{Kind: api.StreamDial, Host: c.Args().First(), Address: c.Args().Get(1)}
+	if c.Bool("gateway") {
+		if req, err = destination(p, st, c.Args().First()); err != nil {
+			return err
+		}
 		req.Kind = api.StreamGateway
-	case !c.Bool("gateway") && c.NArg() == 2:
-		req = api.StreamRequest{Kind: api.StreamDial, Host: c.Args().First(), Address: c.Args().Get(1)}
-	default:
-		err = usagef("connect takes a host and an address, as in `tunctl connect narval db.int:5432`, or --gateway and a host")
-	}
-	if err != nil {
-		return err
 	}
 	stream, err := asker.stream(ctx, cl, req)
 	if err != nil {
@@ -57,6 +58,32 @@ func connectStdio(c *cli.Context, t *terminal) error {
 	}
 	defer func() { _ = stream.Close() }()
 	return joinStdio(ctx, t, stream)
+}
+
+// checkConnect checks the arguments before anything is started for them.
+func checkConnect(c *cli.Context) error {
+	const example = "as in `tunctl connect narval db.int:5432`"
+	switch n := c.NArg(); {
+	case c.Bool("gateway") && n == 1:
+		return nil
+	case c.Bool("gateway"):
+		return usagef("connect --gateway takes one host")
+	case n != 2:
+		return usagef("connect takes a host and an address, %s", example)
+	}
+	address := c.Args().Get(1)
+	if strings.ContainsRune(address, '/') { // a socket
+		return nil
+	}
+	name, port, err := net.SplitHostPort(address)
+	if n, e := strconv.ParseUint(port, 10, 16); err == nil && e == nil && n > 0 && name != "" {
+		return nil
+	}
+	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not an address with a port: connect takes a host and ADDR:PORT, %s", address, example)}
+	if !strings.ContainsRune(address, ':') {
+		e.Hint = fmt.Sprintf("for a shell on that machine: `tunctl ssh %s.%s`", address, c.Args().First())
+	}
+	return e
 }
 
 // joinStdio carries both directions until the far side has said all it has to say.

@@ -18,29 +18,29 @@ import (
 func cpCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cp",
-		Usage:     "copy files and folders to or from a host, over the login there is",
+		Usage:     "copy files and folders to or from a host, over the existing connection",
 		ArgsUsage: "SRC... DST",
-		Description: "HOST:PATH or SESSION:PATH is on a host, from your home there; anything else is here\n" +
-			"(write ./a:b for a file with a colon). Folders are copied whole, with modes and times; quote\n" +
-			"patterns for the host: tunctl cp 'narval:results/*.csv' .\n\n" +
-			"Where the site has a data-transfer node, the files go through that; it may ask for a login of\n" +
-			"its own, once. --via login copies through the login node.\n\n" +
-			"A file appears under its name when it is whole. When the connection is lost, the copy waits and\n" +
-			"goes on; when it was interrupted, run it again with --resume.\n\n" +
+		Description: "HOST:PATH or SESSION:PATH is a file on a host, relative to your home folder there; anything\n" +
+			"else is on this machine (write ./a:b for a file with a colon). Folders are copied recursively,\n" +
+			"with modes and times. Quote patterns for the host: tunctl cp 'narval:results/*.csv' .\n\n" +
+			"If the site has a data-transfer node, the files go through that node, which may ask for a login\n" +
+			"of its own, once. --via login copies through the login node instead.\n\n" +
+			"A file gets its name only when it is complete. If the connection is lost, the copy waits and then\n" +
+			"continues; if you interrupt it, run it again with --resume.\n\n" +
 			"  tunctl cp data.csv narval:\n" +
 			"  tunctl cp narval:results .",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "resume", Usage: "go on with a copy that was interrupted; skip what is there already"},
-			&cli.StringFlag{Name: "via", Usage: "copy through this `NODE` alone: login or transfer"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
-			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "nothing: folders are always copied whole", Hidden: true},
+			&cli.BoolFlag{Name: "resume", Usage: "continue an interrupted copy; skip files that are complete"},
+			&cli.StringFlag{Name: "via", Usage: "copy through this `NODE` only: login or transfer"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show progress"},
+			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "has no effect: folders are always copied recursively", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := interruptible(c.Context)
 			defer stop()
 			err := copyFiles(ctx, c, t)
 			if c.Err() == nil && ctx.Err() != nil {
-				t.say("interrupted; `tunctl cp --resume` goes on from here")
+				t.say("interrupted; rerun with --resume to continue")
 				return silentError(exitInterrupted)
 			}
 			return err
@@ -94,30 +94,36 @@ func copyFiles(ctx context.Context, c *cli.Context, t *terminal) error {
 	err = transfer.Copy(ctx, o)
 	done()
 	if missing, ok := errors.AsType[*transfer.NoFolderError](err); ok {
-		return noFolder(missing.Path, to)
+		return &api.Error{
+			Code: api.CodeFailed, Message: missing.Error() + " " + to.where(), Err: err,
+			Hint: "create it first, or copy into an existing folder",
+		}
+	}
+	if missing, ok := errors.AsType[*transfer.NoSourceError](err); ok {
+		return noSource(missing, from)
 	}
 	return withResumeHint(err, o.Progress.Counts())
 }
 
-// noFolder says where a folder is missing.
-func noFolder(path string, to spot) error {
-	place := "on this machine"
-	if to.host != "" {
-		place = "on " + to.host
+// noSource says where a source is missing, and how its path was read.
+func noSource(missing *transfer.NoSourceError, from spot) error {
+	e := &api.Error{Code: api.CodeFailed, Message: missing.Error() + " " + from.where(), Err: missing}
+	switch relative := !strings.HasPrefix(missing.Path, "/"); {
+	case from.host != "" && relative:
+		e.Hint = fmt.Sprintf("paths start in your home folder there: `tunctl ssh %s ls` lists it", from.host)
+	case from.host == "":
+		e.Hint = "for a file on a host, write HOST:PATH"
 	}
-	return &api.Error{
-		Code: api.CodeFailed, Message: fmt.Sprintf("there is no folder %q %s", path, place),
-		Hint: "make it first, or copy into one that is there",
-	}
+	return e
 }
 
 // copyArguments reads what to copy, all of it in one place, and where to.
 func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err error) {
 	if c.NArg() < 2 {
-		return from, nil, to, usagef("cp takes what to copy, and where to, as in `tunctl cp data.csv narval:`")
+		return from, nil, to, usagef("cp takes a source and a target, as in `tunctl cp data.csv narval:`")
 	}
 	if via := c.String("via"); via != "" && via != viaLogin && via != viaTransfer {
-		return from, nil, to, usagef("--via is %s or %s, not %q", viaLogin, viaTransfer, via)
+		return from, nil, to, usagef("--via takes %s or %s, not %q", viaLogin, viaTransfer, via)
 	}
 	names := c.Args().Slice()
 	last := len(names) - 1
@@ -125,26 +131,25 @@ func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err er
 	for _, name := range names[:last] {
 		s := spotOf(name)
 		if s.host != from.host {
-			return from, nil, to, usagef("all sources must be in the same place: %q is not where %q is", name, names[0])
+			return from, nil, to, usagef("all sources must be on the same host: %q and %q are not", names[0], name)
 		}
 		sources = append(sources, s.path)
 	}
 	if from.host == "" && to.host == "" {
-		return from, nil, to, usagef("one side must be on a host, as in `tunctl cp data.csv narval:`")
+		return from, nil, to, usagef("the source or the target must be on a host, as in `tunctl cp data.csv narval:`")
 	}
 	return from, sources, to, nil
 }
 
-// withResumeHint says how to go on with a copy that failed, where it left something to
-// go on from.
+// withResumeHint says how to continue a copy that failed, if it copied anything.
 func withResumeHint(err error, c transfer.Counts) error {
 	if err == nil || errors.Is(err, context.Canceled) || c.Copied+c.Skipped == 0 {
 		return err
 	}
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		return e // it has its own way out
+		return e // it has a hint of its own
 	}
-	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: "when that is mended, the same command with --resume goes on", Err: err}
+	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: "fix this, then rerun with --resume", Err: err}
 }
 
 // spot is a path here or on a host.
@@ -163,6 +168,14 @@ func spotOf(text string) spot {
 		rest = "."
 	}
 	return spot{host, rest}
+}
+
+// where is the place of a path in words.
+func (s spot) where() string {
+	if s.host == "" {
+		return "on this machine"
+	}
+	return "on " + s.host
 }
 
 // loginNode is the host itself, or that of the session: homes are the same on its nodes,

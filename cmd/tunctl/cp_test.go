@@ -47,7 +47,7 @@ func TestProgressTellsRateAndTimeLeft(t *testing.T) {
 	start := time.Now()
 	m.line(transfer.Counts{Total: 100e6, Of: 2, Listed: true}, start)
 	line := m.line(transfer.Counts{Copied: 20e6, Skipped: 30e6, Total: 100e6, Files: 1, Of: 2, Listed: true}, start.Add(2*time.Second))
-	for _, want := range []string{"50 MB of 100 MB", "1 of 2 files", "10 MB/s", "5s left", strings.Repeat("█", barWidth/2) + " "} {
+	for _, want := range []string{"50 MB of 100 MB", "1 of 2 files", "10 MB/s", "5 s left", strings.Repeat("█", barWidth/2) + " "} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%q has no %q", line, want)
 		}

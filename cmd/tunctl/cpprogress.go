@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/transfer"
 )
 
-// progressEvery is how often the line is drawn anew; the rate is over the last seconds.
+// progressEvery is how often the line is redrawn; the rate is over the last seconds.
 const (
 	progressEvery  = 200 * time.Millisecond
 	progressWindow = 25
@@ -52,7 +53,7 @@ func summary(c transfer.Counts, took time.Duration) string {
 		text = strings.Replace(text, "files", "file", 1)
 	}
 	if c.Skipped > 0 {
-		text += fmt.Sprintf(", %s were there", bytesText(c.Skipped))
+		text += fmt.Sprintf(", %s skipped", bytesText(c.Skipped))
 	}
 	return text
 }
@@ -82,7 +83,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 	case !c.Listed:
 		text += ", still listing"
 	case rate > 0 && left > 0:
-		text += ", " + (time.Duration(float64(left)/rate) * time.Second).Round(time.Second).String() + " left"
+		text += ", " + api.DurationText(time.Duration(float64(left)/rate*float64(time.Second))) + " left"
 	}
 	return text
 }

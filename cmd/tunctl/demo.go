@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
+	"tunctl/tunnel"
 )
 
 // demoSession is what the demo brings up.
@@ -32,14 +33,14 @@ var demoConfig string
 func demoCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "see it work against a practice cluster on this machine; needs nothing",
-		Description: "Starts a practice cluster (an SSH server with a small batch system, on this machine only), and\n" +
-			"brings a notebook up on it with the same agent and commands you would use. Your own config,\n" +
-			"keys and agent are not touched. Ctrl-C ends it and leaves nothing behind.",
+		Usage: "try tunctl on a practice cluster on this machine; no account needed",
+		Description: "Starts a practice cluster (an SSH server with a small batch system, on this machine only) and a\n" +
+			"notebook on it, with the same agent and commands that you would use on a real one. Your own\n" +
+			"config, keys and agent are not touched. Ctrl-C ends the demo and removes everything.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "once", Usage: "fetch the page through the forward, print its status and end"},
-			&cli.BoolFlag{Name: "page", Usage: "serve the built-in page even where Jupyter is installed"},
-			&cli.BoolFlag{Name: "pbs", Usage: "practise with PBS instead of Slurm"},
+			&cli.BoolFlag{Name: "once", Usage: "fetch the page through the forward, print its HTTP status and exit"},
+			&cli.BoolFlag{Name: "page", Usage: "serve the built-in page even if Jupyter is installed"},
+			&cli.BoolFlag{Name: "pbs", Usage: "use PBS instead of Slurm"},
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 		},
 		Action: func(c *cli.Context) error {
@@ -98,7 +99,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.once {
 		return d.fetch(ctx, u)
 	}
-	d.term.say("This is a practice cluster on your own machine. Look around with, in another terminal:\n\n"+
+	d.term.say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
 		"  TUNCTL_HOME=%s %s status\n\nCtrl-C ends it.", filepath.Join(dir, "home"), os.Args[0])
 	<-ctx.Done()
 	return nil
@@ -114,7 +115,7 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 		Dir: filepath.Join(dir, "cluster"), Dialect: d.dialect, Jupyter: d.jupyter, PageCommand: []string{self, practicePage},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the practice cluster does not start: %w", err)
+		return nil, fmt.Errorf("cannot start the practice cluster: %w", err)
 	}
 	script := filepath.Join(cluster.Home(), "jupyter.sh")
 	if err := os.WriteFile(script, []byte(lab.JobScript(cluster.Dialect())), 0o600); err != nil {
@@ -150,7 +151,8 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	return p, os.WriteFile(p.Config, []byte(text), 0o600)
 }
 
-// fetch gets the page as a browser would, through the forward.
+// fetch gets the page as a browser would, through the forward, except that it does
+// not look the name localhost up.
 func (d *demo) fetch(ctx context.Context, u *up) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -162,10 +164,10 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: tunnel.DialHere, DisableKeepAlives: true}}
 	res, err := browser.Do(req)
 	if err != nil {
-		return fmt.Errorf("the page: %s", api.Redact(err.Error()))
+		return fmt.Errorf("cannot fetch the page: %s", api.Redact(err.Error()))
 	}
 	defer func() { _ = res.Body.Close() }()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
@@ -173,7 +175,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	}
 	fmt.Fprintln(d.term.out, res.Status)
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the page answers %s", res.Status)
+		return fmt.Errorf("the page responded with %s", res.Status)
 	}
 	return nil
 }

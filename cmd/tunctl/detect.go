@@ -14,15 +14,15 @@ import (
 func detectCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "detect",
-		Usage:     "say where a job serves, from its log",
+		Usage:     "find the server address in a job log",
 		ArgsUsage: "FILE|-",
-		Description: "Reads a job's log and explains what was found on which line, and what was passed over and why.\n" +
-			"Apps of your own ([app.NAME] in the config) are known to it too.\n\n" +
+		Description: "Reads a job log and explains what was found on which line, what was ignored, and why. Apps of\n" +
+			"your own ([app.NAME] in the config) are recognised too. Exit code 1: no server was found.\n\n" +
 			"  tunctl detect slurm-4711.out\n" +
 			"  tunctl logs jupyter --secrets | tunctl detect -",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
-			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
 		Action: func(c *cli.Context) error { return detect(c, t) },
 	}
@@ -46,10 +46,17 @@ func detect(c *cli.Context, t *terminal) error {
 		return err
 	}
 	d.Flush()
+	found := d.Finding()
 	if c.Bool("json") {
-		return t.indented(d.Finding().Report(c.Bool("secrets")))
+		if err := t.indented(found.Report(c.Bool("secrets"))); err != nil {
+			return err
+		}
+	} else {
+		found.Explain(t.out, c.Bool("secrets"))
 	}
-	d.Finding().Explain(t.out, c.Bool("secrets"))
+	if !found.Found {
+		return silentError(exitFailed)
+	}
 	return nil
 }
 

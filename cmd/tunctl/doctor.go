@@ -23,18 +23,18 @@ import (
 func doctorCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
-		Usage:     "find out what is in the way, and how to mend it",
+		Usage:     "diagnose problems and suggest fixes",
 		ArgsUsage: "[HOST|SESSION]",
-		Description: "Each line is a check: ✓ is well, ✗ is wrong, ? could not be seen; → says what to do about it.\n" +
-			"Without a name it looks at everything in the config.\n\n" +
-			"It never logs in, so that it can never fail a login. Where you are connected, it looks further: the\n" +
-			"scheduler, your disk space there, the job, its log and its page.\n\n" +
+		Description: "Each line is a check: ✓ OK, ✗ failed, ? could not be checked; → suggests a fix. Without a name,\n" +
+			"doctor checks everything in the config.\n\n" +
+			"It never logs in, so it cannot cause a failed login. If you are connected to a host, it also checks\n" +
+			"the scheduler, your disk space, the job, its log and its page.\n\n" +
 			"--bundle writes a zip file for a bug report, without tokens, passwords and user names, and lists\n" +
-			"what is in it. Exit code 1 says that something is wrong.\n\n" +
+			"its contents. Exit code 1: a check failed.\n\n" +
 			"  tunctl doctor narval\n" +
 			"  tunctl doctor --bundle report.zip",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 		},
 		Action: func(c *cli.Context) error {
@@ -51,7 +51,7 @@ func doctorCommand(t *terminal) *cli.Command {
 
 func examine(ctx context.Context, c *cli.Context, t *terminal) error {
 	if c.NArg() > 1 {
-		return usagef("doctor looks at one host or session, or at all of them: %q is one too many", c.Args().Get(1))
+		return usagef("unexpected argument %q: doctor takes one host or session", c.Args().Get(1))
 	}
 	p, err := paths(c)
 	if err != nil {
@@ -59,7 +59,7 @@ func examine(ctx context.Context, c *cli.Context, t *terminal) error {
 	}
 	cfg, err := configs.Load(p.Config)
 	if err != nil {
-		cfg = &configs.Config{Path: p.Config} // the check of the config says why
+		cfg = &configs.Config{Path: p.Config} // the config's own check says why
 	}
 	checks := []api.Check{}
 	show := newCheckList(t, c.Bool("json"))
@@ -151,7 +151,7 @@ func configSummary(p home.Paths) (string, error) {
 	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
 }
 
-// siteAdvice is what the host's site says must be true before SSH, and whether it is.
+// siteAdvice is what the host's site requires before SSH works, and whether that is so.
 func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read tunnel.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
@@ -201,7 +201,7 @@ func (l *checkList) check(x api.Check) {
 	if x.Fix != "" && x.Result != api.CheckOK {
 		l.print(fmt.Sprintf("  %s → %s", pad("", checkName), x.Fix), checkName+5)
 	}
-	l.term.draw("looking…")
+	l.term.draw("checking…")
 }
 
 // print writes a text, broken between words where the terminal ends.

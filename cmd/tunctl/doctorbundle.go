@@ -24,24 +24,25 @@ func bundle(ctx context.Context, t *terminal, p home.Paths, cfg *configs.Config,
 	items := bundleItems(ctx, p, checks)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("the bundle cannot be written: %v", err), Hint: "name a file that is not there yet", Err: err}
+		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("cannot write the bundle: %v", err), Hint: "name a file that does not exist yet", Err: err}
 	}
 	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, p, cfg), time.Now())
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write the bundle: %w", err)
 	}
-	t.say("\n%s holds, without tokens, passwords and user names:", path)
+	t.say("\n%s contains, without tokens, passwords and user names:", path)
 	for _, item := range packed {
 		t.say("  %s  %s", pad(item.Name, 14), bytesText(int64(len(item.Text))))
 	}
-	t.say("look into it before you send it: `unzip -p %s | less`", path)
+	t.say("check it before you send it: `unzip -p %s | less`", path)
 	return nil
 }
 
-// bundleItems are the files of a bundle. What cannot be read is said in its place.
+// bundleItems are the files of a bundle. An error takes the place of a file that cannot be
+// read.
 func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor.Item {
 	file := func(name, path string) doctor.Item {
 		text, err := os.ReadFile(path)

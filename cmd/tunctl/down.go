@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,19 +12,22 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/home"
 )
 
 func downCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "down",
-		Usage:     "stop forwarding; with --cancel end the job too",
-		ArgsUsage: "[SESSION]",
-		Description: "The job runs on, unless --cancel ends it.\n\n" +
-			"  tunctl down jupyter\n" +
-			"  tunctl down jupyter --cancel",
+		Usage:     "stop forwarding; with --cancel also end the job",
+		ArgsUsage: "[SESSION...]",
+		Description: "Without SESSION: the session that is up. The job keeps running, and is charged, unless --cancel\n" +
+			"ends it.\n\n" +
+			"  tunctl down\n" +
+			"  tunctl down jupyter --cancel\n" +
+			"  tunctl down jupyter db",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "take every session down"},
-			&cli.BoolFlag{Name: "cancel", Usage: "end the job as well, so that it is charged no longer; asks first"},
+			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
+			&cli.BoolFlag{Name: "cancel", Usage: "also end the job, so that it is no longer charged; asks first"},
 			yesFlag(),
 		},
 		Action: func(c *cli.Context) error { return down(c, t) },
@@ -34,49 +39,100 @@ func down(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	req := api.DownRequest{All: c.Bool("all"), Cancel: c.Bool("cancel")}
-	if req.All && c.NArg() > 0 {
-		return usagef("either --all or a session's name")
-	}
-	if !req.All {
-		if req.Session, err = sessionName(c, p); err != nil {
-			return err
-		}
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	requests, err := downRequests(ctx, c, t, p)
+	if err != nil {
+		return err
 	}
 	cl := client.New(p)
-	if req.Cancel {
-		if err := confirmCancel(c, t, cl, req); err != nil {
+	if c.Bool("cancel") {
+		if err := confirmCancel(ctx, c, t, cl, requests); err != nil {
 			return err
 		}
 	}
-	res, err := cl.Down(c.Context, req)
-	if errors.Is(err, client.ErrNotRunning) {
-		t.say("nothing is up: the agent is not running")
-		return nil
-	}
-	for _, s := range res.Sessions {
-		t.say("%s is down%s", s.Name, runsOn(s, time.Now()))
-		if s.Next != nil {
-			t.say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
+	var errs []error
+	for _, req := range requests {
+		res, err := cl.Down(ctx, req)
+		if errors.Is(err, client.ErrNotRunning) {
+			t.say("the agent is not running: nothing is up")
+			return nil
 		}
+		for _, s := range res.Sessions {
+			t.say("%s is down%s", s.Name, keepsRunning(s, time.Now()))
+			if s.Next != nil {
+				t.say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
+			}
+		}
+		errs = append(errs, err)
 	}
-	return err
+	return failures(t, errs)
+}
+
+// failures is the only error of several, or prints them all.
+func failures(t *terminal, errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	for _, err := range errs {
+		explain(t, err)
+	}
+	return silentError(exitCode(errs[0]))
+}
+
+// downRequests are what the arguments ask for, one for each session that is named.
+func downRequests(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) ([]api.DownRequest, error) {
+	req := api.DownRequest{All: c.Bool("all"), Cancel: c.Bool("cancel")}
+	switch {
+	case req.All && c.NArg() > 0:
+		return nil, usagef("down takes either --all or the names of sessions")
+	case req.All:
+		return []api.DownRequest{req}, nil
+	}
+	names := c.Args().Slice()
+	if len(names) == 0 {
+		of := choice{[]func(api.Session) bool{isNotDown}, "no session is up"}
+		if req.Cancel {
+			of = choice{[]func(api.Session) bool{hasLiveJob, isNotDown}, "no session is up or has a running job"}
+		}
+		name, err := chooseSession(ctx, c, t, p, of)
+		if errors.Is(err, errNoneFits) {
+			t.say("%s", of.none)
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = []string{name}
+	}
+	var requests []api.DownRequest
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		req.Session = name
+		requests = append(requests, req)
+	}
+	return requests, nil
 }
 
 // confirmCancel asks whether the jobs that --cancel would end may end.
-func confirmCancel(c *cli.Context, t *terminal, cl *client.Client, req api.DownRequest) error {
+func confirmCancel(ctx context.Context, c *cli.Context, t *terminal, cl *client.Client, requests []api.DownRequest) error {
 	if c.Bool("yes") || !t.asks {
 		return nil
 	}
-	ctx, stop := interruptible(c.Context)
-	defer stop()
 	st, err := cl.Status(ctx)
 	if err != nil {
-		return nil // down itself says what is wrong
+		return nil //nolint:nilerr // down itself says what is wrong
 	}
 	var jobs []string
 	for _, s := range st.Sessions {
-		if (req.All || s.Name == req.Session) && s.Job != nil && !s.Job.State.Ended() {
+		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.All || r.Session == s.Name })
+		if asked && hasLiveJob(s) {
 			jobs = append(jobs, describeJob(*s.Job, time.Now()))
 		}
 	}
@@ -86,8 +142,8 @@ func confirmCancel(c *cli.Context, t *terminal, cl *client.Client, req api.DownR
 	return t.confirm(ctx, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
-// runsOn says that a job outlives its session, and what that means.
-func runsOn(s api.Session, now time.Time) string {
+// keepsRunning says that a job outlives its session, and what that means.
+func keepsRunning(s api.Session, now time.Time) string {
 	j := s.Job
 	switch {
 	case j == nil:
@@ -99,7 +155,7 @@ func runsOn(s api.Session, now time.Time) string {
 	case j.State.Waiting():
 		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
 	}
-	return fmt.Sprintf("; job %s runs on and is charged%s: `%s` ends it", j.ID, untilText(j, now), howToEnd(s, j))
+	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, untilText(j, now), howToEnd(s, j))
 }
 
 // howToEnd is how to end the job of a session that is down. One that was

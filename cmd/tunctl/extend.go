@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +19,12 @@ func extendCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "extend",
 		Usage:     "ask the scheduler for more time for a session's running job",
-		ArgsUsage: "[SESSION] TIME",
-		Description: "TIME is how much longer the job may run: 30m, 2h, 1h30m, or 1:30:00 as for sbatch and qsub.\n\n" +
-			"Many sites let only their staff extend a job that runs; what the scheduler says is shown as it is.\n" +
-			"Then save your work: `tunctl up` starts a new job after this one, and with keep = true in the\n" +
-			"session's config the next one is queued in time by itself.\n\n" +
+		ArgsUsage: "[SESSION] [TIME]",
+		Description: "TIME is how much longer the job may run: 30m, 2h, 1h30m, 2d, or as for sbatch 1:30:00 and\n" +
+			"1-00:00:00. Without it, tunctl asks. Without SESSION: the session whose job is running.\n\n" +
+			"Many sites let only their staff extend a running job; the scheduler's answer is shown as it is.\n" +
+			"Save your work then: `tunctl up` starts a new job after this one and, with keep = true in the\n" +
+			"session's section of the config, tunctl queues the next one in time.\n\n" +
 			"  tunctl extend 2h\n" +
 			"  tunctl extend jupyter 1h30m",
 		Action: func(c *cli.Context) error { return extend(c, t) },
@@ -28,11 +32,7 @@ func extendCommand(t *terminal) *cli.Command {
 }
 
 func extend(c *cli.Context, t *terminal) error {
-	words := c.Args().Slice()
-	if len(words) == 0 || len(words) > 2 {
-		return usagef("extend takes a session and how much longer it may run, such as `tunctl extend jupyter 1h`")
-	}
-	by, err := parseSpan(words[len(words)-1])
+	name, typed, err := extendArguments(c, t)
 	if err != nil {
 		return err
 	}
@@ -40,14 +40,20 @@ func extend(c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	name := words[0]
-	if len(words) == 1 {
-		if name, err = onlySession(p); err != nil {
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	if name == "" {
+		of := choice{[]func(api.Session) bool{runsJob, hasLiveJob}, "no session has a running job"}
+		if name, err = of.pick(ctx, c, t, p); err != nil {
 			return err
 		}
 	}
+	by, err := t.extension(ctx, c, name, typed)
+	if err != nil {
+		return err
+	}
 	t.draw("asking the scheduler…")
-	job, err := client.New(p).Extend(c.Context, name, by)
+	job, err := client.New(p).Extend(ctx, name, by)
 	t.draw("")
 	if err != nil {
 		return err
@@ -56,22 +62,106 @@ func extend(c *cli.Context, t *terminal) error {
 	return nil
 }
 
-// parseSpan reads 90m, 1h30m or H:MM:SS; a number alone could be anything.
-func parseSpan(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if strings.Contains(text, ":") {
-		d, err = parseClock(text)
+func runsJob(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning }
+
+// extendArguments tells a session from a time; both may be left out at a terminal,
+// where the person is asked.
+func extendArguments(c *cli.Context, t *terminal) (name, typed string, err error) {
+	words := c.Args().Slice()
+	switch {
+	case len(words) > 2:
+		return "", "", usagef("unexpected argument %q: extend takes a session and a time", words[2])
+	case len(words) == 2:
+		return words[0], words[1], nil
+	case len(words) == 1 && strings.ContainsAny(words[0][:1], "0123456789-"):
+		return "", words[0], nil
+	case len(words) == 1:
+		name = words[0]
 	}
-	if err != nil || d <= 0 {
-		return 0, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%q is not a time", text),
-			Hint: "such as 30m, 2h, 1h30m or 1:30:00",
-		}
+	if !t.asks {
+		return "", "", usagef("extend needs how much longer the job may run, as in `tunctl extend jupyter 1h`")
 	}
-	return d, nil
+	return name, "", nil
 }
 
-// parseClock reads H:MM or H:MM:SS.
+// extension is how much longer a session's job is to run: as it was typed, or as the
+// person answers.
+func (t *terminal) extension(ctx context.Context, c *cli.Context, name, typed string) (time.Duration, error) {
+	if typed != "" {
+		return parseSpan(typed)
+	}
+	st, err := currentStatus(c, t)
+	if err != nil {
+		return 0, err
+	}
+	s, ok := st.Session(name)
+	if !ok {
+		return 0, unknownSession(name, st)
+	}
+	if now := time.Now(); runsJob(s) && s.Job.End.After(now) {
+		t.say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
+	}
+	for {
+		text, err := t.readLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
+		switch {
+		case ctx.Err() != nil:
+			return 0, silentError(exitInterrupted)
+		case errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(text) == "":
+			t.say("nothing was changed")
+			return 0, silentError(exitFailed)
+		case err != nil:
+			return 0, err
+		}
+		by, err := parseSpan(strings.TrimSpace(text))
+		if err == nil {
+			return by, nil
+		}
+		explain(t, err)
+	}
+}
+
+// parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone could be
+// anything.
+func parseSpan(text string) (time.Duration, error) {
+	total, err := parseDays(text)
+	if err != nil || total <= 0 {
+		return 0, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("%q is not a time", text),
+			Hint: "write 30m, 2h, 1h30m, 2d, 1:30:00 or 1-00:00:00",
+		}
+	}
+	return total, nil
+}
+
+func parseDays(text string) (time.Duration, error) {
+	if days, rest, ok := strings.Cut(text, "-"); ok && days != "" {
+		return addDays(days, rest, parseClock)
+	}
+	if days, rest, ok := strings.Cut(text, "d"); ok {
+		if rest == "" {
+			rest = "0s"
+		}
+		return addDays(days, rest, time.ParseDuration)
+	}
+	if strings.Contains(text, ":") {
+		return parseClock(text)
+	}
+	return time.ParseDuration(text)
+}
+
+func addDays(days, rest string, parse func(string) (time.Duration, error)) (time.Duration, error) {
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, err
+	}
+	d, err := parse(rest)
+	if err == nil && d < 0 {
+		err = strconv.ErrSyntax
+	}
+	return time.Duration(n)*24*time.Hour + d, err
+}
+
+// parseClock reads H, H:MM or H:MM:SS.
 func parseClock(text string) (time.Duration, error) {
 	units := []time.Duration{time.Hour, time.Minute, time.Second}
 	parts := strings.Split(text, ":")

@@ -22,7 +22,7 @@ type fileDialer struct {
 	t        *terminal
 	cl       *client.Client
 	transfer string // the data-transfer node; "": none
-	strict   bool   // no other will do
+	strict   bool   // use no other node
 	quiet    bool
 
 	mu   sync.Mutex
@@ -64,7 +64,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 		d.host = d.transfer
 		d.mu.Unlock()
 		if !d.quiet {
-			d.t.say("tunctl: through the data-transfer node %s", d.transfer)
+			d.t.say("tunctl: copying through the data-transfer node %s", d.transfer)
 		}
 		return s, nil
 	}
@@ -72,8 +72,8 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 	if asked := ok && e.Code == api.CodeNeedsPerson && d.t.asks; ctx.Err() != nil || asked || d.strict {
 		return nil, err
 	}
-	d.t.say("tunctl: the data-transfer node %s cannot be used (%v); copying through %s", d.transfer, err, d.host)
-	if err := d.cl.Logout(ctx, d.transfer); err != nil { // else the agent would go on trying
+	d.t.say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
+	if err := d.cl.Logout(ctx, d.transfer); err != nil { // else the agent would keep trying
 		return nil, err
 	}
 	d.transfer = ""
@@ -82,20 +82,20 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 
 // dialAgain waits for a host whose connection was lost.
 func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
-	d.t.say("tunctl: the connection to %s was lost; waiting for it", req.Host)
+	d.t.say("tunctl: lost the connection to %s; waiting for it", req.Host)
 	for {
 		s, err := d.cl.Stream(ctx, req)
 		e, ok := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
-			d.t.say("tunctl: connected to %s again", req.Host)
+			d.t.say("tunctl: reconnected to %s", req.Host)
 			return s, nil
 		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
-			// The agent goes on trying, in its own time.
+			// The agent keeps trying, in its own time.
 		case ok && e.Code == api.CodeNeedsPerson && d.t.asks:
 			return d.t.stream(ctx, d.cl, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
 		case ok && e.Code == api.CodeNeedsPerson:
-			e.Hint = fmt.Sprintf("`tunctl login %s`, and then the same command with --resume", req.Host)
+			e.Hint = fmt.Sprintf("`tunctl login %s`, then rerun with --resume", req.Host)
 			return nil, e
 		default:
 			return nil, err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/urfave/cli/v2"
@@ -12,19 +14,19 @@ import (
 func forwardCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "forward",
-		Usage:     "forward ports over a host for now; the agent keeps them up",
+		Usage:     "forward ports through a host temporarily",
 		ArgsUsage: "HOST SPEC...",
 		Description: "SPEC is written as for ssh -L, -R and -D, with the letter in front:\n\n" +
-			"    5432:db.int:5432         port 5432 here leads to db.int:5432 as the host sees it\n" +
-			"    8080:/run/app.sock       … to a unix socket there; a path here listens on a socket\n" +
-			"    R:9000:localhost:9000    port 9000 there leads to port 9000 here\n" +
-			"    D:1080                   a SOCKS5 proxy here; names are looked up on the host\n\n" +
-			"The forwards are listed in `tunctl status` and come back by themselves after a lost link or a\n" +
-			"restart; `tunctl down NAME` ends them. For good, write them into the config: forward = [\"…\"].\n" +
-			"Other users of this computer are refused, unless --bind or an address before the port opens it to them.\n\n" +
+			"    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from the host\n" +
+			"    8080:/run/app.sock       … to a unix socket there; a path before : is a socket here\n" +
+			"    R:9000:localhost:9000    port 9000 on the host goes to port 9000 here\n" +
+			"    D:1080                   a SOCKS5 proxy here; the host resolves names\n\n" +
+			"The agent keeps the forwards up, also after a lost connection or a restart, until `tunctl down NAME`.\n" +
+			"`tunctl status` lists them. For permanent forwards, use forward = [\"…\"] in the config. Other users\n" +
+			"of this computer are refused, unless --bind or an address before the port lets them in.\n\n" +
 			"  tunctl forward narval 5432:db.int:5432",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of this computer alone; * is everywhere"},
+			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of loopback; * for all interfaces"},
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
@@ -34,7 +36,7 @@ func forwardCommand(t *terminal) *cli.Command {
 
 func forward(c *cli.Context, t *terminal) error {
 	if c.NArg() < 2 {
-		return usagef("forward takes a host and what to forward, as in `tunctl forward narval 5432:db.int:5432`")
+		return usagef("forward takes a host and a forward, as in `tunctl forward narval 5432:db.int:5432`")
 	}
 	p, err := paths(c)
 	if err != nil {
@@ -42,7 +44,7 @@ func forward(c *cli.Context, t *terminal) error {
 	}
 	req := api.ForwardRequest{Host: c.Args().First(), Specs: c.Args().Tail(), Bind: c.String("bind")}
 	if isOpenToOthers(req.Bind) {
-		t.say("! listening on %s: whoever reaches this computer reaches what is behind it", req.Bind)
+		t.say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
 	u := &up{term: t, json: c.Bool("json"), wait: c.Duration("wait")}
 	u.begin = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
@@ -50,9 +52,27 @@ func forward(c *cli.Context, t *terminal) error {
 		return err
 	}
 	if !u.json {
-		t.say("`tunctl down %s` ends it", u.name)
+		t.say("`tunctl down %s` stops forwarding", u.name)
 	}
 	return nil
+}
+
+// forwardText says in words what a forward connects.
+func forwardText(f api.Forward, host string) string {
+	switch f.Kind {
+	case api.ForwardRemote:
+		return fmt.Sprintf("%s on %s goes to %s on this machine", f.Listen, host, f.Target)
+	case api.ForwardDynamic:
+		return fmt.Sprintf("%s on this machine is a SOCKS5 proxy; connections leave from %s", f.Listen, host)
+	}
+	name, port, err := net.SplitHostPort(f.Target)
+	if addr, e := netip.ParseAddr(name); err == nil && (name == "localhost" || e == nil && addr.IsLoopback()) {
+		return fmt.Sprintf("%s on this machine goes to port %s on %s", f.Listen, port, host)
+	}
+	if err != nil { // a socket
+		return fmt.Sprintf("%s on this machine goes to %s on %s", f.Listen, f.Target, host)
+	}
+	return fmt.Sprintf("%s on this machine goes to %s, as seen from %s", f.Listen, f.Target, host)
 }
 
 // isOpenToOthers reports whether others than this computer can reach an address.

@@ -36,8 +36,8 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 	const most = 90
 	check := func(words ...string) {
 		for line := range strings.SplitSeq(helpOf(t, words...), "\n") {
-			if runes(line) > most {
-				t.Errorf("the help of %q has a line of %d columns:\n%s", words, runes(line), line)
+			if breadth(line) > most {
+				t.Errorf("the help of %q has a line of %d columns:\n%s", words, breadth(line), line)
 			}
 			if strings.Count(line, "(default:") > 1 || strings.Contains(line, "(default: false)") {
 				t.Errorf("the help of %q has a default too many:\n%s", words, line)
@@ -162,8 +162,8 @@ func TestReflowKeepsWhatIsIndented(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	for line := range strings.SplitSeq(got, "\n") {
-		if runes(line) > helpWidth {
-			t.Errorf("%d columns: %s", runes(line), line)
+		if breadth(line) > helpWidth {
+			t.Errorf("%d columns: %s", breadth(line), line)
 		}
 	}
 }

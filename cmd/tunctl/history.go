@@ -17,15 +17,15 @@ const historyShown = 20
 func historyCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "history",
-		Usage:     "show which jobs ran, how long they waited, and why they ended",
+		Usage:     "list past jobs: how long they waited and ran, and why they ended",
 		ArgsUsage: "[SESSION]",
-		Description: "The newest is last. What the agent saw end is written down on this machine; the oldest are\n" +
-			"forgotten in time.\n\n" +
+		Description: "The newest is last. The agent records each job that it sees end, on this machine; the oldest\n" +
+			"entries are dropped.\n\n" +
 			"  tunctl history\n" +
 			"  tunctl history jupyter --all",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
-			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all that is known, not only the last %d", historyShown)},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d", historyShown)},
 		},
 		Action: func(c *cli.Context) error { return showHistory(c, t) },
 	}
@@ -33,7 +33,7 @@ func historyCommand(t *terminal) *cli.Command {
 
 func showHistory(c *cli.Context, t *terminal) error {
 	if c.NArg() > 1 {
-		return usagef("history takes one session at most: %q is one too many", c.Args().Get(1))
+		return usagef("unexpected argument %q: history takes one session", c.Args().Get(1))
 	}
 	p, err := paths(c)
 	if err != nil {
@@ -61,14 +61,14 @@ func showHistory(c *cli.Context, t *terminal) error {
 	case c.Bool("json"):
 		return t.indented(runs)
 	case len(runs) == 0:
-		t.say("no job has ended yet that tunctl knows of")
+		t.say("no job has ended yet")
 		return nil
 	}
 	_, err = fmt.Fprint(t.out, historyTable(runs).draw(newPaper(t.out)))
 	return err
 }
 
-// checkAsked tells a session none of whose jobs has ended from one that is not there.
+// checkAsked tells a session without past jobs from an unknown one.
 func checkAsked(c *cli.Context, t *terminal) error {
 	st, err := currentStatus(c, t)
 	if err != nil {

@@ -42,11 +42,11 @@ func (p paper) host(h api.Host, now time.Time) string {
 	facts := hostFacts(h)
 	width := 0
 	for _, f := range facts {
-		width = max(width, runes(f[0]))
+		width = max(width, breadth(f[0]))
 	}
 	for _, f := range facts {
 		if f[1] != "" {
-			fmt.Fprintf(&out, "  %s%s  %s\n", p.paint(grey, f[0]), strings.Repeat(" ", width-runes(f[0])), f[1])
+			fmt.Fprintf(&out, "  %s%s  %s\n", p.paint(grey, f[0]), strings.Repeat(" ", width-breadth(f[0])), f[1])
 		}
 	}
 	return out.String()

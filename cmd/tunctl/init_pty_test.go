@@ -178,7 +178,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k := startTalk(t, env, "attach", "practice", "--no-open")
 	k.Expect("Which one? [1-2]")
 	k.Type("\x03")
-	k.Expect("nothing was begun")
+	k.Expect("nothing was done")
 	if code, _ := k.End(); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
@@ -188,7 +188,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k.Expect("2) 1001")
 	k.Expect("Which one? [1-2]")
 	k.Answer("7")
-	k.Expect("answer with a number from 1 to 2")
+	k.Expect("type a number from 1 to 2")
 	k.Expect("Which one? [1-2]")
 	k.Answer("2")
 	k.Expect("practice-1001\x1b[0m is ready")
@@ -207,7 +207,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	k = startTalk(t, env, "up", "c", "--no-open")
-	k.Expect("Several jobs of this name run on the host:")
+	k.Expect("Several jobs of this name are running on the host:")
 	k.Expect("1) 1002")
 	k.Expect("Which one? [1-2]")
 	k.Answer("1001")

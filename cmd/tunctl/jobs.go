@@ -17,26 +17,27 @@ import (
 func jobsCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "jobs",
-		Usage:     "list your jobs on a host, with why they wait and until when they run",
+		Usage:     "list your jobs on a host, why they wait and how long they run",
 		ArgsUsage: "[HOST]",
-		Description: "HOST may be any alias of ~/.ssh/config; it is connected to if need be, and stays so until\n" +
-			"`tunctl logout`. Without HOST: the config's only host, or every host that is connected.\n\n" +
+		Description: "HOST may be any alias of ~/.ssh/config. tunctl connects to it if necessary, and stays connected\n" +
+			"until `tunctl logout`. Without HOST: every connected host or, if none is connected, the only\n" +
+			"host in the config. A host that fails is reported, and the jobs of the others are listed.\n\n" +
 			"  tunctl jobs narval\n" +
 			"  tunctl jobs --all",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also those that ended within the last day"},
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include jobs that ended within the last day"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return usagef("jobs takes one host, as in your ssh config: %q is one too many", c.Args().Get(1))
+				return usagef("unexpected argument %q: jobs takes one host", c.Args().Get(1))
 			}
 			return attended(c, t, func(ctx context.Context, d desk) error { return jobs(ctx, c, d) })
 		},
 	}
 }
 
-// desk is a command's way to hosts: the agent, what it knew at the start, and the
+// desk is what a command on hosts needs: the agent, its status at the start, and the
 // person at the terminal.
 type desk struct {
 	*terminal
@@ -63,7 +64,7 @@ func attended(c *cli.Context, t *terminal, run func(context.Context, desk) error
 	return err
 }
 
-// up sees to it that a host is connected, where nobody has yet.
+// up connects to a host, unless it is connected.
 func (d desk) up(ctx context.Context, host string) error {
 	for _, h := range d.status.Hosts {
 		if h.Alias == host && h.State == api.HostUp {
@@ -84,32 +85,47 @@ func jobs(ctx context.Context, c *cli.Context, d desk) error {
 	if err != nil {
 		return err
 	}
-	list := []hostJob{}
-	for _, host := range hosts {
+	list, failed := collectJobs(ctx, hosts, func(host string) ([]api.Job, error) {
 		if err := d.up(ctx, host); err != nil {
+			return nil, err
+		}
+		return d.client.Jobs(ctx, host, c.Bool("all"))
+	})
+	switch {
+	case len(failed) == len(hosts):
+	case c.Bool("json"):
+		if err := d.indented(list); err != nil {
 			return err
 		}
-		found, err := d.client.Jobs(ctx, host, c.Bool("all"))
+	case len(list) > 0:
+		fmt.Fprint(d.out, jobsTable(list, len(hosts) > 1, time.Now()).draw(newPaper(d.out)))
+	case len(failed) == 0:
+		d.say("you have no jobs on %s", strings.Join(hosts, ", "))
+	}
+	return failures(d.terminal, failed)
+}
+
+// collectJobs asks host after host, as far as ctx allows. One that fails costs its own
+// jobs only.
+func collectJobs(ctx context.Context, hosts []string, ask func(host string) ([]api.Job, error)) (list []hostJob, failed []error) {
+	list = []hostJob{}
+	for _, host := range hosts {
+		if ctx.Err() != nil {
+			break
+		}
+		found, err := ask(host)
 		if err != nil {
-			return err
+			failed = append(failed, err)
 		}
 		for _, j := range found {
 			list = append(list, hostJob{Host: host, Job: j})
 		}
 	}
-	if c.Bool("json") {
-		return d.indented(list)
-	}
-	if len(list) == 0 {
-		d.say("no jobs of yours on %s", strings.Join(hosts, ", "))
-		return nil
-	}
-	fmt.Fprint(d.out, jobsTable(list, len(hosts) > 1, time.Now()).draw(newPaper(d.out)))
-	return nil
+	return list, failed
 }
 
-// jobHosts are the hosts that a person means: the one named, the config's only one,
-// or those that are connected already.
+// jobHosts are the hosts that a person means: the one named, those that are connected,
+// or the config's only one.
 func jobHosts(c *cli.Context, st api.Status) ([]string, error) {
 	if c.NArg() == 1 {
 		return c.Args().Slice(), nil
@@ -139,11 +155,11 @@ func configuredHosts(p home.Paths) []string {
 	return cfg.HostNames()
 }
 
-// whichHost asks for the host that a command's line leaves open.
+// whichHost is the error of a command that cannot tell which host is meant.
 func whichHost(command string, hosts []string) error {
-	e := &api.Error{Code: api.CodeUsage, Message: "which host?", Hint: fmt.Sprintf("name one of your ssh config: `tunctl %s HOST`", command)}
+	e := &api.Error{Code: api.CodeUsage, Message: command + " needs a host", Hint: fmt.Sprintf("name a host of your ssh config: `tunctl %s HOST`", command)}
 	if len(hosts) > 0 {
-		e.Hint = "there is: " + strings.Join(hosts, ", ")
+		e.Hint = "available: " + strings.Join(hosts, ", ")
 	}
 	return e
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,17 +16,18 @@ import (
 func logsCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "show the log of a session's job, or of any job of yours",
+		Usage:     "show the log of a session's job, or of any of your jobs",
 		ArgsUsage: "[SESSION | HOST JOB]",
-		Description: "A log may hold codes that move the cursor, rename the window or clear the screen. On a\n" +
-			"terminal only its text and colours are shown; a file or a pipe gets all of it.\n\n" +
+		Description: "Without SESSION: the session that is up. A log may contain control codes that move the cursor,\n" +
+			"rename the window or clear the screen. On a terminal only text and colours are shown; a file\n" +
+			"or a pipe gets everything.\n\n" +
 			"  tunctl logs jupyter           what the job has written so far\n" +
-			"  tunctl logs -f                go on, until Ctrl-C\n" +
-			"  tunctl logs narval 4711       a job that belongs to no session\n" +
+			"  tunctl logs -f                keep showing new lines until Ctrl-C\n" +
+			"  tunctl logs narval 4711       a job without a session\n" +
 			"  tunctl logs jupyter > job.log",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing what is written, until Ctrl-C"},
-			&cli.BoolFlag{Name: "secrets", Usage: "show tokens as they are instead of •••"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"},
+			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := interruptible(c.Context)
@@ -42,12 +46,7 @@ func logsCommand(t *terminal) *cli.Command {
 				defer safe.end()
 				out = safe
 			}
-			err = client.New(p).Log(ctx, q, func(chunk api.LogChunk) {
-				if chunk.Restarted {
-					t.say("— %s begins anew —", chunk.Path)
-				}
-				_, _ = out.Write(chunk.Bytes()) // nobody reads: Ctrl-C, or the end, comes
-			})
+			err = showLog(ctx, t, client.New(p), q, out)
 			if ctx.Err() != nil {
 				return silentError(exitInterrupted)
 			}
@@ -56,19 +55,50 @@ func logsCommand(t *terminal) *cli.Command {
 	}
 }
 
-// logQuery is whose log is wanted. The log of a job is on a host, which is connected to
-// if need be.
+// silentLog is how long a followed log may stay empty before that is said.
+const silentLog = 3 * time.Second
+
+// showLog prints a log, and says so where there is nothing to print.
+func showLog(ctx context.Context, t *terminal, cl *client.Client, q api.LogQuery, out io.Writer) error {
+	shown := false
+	silence := time.AfterFunc(silentLog, func() {
+		if q.Follow {
+			t.say("no output yet; waiting for the log (Ctrl-C stops)")
+		}
+	})
+	defer silence.Stop()
+	err := cl.Log(ctx, q, func(chunk api.LogChunk) {
+		if chunk.Restarted {
+			t.say("— %s was started again —", chunk.Path)
+		}
+		if text := chunk.Bytes(); len(text) > 0 {
+			silence.Stop()
+			shown = true
+			_, _ = out.Write(text) // nobody reads: Ctrl-C, or the end, comes
+		}
+	})
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotReady && e.Hint == "" {
+		e.Hint = "the job may not have written anything yet: `tunctl logs -f` waits for it"
+	}
+	if err == nil && !shown && ctx.Err() == nil {
+		t.say("the log is empty so far")
+	}
+	return err
+}
+
+// logQuery is whose log is wanted. The log of a job without a session is on a host that
+// we may have to connect to.
 func logQuery(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) (api.LogQuery, error) {
 	q := api.LogQuery{Follow: c.Bool("follow"), Secrets: c.Bool("secrets")}
 	var err error
 	switch c.NArg() {
 	case 0, 1:
-		q.Session, err = sessionName(c, p)
+		q.Session, err = chooseSession(ctx, c, t, p, choice{[]func(api.Session) bool{hasLiveJob, hasJob}, "no session has a job"})
 	case 2:
 		q.Host, q.Job = c.Args().Get(0), c.Args().Get(1)
 		_, err = connected(ctx, c, t, q.Host)
 	default:
-		err = usagef("logs takes a session, or a host and a job: %q is one too many", c.Args().Get(2))
+		err = usagef("unexpected argument %q: logs takes a session, or a host and a job", c.Args().Get(2))
 	}
 	return q, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 	"tunctl/tunnel"
 )
 
@@ -99,8 +100,12 @@ func explain(t *terminal, err error) {
 		return
 	}
 	t.say("tunctl: error: %v", err)
+	hint := home.FullDiskHint(err)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		t.say("tunctl: hint: %s", e.Hint)
+		hint = e.Hint
+	}
+	if hint != "" {
+		t.say("tunctl: hint: %s", hint)
 	}
 }
 

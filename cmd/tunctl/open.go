@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/api"
 	"tunctl/internal/client"
 )
 
@@ -13,26 +14,34 @@ func openCommand(t *terminal) *cli.Command {
 		Name:      "open",
 		Usage:     "open a session's page in the browser",
 		ArgsUsage: "[SESSION]",
-		Description: "The browser is handed a link that works once, so that the page's token is in no process list.\n" +
-			"--print shows the whole address, token included: whoever has it can use your notebook.\n\n" +
-			"  tunctl open jupyter",
+		Description: "Without SESSION: the session that is up. The browser gets a link that works once, so that the\n" +
+			"page's token is in no process list. --print shows the full address, token included: anyone who\n" +
+			"has it can use your notebook.\n\n" +
+			"  tunctl open\n" +
+			"  tunctl open jupyter --print",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "print", Usage: "print the whole address, token included, and open nothing"},
+			&cli.BoolFlag{Name: "print", Usage: "print the full address, token included, instead of opening it"},
 		},
 		Action: func(c *cli.Context) error {
 			p, err := paths(c)
 			if err != nil {
 				return err
 			}
-			name, err := sessionName(c, p)
+			ctx, stop := interruptible(c.Context)
+			defer stop()
+			name, err := chooseSession(ctx, c, t, p, choice{[]func(api.Session) bool{hasPage, mayHavePage}, "no session has a page to open"})
 			if err != nil {
 				return err
 			}
 			cl := client.New(p)
 			if !c.Bool("print") {
-				return openPage(c.Context, t, cl, name)
+				opened, err := openPage(ctx, t, cl, name)
+				if opened != "" {
+					t.say("%s opened %s: %s", t.paint(green, "✓"), name, opened)
+				}
+				return err
 			}
-			url, err := cl.PageURL(c.Context, name)
+			url, err := cl.PageURL(ctx, name)
 			if err != nil {
 				return err
 			}

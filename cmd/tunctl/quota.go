@@ -13,17 +13,16 @@ import (
 func quotaCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "quota",
-		Usage:     "show what is left of your allocation and your disk space on a host",
+		Usage:     "show your remaining allocation and disk space on a host",
 		ArgsUsage: "[HOST]",
-		Description: "Runs the host's own programs for that, as its site names them (`tunctl sites SITE`), over the\n" +
-			"connection that is there anyway; logs in first where there is none. Without HOST: the\n" +
-			"config's only host.\n\n" +
+		Description: "Runs the quota commands of the host's site (see `tunctl sites SITE`) over the existing connection;\n" +
+			"logs in first if necessary. Without HOST: the only host in the config.\n\n" +
 			"  tunctl quota narval\n" +
 			"  tunctl quota narval --json",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return usagef("quota takes one host: %q is one too many", c.Args().Get(1))
+				return usagef("unexpected argument %q: quota takes one host", c.Args().Get(1))
 			}
 			host, err := quotaHost(c)
 			if err != nil {
@@ -74,13 +73,13 @@ func quota(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 		}
 		fmt.Fprintf(t.out, "%s: %s\n%s\n", host, t.paint(bold, r.Command), r.Output)
 		if r.Exit != 0 {
-			t.say("tunctl: %s ended with status %d", r.Command, r.Exit)
+			t.say("tunctl: %s exited with status %d", r.Command, r.Exit)
 		}
 	}
 	return nil
 }
 
-// connected returns a client of the agent, which is logged in to the host.
+// connected returns a client of the agent, which logs in to the host first if necessary.
 func connected(ctx context.Context, c *cli.Context, t *terminal, host string) (*client.Client, error) {
 	p, err := paths(c)
 	if err != nil {

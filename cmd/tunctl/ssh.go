@@ -23,22 +23,21 @@ const exitOwn = 255
 func sshCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      sshName,
-		Usage:     "a shell or a command on a host, over the login there is",
+		Usage:     "run a shell or a command on a host, over the existing connection",
 		ArgsUsage: "HOST|SESSION [COMMAND...]",
-		Description: "No second login, no second one-time code: it goes over the connection that the agent keeps.\n" +
-			"SESSION is the compute node that its job runs on, where the site lets you in.\n" +
-			"The exit status is the command's, or 255 when something went wrong on the way. There is no\n" +
-			"X11 and no agent forwarding. `tunctl ssh-config install` does the same for ssh, scp, rsync,\n" +
-			"git and VS Code.\n\n" +
+		Description: "Needs no second login and no second one-time code: it uses the agent's connection. SESSION\n" +
+			"means the compute node of its job, if the site allows logins there. The exit status is the\n" +
+			"command's, or 255 if the connection failed. X11 and agent forwarding are not supported.\n" +
+			"`tunctl ssh-config install` does the same for ssh, scp, rsync, git and VS Code.\n\n" +
 			"  tunctl ssh narval\n" +
 			"  tunctl ssh jupyter nvidia-smi",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "t", Usage: "give the command a terminal too"},
-			&cli.BoolFlag{Name: "T", Usage: "give not even the shell a terminal"},
+			&cli.BoolFlag{Name: "t", Usage: "allocate a terminal for the command"},
+			&cli.BoolFlag{Name: "T", Usage: "never allocate a terminal"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
-				return usagef("ssh takes a host or a session, and a command if you like")
+				return usagef("ssh takes a host or a session and, optionally, a command")
 			}
 			err := shell(c, t)
 			if _, said := errors.AsType[silentError](err); err == nil || said {
@@ -84,14 +83,14 @@ func shell(c *cli.Context, t *terminal) error {
 func sshOver(ctx context.Context, t *terminal, cl *client.Client, p home.Paths, req api.StreamRequest) (*ssh.Client, error) {
 	key, err := gateway.HostKey(p.Gateway())
 	if err != nil {
-		return nil, fmt.Errorf("the gateway's key: %w", err)
+		return nil, fmt.Errorf("cannot read the gateway's host key: %w", err)
 	}
 	req.Kind = api.StreamGateway
 	stream, err := t.stream(ctx, cl, req)
 	if err != nil {
 		return nil, err
 	}
-	// The stream ends on Ctrl-C while the two sides get to know each other.
+	// Ctrl-C closes the stream during the handshake.
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
 	conn, channels, requests, err := ssh.NewClientConn(stream, gateway.Alias, &ssh.ClientConfig{
@@ -100,7 +99,7 @@ func sshOver(ctx context.Context, t *terminal, cl *client.Client, p home.Paths, 
 	})
 	if err != nil {
 		_ = stream.Close()
-		return nil, fmt.Errorf("the agent's gateway: %w", err)
+		return nil, fmt.Errorf("cannot connect to the agent's gateway: %w", err)
 	}
 	return ssh.NewClient(conn, channels, requests), nil
 }
@@ -109,7 +108,7 @@ func sshOver(ctx context.Context, t *terminal, cl *client.Client, p home.Paths, 
 func exitOf(name string, err error) error {
 	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		if exit.Signal() != "" {
-			return fmt.Errorf("%s: the command was ended by signal %s", name, exit.Signal())
+			return fmt.Errorf("%s: the command was killed by signal %s", name, exit.Signal())
 		}
 		return silentError(exit.ExitStatus())
 	}

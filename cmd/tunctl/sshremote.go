@@ -18,8 +18,8 @@ type remote struct {
 	tty     bool
 }
 
-// run returns how the command ended. Ctrl-C reaches it as a key with a terminal, else
-// as a signal, after which we leave.
+// run returns how the command ended. With a terminal, Ctrl-C reaches the command as a
+// key; else as a signal, and we end.
 func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	s, err := conn.NewSession()
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func
 		width, height = 80, 24
 	}
 	if !hasTerminal(s, width, height) {
-		r.t.say("tunctl: the host gives no terminal; going on without")
+		r.t.say("tunctl: the host refused a terminal; continuing without one")
 		return func() {}, nil
 	}
 	before, err := term.MakeRaw(in)

@@ -18,19 +18,19 @@ func statusCommand(t *terminal) *cli.Command {
 		Name:      "status",
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
-		Description: "It shows what the agent knows and asks nobody; the scheduler is asked about once a minute anyway.\n" +
-			"--refresh asks it now.\n\n" +
+		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
+			"--refresh asks now.\n\n" +
 			"  tunctl status\n" +
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
-			&cli.BoolFlag{Name: "watch", Usage: "go on showing every change, until Ctrl-C"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; q or Ctrl-C quits"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return usagef("one session at a time, please: %q is one too many", c.Args().Get(1))
+				return usagef("unexpected argument %q: status takes one session", c.Args().Get(1))
 			}
 			st, err := currentStatus(c, t)
 			switch {
@@ -114,15 +114,15 @@ func hostsOf(hosts []api.Host, name string) []api.Host {
 	return nil
 }
 
-// unknownSession lists the sessions there are, the nearest first.
+// unknownSession lists the known sessions, the nearest first.
 func unknownSession(name string, st api.Status) error {
 	names := make([]string, len(st.Sessions))
 	for i, s := range st.Sessions {
 		names[i] = s.Name
 	}
-	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` makes one"}
+	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` adds one"}
 	if len(names) > 0 {
-		e.Hint = "there is: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
 	}
 	return e
 }
@@ -136,7 +136,7 @@ func printStatus(t *terminal, st api.Status) error {
 	t.warnAboutConfig(st)
 	t.warnAboutOutdated(st.Hosts)
 	if len(st.Sessions) == 0 {
-		t.say("no sessions: `tunctl init` makes one, `tunctl demo` needs none")
+		t.say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
 		return nil
 	}
 	_, err := fmt.Fprint(t.out, newPaper(t.out).status(st, time.Now()))

@@ -75,7 +75,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 // sharedText says who may connect to a forward besides its owner.
 func sharedText(f api.Forward) string {
 	if host, _, err := net.SplitHostPort(f.Listen); err == nil && isOpenToOthers(host) {
-		return "! shared: whoever reaches " + f.Listen + " can connect"
+		return "! shared: anyone who can reach " + f.Listen + " can connect"
 	}
 	return "! shared: other users of this computer can connect to " + f.Listen
 }

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 )
 
-// watchTick is how often a live table is drawn anew: minutes and bytes count on
-// without an event.
+// watchTick is how often a live table is redrawn: minutes and bytes change without an
+// event.
 const watchTick = time.Second
 
-// watchStatus shows the status at every change: on a terminal the table is drawn
-// anew in place, elsewhere it is printed again.
+// watchStatus shows the status at every change: on a terminal the table is redrawn in
+// place until q or Ctrl-C, elsewhere it is printed again.
 func watchStatus(c *cli.Context, t *terminal) error {
 	ctx, stop := interruptible(c.Context)
 	defer stop()
@@ -47,9 +48,13 @@ func (w *statusWatch) run(ctx context.Context) error {
 	gone := make(chan error, 1)
 	go func() { gone <- w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { w.changed(e, events) }) }()
 	defer func() { cancel(); <-gone }()
+	var keys <-chan byte
 	if w.live {
 		fmt.Fprint(w.term.out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
 		defer fmt.Fprint(w.term.out, "\x1b[?25h\x1b[?1049l")
+		var restore func()
+		keys, restore = w.readKeys()
+		defer restore()
 	}
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
@@ -61,6 +66,13 @@ func (w *statusWatch) run(ctx context.Context) error {
 		select {
 		case <-events:
 		case <-beat:
+		case key := <-keys:
+			switch key {
+			case 'q', 'Q':
+				return nil
+			case ctrlC:
+				return silentError(exitInterrupted)
+			}
 		case err := <-gone:
 			gone <- nil
 			return w.left(err)
@@ -69,6 +81,31 @@ func (w *statusWatch) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// ctrlC is what a terminal in raw mode sends instead of an interrupt.
+const ctrlC = 3
+
+// readKeys sends each key as it is pressed, without Enter; none where nobody types.
+func (w *statusWatch) readKeys() (keys <-chan byte, restore func()) {
+	if !isTerminal(w.term.in) {
+		return nil, func() {}
+	}
+	before, err := term.MakeRaw(fd(w.term.in))
+	if err != nil {
+		return nil, func() {}
+	}
+	pressed := make(chan byte)
+	go func() { // a read of standard input cannot be cancelled: it ends with the program
+		key := make([]byte, 1)
+		for {
+			if _, err := w.term.in.Read(key); err != nil {
+				return
+			}
+			pressed <- key[0]
+		}
+	}()
+	return pressed, func() { _ = term.Restore(fd(w.term.in), before) }
 }
 
 // changed notes that there is something new to show.
@@ -89,7 +126,7 @@ func (w *statusWatch) left(err error) error {
 	if err != nil {
 		return err
 	}
-	return &api.Error{Code: api.CodeAgent, Message: "the agent went away", Hint: "`tunctl agent start` starts it again"}
+	return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
 }
 
 // show prints the status; on a terminal in place, if it is not what is shown already.
@@ -105,11 +142,11 @@ func (w *statusWatch) show(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	text := newPaper(w.term.out).status(st, now) + "\n" + now.Format("15:04:05") + "  Ctrl-C ends this; nothing else ends with it\n"
+	text := newPaper(w.term.out).status(st, now) + "\n" + now.Format("15:04:05") + "  q quits; sessions stay up\n"
 	if text == w.last {
 		return nil
 	}
 	w.last = text
-	_, err = fmt.Fprintf(w.term.out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\n"))
+	_, err = fmt.Fprintf(w.term.out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal returns only when told
 	return err
 }

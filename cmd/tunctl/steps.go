@@ -63,6 +63,9 @@ func (s *steps) completeLocked(x api.Session) {
 	if s.text == "" {
 		return
 	}
+	if s.state == api.SessionStarting && x.State != api.SessionReady && !x.State.Settled() {
+		return // the host is asked again: nothing is open or answers yet
+	}
 	took := time.Since(s.since)
 	if x.State.Settled() {
 		s.term.say("%s %s", s.term.paint(red, "✗"), s.text)
@@ -160,7 +163,7 @@ func because(cause string) string {
 }
 
 func pad(text string, width int) string {
-	if n := width - len([]rune(text)); n > 0 {
+	if n := width - breadth(text); n > 0 {
 		return text + strings.Repeat(" ", n)
 	}
 	return text
@@ -174,5 +177,5 @@ func seconds(d time.Duration) string {
 	if d < time.Hour {
 		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
 	}
-	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+	return api.DurationText(d)
 }

@@ -12,8 +12,8 @@ func TestWhyAStepTakesItsTimeIsReadableOnANarrowTerminal(t *testing.T) {
 	for _, width := range []int{50, 60, 80} {
 		text := stepLines('⠋', "waiting in the queue (job 4711)", cause, 3*time.Second, width)
 		for line := range strings.SplitSeq(text, "\n") {
-			if runes(line) >= width {
-				t.Errorf("%d columns do not fit %d: %s", runes(line), width, line)
+			if breadth(line) >= width {
+				t.Errorf("%d columns do not fit %d: %s", breadth(line), width, line)
 			}
 		}
 		if !strings.HasPrefix(text, "⠋ waiting in the queue (job 4711)  3.0 s\n") || !strings.Contains(strings.Join(strings.Fields(text), " "), cause) {

@@ -75,12 +75,12 @@ func sessionNode(st api.Status, cfg configs.Session) (api.StreamRequest, error) 
 	req := api.StreamRequest{Host: cfg.Host}
 	s, _ := st.Session(cfg.Name)
 	switch {
-	case s.Job != nil && s.Job.Node != "":
+	case hasLiveJob(s) && s.Job.Node != "":
 		req.Node = s.Job.Node
 	case cfg.Submit != "" || cfg.Job != "":
 		return req, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("%s has no running job, so no compute node to go to", cfg.Name),
-			Hint: fmt.Sprintf("`tunctl up %s` brings it up; `tunctl ssh %s` goes to the login node", cfg.Name, cfg.Host),
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job, so it has no compute node", cfg.Name),
+			Hint: fmt.Sprintf("`tunctl up %s` starts it; `tunctl ssh %s` opens a shell on the login node", cfg.Name, cfg.Host),
 		}
 	}
 	return req, nil

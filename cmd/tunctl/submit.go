@@ -22,13 +22,13 @@ func submitCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "submit a job script on a host, exactly once",
-		ArgsUsage: "HOST SCRIPT [-- WORDS...]",
-		Description: "SCRIPT is a path on the host, such as ~/train.sh; local:./train.sh is one on this machine,\n" +
-			"which is sent first. What follows -- goes to sbatch or qsub as it is:\n\n" +
+		ArgsUsage: "HOST SCRIPT [-- OPTIONS...]",
+		Description: "SCRIPT is a path on the host, such as ~/train.sh. local:./train.sh is a script on this machine,\n" +
+			"which tunctl uploads first. Everything after -- is passed to sbatch or qsub:\n\n" +
 			"   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1\n\n" +
-			"A link that is lost meanwhile is waited for, and never makes a second job. Prints the job's id.",
+			"A lost connection is waited for, and never leads to a second job. Prints the job id.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: the home folder)"},
+			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: your home folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		},
 		Action: func(c *cli.Context) error {
@@ -49,7 +49,7 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 	req := api.SubmitRequest{Script: words[1], Workdir: c.String("workdir")}
 	if len(words) > 2 {
 		if words[2] != "--" {
-			return req, usagef("words for the scheduler follow a --: `tunctl submit %s %s -- %s`", words[0], words[1], strings.Join(words[2:], " "))
+			return req, usagef("options for the scheduler go after --: `tunctl submit %s %s -- %s`", words[0], words[1], strings.Join(words[2:], " "))
 		}
 		req.Args = words[3:]
 	}
@@ -83,20 +83,20 @@ func submit(ctx context.Context, c *cli.Context, d desk, req api.SubmitRequest) 
 		d.say("  %s", why)
 	}
 	if job.Log != "" {
-		d.say("  its log: %s", job.Log)
+		d.say("  log: %s", job.Log)
 	}
 	fmt.Fprintln(d.out, job.ID)
 	return nil
 }
 
-// withLocalHint tells a script that lies here from one on the host.
+// withLocalHint points to a script of that name on this machine.
 func withLocalHint(err error, script string) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Code != api.CodeSubmit || e.Hint != "" {
 		return err
 	}
 	if _, here := os.Stat(script); here == nil {
-		e.Hint = fmt.Sprintf("one of that name lies on this machine: %s%s sends it first", localPrefix, script)
+		e.Hint = fmt.Sprintf("a script of that name is on this machine: %s%s uploads it first", localPrefix, script)
 	}
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 
 	"tunctl/internal/api"
@@ -124,9 +125,9 @@ func (t *table) cuts(widths []int) bool {
 }
 
 func (t *table) columnWidth(i int) int {
-	width := runes(t.head[i])
+	width := breadth(t.head[i])
 	for _, r := range t.rows {
-		width = max(width, runes(r.cells[i].text))
+		width = max(width, breadth(r.cells[i].text))
 	}
 	return width
 }
@@ -160,7 +161,7 @@ func (p paper) line(out *strings.Builder, cells []cell, widths []int) {
 		text := shorten(c.text, widths[i])
 		out.WriteString(p.paint(c.colour, text))
 		if i < len(cells)-1 {
-			out.WriteString(strings.Repeat(" ", widths[i]-runes(text)+columnGap))
+			out.WriteString(strings.Repeat(" ", widths[i]-breadth(text)+columnGap))
 		}
 	}
 	out.WriteByte('\n')
@@ -175,7 +176,7 @@ func (p paper) note(out *strings.Builder, text string) {
 		case i == 0:
 			out.WriteString(indent)
 			at = noteIndent
-		case p.width > 0 && at+1+runes(word) > p.width:
+		case p.width > 0 && at+1+breadth(word) > p.width:
 			out.WriteString("\n" + indent + "  ")
 			at = noteIndent + 2
 		default:
@@ -183,7 +184,7 @@ func (p paper) note(out *strings.Builder, text string) {
 			at++
 		}
 		out.WriteString(word)
-		at += runes(word)
+		at += breadth(word)
 	}
 	out.WriteByte('\n')
 }
@@ -195,13 +196,19 @@ func (p paper) paint(colour, text string) string {
 	return colour + text + "\x1b[0m"
 }
 
-func runes(text string) int { return len([]rune(text)) }
-
-// shorten cuts text to a width, and says so.
+// shorten cuts text to a width in terminal cells, and shows that it did. It never cuts
+// a character in half: one that takes two cells may leave the last cell empty.
 func shorten(text string, width int) string {
-	r := []rune(text)
-	if len(r) <= width {
+	if breadth(text) <= width {
 		return text
 	}
-	return string(r[:width-1]) + "…"
+	const ellipsis = "…"
+	kept := 0 // bytes
+	for room, g := width-breadth(ellipsis), uniseg.NewGraphemes(text); g.Next(); {
+		if room -= g.Width(); room < 0 {
+			break
+		}
+		_, kept = g.Positions()
+	}
+	return text[:kept] + ellipsis
 }

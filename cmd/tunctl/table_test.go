@@ -13,3 +13,44 @@ func TestATableShowsNothingThatSteersATerminal(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestColumnsLineUpBesideWideCharacters(t *testing.T) {
+	t.Parallel()
+	jobs := table{head: []string{"NAME", "STATE"}}
+	for _, name := range []string{"学習", "e\u0301tude", "👩\u200d🔬 lab", "plain"} {
+		jobs.add(nil, cell{text: name}, cell{text: "running"})
+	}
+	want := "NAME    STATE\n" +
+		"学習    running\n" +
+		"e\u0301tude   running\n" +
+		"👩\u200d🔬 lab  running\n" +
+		"plain   running\n"
+	if got := jobs.draw(paper{}); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAShortenedTextKeepsWholeCharactersAndItsWidth(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain":   "plain",
+		"plainly": "plai…",
+		"学習":      "学習",
+		"学習用":     "学習…",
+		"a学習":     "a学習",
+		"a学習用":    "a学…",
+		"👩\u200d🔬👩\u200d🔬👩\u200d🔬":            "👩\u200d🔬👩\u200d🔬…",
+		"e\u0301e\u0301e\u0301e\u0301e\u0301": "e\u0301e\u0301e\u0301e\u0301e\u0301",
+	} {
+		if got := shorten(text, 5); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestAMessageOfWideCharactersBreaksWhereTheTerminalEnds(t *testing.T) {
+	t.Parallel()
+	if got := wrapTalk("job 学習 学習 学習", 13); got != "job 学習 学習\n学習" {
+		t.Errorf("got\n%s", got)
+	}
+}

@@ -24,13 +24,13 @@ import (
 func trayCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "tray",
-		Usage: "show the icon with \"Open my notebook\"",
-		Description: "The desktop companion: an icon, its menu, notifications, and a window when a host asks for a\n" +
-			"password or a code. It is a client of the agent; ending it drops nothing.\n\n" +
-			"`tunctl autostart on` starts it at login. One runs at a time; a second says so and ends.",
+		Usage: "show the tray icon with \"Open my notebook\"",
+		Description: "An icon with a menu, notifications, and a dialog when a host asks for a password or a one-time code.\n" +
+			"The tray is only a client of the agent: quitting it disconnects nothing.\n\n" +
+			"`tunctl autostart on` starts it at login. Only one tray runs at a time.",
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usagef("tray takes no arguments: %q is one too many", c.Args().First())
+				return usagef("unexpected argument %q: tray takes no arguments", c.Args().First())
 			}
 			ctx, stop := interruptible(c.Context)
 			defer stop()
@@ -43,7 +43,7 @@ func trayCommand(t *terminal) *cli.Command {
 	}
 }
 
-// runTray shows the companion until it is quit.
+// runTray shows the tray until it is quit.
 func runTray(ctx context.Context, t *terminal, p home.Paths) error {
 	leaveConsole()
 	if err := home.MakePrivate(p.State); err != nil {
@@ -70,8 +70,8 @@ func runTray(ctx context.Context, t *terminal, p home.Paths) error {
 	return tray.Run(ctx, o)
 }
 
-// followProgram renews start at login after tunctl was moved. A home of its own has
-// no say in what starts at login.
+// followProgram updates start at login after the program was moved. An agent with a home
+// of its own leaves it alone.
 func followProgram(ctx context.Context, p home.Paths, log *slog.Logger) {
 	if p.Moved {
 		return
@@ -81,12 +81,12 @@ func followProgram(ctx context.Context, p home.Paths, log *slog.Logger) {
 		err = auto.Follow(ctx)
 	}
 	if err != nil {
-		log.Warn("start at login could not be looked after", "err", err)
+		log.Warn("cannot update start at login", "err", err)
 	}
 }
 
-// notifyFilter says which notifications the config wants. It reads the file anew, so
-// that a change takes effect; a file with a mistake changes nothing.
+// notifyFilter says which notifications the config wants. It reads the file each
+// time, so that a change takes effect; a file with an error changes nothing.
 func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 	var mu sync.Mutex
 	var last configs.Notify
@@ -98,7 +98,7 @@ func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 		case err == nil:
 			last = cfg.Notify
 		case !errors.Is(err, os.ErrNotExist):
-			log.Warn("the config cannot be read", "err", err)
+			log.Warn("cannot read the config", "err", err)
 		}
 		if kind == "" { // of no kind that could be chosen
 			return !last.Off

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -22,16 +23,16 @@ const waitWithoutTerminal = 30 * time.Minute
 func upCommand(t *terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "up",
-		Usage:     "bring a session up and open its page",
+		Usage:     "start a session and open its page",
 		ArgsUsage: "[SESSION]",
-		Description: "Connects to the session's host, finds its job or submits it, waits until it runs, reads from\n" +
-			"its log where it serves, forwards that to a port on this machine and opens the page.\n\n" +
-			"With one session in the config no name is needed. Ctrl-C stops the waiting only: the job and\n" +
-			"the agent stay, and `tunctl up` picks up where it was. A job is submitted only while this\n" +
-			"command waits; after an hour without one it asks again, or ends where it cannot ask.\n\n" +
-			"  tunctl up                      the config's only session\n" +
-			"  tunctl up jupyter --no-open    by its name; print the page's address only\n" +
-			"  tunctl up jupyter --wait 2h    give up, not the job, after two hours",
+		Description: "Connects to the session's host, finds its job or submits it, waits until the job runs, finds the\n" +
+			"server's address in the job's log, forwards it to a port on this machine and opens the page.\n\n" +
+			"SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the\n" +
+			"agent keep running, and `tunctl up` continues where it was. A job is submitted only while this\n" +
+			"command waits; after an hour without a job it asks again, or exits if it cannot ask.\n\n" +
+			"  tunctl up                      the only session in the config\n" +
+			"  tunctl up jupyter --no-open    only print the page's address\n" +
+			"  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays",
 		Flags: []cli.Flag{
 			waitFlag(),
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
@@ -110,10 +111,14 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 		return nil
 	}
 	if session.Endpoint.Guess {
-		u.term.say("the job serves some web page, which was not recognised; `tunctl open %s` opens it", u.name)
+		u.term.say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	return openPage(ctx, u.term, u.client, u.name)
+	opened, err := openPage(ctx, u.term, u.client, u.name)
+	if opened != "" { // its address was printed just now
+		u.term.say("%s opened the page", u.term.paint(green, "✓"))
+	}
+	return err
 }
 
 // bringUp asks for the session and waits until it is ready or cannot be.
@@ -139,7 +144,7 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 		return session, silentError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
 		return session, &api.Error{
-			Code: api.CodeTimeout, Message: "the agent has not answered in time", Hint: "`tunctl status` shows what it has begun",
+			Code: api.CodeTimeout, Message: "the agent did not respond in time", Hint: "`tunctl status` shows what it has started",
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return session, u.timedOut(session)
@@ -158,7 +163,7 @@ func (u *up) timedOut(s api.Session) error {
 		Hint: fmt.Sprintf("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name),
 	}
 	if unsubmitted(s) {
-		e.Hint = fmt.Sprintf("nothing is submitted while nobody waits: `tunctl up %s` waits again", u.name)
+		e.Hint = fmt.Sprintf("no job is submitted unless a command waits: `tunctl up %s` waits again", u.name)
 	}
 	return e
 }
@@ -182,7 +187,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	if _, ok := <-events; !ok && ctx.Err() != nil {
 		return api.Session{}, ctx.Err()
 	} else if !ok {
-		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent went away"}
+		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent has stopped"}
 	}
 	answer, err := u.ask(ctx)
 	if err != nil {
@@ -240,7 +245,7 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 	go func() {
 		defer close(answered)
 		defer withdraw(nil)
-		answer, unread = u.term.readLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job when that is possible? [Y/n] ", u.name, waited), true)
+		answer, unread = u.term.readLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job as soon as possible? [Y/n] ", u.name, waited), true)
 	}()
 	for looksForJob(now) {
 		next, err := u.next(asking, events, asked.At, now)
@@ -274,12 +279,12 @@ func (u *up) unpermitted(s api.Session, waited string) error {
 	if s.State == api.SessionSubmitting {
 		return &api.Error{
 			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, because(s.Cause)),
-			Hint: fmt.Sprintf("`tunctl status %s` shows whether the job was submitted just now: without `tunctl up %s` none is from here on", u.name, u.name),
+			Hint: fmt.Sprintf("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name),
 		}
 	}
 	return &api.Error{
 		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(s.Cause)),
-		Hint: fmt.Sprintf("`tunctl up %s` asks for it again", u.name),
+		Hint: fmt.Sprintf("`tunctl up %s` tries again", u.name),
 	}
 }
 
@@ -293,7 +298,7 @@ func (u *up) ask(ctx context.Context) (api.UpResponse, error) {
 // choose asks the person which of several jobs of the session's name is meant, and goes
 // on with that one.
 func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
-	u.term.say("Several jobs of this name run on the host:")
+	u.term.say("Several jobs of this name are running on the host:")
 	candidates := make([]api.Candidate, len(jobs))
 	for i, job := range jobs {
 		candidates[i].Job = job
@@ -339,7 +344,7 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 		case e, ok := <-events:
 			switch {
 			case !ok && ctx.Err() == nil:
-				return now, &api.Error{Code: api.CodeAgent, Message: "the agent went away", Hint: fmt.Sprintf("`tunctl agent log` shows why; `tunctl up %s` starts it again", u.name)}
+				return now, &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: fmt.Sprintf("`tunctl agent log` shows why; `tunctl up %s` starts it again", u.name)}
 			case !ok:
 				return now, ctx.Err()
 			case e.Time.Before(from):
@@ -405,7 +410,10 @@ func (u *up) announce(s api.Session) {
 			u.term.say("! %s: %s", f.Listen, f.Error)
 			continue
 		}
-		fmt.Fprintln(u.term.out, f.Listen)
+		u.term.say("  %s", forwardText(f, s.Host))
+		if !isTerminal(u.term.out) { // a script reads the addresses
+			fmt.Fprintln(u.term.out, f.Listen)
+		}
 	}
 }
 
@@ -425,45 +433,56 @@ func (u *up) conclude(s api.Session, err error) error {
 func (u *up) leave(s api.Session) {
 	switch {
 	case u.name == "": // the agent has not answered yet
-		u.term.say("stopped waiting; `tunctl status` shows what the agent has begun")
+		u.term.say("stopped waiting; `tunctl status` shows what the agent has started")
 	case unsubmitted(s) && s.State == api.SessionSubmitting:
-		u.term.say("stopped waiting; `tunctl status %s` shows whether the job was submitted just now: without `tunctl up %s` none is from here on", u.name, u.name)
+		u.term.say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
 	case unsubmitted(s):
-		u.term.say("stopped waiting; no job was submitted, and none will be without another `tunctl up %s`", u.name)
+		u.term.say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
 	case s.Job == nil || s.Job.State.Ended():
-		u.term.say("stopped waiting; the agent goes on: `tunctl down %s` stops it", u.name)
+		u.term.say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)
 	default:
-		u.term.say("stopped waiting; job %s goes on: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
+		u.term.say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 	}
 }
 
-// openPage opens a session's page.
-func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) error {
-	url, err := cl.PageURL(ctx, name)
+// openPage opens a session's page. It returns what it opened, without the token; "" where
+// it told the person how to do it.
+func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) (opened string, err error) {
+	page, err := cl.PageURL(ctx, name)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := desktop.Open(ctx, url, desktop.OpenOptions{}); err != nil {
-		return notOpened(ctx, t, name, url, err)
+	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
+		return "", notOpened(ctx, t, name, page, err)
 	}
-	return nil
+	return plainAddress(page), nil
 }
 
-// notOpened tells a person whose page did not open how to come by it.
-func notOpened(ctx context.Context, t *terminal, name, url string, err error) error {
+// plainAddress is an address without a token.
+func plainAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return api.Redact(address)
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// notOpened tells a person whose page did not open how to get it.
+func notOpened(ctx context.Context, t *terminal, name, page string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return silentError(exitInterrupted)
 	case errors.Is(err, desktop.ErrUnavailable):
-		t.say("no viewer for %s here; point yours at that address", url)
+		t.say("no viewer for %s found; open that address with yours", plainAddress(page))
 		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
-		t.say("no browser here; `tunctl open %s --print` shows the whole address, token included", name)
+		t.say("no browser found; `tunctl open %s --print` shows the full address, token included", name)
 		return nil
 	case errors.Is(err, desktop.ErrNotOpened):
 		return &api.Error{
-			Code: api.CodeFailed, Message: "a browser was started, and did not ask for the page", Err: err,
-			Hint: fmt.Sprintf("`tunctl open %s` tries again; with --print it shows the whole address, token included", name),
+			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
+			Hint: fmt.Sprintf("`tunctl open %s` tries again; --print shows the full address, token included", name),
 		}
 	}
 	return err

@@ -21,7 +21,7 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 		says string // to the person, or as the error
 	}{
 		{"no browser", t.Context(), desktop.ErrNoBrowser, 0, "`tunctl open jupyter --print`"},
-		{"no viewer", t.Context(), desktop.ErrUnavailable, 0, "point yours at that address"},
+		{"no viewer", t.Context(), desktop.ErrUnavailable, 0, "open that address with yours"},
 		{"a browser that never came", t.Context(), desktop.ErrNotOpened, exitFailed, "tunctl: hint: `tunctl open jupyter` tries again"},
 		{"Ctrl-C", stopped, desktop.ErrNotOpened, exitInterrupted, ""},
 	} {

@@ -107,7 +107,7 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 	u := &up{term: newTerminal(nil, io.Discard, io.Discard), name: "jupyter"}
 	_, err := u.bringUp(t.Context(), a.paths)
 	e, ok := errors.AsType[*api.Error](err)
-	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job was submitted just now") {
+	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job has just been submitted") {
 		t.Errorf("%v, hint %q", err, e.Hint)
 	}
 }
@@ -138,7 +138,7 @@ func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 			if code := exitCode(err); code != tt.code || code == 0 && s.State != api.SessionReady {
 				t.Errorf("exit code %d, %s: %v", code, s.State, err)
 			}
-			if len(a.asked) != tt.ups || !strings.Contains(said.String(), "still waiting for jupyter after 0 s; submit its job when that is possible? [Y/n] ") {
+			if len(a.asked) != tt.ups || !strings.Contains(said.String(), "still waiting for jupyter after 0 s; submit its job as soon as possible? [Y/n] ") {
 				t.Errorf("%d ups; said %q", len(a.asked), said.String())
 			}
 		})
@@ -153,11 +153,11 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 		session     api.Session
 		left, waits string // after Ctrl-C, and after --wait
 	}{
-		{waitingFor, "no job was submitted, and none will be without another `tunctl up jupyter`", "nothing is submitted while nobody waits"},
-		{submitting, "shows whether the job was submitted just now", "nothing is submitted while nobody waits"},
-		{queued, "job 7 goes on", "it continues in the background"},
-		{reconnecting, "job 7 goes on", "it continues in the background"},
-		{lapsed, "the agent goes on", "it continues in the background"},
+		{waitingFor, "no job was submitted, and none will be until the next `tunctl up jupyter`", "no job is submitted unless a command waits"},
+		{submitting, "shows whether the job has just been submitted", "no job is submitted unless a command waits"},
+		{queued, "job 7 stays", "it continues in the background"},
+		{reconnecting, "job 7 stays", "it continues in the background"},
+		{lapsed, "the agent continues in the background", "it continues in the background"},
 	} {
 		var said bytes.Buffer
 		u := &up{term: newTerminal(nil, io.Discard, &said), name: "jupyter"}

@@ -3,6 +3,8 @@ package main
 import (
 	"regexp"
 	"strings"
+
+	"github.com/rivo/uniseg"
 )
 
 // word is what is never broken: a command in backticks with its spaces, or what stands
@@ -54,5 +56,6 @@ func wrapTalk(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// breadth is how wide text is on a terminal.
-func breadth(text string) int { return runes(steering.ReplaceAllString(text, "")) }
+// breadth is how many cells of a terminal text takes: two for a Chinese character or an
+// emoji, none for a combining accent or a colour.
+func breadth(text string) int { return uniseg.StringWidth(steering.ReplaceAllString(text, "")) }

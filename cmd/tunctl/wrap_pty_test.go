@@ -24,7 +24,7 @@ func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
 	lines := bufio.NewScanner(screen)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimRight(lines.Text(), "\r")
-		if runes(line) > 60 || n > 1 && !strings.HasPrefix(line, strings.Repeat(" ", len("tunctl: error: "))) {
+		if breadth(line) > 60 || n > 1 && !strings.HasPrefix(line, strings.Repeat(" ", len("tunctl: error: "))) {
 			t.Errorf("line %d is %q", n, line)
 		}
 		if strings.HasSuffix(line, " end") {

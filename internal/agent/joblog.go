@@ -127,6 +127,10 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 	} else {
 		err = src.follow(r.Context(), out, a.limits.Jobs)
 	}
+	if err != nil && !*out.sent {
+		fail(w, err)
+		return
+	}
 	if err != nil {
 		a.log.Debug("the log was not shown completely", "path", src.path, "err", err)
 	}

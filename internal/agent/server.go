@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 )
 
 const (
@@ -146,7 +147,7 @@ func reply(w http.ResponseWriter, v any) {
 func fail(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
-		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
+		e = &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: home.FullDiskHint(err)}
 	}
 	code := http.StatusInternalServerError
 	switch e.Code {
@@ -255,18 +256,20 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 
 // lines writes a JSON value per line, each within its own deadline.
 type lines struct {
-	enc *json.Encoder
-	ctl *http.ResponseController
+	enc  *json.Encoder
+	ctl  *http.ResponseController
+	sent *bool // something was
 }
 
 func newLines(w http.ResponseWriter) lines {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	ctl := http.NewResponseController(w)
 	_ = ctl.SetReadDeadline(time.Time{}) // a stream outlives the request's own limit
-	return lines{enc: json.NewEncoder(w), ctl: ctl}
+	return lines{enc: json.NewEncoder(w), ctl: ctl, sent: new(bool)}
 }
 
 func (l lines) send(v any) error {
+	*l.sent = true
 	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err := l.enc.Encode(v); err != nil {
 		return err

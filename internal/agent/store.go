@@ -159,7 +159,7 @@ func (s *store) writeLocked() (err error) {
 		return err
 	}
 	if err := atomicfile.Write(s.path, append(raw, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write state: %w", err)
+		return fmt.Errorf("cannot save the state: %w", err)
 	}
 	return nil
 }

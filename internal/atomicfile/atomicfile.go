@@ -15,7 +15,7 @@ import (
 // resolves the link first.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
-	temp, err := fill(dir, data, mode)
+	temp, err := fill(path, data, mode)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 // error is fs.ErrExist.
 func Create(path string, data []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
-	temp, err := fill(dir, data, mode)
+	temp, err := fill(path, data, mode)
 	if err != nil {
 		return err
 	}
@@ -40,19 +40,28 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 	return syncFolder(dir)
 }
 
-// fill makes a new file with data in it, on the disk, and returns its name. The mode
-// comes last: until the file is whole, only its owner can read it.
-func fill(dir string, data []byte, mode fs.FileMode) (name string, err error) {
-	f, err := os.CreateTemp(dir, ".tunctl-*")
+// fill makes a new file beside path with data in it, on the disk, and returns its name.
+// The mode comes last: until the file is whole, only its owner can read it.
+func fill(path string, data []byte, mode fs.FileMode) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tunctl-*")
 	if err != nil {
-		return "", err
+		return "", about(path, err)
 	}
 	_, err = f.Write(data)
 	if err == nil {
 		err = errors.Join(f.Chmod(mode), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
+		return "", errors.Join(about(path, err), os.Remove(f.Name()))
 	}
 	return f.Name(), nil
+}
+
+// about is an error about a temporary file as one about the file that it was to become:
+// nobody knows the other.
+func about(path string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
+	}
+	return err
 }

@@ -112,15 +112,15 @@ func (o *Options) fill() error {
 	var err error
 	if o.Program == "" {
 		if o.Program, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program: %w", err)
+			return fmt.Errorf("cannot find the path of this program: %w", err)
 		}
 	}
 	if !filepath.IsAbs(o.Program) {
-		return fmt.Errorf("start at login needs the program's whole path, not %q", o.Program)
+		return fmt.Errorf("start at login needs the program's absolute path, not %q", o.Program)
 	}
 	if o.HomeDir == "" {
 		if o.HomeDir, err = os.UserHomeDir(); err != nil {
-			return fmt.Errorf("find the home folder: %w", err)
+			return fmt.Errorf("cannot find the home folder: %w", err)
 		}
 	}
 	o.ConfigDir = cmp.Or(o.ConfigDir, os.Getenv("XDG_CONFIG_HOME"), filepath.Join(o.HomeDir, ".config"))

@@ -17,10 +17,10 @@ func write(path, text string) error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the folder for start at login: %w", err)
+		return fmt.Errorf("cannot create the folder for start at login: %w", err)
 	}
 	if err := atomicfile.Write(path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write the start at login entry: %w", err)
+		return fmt.Errorf("cannot write the start at login entry: %w", err)
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func write(path, text string) error {
 func erase(path, stop string) error {
 	err := os.Remove(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the start at login entry: %w", err)
+		return fmt.Errorf("cannot remove the start at login entry: %w", err)
 	}
 	dir := filepath.Dir(path)
 	for len(dir) > len(stop) && os.Remove(dir) == nil { // fails on a folder with others' files
@@ -46,7 +46,7 @@ func read(path string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the start at login entry: %w", err)
+		return "", fmt.Errorf("cannot read the start at login entry: %w", err)
 	}
 	return string(text), nil
 }

@@ -18,7 +18,7 @@ func (userRegistry) get(key, name string) (text string, raw []byte, err error) {
 		return "", nil, nil
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("open the key %q: %w", key, err)
+		return "", nil, fmt.Errorf("cannot open the registry key %q: %w", key, err)
 	}
 	defer k.Close()
 	text, _, err = k.GetStringValue(name)
@@ -29,7 +29,7 @@ func (userRegistry) get(key, name string) (text string, raw []byte, err error) {
 		return "", nil, nil
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("read %q of the key %q: %w", name, key, err)
+		return "", nil, fmt.Errorf("cannot read %q of the registry key %q: %w", name, key, err)
 	}
 	return text, raw, nil
 }
@@ -37,11 +37,11 @@ func (userRegistry) get(key, name string) (text string, raw []byte, err error) {
 func (userRegistry) set(key, name, text string) error {
 	k, _, err := win.CreateKey(win.CURRENT_USER, key, win.SET_VALUE)
 	if err != nil {
-		return fmt.Errorf("open the key %q: %w", key, err)
+		return fmt.Errorf("cannot open the registry key %q: %w", key, err)
 	}
 	defer k.Close()
 	if err := k.SetStringValue(name, text); err != nil {
-		return fmt.Errorf("set %q of the key %q: %w", name, key, err)
+		return fmt.Errorf("cannot set %q of the registry key %q: %w", name, key, err)
 	}
 	return nil
 }
@@ -52,11 +52,11 @@ func (userRegistry) unset(key, name string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open the key %q: %w", key, err)
+		return fmt.Errorf("cannot open the registry key %q: %w", key, err)
 	}
 	defer k.Close()
 	if err := k.DeleteValue(name); err != nil && !errors.Is(err, win.ErrNotExist) {
-		return fmt.Errorf("remove %q of the key %q: %w", name, key, err)
+		return fmt.Errorf("cannot remove %q of the registry key %q: %w", name, key, err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // errNoUnit says that the agent is not an enabled unit of the person's systemd.
-var errNoUnit = errors.New("the agent is no enabled unit")
+var errNoUnit = errors.New("the agent has no enabled unit")
 
 // StartAgent starts the agent's enabled unit now, so that a command that needs an
 // agent does not start a second one beside it.

@@ -87,7 +87,7 @@ func (u *unit) wanted() bool { return u.socket != "" && exists(u.socket) }
 
 func (u *unit) install(ctx context.Context, program string) error {
 	if strings.ContainsAny(program, unitUnfit) {
-		return fmt.Errorf("systemd starts no program with a quote or backslash in its path: move %q", program)
+		return fmt.Errorf("systemd cannot start a program with a quote or backslash in its path: move %q", program)
 	}
 	if err := write(u.path, unitText(program)); err != nil {
 		return err

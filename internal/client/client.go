@@ -134,7 +134,7 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 	if q.Job != "" {
 		path = jobsPath(q.Host) + "/" + url.PathEscape(q.Job)
 	}
-	return stream(ctx, c, path+"/log?"+v.Encode(), each)
+	return stream(ctx, c.patient(), path+"/log?"+v.Encode(), each)
 }
 
 // stream reads a JSON value per line.

@@ -1,7 +1,6 @@
-// Package doctor holds the checks behind `tunctl doctor`: it looks at what can be in
-// the way between this machine and a notebook, one thing after the other, says what
-// it finds in a line, and how to fix it. What is packed for a bug report is cleaned
-// of secrets and names here too.
+// Package doctor holds the checks behind `tunctl doctor`: everything that can fail
+// between this machine and a notebook, in order, with what was found in a line and how
+// to fix it. What is packed for a bug report is cleaned of secrets and names here too.
 //
 // It only judges. What it looks at comes in through a World, so that it knows neither
 // SSH nor schedulers; what needs a connection is examined by the agent over the one
@@ -43,8 +42,8 @@ type World struct {
 	Lookup  func(ctx context.Context, name string) ([]string, error)
 	// AgentSocket is where an ssh agent should answer; empty for none.
 	AgentSocket string
-	// Advice is what the host's site says must be true before SSH, if anything. It is
-	// asked for where a host is out of reach.
+	// Advice is what the host's site requires before SSH works, if anything. It is asked
+	// for where a host cannot be reached.
 	Advice func(ctx context.Context, host string) string
 	// Remote examines a host, and a session if it is named, over its connection.
 	Remote func(ctx context.Context, req api.CheckRequest) ([]api.Check, error)
@@ -107,12 +106,12 @@ func (e *examination) failed(name string, err error, fix string) {
 
 // stateText is how a session is that is neither ready nor down, and why.
 func stateText(s api.Session) string {
-	text := "it is " + string(s.State)
+	text := "the session is " + string(s.State)
 	switch s.State {
 	case api.SessionFailed, api.SessionEnded:
-		text = "it " + string(s.State)
+		text = "the session has " + string(s.State)
 	case api.SessionNeedsLogin:
-		text = "it needs a login"
+		text = "the session waits for a login"
 	}
 	if s.Cause != "" {
 		text += ": " + s.Cause
@@ -125,9 +124,9 @@ func (e *examination) session(ctx context.Context, s Subject) {
 	now, known := e.status.Session(s.Session)
 	switch {
 	case !known || now.State == api.SessionDown:
-		e.unknown("session", "it is down", fmt.Sprintf("`tunctl up %s` brings it up", s.Session))
+		e.unknown("session", "the session is down", fmt.Sprintf("`tunctl up %s` starts it", s.Session))
 	case now.State == api.SessionReady:
-		e.ok("session", "it is ready at %s", now.Local)
+		e.ok("session", "ready at %s", now.Local)
 	case now.State == api.SessionFailed || now.State == api.SessionEnded || now.State == api.SessionNeedsLogin:
 		e.bad("session", stateText(now), now.Hint)
 	default:

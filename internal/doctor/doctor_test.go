@@ -101,7 +101,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		},
 		"the program is gone": {
 			func(_ *testing.T, w *World) { w.Program += "x" },
-			"program", api.CheckBad, "cannot be read", "install",
+			"program", api.CheckBad, "cannot read", "install",
 		},
 		"the config has errors": {
 			func(_ *testing.T, w *World) {
@@ -111,7 +111,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		},
 		"the state folder is a file": {func(t *testing.T, w *World) {
 			write(t, w.State, "", 0o600)
-		}, "state", api.CheckBad, "cannot be made", "TUNCTL_HOME"},
+		}, "state", api.CheckBad, "cannot create", "TUNCTL_HOME"},
 		"the agent does not run": {
 			func(_ *testing.T, w *World) {
 				w.Status = func(context.Context) (api.Status, error) { return api.Status{}, nil }
@@ -131,7 +131,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		}, "agent", api.CheckBad, "version 1.0, this program is 2.0", "tunctl agent restart"},
 		"the agent has an older config": {
 			status(func(st *api.Status) { st.Config = &api.Problem{Message: "no key"} }),
-			"agent", api.CheckBad, "older config", "tunctl config edit",
+			"agent", api.CheckBad, "last valid config", "tunctl config edit",
 		},
 		"the ssh config cannot be read": {
 			func(_ *testing.T, w *World) {
@@ -147,15 +147,15 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")
 			write(t, path, "x", 0o644)
 			host(func(h *api.Host) { h.IdentityFiles = []string{path} })(t, w)
-		}, "key", api.CheckBad, "read by others", "chmod 600"},
+		}, "key", api.CheckBad, "readable by others", "chmod 600"},
 		"the ssh agent is gone": {func(t *testing.T, w *World) {
 			w.AgentSocket = filepath.Join(t.TempDir(), "gone")
-		}, "key", api.CheckBad, "ssh agent does not answer", "ssh-add -l"},
+		}, "key", api.CheckBad, "ssh agent does not respond", "ssh-add -l"},
 		"no such name": {func(_ *testing.T, w *World) {
 			w.Lookup = func(context.Context, string) ([]string, error) {
 				return nil, &net.DNSError{Err: "no such host", Name: "narval", Server: "10.0.0.1", IsNotFound: true}
 			}
-		}, "name", api.CheckBad, "cannot be looked up: no such host", "VPN"},
+		}, "name", api.CheckBad, "cannot resolve the name", "VPN"},
 		"the site wants a VPN": {func(_ *testing.T, w *World) {
 			w.Advice = func(context.Context, string) string { return "Connect to the campus VPN first." }
 			w.Look = look(Sight{}, &api.Error{Code: api.CodeUnreachable, Message: "192.0.2.7:22 does not answer within 10s", Hint: "is the network up?"})
@@ -172,7 +172,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		"the host key is not known": {func(_ *testing.T, w *World) {
 			w.Look = look(Sight{"a", "b", "c"}, &api.Error{Code: api.CodeNeedsPerson, Message: "the host key is unknown", Hint: "run `tunctl login narval`"})
 		}, "host key", api.CheckUnknown, "unknown", "tunctl login narval"},
-		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a command", "tunctl login narval"},
+		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a ProxyCommand", "tunctl login narval"},
 		"through another host": {host(func(h *api.Host) { h.ProxyJump = jumpFor(h, "gate") }), "port", api.CheckUnknown, "behind the jump host", "tunctl login narval"},
 		"the agent has no ssh program": {
 			status(func(st *api.Status) {
@@ -202,7 +202,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			status(func(st *api.Status) {
 				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionFailed, Cause: "the job was refused", Hint: "change --time"}}
 			}),
-			"session", api.CheckBad, "it failed: the job was refused", "change --time",
+			"session", api.CheckBad, "the session has failed: the job was refused", "change --time",
 		},
 		"the agent finds something": {func(t *testing.T, w *World) {
 			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)

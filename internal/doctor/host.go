@@ -18,16 +18,16 @@ import (
 func (e *examination) host(ctx context.Context, name string) {
 	settings, err := e.resolve(ctx, name)
 	if err != nil {
-		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows how it is read")
+		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows its settings")
 		return
 	}
 	live := e.live(name)
 	if live.Outdated != "" {
-		e.unknown("ssh config", live.Outdated, "`tunctl hosts "+name+"` shows how it is read")
+		e.unknown("ssh config", live.Outdated, "`tunctl hosts "+name+"` shows its settings")
 	}
 	for _, w := range live.Warnings { // the agent may know other programs
 		if !slices.Contains(settings.Warnings, w) {
-			e.unknown("ssh config", "in the agent: "+w, "`tunctl hosts "+name+"` shows how it is read")
+			e.unknown("ssh config", "in the agent: "+w, "`tunctl hosts "+name+"` shows its settings")
 		}
 	}
 	e.keys(ctx, settings, live)
@@ -48,7 +48,7 @@ func (e *examination) host(ctx context.Context, name string) {
 	if !e.way(ctx, name, settings) {
 		return
 	}
-	e.unknown("login", "not connected: how a login goes is known after one", "`tunctl login "+name+"` logs in; doctor never does, so that it can never fail one")
+	e.unknown("login", "not connected, so the login was not checked", "`tunctl login "+name+"` logs in; doctor never does, so it cannot cause a failed login")
 }
 
 func (e *examination) resolve(ctx context.Context, name string) (api.Host, error) {
@@ -58,9 +58,9 @@ func (e *examination) resolve(ctx context.Context, name string) (api.Host, error
 	if err != nil {
 		return h, err
 	}
-	e.ok("ssh config", "%s@%s, read by %s", h.User, net.JoinHostPort(h.Hostname, fmt.Sprint(h.Port)), h.Source)
+	e.ok("ssh config", "%s@%s, read from %s", h.User, net.JoinHostPort(h.Hostname, fmt.Sprint(h.Port)), h.Source)
 	for _, w := range h.Warnings {
-		e.unknown("ssh config", w, "`tunctl hosts "+name+"` shows how it is read")
+		e.unknown("ssh config", w, "`tunctl hosts "+name+"` shows its settings")
 	}
 	return h, nil
 }
@@ -83,7 +83,7 @@ func (e *examination) keys(ctx context.Context, h, live api.Host) {
 		switch {
 		case err != nil:
 		case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-			e.bad("key", fmt.Sprintf("%s can be read by others, so ssh will not use it", path), fmt.Sprintf("chmod 600 %q", path))
+			e.bad("key", fmt.Sprintf("%s is readable by others, so ssh does not use it", path), fmt.Sprintf("chmod 600 %q", path))
 			return
 		default:
 			found = append(found, path)
@@ -91,17 +91,17 @@ func (e *examination) keys(ctx context.Context, h, live api.Host) {
 	}
 	switch reached, err := dialSocket(ctx, e.AgentSocket); {
 	case err != nil:
-		e.bad("key", fmt.Sprintf("the ssh agent does not answer: %v", err), "start it anew, or log in to the desktop again; then `ssh-add -l` must answer")
+		e.bad("key", fmt.Sprintf("the ssh agent does not respond: %v", err), "restart the ssh agent, or log in to the desktop again, until `ssh-add -l` works")
 		return
 	case reached:
-		found = append(found, "those in the ssh agent")
+		found = append(found, "keys in the ssh agent")
 	}
 	switch {
-	case len(found) == 0 && live.State == api.HostUp: // the agent found what is not to be seen from here
-		e.ok("key", "no key file or ssh agent is seen from here, and none is needed: the host is connected")
+	case len(found) == 0 && live.State == api.HostUp: // the agent found what we cannot see from here
+		e.ok("key", "no key file or ssh agent found, and none needed: the host is connected")
 		return
 	case len(found) == 0:
-		e.unknown("key", "there is no key file and no ssh agent: only a password or a code can log in", "`ssh-keygen` makes a key, where the site takes one")
+		e.unknown("key", "no key file and no ssh agent: you can log in only with a password or a one-time code", "`ssh-keygen` creates a key, if the site accepts keys")
 		return
 	}
 	e.ok("key", "%s", strings.Join(found, ", "))
@@ -127,7 +127,7 @@ func (e *examination) way(ctx context.Context, name string, h api.Host) bool {
 	if net.ParseIP(h.Hostname) == nil {
 		addresses, err := e.Lookup(ctx, h.Hostname)
 		if err != nil {
-			e.away(ctx, "name", name, fmt.Errorf("the name %q cannot be looked up: %w", h.Hostname, plainDNS(err)))
+			e.away(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, plainDNS(err)))
 			return false
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
@@ -137,7 +137,7 @@ func (e *examination) way(ctx context.Context, name string, h api.Host) bool {
 		e.away(ctx, "port", name, err)
 		return false
 	}
-	e.ok("port", "%s answers", sight.Address)
+	e.ok("port", "%s responds", sight.Address)
 	if sight.Greeting == "" {
 		e.away(ctx, "greeting", name, err)
 		return false
@@ -160,33 +160,33 @@ func (e *examination) hostKey(sight Sight, err error) bool {
 	return true
 }
 
-// away reports that a host is out of reach. What its site says must be true before SSH
-// helps more than what can be said of any host.
+// away reports that a host cannot be reached. What its site requires before SSH works
+// helps more than what can be said about any host.
 func (e *examination) away(ctx context.Context, check, name string, err error) {
 	if advice := e.Advice(ctx, name); advice != "" {
 		e.bad(check, err.Error(), advice)
 		return
 	}
-	e.failed(check, err, "is the network up, and the VPN where one is needed? Open a web page to see whether a portal is in the way")
+	e.failed(check, err, "check the network and, if the site needs one, the VPN; open a web page to see whether a login portal blocks the connection")
 }
 
-// beyond looks at the first hop only: what lies behind it is seen by a login.
+// beyond looks at the first hop only: what is behind it needs a login.
 func (e *examination) beyond(ctx context.Context, name string, h api.Host) {
 	first, _, _ := strings.Cut(h.ProxyJump, ",")
 	if first == "" || strings.EqualFold(first, "none") {
-		e.unknown("port", "it is reached through a command of the ssh config: "+h.ProxyCommand, "`tunctl login "+name+"` tries it")
+		e.unknown("port", "the host is reached through a ProxyCommand: "+h.ProxyCommand, "`tunctl login "+name+"` tries it")
 		return
 	}
 	hop, err := e.Resolve(ctx, first)
 	if err != nil {
-		e.failed("jump host", err, "`tunctl hosts "+first+"` shows how it is read")
+		e.failed("jump host", err, "`tunctl hosts "+first+"` shows its settings")
 		return
 	}
-	e.ok("jump host", "it is reached through %s", h.ProxyJump)
+	e.ok("jump host", "the host is reached through %s", h.ProxyJump)
 	if hop.ProxyJump == "" && hop.ProxyCommand == "" && !e.way(ctx, first, hop) {
 		return
 	}
-	e.unknown("port", "what lies behind the jump host is seen by a login only", "`tunctl login "+name+"` tries it")
+	e.unknown("port", "only a login shows what is behind the jump host", "`tunctl login "+name+"` tries it")
 }
 
 // plainDNS leaves out which server was asked.

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,7 +25,7 @@ func (e *examination) machine(ctx context.Context) {
 func (e *examination) program() {
 	own, err := os.Stat(e.Program)
 	if err != nil {
-		e.bad("program", fmt.Sprintf("tunctl's own file cannot be read: %v", err), "install it again")
+		e.bad("program", fmt.Sprintf("cannot read tunctl's own program file: %v", err), "install tunctl again")
 		return
 	}
 	name := "tunctl"
@@ -50,17 +52,17 @@ func (e *examination) program() {
 func (e *examination) config() {
 	summary, err := e.Config()
 	if err != nil {
-		e.failed("config", err, "`tunctl config edit` opens the file, `tunctl config check` looks at it again")
+		e.failed("config", err, "`tunctl config edit` opens the file, `tunctl config check` checks it again")
 		return
 	}
 	e.ok("config", "%s", summary)
 }
 
-// folder proves that the agent can write down what it must not forget.
+// folder proves that the agent can save its state.
 func (e *examination) folder() {
-	fix := "make room on the disk, or make the folder yours; TUNCTL_HOME moves all of tunctl's files"
+	fix := "free disk space, or make the folder writable; TUNCTL_HOME moves all of tunctl's files"
 	if err := os.MkdirAll(e.State, 0o700); err != nil {
-		e.bad("state", fmt.Sprintf("the folder for tunctl's state cannot be made: %v", err), fix)
+		e.bad("state", fmt.Sprintf("cannot create the state directory: %v", err), fix)
 		return
 	}
 	f, err := os.CreateTemp(e.State, ".doctor-*")
@@ -72,10 +74,13 @@ func (e *examination) folder() {
 		_ = os.Remove(f.Name())
 	}
 	if err != nil {
-		e.bad("state", fmt.Sprintf("tunctl cannot write to its state folder: %v", err), fix)
+		if x, ok := errors.AsType[*fs.PathError](err); ok {
+			err = x.Err // our own file's name means nothing to a person
+		}
+		e.bad("state", fmt.Sprintf("cannot write to the state directory %s: %v", e.State, err), fix)
 		return
 	}
-	e.ok("state", "%s can be written", e.State)
+	e.ok("state", "%s is writable", e.State)
 }
 
 func (e *examination) agent(ctx context.Context) {
@@ -84,15 +89,15 @@ func (e *examination) agent(ctx context.Context) {
 	st, err := e.Status(ctx)
 	switch {
 	case err != nil:
-		e.failed("agent", err, "`tunctl agent log` shows what it last did; `tunctl agent restart` starts it anew")
+		e.failed("agent", err, "`tunctl agent log` shows what the agent last did; `tunctl agent restart` restarts it")
 	case st.Agent == nil:
-		e.unknown("agent", "the agent is not running: nothing is up", "`tunctl up` starts it by itself")
+		e.unknown("agent", "the agent is not running: nothing is up", "`tunctl up` starts it")
 	case st.Agent.Version != e.Version:
-		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` brings them together")
+		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` starts the new version")
 	case st.Config != nil:
-		e.bad("agent", "the agent uses an older config, since the file has errors now: "+st.Config.Message, "`tunctl config edit` opens the file")
+		e.bad("agent", "the agent keeps using the last valid config, because the file has errors: "+st.Config.Message, "`tunctl config edit` opens the file")
 	default:
-		e.ok("agent", "it runs since %s (pid %d)", st.Agent.Since.Local().Format("Mon 15:04"), st.Agent.PID)
+		e.ok("agent", "running since %s (pid %d)", st.Agent.Since.Local().Format("Mon 15:04"), st.Agent.PID)
 	}
 	if err == nil {
 		e.status = st

@@ -19,7 +19,7 @@ func TestACopyGoesAroundATransferNodeThatWantsAPersonWhereThereIsNone(t *testing
 		t.Fatal(err)
 	}
 	_, talk := l.run("cp", here, "lab-login:around")
-	if !strings.Contains(talk, "data-transfer node lab-otp cannot be used") || !strings.Contains(talk, "copying through lab-login") {
+	if !strings.Contains(talk, "cannot use the data-transfer node lab-otp") || !strings.Contains(talk, "copying through lab-login") {
 		t.Errorf("it said %s", talk)
 	}
 	if out, _ := l.run("ssh", "lab-login", "cat around; rm around"); out != "some words" {

@@ -50,7 +50,7 @@ func Serve(ctx context.Context, stream net.Conn, o Options) error {
 	_ = stream.SetDeadline(time.Now().Add(handshakeTimeout))
 	conn, channels, requests, err := ssh.NewServerConn(stream, config(o.Key))
 	if err != nil {
-		return fmt.Errorf("no SSH client: %w", err)
+		return fmt.Errorf("the client did not complete the SSH handshake: %w", err)
 	}
 	_ = stream.SetDeadline(time.Time{})
 
@@ -107,7 +107,7 @@ const (
 // pass carries one channel from its opening to its end.
 func (g *guest) pass(ctx context.Context, asked ssh.NewChannel) {
 	if !slices.Contains(passed, asked.ChannelType()) {
-		_ = asked.Reject(ssh.UnknownChannelType, "the gateway does not pass on "+asked.ChannelType())
+		_ = asked.Reject(ssh.UnknownChannelType, "the gateway does not support channels of type "+asked.ChannelType())
 		return
 	}
 	near, far, ok := g.open(ctx, asked)

@@ -39,7 +39,7 @@ func HostKey(dir string) (ssh.Signer, error) {
 	}
 	key, err := ssh.ParsePrivateKey(data)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no key: %w", path, err)
+		return nil, fmt.Errorf("%q is not a valid key: %w", path, err)
 	}
 	line := fmt.Sprintf("%s %s", Alias, ssh.MarshalAuthorizedKey(key.PublicKey()))
 	if known, err := os.ReadFile(KnownHosts(dir)); err == nil && string(known) == line {

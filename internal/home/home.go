@@ -74,11 +74,11 @@ func find() (Paths, error) {
 	}
 	config, err := os.UserConfigDir()
 	if err != nil {
-		return Paths{}, fmt.Errorf("no place for the config: %w", err)
+		return Paths{}, fmt.Errorf("cannot find the config directory: %w", err)
 	}
 	state, err := stateFolder()
 	if err != nil {
-		return Paths{}, fmt.Errorf("no place for the state: %w", err)
+		return Paths{}, fmt.Errorf("cannot find the state directory: %w", err)
 	}
 	p := Paths{
 		Config: filepath.Join(config, "tunctl", "config.toml"),
@@ -121,7 +121,7 @@ func shortSocket(path string) string {
 }
 
 // ErrShared is wrapped when a folder that must be private belongs to another user.
-var ErrShared = errors.New("the folder is not ours alone")
+var ErrShared = errors.New("the folder belongs to another user")
 
 // MakePrivate makes a folder that only its owner can enter, or checks that an
 // existing one is so: a socket in a folder that others can write to can be replaced.

@@ -29,7 +29,7 @@ func (r Running) String() string {
 	return fmt.Sprintf("the agent with pid %d, running since %s", r.PID, r.Since.Local().Format("Mon 2 Jan 15:04"))
 }
 
-// runningFile lies beside the lock and not in it: Windows lets nobody read a locked file.
+// runningFile is beside the lock and not in it: Windows lets nobody read a locked file.
 func (p Paths) runningFile() string { return filepath.Join(p.State, "agent.json") }
 
 // Running reads which agent last said that it runs. One that was killed is still named:
@@ -41,19 +41,19 @@ func (p Paths) Running() (Running, error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		return Running{}, fmt.Errorf("read which agent runs: %w", err)
+		return Running{}, fmt.Errorf("cannot read which agent is running: %w", err)
 	}
 	return r, nil
 }
 
-// SetRunning writes down which agent runs. Only who holds the lock may.
+// SetRunning records which agent runs. Only the holder of the lock may.
 func (p Paths) SetRunning(r Running) error {
 	text, err := json.Marshal(r)
 	if err == nil {
 		err = atomicfile.Write(p.runningFile(), append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("write which agent runs: %w", err)
+		return fmt.Errorf("cannot write which agent is running: %w", err)
 	}
 	return nil
 }

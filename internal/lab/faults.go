@@ -33,7 +33,7 @@ func (c *Cluster) Refuse(refuse bool) error {
 	case !refuse && c.listener == nil:
 		listener, err := c.listen(c.addr)
 		if err != nil {
-			return fmt.Errorf("opening the practice cluster's port again: %w", err)
+			return fmt.Errorf("cannot reopen the practice cluster's port: %w", err)
 		}
 		c.listener = listener
 		c.wg.Go(func() { c.accept(listener) })

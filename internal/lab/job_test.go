@@ -40,7 +40,7 @@ func TestTheBuiltInJobServesItsPageThroughTheLoginNode(t *testing.T) {
 					t.Errorf("without the token: status %d, want 403", status)
 				}
 				status, body := get(t, client, url, url[3])
-				if want := "This page travelled from a practice job on <code>" + url[1]; status != 200 || !strings.Contains(body, want) {
+				if want := "This page came from a practice job on <code>" + url[1]; status != 200 || !strings.Contains(body, want) {
 					t.Errorf("got %d and a page without %q:\n%s", status, want, body)
 				}
 			})

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-var errStranger = errors.New("the practice cluster knows one key only")
+var errStranger = errors.New("the practice cluster accepts only its own key")
 
 // writeKeys makes the keys of this run, writes what a client needs into the
 // cluster's folder, and returns the server's side of it.
@@ -34,7 +34,7 @@ func (c *Cluster) writeKeys() (*ssh.ServerConfig, error) {
 	config := &ssh.ServerConfig{
 		ServerVersion: "SSH-2.0-tunctl_practice",
 		BannerCallback: func(ssh.ConnMetadata) string {
-			return "This is tunctl's practice cluster. It lives on this computer only.\n"
+			return "This is tunctl's practice cluster, on your own computer.\n"
 		},
 		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			if meta.User() == user && bytes.Equal(key.Marshal(), student.Marshal()) {

@@ -88,7 +88,7 @@ type Cluster struct {
 func Start(o Options) (*Cluster, error) {
 	o.Dialect = cmp.Or(o.Dialect, Slurm)
 	if o.Dialect != Slurm && o.Dialect != PBS {
-		return nil, fmt.Errorf("unknown dialect %q: the practice cluster speaks %q and %q", o.Dialect, Slurm, PBS)
+		return nil, fmt.Errorf("unknown dialect %q: the practice cluster supports %q and %q", o.Dialect, Slurm, PBS)
 	}
 	c := &Cluster{
 		dir:     o.Dir,
@@ -100,14 +100,14 @@ func Start(o Options) (*Cluster, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.links.init()
 	if err := c.start(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the practice cluster: %w", err), c.Close())
+		return nil, errors.Join(fmt.Errorf("the practice cluster did not start: %w", err), c.Close())
 	}
 	return c, nil
 }
 
 func (c *Cluster) start(o Options) error {
 	if c.shell == "" {
-		return errors.New("there is no POSIX shell on this computer for its commands to run in")
+		return errors.New("the practice cluster needs a POSIX shell on this computer")
 	}
 	if err := c.makeDirs(); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (s *session) handle(req *ssh.Request) bool {
 		return ssh.Unmarshal(req.Payload, &msg) == nil && s.start(func() { s.exec("-c", msg.Command) })
 	case "shell":
 		return s.start(func() {
-			fmt.Fprintln(s.channel.Stderr(), "This is tunctl's practice cluster: it takes commands, but has no terminal.")
+			fmt.Fprintln(s.channel.Stderr(), "This is tunctl's practice cluster: it runs commands, but offers no terminal.")
 			s.exec("-l", "-s")
 		})
 	case "subsystem":

@@ -90,8 +90,8 @@ func (b *below) Create(name string) (sink, error) {
 }
 
 var (
-	errLinkInPlace = errors.New("there is a link in its place, and links are not followed: name the folder that it leads to")
-	errNotAFile    = errors.New("it is not a regular file")
+	errLinkInPlace = errors.New("the target has a link of this name, and links are not followed: name the folder it leads to")
+	errNotAFile    = errors.New("not a regular file")
 )
 
 // narrower is the mode of a folder that is being filled: nobody but its owner may do

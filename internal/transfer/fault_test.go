@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -85,7 +86,7 @@ func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
 				warned = append(warned, fmt.Sprintf(format, args...))
 			}})
 			said := strings.Join(append(warned, fmt.Sprint(err)), "\n")
-			if !strings.Contains(said, "while it was copied") {
+			if !strings.Contains(said, "during the copy") {
 				t.Errorf("said %q", said)
 			}
 			_, there := os.Stat(s.path("up"))
@@ -143,6 +144,66 @@ func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T)
 	}
 	for _, dir := range []string{s.path("d"), s.path("named"), filepath.Join(back, "d"), filepath.Join(back, "named")} {
 		check(dir)
+	}
+}
+
+func TestAPatternCopiesTheRestBesideALinkThatLeadsNowhere(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	s := newServer(t)
+	s.exact = true
+	here := t.TempDir()
+	links := map[string]string{"nowhere": "no/such", "self": "self"}
+	for _, dir := range []string{s.path("d"), filepath.Join(here, "d")} {
+		data := file(t, filepath.Join(dir, "file"), 100)
+		for name, target := range links {
+			if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := Options{To: Local(), Sources: []string{filepath.Join(dir, "*")}, Target: t.TempDir()}
+		if dir != s.path("d") {
+			o.From, o.To = Local(), nil
+		}
+		if err := s.copy(o); err != nil {
+			t.Errorf("%s: %v", dir, err)
+			continue
+		}
+		same(t, filepath.Join(o.Target, "file"), data)
+		for name, target := range links {
+			if got, err := os.Readlink(filepath.Join(o.Target, name)); got != target {
+				t.Errorf("%s leads to %q, want %q: %v", name, got, target, err)
+			}
+		}
+	}
+}
+
+func TestASourceThatIsNotThereIsToldFromALinkAndAPattern(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	s := newServer(t)
+	s.exact = true
+	if err := os.Symlink("no/such", s.path("nowhere")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]NoSourceError{
+		"nofile":  {},
+		"nowhere": {Link: "no/such"},
+		"no*file": {Pattern: true},
+	} {
+		want.Path = s.path(name)
+		for _, from := range []Place{nil, Local()} {
+			o := Options{From: from, Sources: []string{want.Path}, Target: t.TempDir()}
+			if from == nil {
+				o.To = Local()
+			}
+			err := s.copy(o)
+			if got, ok := errors.AsType[*NoSourceError](err); !ok || *got != want || !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s from %T: %v", name, from, err)
+			}
+		}
 	}
 }
 

@@ -94,11 +94,11 @@ func (c *copier) settle(from files, to writable, j job, part string) error {
 	now, err := from.Stat(j.from)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.Warn("%q was removed while it was copied", j.from)
+		c.Warn("%q was removed during the copy", j.from)
 	case err != nil:
 		return err
 	case now.Size() != j.info.Size() || now.ModTime().Unix() != j.info.ModTime().Unix():
-		c.Warn("%q changed while it was copied: the copy may mix old and new", j.from)
+		c.Warn("%q changed during the copy: the copy may mix old and new data", j.from)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func tailHash(in readable, name string, end int64) ([sha256.Size]byte, error) {
 }
 
 // errFull is a disk or quota with no room left.
-var errFull = errors.New("no room left (disk or quota is full)")
+var errFull = errors.New("no space left (the disk is full or the quota is used up)")
 
 // inWords finds out what a failed write means, and says which file it was for: the
 // part's name is nobody's affair.
@@ -164,5 +164,5 @@ func reason(err error, to writable, part string) error {
 	if to.Full(part) {
 		return fmt.Errorf("%w: %w", errFull, err)
 	}
-	return fmt.Errorf("the host says no more than this, as it does when a quota is used up: %w", err)
+	return fmt.Errorf("the host gives no reason; a used-up quota is the most common one: %w", err)
 }

@@ -160,7 +160,7 @@ func TestALinkNeverTakesAFoldersPlace(t *testing.T) {
 	file(t, s.path("y"), 1)
 	// Its own name: what is copied into here/ are the entries of the server's folder.
 	err := s.copy(Options{Sources: []string{s.dir + "/."}, To: Local(), Target: here})
-	if err == nil || !strings.Contains(err.Error(), "there is a folder in its place") {
+	if err == nil || !strings.Contains(err.Error(), "already has a folder of this name") {
 		t.Errorf("it said %v", err)
 	}
 	if info, err := os.Lstat(filepath.Join(here, "x")); err != nil || !info.IsDir() {

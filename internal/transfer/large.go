@@ -191,7 +191,7 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 	}
 }
 
-var errShrank = errors.New("it became shorter while it was copied")
+var errShrank = errors.New("the file became shorter during the copy")
 
 // source is the file to read over one connection, opened once.
 func (f *largeFile) source(from files) (source, error) {

@@ -31,9 +31,10 @@ func (local) use(ctx context.Context, _ int, f func(files) error) error {
 	return f(local{})
 }
 
-func (local) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
-func (local) Glob(pattern string) ([]string, error) { return filepath.Glob(pattern) }
-func (local) ReadLink(name string) (string, error)  { return os.Readlink(name) }
+func (local) Stat(name string) (fs.FileInfo, error)  { return os.Stat(name) }
+func (local) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+func (local) Glob(pattern string) ([]string, error)  { return filepath.Glob(pattern) }
+func (local) ReadLink(name string) (string, error)   { return os.Readlink(name) }
 
 func (local) Open(name string) (source, error) {
 	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)

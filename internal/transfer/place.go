@@ -37,6 +37,7 @@ const lanes = 4
 // files are the files of a place over one connection.
 type files interface {
 	readable
+	Lstat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)

@@ -325,7 +325,7 @@ func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
 	defer func() { _ = h.Close() }()
 	begun := time.Now()
 	err := Copy(t.Context(), Options{From: Local(), Sources: []string{large}, To: h, Target: "large", Progress: new(Progress), Warn: func(string, ...any) {}})
-	if err == nil || !strings.Contains(err.Error(), "file server ended 6 times in a row") {
+	if err == nil || !strings.Contains(err.Error(), "file server stopped 6 times in a row") {
 		t.Errorf("it said %v", err)
 	}
 	if n := servers.Load(); n > 2*maxLosses {

@@ -81,7 +81,7 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 		case err != nil && !isLost(err) && !errors.Is(err, errNoServer):
 			return err
 		case losses == maxLosses:
-			return &connectError{fmt.Errorf("the host's file server ended %d times in a row: %w", losses, err)}
+			return &connectError{fmt.Errorf("the host's file server stopped %d times in a row: %w", losses, err)}
 		}
 	}
 }
@@ -195,7 +195,7 @@ type remoteFiles struct {
 }
 
 // errNoServer says that a channel was there but no file server spoke on it.
-var errNoServer = errors.New("no answer from the file server")
+var errNoServer = errors.New("the file server did not respond")
 
 // packet is what OpenSSH's own sftp sends at once, and every server must take.
 const packet = 32 << 10

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 	switch into := len(found) > 1 || strings.HasSuffix(c.Target, "/"); {
 	case folder:
 	case err == nil && into:
-		return nil, "", fmt.Errorf("%q is no folder", c.Target)
+		return nil, "", fmt.Errorf("%q is not a folder", c.Target)
 	case into:
 		return nil, "", &NoFolderError{c.Target}
 	case err != nil:
@@ -35,7 +36,7 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 			return nil, "", err
 		}
 	case found[0].info.IsDir():
-		return nil, "", fmt.Errorf("%q is no folder", c.Target)
+		return nil, "", fmt.Errorf("%q is not a folder", c.Target)
 	case !target.Mode().IsRegular():
 		return nil, "", fmt.Errorf("%q is neither a file nor a folder", c.Target)
 	}
@@ -47,17 +48,17 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 	for i := range found {
 		_, base := c.From.split(found[i].from)
 		if found[i].to = c.To.join(c.Target, base); !c.isName(base) && found[i].to != c.To.join(c.Target, "") {
-			return nil, "", fmt.Errorf("%q can be no name in %q: name the new one", base, c.Target)
+			return nil, "", fmt.Errorf("%q is not a valid file name in %q: give the copy a name", base, c.Target)
 		}
 	}
 	return found, c.Target, nil
 }
 
-// NoFolderError says that the folder to copy into is not there.
+// NoFolderError says that the folder to copy into does not exist.
 type NoFolderError struct{ Path string }
 
 // Error implements error.
-func (e *NoFolderError) Error() string { return fmt.Sprintf("there is no folder %q", e.Path) }
+func (e *NoFolderError) Error() string { return fmt.Sprintf("no folder %q", e.Path) }
 
 // checkFolder looks for the folder of a target that is yet to be made: a part that
 // cannot be written would not say what is wrong.
@@ -76,45 +77,113 @@ func (c *copier) checkFolder(ctx context.Context) error {
 	return nil
 }
 
-// expand finds the sources: a name first as it is, then as a pattern.
+// NoSourceError says that a source names nothing that can be copied.
+type NoSourceError struct {
+	Path    string
+	Link    string // where the link of that name leads, which is not there; "": no link
+	Pattern bool   // Path is a pattern that nothing matches
+}
+
+// Error implements error.
+func (e *NoSourceError) Error() string {
+	switch {
+	case e.Link != "":
+		return fmt.Sprintf("%q is a link to %q, which does not exist", e.Path, e.Link)
+	case e.Pattern:
+		return fmt.Sprintf("nothing matches %q", e.Path)
+	}
+	return fmt.Sprintf("no file or folder %q", e.Path)
+}
+
+// Is reports whether target is what a missing file is.
+func (e *NoSourceError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// expand finds the sources. What a pattern matches and cannot be looked at fails alone.
 func (c *copier) expand(ctx context.Context) ([]job, error) {
 	var found []job
 	for _, name := range c.Sources {
-		matches := []string{name}
-		err := c.From.use(ctx, 0, func(from files) error {
-			jobs, err := stats(from, matches)
-			if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "*?[") {
-				matches, err = from.Glob(name)
-				if err == nil && len(matches) == 0 {
-					return fs.ErrNotExist
-				}
-				if err == nil {
-					jobs, err = stats(from, matches)
-				}
-			}
-			if err == nil {
-				found = append(found, jobs...)
-			}
+		var s sources
+		err := c.From.use(ctx, 0, func(from files) (err error) {
+			s, err = sourcesOf(from, name)
 			return err
 		})
+		if _, missing := errors.AsType[*NoSourceError](err); missing {
+			return nil, err
+		}
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", name, err)
+			return nil, fmt.Errorf("%q: %w", name, bare(err))
+		}
+		found = append(found, s.jobs...)
+		for path, err := range s.failed {
+			c.fail(path, err)
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("nothing to copy")
+		return nil, cmp.Or(c.failure(), errors.New("nothing to copy"))
 	}
 	return found, nil
 }
 
-func stats(from files, names []string) ([]job, error) {
-	jobs := make([]job, 0, len(names))
+// sources are what one name or pattern stands for.
+type sources struct {
+	jobs   []job
+	failed map[string]error
+}
+
+// sourcesOf takes a name first as it is, then as a pattern.
+func sourcesOf(from files, name string) (sources, error) {
+	info, err := from.Stat(name)
+	switch {
+	case err == nil:
+		return sources{jobs: []job{{from: name, info: info}}}, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return sources{}, err
+	}
+	if link, err := from.ReadLink(name); err == nil {
+		return sources{}, &NoSourceError{Path: name, Link: link}
+	} else if isLost(err) {
+		return sources{}, err
+	}
+	if !strings.ContainsAny(name, "*?[") {
+		return sources{}, &NoSourceError{Path: name}
+	}
+	matches, err := from.Glob(name)
+	if err != nil {
+		return sources{}, err
+	}
+	if len(matches) == 0 {
+		return sources{}, &NoSourceError{Path: name, Pattern: true}
+	}
+	return matched(from, matches)
+}
+
+// matched looks at what a pattern matches. A link that leads nowhere is copied as a
+// link, as within a folder.
+func matched(from files, names []string) (sources, error) {
+	s := sources{failed: map[string]error{}}
 	for _, name := range names {
 		info, err := from.Stat(name)
-		if err != nil {
-			return nil, err
+		if err != nil && !isLost(err) {
+			if itself, e := from.Lstat(name); e == nil && itself.Mode()&fs.ModeSymlink != 0 {
+				info, err = itself, nil
+			}
 		}
-		jobs = append(jobs, job{from: name, info: info})
+		switch {
+		case isLost(err):
+			return sources{}, err
+		case err != nil:
+			s.failed[name] = bare(err)
+		default:
+			s.jobs = append(s.jobs, job{from: name, info: info})
+		}
 	}
-	return jobs, nil
+	return s, nil
+}
+
+// bare is a system's error without the call and the name, which the caller tells.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && !isLost(err) {
+		return e.Err
+	}
+	return err
 }

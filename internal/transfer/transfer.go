@@ -148,7 +148,7 @@ func (c *copier) nextLane() int {
 }
 
 // with calls f with both ends of a copy. What f does it must be able to do again: it
-// is called anew on new connections when one was lost.
+// is called again on new connections when one was lost.
 func (c *copier) with(ctx context.Context, lane int, f func(from files, to writable) error) error {
 	return c.From.use(ctx, lane, func(from files) error {
 		return c.dst.write(ctx, lane, func(to writable) error { return f(from, to) })

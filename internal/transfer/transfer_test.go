@@ -380,7 +380,7 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(warned) != 1 || !strings.Contains(warned[0], "changed while it was copied") {
+	if len(warned) != 1 || !strings.Contains(warned[0], "changed during the copy") {
 		t.Errorf("said %q", warned)
 	}
 }

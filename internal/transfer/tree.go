@@ -21,7 +21,7 @@ func (c *copier) copyAny(ctx context.Context, j job) {
 	case ctx.Err() != nil:
 		c.fail(j.from, ctx.Err())
 	case j.info.Size() < 0:
-		c.fail(j.from, fmt.Errorf("its size cannot be %d", j.info.Size()))
+		c.fail(j.from, fmt.Errorf("the host reports an invalid size of %d", j.info.Size()))
 	case mode.IsDir():
 		c.copyFolder(ctx, j)
 	case mode.IsRegular() && j.info.Size() <= smallFile:
@@ -31,7 +31,7 @@ func (c *copier) copyAny(ctx context.Context, j job) {
 	case mode&fs.ModeSymlink != 0:
 		c.start(ctx, c.small, j, c.copyLink)
 	default:
-		c.Warn("%q is no file, folder or link: left out", j.from)
+		c.Warn("%q is not a file, folder or link: skipped", j.from)
 	}
 }
 
@@ -93,9 +93,9 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 		switch name := e.Name(); {
 		case isPart(name):
 		case !c.isName(name):
-			c.Warn("%q in %q can be no file's name: left out", name, j.from)
+			c.Warn("%q in %q is not a valid file name: skipped", name, j.from)
 		case seen[name]:
-			c.Warn("%q is listed twice in %q: the second is left out", name, j.from)
+			c.Warn("%q is listed twice in %q: the second one is skipped", name, j.from)
 		default:
 			seen[name] = true
 			c.copyAny(ctx, job{from: c.From.join(j.from, name), to: c.To.join(j.to, name), info: e})
@@ -118,7 +118,7 @@ func (c *copier) finishFolders(ctx context.Context) {
 			return errors.Join(to.SetTimes(f.path, f.info.ModTime()), to.SetMode(f.path, f.info.Mode()))
 		})
 		if err != nil {
-			c.Warn("%q: mode and times not kept: %v", f.path, err)
+			c.Warn("%q: could not set mode and times: %v", f.path, err)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (c *copier) copyLink(ctx context.Context, j job) error {
 		case e != nil:
 			return err
 		case there.IsDir():
-			return errors.New("there is a folder in its place")
+			return errors.New("the target already has a folder of this name")
 		}
 		if err := to.Remove(j.to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -1,0 +1,7 @@
+//go:build unix
+
+package home
+
+import "syscall"
+
+var fullDisk = []error{syscall.ENOSPC, syscall.EDQUOT}
