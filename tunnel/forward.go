@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// A Dialer reaches an address beyond a host.
+// A Dialer connects to an address through a host.
 type Dialer interface {
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -81,7 +81,7 @@ type ListenOptions struct {
 	Log     *slog.Logger
 }
 
-// Forward is a local listener whose connections travel to a target beyond a host.
+// Forward is a local listener whose connections go to a target through a host.
 // It keeps its port while the target comes and goes.
 type Forward struct {
 	name    string

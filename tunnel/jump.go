@@ -100,7 +100,7 @@ func (h *Host) giveBack(user *Host) {
 	}
 }
 
-// viaError says that a hop is what stands in the way.
+// viaError says which hop failed.
 func viaError(hop string, err error) error {
 	e := *asError(err)
 	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)

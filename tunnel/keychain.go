@@ -218,7 +218,7 @@ func (k *keychain) describe() string {
 	return strings.Join(k.offered, ", ")
 }
 
-// hint says where keys were looked for in vain.
+// hint says where keys were looked for.
 func (k *keychain) hint() string {
 	if k.noAgent != nil {
 		return fmt.Sprintf("%v, and there is no key file to use", k.noAgent)
@@ -289,9 +289,9 @@ func loadCertificate(path string, now time.Time) (*ssh.Certificate, error) {
 	case cert.CertType != ssh.UserCert:
 		return nil, errors.New("the file has no user certificate")
 	case cert.ValidBefore != ssh.CertTimeInfinity && uint64(now.Unix()) >= cert.ValidBefore:
-		return nil, fmt.Errorf("it expired at %s", time.Unix(int64(cert.ValidBefore), 0).Format(time.DateTime))
+		return nil, fmt.Errorf("expired at %s", time.Unix(int64(cert.ValidBefore), 0).Format(time.DateTime))
 	case uint64(now.Unix()) < cert.ValidAfter:
-		return nil, fmt.Errorf("it is not valid before %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
+		return nil, fmt.Errorf("not valid before %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
 	}
 	return cert, nil
 }

@@ -65,7 +65,7 @@ func Look(ctx context.Context, s Settings) (Sight, error) {
 	return sight, err
 }
 
-// lookAt fills in what the server shows of itself.
+// lookAt fills in the server's greeting and host key.
 func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error {
 	t.wire = newWire(raw)
 	t.wire.greeted = func() {

@@ -28,7 +28,7 @@ import (
 //	the host and a job step for each connection. Needs Slurm, and no sshd on the node.
 //
 // A way that does not connect soon makes room for the next. One whose login the node
-// refused is never tried again: a Node is for one job, and sites ban who logs in in vain.
+// refused is never tried again: a Node is for one job, and sites ban whoever repeats failed logins.
 type Node struct {
 	login *Host
 	log   *slog.Logger
@@ -215,8 +215,8 @@ func (h *Host) setNodeWay(name string) {
 	}
 }
 
-// way is the one that works, or nil when it must be found; its error is a search
-// in vain, not long ago.
+// way is the one that works, or nil when it must be found; its error is that of
+// a recent search that found none.
 func (n *Node) way() (*way, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

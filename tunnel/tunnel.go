@@ -20,7 +20,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// What can be wrong with the way to an address beyond a host.
+// What can be wrong with a connection through a host.
 var (
 	// ErrDown: there is no connection to the host now.
 	ErrDown = errors.New("the host is not connected")

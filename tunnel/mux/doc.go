@@ -1,5 +1,5 @@
 // Package mux rides an ssh connection that somebody else made: it asks an OpenSSH
-// ControlMaster for commands, streams and forwards in the way the ssh program does
+// ControlMaster for commands, streams and forwards as the ssh program does
 // (PROTOCOL.mux of openssh-portable), and shows them as an [ssh.Conn].
 //
 // x/crypto's NewControlClientConn does so too, with one request for all channels. The
