@@ -44,7 +44,9 @@ func TestANewAgentThatCannotConnectKnowsTheJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	now := w.until("waiting for the host", func(s api.Session) bool { return s.State == api.SessionConnecting && strings.Contains(s.Cause, "next try") })
+	now := w.until("waiting for the host", func(s api.Session) bool {
+		return s.State == api.SessionConnecting && strings.Contains(s.Cause, "next try")
+	})
 	if now.Job == nil || now.Job.ID != before.Job.ID {
 		t.Errorf("before %+v, after %+v", before.Job, now.Job)
 	}
