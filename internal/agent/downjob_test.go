@@ -35,3 +35,25 @@ func TestANewAgentKnowsTheJobOfASessionThatIsDown(t *testing.T) {
 	}
 	check("after it was asked for")
 }
+
+func TestANewAgentThatCannotConnectKnowsTheJob(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	w.stop()
+	if err := w.cluster.Refuse(true); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	now := w.until("waiting for the host", func(s api.Session) bool {
+		return s.State == api.SessionConnecting && strings.Contains(s.Cause, "next try")
+	})
+	if now.Job == nil || now.Job.ID != before.Job.ID {
+		t.Errorf("before %+v, after %+v", before.Job, now.Job)
+	}
+	if err := w.cluster.Refuse(false); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
+		t.Errorf("before %+v, after %+v", before.Job, after.Job)
+	}
+}

@@ -27,6 +27,7 @@ type facts struct {
 	needsJob   bool
 	submitting bool
 	job        *api.Job
+	before     *api.Job        // the job that is remembered, until it is looked for
 	next       *api.Job        // follows job, by keep = true
 	waits      string          // how long jobs like it waited before
 	remind     []time.Duration // how long before its end a person is to know

@@ -27,10 +27,12 @@ type life struct {
 	findings chan jobwatch.Finding
 	follower *jobwatch.Follower // nil until the log's path is known
 	said     jobwatch.Finding
-	fresh    bool   // it is another than the log said first
-	node     string // the job's
-	task     string // the same, of an array
-	log      joblog // that the follower reads
+	fresh    bool      // it is another than the log said first
+	node     string    // the job's
+	task     string    // the same, of an array
+	log      joblog    // that the follower reads
+	running  time.Time // when the job was first seen to run
+	silence  string    // what a person was told of its log
 	probe    *prober
 	remind   *reminder
 	keep     *keeper
@@ -81,8 +83,8 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			return job, l.session.ended(ctx, job)
 		}
 		l.followLog(ctx, watch, job)
-		if silent == nil && l.follower != nil && job.State == api.JobRunning {
-			silent = time.After(l.session.agent.limits.Silent)
+		if l.running.IsZero() && l.follower != nil && job.State == api.JobRunning {
+			l.running, silent = time.Now(), time.After(l.session.agent.limits.Silent)
 		}
 		select {
 		case next := <-watch.C():
@@ -99,6 +101,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 		case job = <-l.session.told:
 		case f := <-l.findings:
 			l.hurry(job)
+			l.saySilent(job)
 			l.consider(f, job)
 		case f := <-l.scouted:
 			l.consider(f, job)
@@ -171,9 +174,7 @@ func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job
 	l.work.Go(func() {
 		l.session.agent.report("log follower", l.follower.Serve(ctx, func(c jobwatch.Chunk) {
 			feed.take(c)
-			if l.log.take(c) { // it was silent, and said so
-				l.awaitAddress(job)
-			}
+			l.log.take(c)
 			offer(l.findings, detector.Finding())
 		}))
 	})
@@ -186,31 +187,26 @@ type joblog struct {
 	mu    sync.Mutex
 	there bool // the file exists
 	wrote bool // and has text
-	told  bool // a person was told that it has none
 }
 
-// take notes what was read, and reports whether it is the first text after a person was
-// told that there is none.
-func (l *joblog) take(c jobwatch.Chunk) bool {
+// take notes what was read of it.
+func (l *joblog) take(c jobwatch.Chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := !l.wrote && len(c.Data) > 0
-	l.there, l.wrote = true, l.wrote || first
-	return first && l.told
+	l.there, l.wrote = true, l.wrote || len(c.Data) > 0
 }
 
 // silence says that the job has written nothing; "" where it has.
 func (l *joblog) silence() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wrote {
+	switch {
+	case l.wrote:
 		return ""
+	case l.there:
+		return "its log is still empty: " + l.path
 	}
-	l.told = true
-	if !l.there {
-		return "its log does not exist yet: " + l.path
-	}
-	return "its log is still empty: " + l.path
+	return "its log does not exist yet: " + l.path
 }
 
 // awaitAddress says that the log is read for where the job serves.
@@ -220,17 +216,24 @@ func (l *life) awaitAddress(job api.Job) {
 	})
 }
 
-// saySilent tells a person who waits that the job has not written a word for a while.
+// saySilent tells a person who waits that the job has not written a word for a while, and
+// takes it back when it does.
 func (l *life) saySilent(job api.Job) {
-	text := l.log.silence()
-	if text == "" || l.said.Found {
+	if l.running.IsZero() || time.Since(l.running) < l.session.agent.limits.Silent || l.said.Found {
 		return
 	}
-	span := api.DurationText(l.session.agent.limits.Silent)
-	l.session.change(func(f *facts) {
-		f.doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, span, text)
-		f.silent = f.doing
-	})
+	was := l.silence
+	l.silence = l.log.silence()
+	switch l.silence {
+	case was:
+	case "":
+		l.awaitAddress(job)
+	default:
+		l.session.change(func(f *facts) {
+			f.doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(l.running)), l.silence)
+			f.silent = f.doing
+		})
+	}
 }
 
 // nudgeFollower has the log read often for a while: something has just changed.

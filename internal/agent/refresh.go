@@ -86,11 +86,13 @@ func (s *session) caughtUp() bool {
 }
 
 // heard takes in that the scheduler has spoken of the job: what a person asked for
-// while nobody could say is answered by a job that lives.
+// while nobody could say is answered by a job that lives. Of one whose server is gone
+// that proves nothing: the scheduler may have been asked before its end.
 func (s *session) heard(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run != nil && !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting {
+	lives := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
+	if s.run != nil && lives && !s.facts.lostServer() {
 		s.run.permit = nil
 	}
 }

@@ -193,6 +193,7 @@ func (s *session) newRunLocked(host *tunnel.Host, who asker, client string) *run
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
+	s.facts.before = s.agent.remembered(s.name, time.Now()).job
 	s.facts.lapsed = who == byItself && s.cfg.Submit != "" && s.agent.store.session(s.name).Job == nil
 	return &run{who: who, client: client, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
 }
@@ -334,6 +335,9 @@ func (s *session) enterLocked() {
 		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
 		MaySubmit: s.run != nil && s.cfg.Submit != "" && s.run.permit.live(now),
 		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
+	}
+	if next.Job == nil && !next.MaySubmit && s.facts.failure == nil && s.facts.host.State != api.HostUp {
+		next.Job = s.facts.before // it runs, and is charged, for all that is known
 	}
 	if v.state != s.current.State {
 		next.Since = now
