@@ -84,7 +84,7 @@ func realSSH(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		t.Skip(err)
+		missing(t, "an ssh program")
 	}
 	return program
 }

@@ -64,6 +64,7 @@ func (s *sshdLog) String() string {
 // startSSHD runs a real sshd with extra config lines.
 func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer {
 	t.Helper()
+	needRealParts(t)
 	program := ""
 	for _, p := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"} {
 		if _, err := os.Stat(p); err == nil {
@@ -76,7 +77,7 @@ func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer
 	}
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 	}
 	s := &realServer{t: t, dir: t.TempDir(), port: freePort(t)}
@@ -107,7 +108,7 @@ func (s *realServer) start(program string) {
 	s.cmd.WaitDelay = time.Second
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
-		s.t.Skip(err)
+		s.t.Fatal(err)
 	}
 	select {
 	case <-s.log.listening:

@@ -88,7 +88,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		check  string
 		result api.CheckResult
 		text   string
-		fix   string
+		fix    string
 	}{
 		"another tunctl is first": {func(t *testing.T, w *World) {
 			other := filepath.Join(t.TempDir(), "tunctl")
