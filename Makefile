@@ -11,7 +11,8 @@ LDFLAGS     := -s -w -X main.stamped=$(VERSION) -X main.commit=$(COMMIT)
 FUZZTIME    ?= 60s
 ARTIFACTS   ?= $(CURDIR)/artifacts
 
-# Real parts need root, and are installed through Debian's packages.
+# Real parts need root, and are installed through Debian's packages; some, which are
+# used where they are found, need neither.
 REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
 
 # How tests are run: less garbage is collected, since compilers, tests and programs are
@@ -21,6 +22,7 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
 LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./tunnel ./internal/lab/real
+LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/release ./internal/transfer
 PACKAGES    := 4
 
 # Of a release: where it will be found, and who answers for its packages.
@@ -53,15 +55,17 @@ check: ## before each commit: vet, the linters and every test that needs no real
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check-style check-tests
 
 check-style:
-	$(GO) run $(GOLANGCI) run ./...
+	GOGC=400 $(GO) run $(GOLANGCI) run ./...
 
+# Without cgo and without paths, as the program is shipped: the release test and `make
+# build` then find compiled what this compiled.
 check-tests:
-	@$(GOTEST) -p $(PACKAGES) ./cmd/tunctl ./...
+	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
 
 test: install-parts build ## run all tests, the real-parts ones included where this is root's Debian; installs what they need
 	GOGC=400 $(GO) build -race -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
-	@TUNCTL_REAL=$(REAL) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
+	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
 	  $(GOTEST) -race -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
 
 install-parts:
