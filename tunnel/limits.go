@@ -84,12 +84,12 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PracticeLimits are quick ones, for a practice cluster that bans nobody.
+// PracticeLimits are quick ones, for a practice cluster that bans nobody. A login has
+// the time that it has anywhere: it is programs that start and compute, on a laptop
+// which may be busy.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.DialTimeout = 3 * time.Second
-	l.BannerTimeout = 2 * time.Second
-	l.HandshakeTimeout = 5 * time.Second
 	l.LoginSpacing = 200 * time.Millisecond
 	l.RetryMin = 100 * time.Millisecond
 	l.RetryMax = 2 * time.Second
