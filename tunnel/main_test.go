@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -51,6 +52,9 @@ func netcat(address string) {
 	}()
 	_, _ = io.Copy(os.Stdout, c)
 }
+
+// longest bounds every wait of these tests on the real clock; none is meant to take it.
+const longest = time.Minute
 
 // needRealParts skips a test that runs real servers, which takes long, unless it was
 // asked for. TUNCTL_REAL=1 asks for all real parts, and TUNCTL_REAL=some, which is what

@@ -112,7 +112,7 @@ func (s *realServer) start(program string) {
 	}
 	select {
 	case <-s.log.listening:
-	case <-time.After(10 * time.Second):
+	case <-time.After(longest):
 		s.t.Fatalf("sshd does not listen: %s", s.log.String())
 	}
 }
@@ -213,7 +213,7 @@ func (l *laptop) up(t testing.TB, name string) *Host {
 	t.Helper()
 	h := l.Host(name)
 	h.Up()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	if err := h.Await(ctx); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -225,7 +225,7 @@ func (l *laptop) up(t testing.TB, name string) *Host {
 func again(t testing.TB, h *Host, before time.Time) time.Duration {
 	t.Helper()
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	for {
 		changed := h.Changed()
@@ -390,7 +390,7 @@ func TestOpenSSHThroughTwoHopsAndACommand(t *testing.T) {
 	h.Down()
 	broken := l.Host("broken")
 	broken.Up()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	if err := broken.Await(ctx); err == nil || !strings.Contains(err.Error(), "the proxy is closed today") {
 		t.Errorf("a broken ProxyCommand: %v", err)

@@ -201,7 +201,7 @@ func TestAnAgentOutlivesTheTerminalAndGarbage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(conn, garbage) // it may hang up in the middle
 		if half, ok := conn.(*net.UnixConn); ok {
 			_ = half.CloseWrite()
