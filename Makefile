@@ -15,6 +15,10 @@ ARTIFACTS   ?= $(CURDIR)/artifacts
 # used where they are found, need neither.
 REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
 
+# The race detector needs a C compiler, which may just have been installed.
+COMPILER     = $(shell set -- $$($(GO) env CC); command -v "$$1")
+RACEFLAG     = $(if $(CI)$(REAL)$(COMPILER),-race)
+
 # How tests are run: less garbage is collected, since compilers, tests and programs are
 # many and live short, and nothing for debuggers is linked, which halves the time of it.
 GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport $(GO) test -vet=off -ldflags='-s -w'
@@ -63,14 +67,15 @@ check-tests:
 	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
 
 test: install-parts build ## run all tests, the real-parts ones included where this is root's Debian; installs what they need
-	GOGC=400 $(GO) build -race -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
+	GOGC=400 $(GO) build $(RACEFLAG) -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
-	  $(GOTEST) -race -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
+	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
 
 install-parts:
 	@$(if $(REAL),,echo "Tests on real parts will not be run: they need root on Debian.")
 	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
+	@$(if $(RACEFLAG),,echo "The tests will be run without the race detector: there is no C compiler.")
 
 lab-up: ## start the cluster of real parts (sshd, Slurm, Jupyter) to play with; needs root
 	$(LABCTL) up

@@ -84,9 +84,9 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PracticeLimits are quick ones, for a practice cluster that bans nobody. A login has
-// the time that it has anywhere: it is programs that start and compute, on a laptop
-// which may be busy.
+// PracticeLimits are quick ones, for a practice cluster that bans nobody. A login and a
+// probe have the time that they have anywhere: programs start and compute for them, on a
+// laptop which may be busy.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.DialTimeout = 3 * time.Second
@@ -96,7 +96,6 @@ func PracticeLimits() Limits {
 	l.StableAfter = time.Second
 	l.BanWait = 5 * time.Second
 	l.KeepaliveEvery = time.Second
-	l.ProbeTimeout = time.Second
-	l.WakeGrace = 2 * time.Second
+	l.WakeGrace = 10 * time.Second
 	return l
 }
