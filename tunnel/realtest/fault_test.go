@@ -4,7 +4,7 @@ package realtest
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"testing"
 	"time"
 
@@ -182,7 +182,7 @@ func stall(t *testing.T, h *tunnel.Host, fail, mend func()) (time.Duration, erro
 		return time.Since(began), <-said
 	case err := <-said:
 		mend()
-		return time.Since(began), fmt.Errorf("a command ended during the stall, with %v", err)
+		return time.Since(began), errors.Join(errors.New("a command ended during the stall"), err)
 	}
 }
 
