@@ -12,13 +12,12 @@ import (
 // notRun are the commands of the documentation that a test cannot run as they stand,
 // by how they begin, and why.
 var notRun = map[string]string{
-	"make ":                        "a target may install, build or run everything: another test looks them up in the Makefile, and CI runs the main ones",
-	"code ":                        "it is VS Code, which is not ours to install; ssh, which it runs, is tried",
-	"bin/tunctl --config lab":      "it needs the cluster of real parts, which the tests of internal/e2e have",
-	"tunctl tray":                  "it needs a desktop, which the tests of internal/e2e have",
-	"tunctl connect narval db.int": "db.int stands for a machine beyond somebody's cluster; a node is connected to by the ssh of another page",
-	"tunctl agent run":             "it is the agent itself, which every other command here talks to",
-	"tunctl init cvl-uwa --host":   "ADDRESS is what the site's portal shows for a desktop of one's own",
+	"make ":                      "a target may install, build or run everything: another test looks them up in the Makefile, and CI runs the main ones",
+	"code ":                      "it is VS Code, which is not ours to install; ssh, which it runs, is tried",
+	"bin/tunctl --config lab":    "it needs the cluster of real parts, which the tests of internal/e2e have",
+	"tunctl tray":                "it needs a desktop, which the tests of internal/e2e have",
+	"tunctl agent run":           "it is the agent itself, which every other command here talks to",
+	"tunctl init cvl-uwa --host": "ADDRESS is what the site's portal shows for a desktop of one's own",
 }
 
 // asked are the commands that ask a person, with the flags that answer for one.
