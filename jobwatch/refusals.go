@@ -170,7 +170,7 @@ var pbsRefusals = hints([][2]string{
 	{`Unknown resource|Illegal attribute or resource`, "a resource in -l is wrong: see the guide of the site"},
 	{`invalid option|directive error|illegal -`, "an option in the script or in args of the session is wrong: see man qsub"},
 	{`No such file`, "check that the script is where submit of the session says"},
-	{`Unauthorized`, "your account may not submit this job: it is not set up, is in the wrong group, or submits from a directory that PBS does not accept: see the guide of the site, and try from your home directory"},
+	{`Unauthorized`, "your account may not submit this job: it is not set up, is in the wrong group, or submits from a directory that PBS does not accept: see the guide of the site, and try from your home folder"},
 	{`project|account`, "the project is missing, or is not yours: set -P PROJECT in args of the session or in the script; at NSCC, myprojects lists yours"},
 })
 
