@@ -22,7 +22,7 @@ func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
 		t.Skip("this test was told to outlive its window, and so are its programs")
 	}
 	tmp := t.TempDir()
-	runDemo(t, tmp, func(*exec.Cmd) {})
+	runDemo(t, tmp, syscall.SIGHUP, func(*exec.Cmd) {})
 	left, err := os.ReadDir(tmp)
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v was left behind, %v", left, err)
@@ -31,7 +31,7 @@ func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
 
 func TestTheDemosHostIsTheSameInAnotherTerminal(t *testing.T) {
 	t.Parallel()
-	runDemo(t, t.TempDir(), func(hosts *exec.Cmd) {
+	runDemo(t, t.TempDir(), os.Interrupt, func(hosts *exec.Cmd) {
 		hosts.Args = append(hosts.Args, "hosts", "practice", "--json")
 		out, err := hosts.Output()
 		var h api.Host
@@ -46,8 +46,8 @@ func TestTheDemosHostIsTheSameInAnotherTerminal(t *testing.T) {
 }
 
 // runDemo runs a demo with its files in tmp. When it is up, other is given a command as a
-// person would begin it in another terminal, and then the demo's window is closed.
-func runDemo(t *testing.T, tmp string, other func(*exec.Cmd)) {
+// person would begin it in another terminal, and then the demo is sent end.
+func runDemo(t *testing.T, tmp string, end os.Signal, other func(*exec.Cmd)) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "demo", "--page", "--no-open")
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "DISPLAY=", "BROWSER=", "NO_COLOR=1")
@@ -69,7 +69,7 @@ func runDemo(t *testing.T, tmp string, other func(*exec.Cmd)) {
 			next := exec.CommandContext(t.Context(), program)
 			next.Env = append(os.Environ(), "TUNCTL_HOME="+home)
 			other(next)
-			if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			if err := cmd.Process.Signal(end); err != nil {
 				t.Fatal(err)
 			}
 		}

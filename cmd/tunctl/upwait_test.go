@@ -23,6 +23,7 @@ type played struct {
 	paths  home.Paths
 	events chan api.Session // to whoever watches
 
+	shown   chan struct{} // if set, what is told after the first waits for it
 	mu      sync.Mutex
 	watched string   // the waiter that watches
 	asked   []string // the waiters of each up
@@ -67,10 +68,16 @@ func playAgent(t *testing.T, tells ...api.Session) *played {
 		a.asked = append(a.asked, r.URL.Query().Get("waiter"))
 		a.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(api.UpResponse{Session: answer, At: time.Now()})
-		for _, s := range tells {
-			a.events <- s
-		}
+		next := tells
 		tells = nil
+		go func() { // an answer is sent when its handler returns
+			for i, s := range next {
+				if i > 0 && a.shown != nil {
+					<-a.shown
+				}
+				a.events <- s
+			}
+		}()
 	})
 	server := &http.Server{Handler: mux}
 	served := make(chan error, 1)
@@ -132,8 +139,9 @@ func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 			if tt.types != "" {
 				go func() { _, _ = io.WriteString(types, tt.types) }()
 			}
-			var said bytes.Buffer
-			u := &up{term: &terminal{in: typed, out: io.Discard, err: &said, asks: true}, name: "jupyter"}
+			a.shown = make(chan struct{})
+			said := &signalling{until: "[Y/n] ", shown: a.shown}
+			u := &up{term: &terminal{in: typed, out: io.Discard, err: said, asks: true}, name: "jupyter"}
 			s, err := u.bringUp(t.Context(), a.paths)
 			if code := exitCode(err); code != tt.code || code == 0 && s.State != api.SessionReady {
 				t.Errorf("exit code %d, %s: %v", code, s.State, err)
@@ -143,6 +151,22 @@ func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// signalling keeps what is written to it, and closes shown once that has a text.
+type signalling struct {
+	bytes.Buffer
+	until string
+	shown chan struct{}
+	once  sync.Once
+}
+
+func (s *signalling) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if strings.Contains(s.String(), s.until) {
+		s.once.Do(func() { close(s.shown) })
+	}
+	return n, err
 }
 
 func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {

@@ -248,10 +248,12 @@ func TestWhatASiteForbidsStaysForbiddenAndItsLimitIsWaitedFor(t *testing.T) {
 	if err := third.Start(); err != nil {
 		t.Fatal(err)
 	}
+	tooLong := time.AfterFunc(patience, func() { _ = third.Process.Kill() })
+	defer tooLong.Stop()
 	lines := bufio.NewScanner(told)
 	waits := false
 	for !waits && lines.Scan() {
-		waits = strings.Contains(lines.Text(), "waiting for a free session")
+		waits = strings.Contains(lines.Text(), "waiting until another shell or copy ends")
 	}
 	if !waits {
 		t.Error("the third did not wait, or was not told")
@@ -318,7 +320,7 @@ func TestALargeCopySurvivesSilentCutsOfTheLink(t *testing.T) {
 		t.Fatalf("%v\n%s", err, talk.String())
 	}
 	g.lab.Delay(0, 0)
-	if n := strings.Count(talk.String(), "was lost"); n == 0 {
+	if n := strings.Count(talk.String(), "lost the connection"); n == 0 {
 		t.Errorf("the copy was over before the cuts: %s", talk.String())
 	} else {
 		t.Logf("%d MB, %d losses of the link noticed", size>>20, n)

@@ -55,7 +55,7 @@ func (g *guest) open(ctx context.Context, asked ssh.NewChannel) (near, far side,
 func (g *guest) openLate(asked ssh.NewChannel, results <-chan opened) (near, far side, ok bool) {
 	near, accepted := accept(asked)
 	if accepted {
-		fmt.Fprintf(near.Stderr(), "tunctl: waiting for a free channel: %s limits how many one connection may have\r\n", g.Name)
+		fmt.Fprintf(near.Stderr(), "tunctl: waiting until another shell or copy ends: %s limits how many one connection may have\r\n", g.Name)
 	}
 	r := <-results
 	switch {
