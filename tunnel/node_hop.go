@@ -26,7 +26,7 @@ type hop struct {
 }
 
 func newHop(login *Host, names []string) *hop {
-	h := newHost(login.pool, names[0]+" via "+login.name, func() (string, []string) { return names[0], nil })
+	h := newHost(login.pool, login.name+","+names[0], func() (string, []string) { return names[0], nil })
 	h.quiet, h.behind = true, login.name
 	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
 }

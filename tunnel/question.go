@@ -97,7 +97,7 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 func (t *attempt) confirmBan(ctx context.Context) error {
 	answer, err := t.ask(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
-		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.name),
+		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
 	})
 	if err != nil {
 		return err
