@@ -217,7 +217,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	if expired {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: reason.class.of(err),
-			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.label(), inWords(t.pool.o.Limits.HandshakeTimeout)),
+			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
 		}
 	}
 	if reason.ask && !t.attended {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // hop is our own SSH connection to a node, through the host's. It is made when it
@@ -256,7 +258,7 @@ func (p *hop) knockAt(ctx context.Context, address string) (net.Conn, error) {
 	defer cancel()
 	raw, err := p.login.Dial(dialing, "tcp", address)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not respond within %s", address, inWords(limit))
+		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}
 	return raw, err
 }

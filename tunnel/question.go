@@ -43,7 +43,7 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server or the wish has gone
 	case asking.Err() != nil:
-		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", inWords(limit)), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", api.DurationText(limit)), err)
 	}
 	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
 }
