@@ -100,11 +100,11 @@ func TestANodeIsListedAsAHostOnlyForWhoAskedForItByName(t *testing.T) {
 		b, node, _ := nodeBehind(t)
 		defer node.Lease(true, "")()
 		mustConnect(t, node)
-		if got := b.Pool.Hosts(); len(got) != 1 || got[0].Alias != "outer" {
+		if got := b.Hosts(); len(got) != 1 || got[0].Alias != "outer" {
 			t.Errorf("the hosts are %+v", got)
 		}
 		b.Host("outer,inner").Up()
-		if got := b.Pool.Hosts(); len(got) != 2 || got[1].Alias != "outer,inner" {
+		if got := b.Hosts(); len(got) != 2 || got[1].Alias != "outer,inner" {
 			t.Errorf("asked for by name, it is not among %+v", got)
 		}
 	})
