@@ -12,8 +12,13 @@ LDFLAGS     := -s -w -X main.stamped=$(VERSION) -X main.commit=$(COMMIT)
 FUZZTIME    ?= 60s
 ARTIFACTS   ?= $(CURDIR)/artifacts
 
-# Real parts need root, and are installed through Debian's packages.
+# Real parts need root, and are installed through Debian's packages; some, which are
+# used where they are found, need neither.
 REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
+
+# The race detector needs a C compiler, which may just have been installed.
+COMPILER     = $(shell set -- $$($(GO) env CC); command -v "$$1")
+RACEFLAG     = $(if $(CI)$(REAL)$(COMPILER),-race)
 
 # How tests are run: less garbage is collected, since compilers, tests and programs are
 # many and live short, and nothing for debuggers is linked, which halves the time of it.
@@ -22,6 +27,7 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
 LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./tunnel ./internal/lab/real
+LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/release ./internal/transfer
 PACKAGES    := 4
 
 # Of a release: where it will be found, and who answers for its packages.
@@ -69,20 +75,23 @@ check: ## run before each commit: linters and the tests that need no real parts;
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check-style check-tests
 
 check-style:
-	$(GO) run $(GOLANGCI) run ./...
+	GOGC=400 $(GO) run $(GOLANGCI) run ./...
 
+# Without cgo and without paths, as the program is shipped: the release test and `make
+# build` then find compiled what this compiled.
 check-tests:
-	@$(GOTEST) -p $(PACKAGES) ./cmd/tunctl ./...
+	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
 
 test: install-parts build ## run all tests; as root on Debian also those on real parts, whose packages it installs
-	GOGC=400 $(GO) build -race -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
+	GOGC=400 $(GO) build $(RACEFLAG) -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
-	@TUNCTL_REAL=$(REAL) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
-	  $(GOTEST) -race -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
+	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
+	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
 
 install-parts:
 	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
 	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
+	@$(if $(RACEFLAG),,echo "The tests run without the race detector: there is no C compiler.")
 
 lab-up: ## start the lab, a cluster of real parts (sshd, Slurm, Jupyter); needs root
 	$(LABCTL) up
@@ -135,7 +144,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 cover: ## measure test coverage of the main packages; fails below 80 %
 	rm -rf cover && mkdir -p cover/program
-	$(GO) test -coverpkg=$(subst $() $(),$(COMMA),$(COVERED)) -coverprofile=cover/tests.out $(COVERED)
+	TUNCTL_REAL=some $(GO) test -coverpkg=$(subst $() $(),$(COMMA),$(COVERED)) -coverprofile=cover/tests.out $(COVERED)
 	GOCOVERDIR=$(CURDIR)/cover/program $(GO) test -count=1 -run TestScripts ./cmd/tunctl
 	$(GO) tool covdata textfmt -i=cover/program -o cover/program.out
 	@awk '/^(mode:|tunctl\/cmd)/ { next } { n[$$1] = $$2; if ($$3 > 0) hit[$$1] = 1 } \

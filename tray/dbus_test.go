@@ -45,7 +45,7 @@ func startTray(t *testing.T, address, instance string) *process {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "TUNCTL_TEST_TRAY="+instance, "DBUS_SESSION_BUS_ADDRESS="+address,
-		"GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+os.DevNull /* the library races with itself */, "XDG_RUNTIME_DIR="+t.TempDir())
+		"GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+filepath.Join(t.TempDir(), "races") /* of the library with itself */, "XDG_RUNTIME_DIR="+t.TempDir())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -84,7 +83,7 @@ func realSSH(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		t.Skip(err)
+		missing(t, "an ssh program")
 	}
 	return program
 }
@@ -94,7 +93,7 @@ func (l *laptop) awaitHost(t *testing.T, name string) (*Host, error) {
 	t.Helper()
 	h := l.Host(name)
 	h.Up()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	return h, h.Await(ctx)
 }

@@ -227,9 +227,9 @@ func TestCountersTellWhatWasCarried(t *testing.T) {
 // eventually waits for something that no channel tells of.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !is(); <-tick.C {
+	for deadline := time.Now().Add(longest); !is(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain")
 		}

@@ -57,9 +57,9 @@ func reuse(_ string, s *Settings) { s.ReuseMaster = true }
 // connect is the person's own ssh.
 func (l *lender) connect(t *testing.T) {
 	t.Helper()
-	l.ssh = exec.Command("ssh", "-F", filepath.Join(l.dir, "config"), "-o", "ControlMaster=auto", "-N", "open")
+	l.ssh = exec.Command(realSSH(t), "-F", filepath.Join(l.dir, "config"), "-o", "ControlMaster=auto", "-N", "open")
 	if err := l.ssh.Start(); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	ssh := l.ssh
 	t.Cleanup(func() {
@@ -154,7 +154,7 @@ func carriesBack(t *testing.T, h *Host) {
 	t.Helper()
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	for _, at := range []string{address, address, "127.0.0.1:0"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), longest)
 		listener, err := h.Listen(ctx, "tcp", at)
 		cancel()
 		if err != nil {
@@ -324,7 +324,7 @@ func TestWithoutThePersonsConnectionWeMakeOurOwnAndRideTheNext(t *testing.T) {
 
 func awaitState(t *testing.T, h *Host, want api.HostState) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	for {
 		changed := h.Changed()

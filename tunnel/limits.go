@@ -84,19 +84,18 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PracticeLimits are quick ones, for a practice cluster that bans nobody.
+// PracticeLimits are quick ones, for a practice cluster that bans nobody. A login and a
+// probe have the time that they have anywhere: programs start and compute for them, on a
+// laptop which may be busy.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.DialTimeout = 3 * time.Second
-	l.BannerTimeout = 2 * time.Second
-	l.HandshakeTimeout = 5 * time.Second
 	l.LoginSpacing = 200 * time.Millisecond
 	l.RetryMin = 100 * time.Millisecond
 	l.RetryMax = 2 * time.Second
 	l.StableAfter = time.Second
 	l.BanWait = 5 * time.Second
 	l.KeepaliveEvery = time.Second
-	l.ProbeTimeout = time.Second
-	l.WakeGrace = 2 * time.Second
+	l.WakeGrace = 10 * time.Second
 	return l
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -52,11 +53,24 @@ func netcat(address string) {
 	_, _ = io.Copy(os.Stdout, c)
 }
 
+// longest bounds every wait of these tests on the real clock; none is meant to take it.
+const longest = time.Minute
+
+// needRealParts skips a test that runs real servers, which takes long, unless it was
+// asked for. TUNCTL_REAL=1 asks for all real parts, and TUNCTL_REAL=some, which is what
+// `make test` says to an ordinary user, for those that need no root, as these do.
+func needRealParts(t testing.TB) {
+	t.Helper()
+	if os.Getenv("TUNCTL_REAL") == "" && os.Getenv("CI") != "true" {
+		t.Skip("real parts: TUNCTL_REAL is not 1")
+	}
+}
+
 // missing ends a test that needs a program which is not here: with a skip, but in CI
-// with a failure.
+// and where all real parts were asked for with a failure.
 func missing(t testing.TB, what string) {
 	t.Helper()
-	if os.Getenv("CI") != "" {
+	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
 		t.Fatal("needs " + what)
 	}
 	t.Skip("needs " + what)

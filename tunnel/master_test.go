@@ -101,7 +101,7 @@ func TestAnSSHOfOursAsksThePersonAndEndsWithUs(t *testing.T) {
 		t.Fatal("there is no session")
 	}
 	h.Down()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	for len(s.sessions()) > 0 && ctx.Err() == nil {
 		select {
@@ -120,7 +120,7 @@ func TestARefusalBySSHIsToldInItsWords(t *testing.T) {
 	}
 	h := l.Host("open")
 	h.Up()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	err := h.Await(ctx)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeAuth || !strings.Contains(e.Message, "Permission denied") {

@@ -64,6 +64,7 @@ func (s *sshdLog) String() string {
 // startSSHD runs a real sshd with extra config lines.
 func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer {
 	t.Helper()
+	needRealParts(t)
 	program := ""
 	for _, p := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"} {
 		if _, err := os.Stat(p); err == nil {
@@ -76,7 +77,7 @@ func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer
 	}
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 	}
 	s := &realServer{t: t, dir: t.TempDir(), port: freePort(t)}
@@ -107,11 +108,11 @@ func (s *realServer) start(program string) {
 	s.cmd.WaitDelay = time.Second
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
-		s.t.Skip(err)
+		s.t.Fatal(err)
 	}
 	select {
 	case <-s.log.listening:
-	case <-time.After(10 * time.Second):
+	case <-time.After(longest):
 		s.t.Fatalf("sshd does not listen: %s", s.log.String())
 	}
 }
@@ -212,7 +213,7 @@ func (l *laptop) up(t testing.TB, name string) *Host {
 	t.Helper()
 	h := l.Host(name)
 	h.Up()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	if err := h.Await(ctx); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -224,7 +225,7 @@ func (l *laptop) up(t testing.TB, name string) *Host {
 func again(t testing.TB, h *Host, before time.Time) time.Duration {
 	t.Helper()
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	for {
 		changed := h.Changed()
@@ -389,7 +390,7 @@ func TestOpenSSHThroughTwoHopsAndACommand(t *testing.T) {
 	h.Down()
 	broken := l.Host("broken")
 	broken.Up()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	if err := broken.Await(ctx); err == nil || !strings.Contains(err.Error(), "the proxy is closed today") {
 		t.Errorf("a broken ProxyCommand: %v", err)

@@ -283,6 +283,7 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 }
 
 func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
+	t.Parallel() // for its time limit it waits only
 	if runtime.GOOS == "windows" {
 		t.Skip("needs unix sockets")
 	}

@@ -58,6 +58,7 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		"it is killed":                        {`kill -9 $$`, time.Minute, classPassing, "killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := &laptop{Pool: NewPool(Options{})}
 			l.withProgram(t, tt.script+"\n")
 			_, err := resolve(t.Context(), "open", resolveOptions{SSHConfig: "config", Env: l.o.Env(), Timeout: tt.limit})

@@ -62,7 +62,6 @@ func TestScripts(t *testing.T) {
 			"get":     get,
 			"until":   until,
 			"leaks":   leaks,
-			"extend":  extendLater,
 
 			"one-login": oneLogin,
 		},
@@ -207,6 +206,12 @@ func fault(ts *testscript.TestScript, _ bool, args []string) {
 		c.Controller(args[1] == "up")
 	case "extend":
 		c.AllowExtend(args[1] == "allow")
+	case "age":
+		by, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		c.Age(by)
+	case "timeout":
+		ts.Check(c.TimeOut(args[1]))
 	case "fail-submit":
 		c.FailSubmit(args[1], 1)
 	default:

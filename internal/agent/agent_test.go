@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests; none is meant to take it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // world is an agent in this process, with a practice cluster.
 type world struct {

@@ -15,12 +15,12 @@ import (
 	"tunctl/internal/lab"
 )
 
-// keepConfig keeps jobs of a few seconds.
+// keepConfig keeps jobs of an hour, which keepWorld has near their end.
 const keepConfig = `
 [session.jupyter]
 host   = "practice"
 submit = "~/jupyter.sh"
-args   = ["--time=0:04"]
+args   = ["--time=1:00:00"]
 keep   = true
 `
 
@@ -33,6 +33,25 @@ func (w *world) restart(config string, limits func(*agent.Limits)) {
 	w.start()
 }
 
+// keepWorld is one in which the next job is due as soon as one runs.
+func keepWorld(t *testing.T, limits func(*agent.Limits)) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.cluster.Age(50 * time.Minute)
+	w.restart(keepConfig, limits)
+	return w
+}
+
+// timeOut has a session's job reach its time limit.
+func (w *world) timeOut(s api.Session) {
+	w.t.Helper()
+	if err := w.cluster.TimeOut(s.Job.ID); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func followed(s api.Session) bool { return s.Next != nil }
+
 func states(jobs []lab.Job) string {
 	var list []string
 	for _, j := range jobs {
@@ -42,17 +61,13 @@ func states(jobs []lab.Job) string {
 }
 
 func TestKeepMovesThePageThroughTwoEndsAndStopsAtItsLimitForADay(t *testing.T) {
-	w := newWorld(t)
-	w.restart(keepConfig, func(l *agent.Limits) { l.KeepPerDay = 2 })
+	w := keepWorld(t, func(l *agent.Limits) { l.KeepPerDay = 2 })
 	first := w.up()
-	announced := false
-	second := w.until("ready on the second job", func(s api.Session) bool {
-		announced = announced || s.Next != nil
-		return ready(s) && s.Job.ID != first.Job.ID
-	})
-	if !announced {
-		t.Error("the next job was never in the status")
-	}
+	w.until("followed by the second job", followed)
+	w.timeOut(first)
+	second := w.until("ready on the second job", func(s api.Session) bool { return ready(s) && s.Job.ID != first.Job.ID })
+	w.until("followed by the third job", followed)
+	w.timeOut(second)
 	third := w.until("ready on the third job", func(s api.Session) bool { return ready(s) && s.Job.ID > second.Job.ID })
 	if first.Local != second.Local || second.Local != third.Local {
 		t.Errorf("the address moved: %s, %s, %s", first.Local, second.Local, third.Local)
@@ -60,6 +75,7 @@ func TestKeepMovesThePageThroughTwoEndsAndStopsAtItsLimitForADay(t *testing.T) {
 	if code := w.fetch(); code != 200 {
 		t.Errorf("the page answers %d", code)
 	}
+	w.timeOut(third)
 	w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
 	if got := states(w.cluster.Jobs()); got != "TIMEOUT TIMEOUT TIMEOUT" {
 		t.Errorf("jobs: %s", got)
@@ -71,10 +87,9 @@ func TestKeepMovesThePageThroughTwoEndsAndStopsAtItsLimitForADay(t *testing.T) {
 }
 
 func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
-	w := newWorld(t)
-	w.restart(strings.Replace(keepConfig, "0:04", "0:08", 1), nil)
+	w := keepWorld(t, nil)
 	w.up()
-	before := w.until("followed by another", func(s api.Session) bool { return s.Next != nil })
+	before := w.until("followed by another", followed)
 	w.stop()
 	w.start()
 	after := w.until("followed by the same", func(s api.Session) bool { return ready(s) && s.Next != nil })
@@ -93,7 +108,7 @@ func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
 
 func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
 	w := newWorld(t)
-	w.restart(keepConfig, nil)
+	w.restart(strings.Replace(keepConfig, "1:00:00", "0:04", 1), nil)
 	w.up()
 	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
 	said := 0
@@ -197,9 +212,9 @@ func (w *world) laptop(config string) *world {
 
 func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
 	w := newWorld(t)
-	w.restart(strings.Replace(keepConfig, "0:04", "0:14", 1), func(l *agent.Limits) { l.KeepPerDay = 1 })
+	w.restart(strings.Replace(keepConfig, "1:00:00", "0:14", 1), func(l *agent.Limits) { l.KeepPerDay = 1 })
 	first := w.up()
-	longer := strings.Replace(keepConfig, "0:04", "1:00", 1) // for those that follow
+	longer := strings.Replace(keepConfig, "1:00:00", "1:00", 1) // for those that follow
 	w.restart(longer, w.limits)
 	other := w.laptop(strings.Replace(longer, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
 	if _, err := other.client.Up(t.Context(), "jupyter"); err != nil {

@@ -40,6 +40,7 @@ type prober struct {
 	named    string // the node whose other names are more
 	more     []string
 	checked  corrected
+	reticent time.Time // when a server first answered that tells its token or path in the log only
 }
 
 func newProber(s *session, host *tunnel.Host) *prober {
@@ -85,13 +86,13 @@ func (p *prober) serve(ctx context.Context) {
 		}
 		select {
 		case target = <-p.aims:
-			since, proven = time.Now(), false
+			since, proven, p.reticent = time.Now(), false, time.Time{}
 			if target == nil {
 				p.session.change(func(f *facts) { f.answers = false })
 			} // else what answered goes on until the new one was asked, which is at once
 		case <-p.refused:
 			if proven {
-				since, proven, suspected = time.Now(), false, true
+				since, proven, suspected, p.reticent = time.Now(), false, true, time.Time{}
 			}
 		case <-changed:
 		case <-retry:
@@ -158,7 +159,7 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 	}
 	var first error
 	for _, r := range p.routes(ctx, a, ep, since) {
-		err := p.ask(ctx, r, since)
+		err := p.ask(ctx, r)
 		if err == nil {
 			p.proven(r)
 			return true
@@ -178,8 +179,10 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 }
 
 // ask asks the endpoint by one way. A server whose token or path the log keeps to
-// itself is ready after a while all the same: it has a login page.
-func (p *prober) ask(ctx context.Context, r route, since time.Time) error {
+// itself is ready after a while all the same: it has a login page. The while begins with
+// its first answer: a server on a busy node may take minutes to start, and its log line
+// comes right after.
+func (p *prober) ask(ctx context.Context, r route) error {
 	limits := &p.session.agent.limits
 	limit := limits.Probe
 	if r.endpoint.Reach == api.ReachNode {
@@ -188,7 +191,13 @@ func (p *prober) ask(ctx context.Context, r route, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := probe(ctx, r.dialer, r.endpoint)
-	if (errors.Is(err, errLocked) || errors.Is(err, errElsewhere)) && time.Since(since) > limits.TokenGrace {
+	if !errors.Is(err, errLocked) && !errors.Is(err, errElsewhere) {
+		return err
+	}
+	if p.reticent.IsZero() {
+		p.reticent = time.Now()
+	}
+	if time.Since(p.reticent) > limits.TokenGrace {
 		return nil
 	}
 	return err

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"tunctl/internal/agent"
-	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 )
@@ -124,8 +123,7 @@ func TestAKilledAgentsNameKeepsNobodyFromStarting(t *testing.T) {
 // TestTwoAgentsNeverKeepOneSession is two starts of agents for one person who keeps
 // a session: from a terminal, and from cron without XDG_RUNTIME_DIR.
 func TestTwoAgentsNeverKeepOneSession(t *testing.T) {
-	w := newWorld(t)
-	w.restart(keepConfig, nil)
+	w := keepWorld(t, nil)
 	w.up()
 	o := w.options()
 	o.Paths = w.elsewhere()
@@ -136,7 +134,7 @@ func TestTwoAgentsNeverKeepOneSession(t *testing.T) {
 	if err := second.Serve(t.Context()); !errors.Is(err, agent.ErrRunning) {
 		t.Fatalf("a second agent says %v", err)
 	}
-	w.until("followed by another", func(s api.Session) bool { return s.Next != nil })
+	w.until("followed by another", followed)
 	if n := len(w.cluster.Jobs()); n != 2 {
 		t.Errorf("jobs: %s", states(w.cluster.Jobs()))
 	}

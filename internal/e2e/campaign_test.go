@@ -99,6 +99,8 @@ type result struct {
 	shown, again time.Duration
 }
 
+// TestTheSessionOutlivesEveryFault is the whole campaign, in `make test`, too: the other
+// tests that run beside it take as long.
 func TestTheSessionOutlivesEveryFault(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
 	t.Parallel()

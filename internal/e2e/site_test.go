@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"tunctl/configs"
-	"tunctl/internal/api"
 	"tunctl/internal/lab/real"
 )
 
@@ -74,12 +73,10 @@ func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
 			l := newQuietLaptop(t, x.config)
 			out, talk := l.run("up", "--no-open")
 			t.Logf("what a person sees:\n%s%s", talk, out)
-			here := fmt.Sprintf("http://localhost:%d/", l.port)
-			if got := strings.TrimSpace(out); !strings.HasPrefix(got, here) {
-				t.Errorf("up printed %q, want a page of %s", got, here)
+			if got := strings.TrimSpace(out); !strings.HasPrefix(got, fmt.Sprintf("http://localhost:%d/jupyter/", l.port)) {
+				t.Errorf("up printed %q: not the session's own base", got)
 			}
-			// The notebook may answer before its log has said which base it has.
-			s, _ := l.until("at its own base", func(s api.Session) bool { return strings.HasPrefix(s.URL, here+"jupyter/") })
+			s := l.status()
 			base, token := l.page()
 			base = base.JoinPath("jupyter")
 			answersWithToken(t, base, token)

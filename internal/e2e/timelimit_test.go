@@ -23,6 +23,8 @@ local  = PORT
 keep   = true
 `
 
+// TestKeepHasTheNextJobReadyThroughTwoEndsOnRealSlurm takes two minutes and more: Slurm
+// has no time limit below one minute.
 func TestKeepHasTheNextJobReadyThroughTwoEndsOnRealSlurm(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
 	t.Parallel()

@@ -71,7 +71,8 @@ func startTray(l *laptop, d *desktest.Desk, env ...string) (quit func()) {
 	l.t.Helper()
 	cmd := l.command("tray")
 	// The tray's library races with itself.
-	cmd.Env = slices.Concat(l.env, d.Env, []string{"GORACE=exitcode=0 log_path=" + os.DevNull}, env)
+	races := "GORACE=exitcode=0 log_path=" + filepath.Join(l.t.TempDir(), "races")
+	cmd.Env = slices.Concat(l.env, d.Env, []string{races}, env)
 	said := &strings.Builder{}
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {

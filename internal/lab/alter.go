@@ -23,6 +23,24 @@ func (c *Cluster) SetLimit(id string, limit time.Duration) error {
 	return c.batch.setLimit(id, limit, true)
 }
 
+// Age lets the jobs that start from now on count as having run for so long already: what
+// happens towards their end need not be waited for.
+func (c *Cluster) Age(by time.Duration) {
+	c.batch.update(func() { c.batch.age = by })
+}
+
+// TimeOut has a running job reach its time limit.
+func (c *Cluster) TimeOut(id string) error {
+	j, err := c.batch.find(id)
+	if err != nil {
+		return err
+	}
+	c.batch.mu.Lock()
+	used := time.Since(j.Started)
+	c.batch.mu.Unlock()
+	return c.SetLimit(id, used)
+}
+
 // alter sets a job's time limit. A student may always shorten it.
 func (b *batch) alter(id string, limit time.Duration) error { return b.setLimit(id, limit, false) }
 

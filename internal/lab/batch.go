@@ -109,6 +109,7 @@ var (
 type batch struct {
 	c        *Cluster
 	queueFor time.Duration
+	age      time.Duration // of a job that starts
 	jupyter  bool
 
 	mu         sync.Mutex
@@ -272,7 +273,7 @@ func (b *batch) place(j *job) (freed chan struct{}, ok bool) {
 		j.Reason = "Resources"
 		return b.freed, false
 	}
-	j.State, j.Reason, j.Node, j.Started = stateRunning, "None", best, time.Now()
+	j.State, j.Reason, j.Node, j.Started = stateRunning, "None", best, time.Now().Add(-b.age)
 	return nil, true
 }
 

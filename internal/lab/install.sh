@@ -56,7 +56,7 @@ for group; do
 	wanted="$wanted $names"
 done
 
-command -v apt-get >/dev/null || die "no apt-get here: install by hand:$wanted"
+command -v apt-get >/dev/null || die "no apt-get here; what the tests need, as Debian names it:$wanted"
 todo=$(missing $wanted)
 [ -n "$todo" ] || {
 	echo "Nothing to install: the Debian packages of $(echo $*) are there."

@@ -73,9 +73,9 @@ func (b *batch) watch(j *job, proc process, logs *jobLogs) (why stopReason, time
 
 // awaitEnd waits until the job is over by itself, or has to end and why.
 func (b *batch) awaitEnd(j *job, proc process) (why stopReason, timedOut, over bool) {
-	started := time.Now()
 	b.mu.Lock()
-	timer := time.NewTimer(j.limit)
+	started := j.Started
+	timer := time.NewTimer(time.Until(started.Add(j.limit)))
 	b.mu.Unlock()
 	defer timer.Stop()
 	for {

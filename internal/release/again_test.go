@@ -8,7 +8,9 @@ import (
 )
 
 // TestTheSameSourceGivesTheSameBytesInAnyFolder is about one platform; `make
-// release-check` is about all of them, with an empty cache.
+// release-check` is about all of them, with an empty cache. It links once more what the
+// other tests of this package look at, and the tests of upgrades link a second version;
+// all of them find compiled what the first compiled.
 func TestTheSameSourceGivesTheSameBytesInAnyFolder(t *testing.T) {
 	first := made(t, "v1.2.3")
 	second := *first

@@ -51,8 +51,16 @@ func TestARequeuedJobIsSeenOnItsOtherNodeUnderARealSlurm(t *testing.T) {
 	})
 }
 
-func TestAccountingRemembersUnderARealSlurm(t *testing.T) {
+// TestARealSlurmWithAccounting has the tests that need the accounts and their database,
+// one after the other at one lab: it takes longer to start than they do.
+func TestARealSlurmWithAccounting(t *testing.T) {
 	t.Parallel()
+	real.StartWith(t, real.Options{Accounting: true})
+	t.Run("remembers jobs", testAccountingRemembers)
+	t.Run("tells clusters and processes apart", testClustersAndProcesses)
+}
+
+func testAccountingRemembers(t *testing.T) {
 	b := benchOf(t, real.StartWith(t, real.Options{Accounting: true}))
 	finished, failed := b.submit("true\n"), b.submit("exit 4\n")
 	b.awaitState(b.watch(finished.ID), api.JobFinished)

@@ -26,10 +26,12 @@ func (b *bench) stop(name string) {
 const untilStopped = "while test ! -f stop.$SLURM_JOB_ID; do sleep 0.2; done\n"
 
 func TestALogIsKnownWhateverStandsAroundItUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
-	job := b.submit("echo hello\n"+untilStopped, "--output=%x-%J-%N-%t-%n-%s.log", "--job-name=odd", "--comment=StdOut=/nowhere WorkDir=/nor here", "--switches=1")
+	job := b.submit("echo hello\necho >said.$SLURM_JOB_ID\n"+untilStopped, "--output=%x-%J-%N-%t-%n-%s.log", "--job-name=odd", "--comment=StdOut=/nowhere WorkDir=/nor here", "--switches=1")
 	x := b.watch(job.ID)
 	job = b.await(x, "running with its log", func(j api.Job) bool { return j.State == api.JobRunning && j.Log != "" })
+	b.written("said." + job.ID)
 	text, err := jobwatch.TailLog(t.Context(), labLogin(b.lab), job.Log, 5)
 	if err != nil || string(text) != "hello\n" {
 		t.Errorf("log %q has %q, %v", job.Log, text, err)
@@ -42,6 +44,7 @@ func TestALogIsKnownWhateverStandsAroundItUnderARealSlurm(t *testing.T) {
 }
 
 func TestAnArrayIsServedTaskByTaskUnderARealSlurm(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	array := b.submit("echo task $SLURM_ARRAY_TASK_ID\nwhile test ! -f stop.$SLURM_ARRAY_JOB_ID.$SLURM_ARRAY_TASK_ID; do sleep 0.2; done\n", "--array=1-2%1", "--job-name=chain", "--output=chain-%A_%a.log")
 	x := b.watch(array.ID)
@@ -58,7 +61,7 @@ func TestAnArrayIsServedTaskByTaskUnderARealSlurm(t *testing.T) {
 	b.awaitState(x, api.JobFinished)
 }
 
-func TestClustersAndProcessesUnderARealSlurm(t *testing.T) {
+func testClustersAndProcesses(t *testing.T) {
 	b := benchOf(t, real.StartWith(t, real.Options{Accounting: true}))
 	job := b.submit("echo $$ >pid.$SLURM_JOB_ID\n"+untilStopped, "-M", "lab", "--nodelist=cn01")
 	if job.Cluster != "lab" || strings.Contains(job.ID, ";") {
@@ -88,12 +91,28 @@ func TestClustersAndProcessesUnderARealSlurm(t *testing.T) {
 // pid is the process id that a job's script wrote down.
 func (b *bench) pid(job api.Job) int {
 	b.t.Helper()
-	for late := time.Now().Add(time.Minute); time.Now().Before(late); {
-		text, err := os.ReadFile(filepath.Join(b.lab.Dir(), "home/hpcuser/pid."+job.ID))
-		if pid, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil {
-			return pid
+	pid, err := strconv.Atoi(b.written("pid." + job.ID))
+	if err != nil {
+		b.t.Fatalf("job %s wrote down a process id: %v", job.ID, err)
+	}
+	return pid
+}
+
+// written waits until a job's script has written a line to a file, and returns it.
+func (b *bench) written(name string) string {
+	b.t.Helper()
+	file := filepath.Join(b.lab.Dir(), "home/hpcuser", name)
+	tick, late := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for {
+		text, err := os.ReadFile(file)
+		if line, whole := strings.CutSuffix(string(text), "\n"); err == nil && whole {
+			return line
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			b.t.Fatalf("no job wrote %s: %v", name, err)
 		}
 	}
-	b.t.Fatalf("job %s never wrote its process id", job.ID)
-	return 0
 }

@@ -4,6 +4,7 @@ package realtest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 const (
 	keepalive = 2 * time.Second
 	misses    = 2
-	// slack is what a busy machine may take beyond a bound.
+	// slack is what a busy machine may take beyond a bound. That nothing but the machine
+	// takes it is proven in fake time, by the tests of tunnel itself.
 	slack = 20 * time.Second
 	// dead is when a silent connection must have been given up: the silences, and the
 	// one before the first question.
@@ -26,9 +28,11 @@ const (
 
 func quick(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, misses }
 
-// patient notices a stall of three seconds, by a question without an answer, and has
-// time for a machine that makes more of them.
-func patient(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, 10*misses }
+// tolerance is how long a connection may be silent, at least, by steady's settings.
+const tolerance = 10 * time.Second
+
+// steady notices a stall of three seconds, by a question without an answer, and bears it.
+func steady(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, int(tolerance/keepalive) }
 
 // await waits for a host to be as wanted and returns how long that took.
 func await(t *testing.T, h *tunnel.Host, limit time.Duration, what string, wanted func(api.Host) bool) time.Duration {
@@ -134,9 +138,8 @@ func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
 }
 
 func TestStallsOfThreeSecondsDropNothing(t *testing.T) {
-	l := newLaptop(t, options{limits: patient})
+	l := newLaptop(t, options{limits: steady})
 	h := l.mustLogin("lab-login")
-	since := h.Status().Since
 	for _, x := range []struct {
 		name       string
 		fail, mend func()
@@ -145,30 +148,41 @@ func TestStallsOfThreeSecondsDropNothing(t *testing.T) {
 		{"packets vanish", func() { l.lab.Cut("silent") }, func() { l.lab.Restore("silent") }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			x.fail()
-			said := make(chan error, 1)
-			go func() {
-				_, err := runHostname(t.Context(), h)
-				said <- err
-			}()
-			stall := time.NewTimer(3 * time.Second)
-			defer stall.Stop()
-			for stalled := true; stalled; {
-				select {
-				case <-stall.C:
-					stalled = false
-				case err := <-said:
-					t.Fatalf("during the stall a command ends with %v", err)
+			for {
+				since := h.Status().Since
+				lasted, err := stall(t, h, x.fail, x.mend)
+				s := h.Status()
+				if err == nil && s.State == api.HostUp && s.Since.Equal(since) {
+					return
 				}
-			}
-			x.mend()
-			if err := <-said; err != nil {
-				t.Errorf("what was asked during the stall fails: %v", err)
-			}
-			if s := h.Status(); s.State != api.HostUp || !s.Since.Equal(since) {
-				t.Errorf("the host is %s since %v, was up since %v", s.State, s.Since, since)
+				if lasted < tolerance {
+					t.Fatalf("after a stall of %v what was asked meanwhile says %v, and the host is %s since %v, was up since %v", lasted, err, s.State, s.Since, since)
+				}
+				t.Logf("a busy machine made %v of the stall, which proves nothing: once more", lasted)
+				await(t, h, usable, "up again", isUp)
 			}
 		})
+	}
+}
+
+// stall asks something of a host while it is out of reach for three seconds, and tells
+// how long it took to be answered, and how.
+func stall(t *testing.T, h *tunnel.Host, fail, mend func()) (time.Duration, error) {
+	t.Helper()
+	began := time.Now()
+	fail()
+	said := make(chan error, 1)
+	go func() {
+		_, err := runHostname(t.Context(), h)
+		said <- err
+	}()
+	select {
+	case <-time.After(3 * time.Second):
+		mend()
+		return time.Since(began), <-said
+	case err := <-said:
+		mend()
+		return time.Since(began), errors.Join(errors.New("a command ended during the stall"), err)
 	}
 }
 

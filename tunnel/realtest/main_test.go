@@ -78,7 +78,6 @@ func newLaptop(t *testing.T, o options) *laptop {
 	lab := real.Start(t)
 	l := &laptop{t: t, lab: lab, person: &person{answers: o.answers}}
 	limits := tunnel.PracticeLimits()
-	limits.HandshakeTimeout = 20 * time.Second // under the race detector, beside other tests
 	if o.limits != nil {
 		o.limits(&limits)
 	}

@@ -18,6 +18,13 @@ func (c *Cluster) signalConns(alias string, sig syscall.Signal) error {
 		return err
 	}
 	for _, monitor := range children(listener.PID) {
+		// A monitor that goes on may be starting the process of a login just made, which
+		// would be missed, and keep the connection.
+		if sig != sigCont {
+			if err := monitor.signal(sigStop); err != nil {
+				return err
+			}
+		}
 		parts := []process{monitor}
 		for _, p := range children(monitor.PID) {
 			if st, err := readStat(fmt.Sprintf("/proc/%d", p.PID)); err == nil && strings.HasPrefix(st.name, "sshd") {

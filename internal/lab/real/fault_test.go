@@ -144,8 +144,8 @@ func TestCutsAreSeenAsTheyAreNamed(t *testing.T) {
 	t.Parallel()
 	lab := Start(t)
 	addr := net.JoinHostPort(lab.NodeAddr("login1"), "22")
-	dial := func() error {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
+	dial := func(limit time.Duration) error {
+		conn, err := net.DialTimeout("tcp", addr, limit)
 		if err == nil {
 			_ = conn.Close()
 		}
@@ -153,20 +153,21 @@ func TestCutsAreSeenAsTheyAreNamed(t *testing.T) {
 	}
 	for _, x := range []struct {
 		where string
+		limit time.Duration // for a dial to say so
 		seen  func(error) bool
 	}{
-		{"wifi", func(err error) bool { return errors.Is(err, syscall.EHOSTUNREACH) }},
-		{"silent", func(err error) bool { e, ok := errors.AsType[net.Error](err); return ok && e.Timeout() }},
-		{"reset", func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
+		{"wifi", patience, func(err error) bool { return errors.Is(err, syscall.EHOSTUNREACH) }},
+		{"silent", time.Second, func(err error) bool { e, ok := errors.AsType[net.Error](err); return ok && e.Timeout() }},
+		{"reset", patience, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
 	} {
 		t.Run(x.where, func(t *testing.T) {
 			lab.Cut(x.where)
-			if err := dial(); !x.seen(err) {
+			if err := dial(x.limit); !x.seen(err) {
 				t.Errorf("a dial says %v", err)
 			}
 			lab.Restore(x.where)
-			if !poll(5*time.Second, func() bool { return dial() == nil }) {
-				t.Errorf("after the cut a dial says %v", dial())
+			if !poll(patience, func() bool { return dial(time.Second) == nil }) {
+				t.Errorf("after the cut a dial says %v", dial(time.Second))
 			}
 		})
 	}

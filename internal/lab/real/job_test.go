@@ -106,7 +106,7 @@ func TestAccountsLimitWhoHasThem(t *testing.T) {
 		out, err := lab.As("hpcuser", "sacct", "-X", "-n", "-P", "-j", id, "-o", "State,Account")
 		return err == nil && strings.TrimSpace(out) == "COMPLETED|proj1"
 	}
-	if !poll(20*time.Second, known) {
+	if !poll(patience, known) {
 		out, err := lab.As("hpcuser", "sacct", "-X", "-n", "-P", "-j", id, "-o", "State,Account")
 		t.Errorf("sacct says %q, %v", out, err)
 	}
@@ -120,7 +120,7 @@ func TestAccountsLimitWhoHasThem(t *testing.T) {
 		out, _ := lab.As("hpcuser", "squeue", "-h", "-j", second, "-o", "%r")
 		return strings.TrimSpace(out) == "AssocGrpJobsLimit"
 	}
-	if !poll(20*time.Second, limited) {
+	if !poll(patience, limited) {
 		out, err := lab.As("hpcuser", "squeue", "-h", "-j", second, "-o", "%T %r")
 		t.Errorf("the second job of proj2 is %q, %v", out, err)
 	}

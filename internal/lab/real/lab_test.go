@@ -165,7 +165,7 @@ func TestKilledOwnerTakesTheLabAlong(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if !poll(20*time.Second, func() bool { return len(f.left()) == 0 }) {
+	if !poll(patience, func() bool { return len(f.left()) == 0 }) {
 		t.Errorf("left: %q", f.left())
 	}
 }
@@ -184,7 +184,7 @@ func TestNextLabClearsWhatAKilledKeeperLeft(t *testing.T) {
 	noProcess := func() bool {
 		return !slices.ContainsFunc(f.left(), func(s string) bool { return strings.HasPrefix(s, "process") })
 	}
-	if !poll(10*time.Second, noProcess) {
+	if !poll(patience, noProcess) {
 		t.Errorf("nodes outlive their keeper: %q", f.left())
 	}
 	if err := clearLeftovers(); err != nil {
