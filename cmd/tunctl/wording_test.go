@@ -33,10 +33,14 @@ func TestHelpAndManPagesUsePlainWords(t *testing.T) {
 }
 
 // commandPaths are the words of every command and what is below it, and those of none:
-// the program itself.
+// the program itself. A command that reads its own arguments, for other programs, has no
+// help.
 func commandPaths(commands []*cli.Command) [][]string {
 	paths := [][]string{nil}
 	for _, c := range commands {
+		if c.SkipFlagParsing {
+			continue
+		}
 		for _, below := range commandPaths(c.Subcommands) {
 			paths = append(paths, slices.Concat([]string{c.Name}, below))
 		}
