@@ -35,7 +35,7 @@ type Host struct {
 	users  map[*Host]string // the hosts that go through this one, or share the connection of that identity
 	asked  bool             // Up or Want was called, and not Down since
 	quiet  bool             // nobody is told of it: a compute node that nobody asked for by its name
-	ended  *conn            // the connection that Down is to end, even if Up follows at once
+	ended  *conn            // the connection that we are about to end, even if it is wanted again at once
 	leases int              // see Lease
 	idle   *time.Timer      // runs since the last lease ended
 	cancel context.CancelFunc
@@ -220,7 +220,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 	}
 	for {
 		h.mu.Lock()
-		f, changed := h.facts, h.changed
+		f, ended, changed := h.facts, h.ended, h.changed
 		_, uses := h.users[user]
 		h.mu.Unlock()
 		if user != nil && !uses {
@@ -229,7 +229,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		if user != nil {
 			user.setAsking(f.asking)
 		}
-		if f.live != nil {
+		if f.live != nil && f.live != ended {
 			return nil
 		}
 		if f.trying == "" {

@@ -95,6 +95,25 @@ func TestALogoutEndsTheConnectionsToNodesToo(t *testing.T) {
 	}
 }
 
+func TestALeaseGetsNoConnectionThatIsAboutToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, node, server := nodeBehind(t)
+		node.Lease(true, "")()
+		for range 20 { // in each the timer and the next lease come together
+			release := node.Lease(true, "")
+			mustConnect(t, node)
+			if _, err := node.Run(t.Context(), "cat", nil); err != nil {
+				t.Fatal(err)
+			}
+			release()
+			time.Sleep(node.pool.o.Limits.NodeIdle)
+		}
+		if _, logins, _ := server.counts(); logins == 1 {
+			t.Error("it never ended")
+		}
+	})
+}
+
 func TestANodeIsListedAsAHostOnlyForWhoAskedForItByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, node, _ := nodeBehind(t)

@@ -252,10 +252,11 @@ func (h *Host) lost(c *conn) {
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
-	if onlyLeased && !h.asked {
+	byUs := h.ended == c // whoever wants the host since then wants another
+	if onlyLeased && !h.asked && !byUs {
 		h.endWishLocked() // its users have lost the connection, too
 	}
-	if f.wanted {
+	if f.wanted && !byUs {
 		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.reason()), Err: classPassing.of(c.reason())}
 		f.failures++
 		if time.Since(c.since) >= l.StableAfter {
