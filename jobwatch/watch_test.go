@@ -322,6 +322,34 @@ func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
 	})
 }
 
+func TestARefreshWaitsForTheQueryUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		c.set(api.Job{ID: "1", State: api.JobRunning, Node: "n", Submitted: time.Now()})
+		x := w.Watch("1")
+		defer x.Close()
+		synctest.Wait() // the first query has begun, and its answer is on the way
+		if got := x.Job().State; got != api.JobUnknown || len(c.queries()) != 1 {
+			t.Fatalf("the job is %s after %d queries", got, len(c.queries()))
+		}
+		brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := w.Refresh(brief); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a refresh that may not wait returned %v", err)
+		}
+		if err := w.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.Job().State; got != api.JobRunning {
+			t.Errorf("after a refresh the job is %s", got)
+		}
+		if n := len(c.queries()); n != 1 {
+			t.Errorf("%d queries", n)
+		}
+	})
+}
+
 func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -93,15 +93,21 @@ func (w *Watcher) LastJobs() []api.Job {
 }
 
 // Refresh asks about the watched jobs, unless that was done within Limits.QueryMin and
-// nothing has changed since.
+// nothing has changed since. It waits for a query that is under way, so that the watches
+// have its answer.
 func (w *Watcher) Refresh(ctx context.Context) error {
 	w.mu.Lock()
 	fresh := !w.soon && time.Since(w.asked) < w.limits.QueryMin
 	w.mu.Unlock()
-	if fresh {
-		return nil
+	if !fresh {
+		return w.query(ctx, watchedOnly)
 	}
-	return w.query(ctx, watchedOnly)
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return err
+	}
+	leave()
+	return nil
 }
 
 // MaxDetails is how many jobs may be asked about one by one on a person's word, at most

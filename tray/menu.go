@@ -283,7 +283,7 @@ func hostItems(v View) []Item {
 	}
 	var items []Item
 	for _, h := range v.Status.Hosts {
-		item := Item{ID: "host:" + h.Alias, Title: h.Alias + ": " + hostWords(h, told)}
+		item := Item{ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostWords(h, told)}
 		if v.Can.Login {
 			item.Children = append(item.Children, entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting))
 		}

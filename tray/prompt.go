@@ -52,7 +52,7 @@ func (c *companion) interview(ctx context.Context, q *inquiry) {
 	if err != nil && !errors.Is(err, desktop.ErrCancelled) {
 		c.Log.Warn("could not ask", "host", p.Host, "err", err)
 		c.announce(news{
-			kind: kindNeedsLogin, title: headline("Log in to ", p.Host, ""), urgent: true, name: p.Host,
+			kind: kindNeedsLogin, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
 			body:  "No window could be opened to ask you. A terminal can.",
 			verbs: []string{verbAsk}, instead: "Log in from a terminal.",
 		})
@@ -116,7 +116,8 @@ func listed(names []string) string {
 // questionFor is a prompt in the words of a window, which has nothing around it to
 // tell what it is about: which host, why now, and whether the last answer was wrong.
 func questionFor(p api.Prompt, why string) desktop.Question {
-	q := desktop.Question{Title: "Log in to " + p.Host, Kind: desktop.AskSecret, Yes: "Yes", No: "No"}
+	host := api.HostLabel(p.Host)
+	q := desktop.Question{Title: "Log in to " + host, Kind: desktop.AskSecret, Yes: "Yes", No: "No"}
 	if p.Echo {
 		q.Kind = desktop.AskLine
 	}
@@ -124,12 +125,12 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 	switch p.Kind {
 	case api.PromptHostKey:
 		q.Kind = desktop.AskChoice
-		q.Title, q.Yes, q.No = "Is this really "+p.Host+"?", "Yes, trust it", "No, stop"
+		q.Title, q.Yes, q.No = "Is this really "+host+"?", "Yes, trust it", "No, stop"
 		text = hostKeyText(text, p.Fingerprint)
 	case api.PromptConfirm:
 		q.Kind = desktop.AskChoice
 	case api.PromptPassphrase:
-		q.Title = "Unlock your key for " + p.Host
+		q.Title = "Unlock your key for " + host
 	case api.PromptPassword, api.PromptQuestion:
 		if about := strings.TrimSpace(p.Instruction); about != "" {
 			text = about + "\n\n" + text

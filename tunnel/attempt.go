@@ -62,7 +62,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 		return err
 	}
 	if !t.host.leadsTo(t.identity) {
-		return fmt.Errorf("%s: %w", t.host.name, ErrDown) // nobody wanted this one
+		return fmt.Errorf("%s: %w", t.host.label(), ErrDown) // nobody wanted this one
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (t *attempt) native(ctx context.Context) (*conn, error) {
 
 // share uses the connection of a host that is the same account by another name.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
-	t.host.step("sharing the connection of " + owner.name)
+	t.host.step("sharing the connection of " + owner.label())
 	if err := t.borrow(ctx, owner, t.identity); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (t *attempt) prepare(ctx context.Context) error {
 	e := &api.Error{Code: api.CodeFailed, Err: classPermanent.of(err), Hint: "run the command in a terminal to see what it asks for, then `tunctl login " + t.host.name + "`"}
 	e.Message = fmt.Sprintf("before_login = %q failed: %v", line, err)
 	if ctx.Err() != nil {
-		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, inWords(limit))
+		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, api.DurationText(limit))
 	}
 	if text := said.text(); !text.IsZero() {
 		e.Message += "; its output: " + text.String()

@@ -16,7 +16,7 @@ func (p *Pool) Beyond(host, node string) *Host {
 			}
 			return hopDestination(dest), []string{host}
 		})
-		h.behind = host
+		h.quiet, h.behind = true, host
 		return h
 	})
 }

@@ -133,7 +133,7 @@ func (t *attempt) beyondUs(allowed []string) (bool, error) {
 	if hint, err := t.sshAtHand(); err != nil {
 		t.denied = &api.Error{
 			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: hint,
-			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.name, why),
+			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.label(), why),
 		}
 		return false, t.denied
 	}

@@ -22,7 +22,7 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	nc, err := c.dial(ctx, network, address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", h.name, err)
+		return nil, fmt.Errorf("%s: %w", h.label(), err)
 	}
 	return nc, nil
 }
@@ -131,7 +131,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		case c.ended():
 			return nil, c.gone()
 		}
-		return nil, fmt.Errorf("%s: listening at %s: %w", h.name, address, r.err)
+		return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, r.err)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -104,7 +104,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 		e.Message = fmt.Sprintf("%s refused the connection", address)
 		e.Hint = "the machine is up, but no SSH server listens on that port: check the host and the port; the site may be down for maintenance"
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
-		e.Message = fmt.Sprintf("%s did not respond within %s", address, inWords(limit))
+		e.Message = fmt.Sprintf("%s did not respond within %s", address, api.DurationText(limit))
 	default:
 		e.Message = fmt.Sprintf("%s cannot be reached: %v", address, plain(err))
 	}

@@ -27,7 +27,7 @@ func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
-	return c.runNamed(ctx, h.name, command, stdin)
+	return c.runNamed(ctx, h.label(), command, stdin)
 }
 
 // runNamed is run with errors that name the host.

@@ -198,7 +198,7 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 		return &end{Conn: conn}, nil
 	}
 	if errors.Is(dialCtx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not respond within %s: %w", address, inWords(dialTimeout), err)
+		err = fmt.Errorf("%s did not respond within %s: %w", address, api.DurationText(dialTimeout), err)
 	}
 	if !errors.Is(err, ErrDown) && !now.stale() && ctx.Err() == nil {
 		v.counters.refused.Add(1)

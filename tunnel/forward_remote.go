@@ -91,7 +91,7 @@ func (r *RemoteForward) listen(ctx context.Context) (net.Listener, error) {
 	defer cancel()
 	l, err := r.o.Listen(ask, r.o.Network, r.o.Address)
 	if err != nil && ctx.Err() == nil && ask.Err() != nil {
-		err = fmt.Errorf("the host did not respond within %s: %w", inWords(dialTimeout), err)
+		err = fmt.Errorf("the host did not respond within %s: %w", api.DurationText(dialTimeout), err)
 	}
 	return l, err
 }

@@ -112,7 +112,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	case t.guard.expired(): // of no class of its own: it may have been a login by then
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,
-			Message: fmt.Sprintf("%s did not finish the SSH handshake within %s", address, inWords(t.pool.o.Limits.HandshakeTimeout)),
+			Message: fmt.Sprintf("%s did not finish the SSH handshake within %s", address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
 		}
 	case disagree:
 		return &api.Error{

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +24,6 @@ type Host struct {
 	route func() (destination string, via []string)
 	log   *slog.Logger
 
-	quiet  bool   // nobody is told of it: a node behind another host
 	behind string // the login node that this compute node is behind; "": it is none
 
 	kick chan struct{} // the wishes changed
@@ -33,7 +34,8 @@ type Host struct {
 	used   Settings         // those of the last try, which are the live connection's
 	users  map[*Host]string // the hosts that go through this one, or share the connection of that identity
 	asked  bool             // Up or Want was called, and not Down since
-	ended  *conn            // the connection that Down is to end, even if Up follows at once
+	quiet  bool             // nobody is told of it: a compute node that nobody asked for by its name
+	ended  *conn            // the connection that we are about to end, even if it is wanted again at once
 	leases int              // see Lease
 	idle   *time.Timer      // runs since the last lease ended
 	cancel context.CancelFunc
@@ -51,13 +53,16 @@ type Host struct {
 func newHost(p *Pool, name string, route func() (destination string, via []string)) *Host {
 	return &Host{
 		pool: p, name: name, route: route,
-		log:     p.o.Log.With("host", name),
+		log:     p.o.Log.With("host", api.HostLabel(name)),
 		kick:    make(chan struct{}, 1),
 		users:   map[*Host]string{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
 }
+
+// label is the host's name as a person reads it.
+func (h *Host) label() string { return api.HostLabel(h.name) }
 
 // Up says that a person wants the host now: it is tried at once, and the person
 // may be asked.
@@ -67,7 +72,7 @@ func (h *Host) Up() { h.UpFor("") }
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked = true
+	h.asked, h.quiet = true, false
 	h.attendLocked(client)
 }
 
@@ -86,21 +91,49 @@ func (h *Host) attendLocked(client string) {
 func (h *Host) Want() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked = true
+	h.asked, h.quiet = true, false
 	h.facts.wanted = true
 	h.enterLocked()
 	h.kicked()
 }
 
-// Down disconnects. The host is no longer wanted, except by hosts that go through it.
-func (h *Host) Down() {
+// Down disconnects, also from the compute nodes behind the host. It returns the other
+// hosts that still use the connection, which then stays up until they are down too.
+func (h *Host) Down() (usedBy []string) {
+	for _, user := range h.usersNow() {
+		if user.behind == h.name {
+			user.Down()
+		}
+		if !user.wanted() {
+			h.giveBack(user) // as its own goroutine is about to do
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = false
 	h.unwantLocked()
 	if !h.facts.wanted {
 		h.ended = h.facts.live
+		return nil
 	}
+	for user := range h.users {
+		usedBy = append(usedBy, user.name)
+	}
+	slices.Sort(usedBy)
+	return usedBy
+}
+
+// usersNow are the hosts that go through this one, or share its connection.
+func (h *Host) usersNow() []*Host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.users))
+}
+
+func (h *Host) wanted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.facts.wanted
 }
 
 // unwantLocked ends the wish, the try under way and the connection, unless another
@@ -187,7 +220,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 	}
 	for {
 		h.mu.Lock()
-		f, changed := h.facts, h.changed
+		f, ended, changed := h.facts, h.ended, h.changed
 		_, uses := h.users[user]
 		h.mu.Unlock()
 		if user != nil && !uses {
@@ -196,12 +229,12 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		if user != nil {
 			user.setAsking(f.asking)
 		}
-		if f.live != nil {
+		if f.live != nil && f.live != ended {
 			return nil
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return &api.Error{Code: api.CodeUnreachable, Message: h.name + " is not connected", Err: classPassing.of(ErrDown)}
+				return &api.Error{Code: api.CodeUnreachable, Message: h.label() + " is not connected", Err: classPassing.of(ErrDown)}
 			}
 			if f.stop != nil {
 				return f.stop.why
@@ -222,7 +255,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 func (h *Host) gaveUp(cause error) *api.Error {
 	s := h.Status()
 	why := cmp.Or(s.Cause, string(s.State))
-	e := &api.Error{Code: api.CodeTimeout, Message: fmt.Sprintf("%s is not connected yet: %s", h.name, why), Hint: s.Hint, Err: cause}
+	e := &api.Error{Code: api.CodeTimeout, Message: fmt.Sprintf("%s is not connected yet: %s", h.label(), why), Hint: s.Hint, Err: cause}
 	if errors.Is(cause, context.Canceled) {
 		e.Code = api.CodeFailed
 	}
@@ -237,7 +270,7 @@ func (h *Host) current() (*conn, error) {
 		return h.facts.live, nil
 	}
 	if h.view.Cause != "" {
-		return nil, fmt.Errorf("%s: %w: %s", h.name, ErrDown, h.view.Cause)
+		return nil, fmt.Errorf("%s: %w: %s", h.label(), ErrDown, h.view.Cause)
 	}
-	return nil, fmt.Errorf("%s: %w", h.name, ErrDown)
+	return nil, fmt.Errorf("%s: %w", h.label(), ErrDown)
 }

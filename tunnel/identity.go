@@ -88,9 +88,9 @@ func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte)
 		return Result{}, err
 	}
 	if now := c.settings.account(); now != account {
-		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.name, ErrOtherAccount, now, account)
+		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, now, account)
 	}
-	return c.runNamed(ctx, h.name, command, stdin)
+	return c.runNamed(ctx, h.label(), command, stdin)
 }
 
 // leadsTo takes note of where the host's settings lead. Who shares a connection wants
@@ -187,5 +187,5 @@ func (h *Host) outdatedLocked() string {
 	if !h.outdated || h.facts.live == nil {
 		return ""
 	}
-	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", h.name, h.name, h.name)
+	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", h.label(), h.name, h.name)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -17,19 +16,19 @@ import (
 // shared with whoever else goes through it, and kept.
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
 	hop := t.pool.hop(t.settings.ProxyJump)
-	t.host.step("connecting to " + hop.name + " first")
+	t.host.step("connecting to " + hop.label() + " first")
 	if err := t.borrow(ctx, hop, ""); err != nil {
-		return nil, nil, viaError(hop.name, err)
+		return nil, nil, viaError(hop.label(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.address(), hop.name))
+	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.address(), hop.label()))
 	c, err := hop.current()
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
 	if t.identity != t.settings.account()+" via "+c.identity {
-		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.name, t.settings.address()), Err: classPassing.of(nil)}
+		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.address()), Err: classPassing.of(nil)}
 	}
 	raw, err := c.dial(ctx, "tcp", t.settings.address())
 	if err != nil {
@@ -48,7 +47,7 @@ func (p *Pool) hop(hops []string) *Host { return p.Host(strings.Join(hops, ","))
 // ours too: the backoff is then our own.
 func (t *attempt) borrow(ctx context.Context, other *Host, identity string) error {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
-		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.name), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
+		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.label()), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
 	other.lend(t.host, identity, t.attended, t.client)
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
@@ -61,10 +60,7 @@ func (t *attempt) borrow(ctx context.Context, other *Host, identity string) erro
 
 // goesThrough reports whether a host needs another, maybe through more of them.
 func (p *Pool) goesThrough(h, through *Host) bool {
-	through.mu.Lock()
-	users := slices.Collect(maps.Keys(through.users))
-	through.mu.Unlock()
-	return slices.ContainsFunc(users, func(u *Host) bool { return u == h || p.goesThrough(h, u) })
+	return slices.ContainsFunc(through.usersNow(), func(u *Host) bool { return u == h || p.goesThrough(h, u) })
 }
 
 // lend marks the host as wanted by another that goes through it, or shares the
@@ -110,10 +106,10 @@ func viaError(hop string, err error) error {
 
 // beyond puts a failed dial from a hop into words.
 func (t *attempt) beyond(hop *Host, err error) *api.Error {
-	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.address(), hop.name, err)}
+	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.address(), hop.label(), err)}
 	if errors.Is(err, ErrProhibited) {
 		e.Code, e.Err = api.CodeForward, classPermanent.of(err)
-		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.name, t.settings.address())
+		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.address())
 	}
 	return e
 }

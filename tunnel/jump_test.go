@@ -85,6 +85,32 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 	})
 }
 
+func TestALogoutFromAHopSaysWhoGoesThroughIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		b.serve(t)
+		inner, outer := b.Host("inner"), b.Host("outer")
+		inner.Up()
+		outer.Up()
+		mustConnect(t, inner)
+		if usedBy := outer.Down(); len(usedBy) != 1 || usedBy[0] != "inner" {
+			t.Errorf("it is said to be used by %q", usedBy)
+		}
+		synctest.Wait()
+		if got := outer.Status().State; got != api.HostUp {
+			t.Errorf("with a user it is %s", got)
+		}
+		inner.Down()
+		if usedBy := outer.Down(); usedBy != nil { // who is on the way down is no user
+			t.Errorf("it is said to be used by %q", usedBy)
+		}
+		synctest.Wait()
+		if got := outer.Status().State; got != api.HostDown {
+			t.Errorf("without a user it is %s", got)
+		}
+	})
+}
+
 func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)

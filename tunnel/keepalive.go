@@ -180,7 +180,7 @@ func (p *pulse) beat(now time.Time) error {
 		p.quiet = 0
 	}
 	if limit := p.probing; limit > 0 && !alive {
-		return fmt.Errorf("no response within %s after the network changed", inWords(limit))
+		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
 	if p.probed() || p.c.mute {
 		return nil
@@ -191,7 +191,7 @@ func (p *pulse) beat(now time.Time) error {
 		return nil
 	}
 	if p.quiet >= p.c.misses {
-		return fmt.Errorf("no response for %s", inWords(silence))
+		return fmt.Errorf("no response for %s", api.DurationText(silence))
 	}
 	p.quiet++
 	p.timer.Reset(p.c.interval)

@@ -20,7 +20,7 @@ func (h *Host) Lease(attended bool, client string) (release func()) {
 		h.idle.Stop()
 	}
 	switch {
-	case h.facts.live != nil:
+	case h.facts.live != nil && h.facts.live != h.ended:
 	case attended:
 		h.attendLocked(client)
 	default:
@@ -60,6 +60,9 @@ func (h *Host) leasesOverLocked() {
 		h.kicked() // no use of its hops any more
 	default:
 		h.unwantLocked()
+		if !h.facts.wanted {
+			h.ended = h.facts.live // a lease that comes now gets another
+		}
 	}
 }
 

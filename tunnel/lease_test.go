@@ -66,6 +66,69 @@ func TestANodeConnectionEndsAMinuteAfterItsLastUser(t *testing.T) {
 	})
 }
 
+func TestALogoutEndsTheConnectionsToNodesToo(t *testing.T) {
+	for _, inUse := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b, node, server := nodeBehind(t)
+			release := node.Lease(true, "")
+			mustConnect(t, node)
+			if !inUse {
+				release()
+			}
+			if usedBy := b.Host("outer").Down(); usedBy != nil {
+				t.Errorf("in use %v: it is said to be used by %q", inUse, usedBy)
+			}
+			synctest.Wait()
+			if login, node := b.Host("outer").Status(), node.Status(); login.State != api.HostDown || node.State != api.HostDown {
+				t.Errorf("in use %v: the login node is %s, the node %s", inUse, login.State, node.State)
+			}
+			release()
+			time.Sleep(time.Hour)
+			if _, logins, _ := server.counts(); logins != 1 {
+				t.Errorf("in use %v: %d logins on the node", inUse, logins)
+			}
+			b.Host("outer").Up()
+			mustConnect(t, b.Host("outer"))
+			defer node.Lease(true, "")()
+			mustConnect(t, node)
+		})
+	}
+}
+
+func TestALeaseGetsNoConnectionThatIsAboutToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, node, server := nodeBehind(t)
+		node.Lease(true, "")()
+		for range 20 { // in each the timer and the next lease come together
+			release := node.Lease(true, "")
+			mustConnect(t, node)
+			if _, err := node.Run(t.Context(), "cat", nil); err != nil {
+				t.Fatal(err)
+			}
+			release()
+			time.Sleep(node.pool.o.Limits.NodeIdle)
+		}
+		if _, logins, _ := server.counts(); logins == 1 {
+			t.Error("it never ended")
+		}
+	})
+}
+
+func TestANodeIsListedAsAHostOnlyForWhoAskedForItByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, node, _ := nodeBehind(t)
+		defer node.Lease(true, "")()
+		mustConnect(t, node)
+		if got := b.Hosts(); len(got) != 1 || got[0].Alias != "outer" {
+			t.Errorf("the hosts are %+v", got)
+		}
+		b.Host("outer,inner").Up()
+		if got := b.Hosts(); len(got) != 2 || got[1].Alias != "outer,inner" {
+			t.Errorf("asked for by name, it is not among %+v", got)
+		}
+	})
+}
+
 func TestANodeIsNeverLoggedInToAgainByItself(t *testing.T) {
 	for _, inUse := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

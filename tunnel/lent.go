@@ -83,6 +83,6 @@ func (t *attempt) answers(ctx context.Context, c *conn) error {
 	case <-answered:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("no response within %s", inWords(limit))
+		return fmt.Errorf("no response within %s", api.DurationText(limit))
 	}
 }

@@ -1,9 +1,6 @@
 package tunnel
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Limits are the waits and counts that make us a good guest of a login node and
 // keep a person from being locked out of it. Every field must be positive.
@@ -101,19 +98,4 @@ func PracticeLimits() Limits {
 	l.KeepaliveEvery = time.Second
 	l.WakeGrace = 10 * time.Second
 	return l
-}
-
-// inWords writes a duration as it is told to a person: "800 ms", "45 s", "12 min",
-// "1 h 05 min".
-func inWords(d time.Duration) string {
-	seconds, minutes := int(d.Round(time.Second).Seconds()), int(d.Round(time.Minute).Minutes())
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case seconds < 60:
-		return fmt.Sprintf("%d s", seconds)
-	case minutes < 60:
-		return fmt.Sprintf("%d min", minutes)
-	}
-	return fmt.Sprintf("%d h %02d min", minutes/60, minutes%60)
 }

@@ -217,13 +217,13 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	if expired {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: reason.class.of(err),
-			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.name, inWords(t.pool.o.Limits.HandshakeTimeout)),
+			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
 		}
 	}
 	if reason.ask && !t.attended {
 		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
 	}
-	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.name, said)}
+	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.label(), said)}
 	switch {
 	case reason.code == api.CodeHostKey:
 		e.Hint = "`ssh " + t.settings.Destination + "` shows the host key and what is known of it"

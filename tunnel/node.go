@@ -98,7 +98,7 @@ func (h *Host) Node(o NodeOptions) *Node {
 	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newHop(h, o.Names), finding: make(chan struct{}, 1)}
 	n.ways = []way{{name: "an SSH hop", dial: n.hop.dial}}
 	onHost := &relays{host: h, names: o.Names, job: o.Job, patience: h.pool.o.Limits.NodeDial}
-	n.ways = append(n.ways, way{name: "ssh on " + h.name, scarce: true, dial: onHost.dialSSH})
+	n.ways = append(n.ways, way{name: "ssh on " + h.label(), scarce: true, dial: onHost.dialSSH})
 	if o.Job != "" {
 		n.ways = append(n.ways, way{name: "srun", scarce: true, dial: onHost.dialSrun})
 	}

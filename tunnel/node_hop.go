@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // hop is our own SSH connection to a node, through the host's. It is made when it
@@ -26,7 +28,7 @@ type hop struct {
 }
 
 func newHop(login *Host, names []string) *hop {
-	h := newHost(login.pool, names[0]+" via "+login.name, func() (string, []string) { return names[0], nil })
+	h := newHost(login.pool, login.name+","+names[0], func() (string, []string) { return names[0], nil })
 	h.quiet, h.behind = true, login.name
 	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
 }
@@ -256,7 +258,7 @@ func (p *hop) knockAt(ctx context.Context, address string) (net.Conn, error) {
 	defer cancel()
 	raw, err := p.login.Dial(dialing, "tcp", address)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not respond within %s", address, inWords(limit))
+		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}
 	return raw, err
 }

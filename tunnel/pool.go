@@ -226,12 +226,16 @@ func (p *Pool) disown(h *Host, except string) {
 	maps.DeleteFunc(p.owners, func(identity string, o *Host) bool { return o == h && identity != except })
 }
 
-// Hosts are those made so far, by name.
+// Hosts are those made so far, by name, without the compute nodes that only a session or
+// a stream uses.
 func (p *Pool) Hosts() []api.Host {
-	all := p.all()
-	list := make([]api.Host, len(all))
-	for i, h := range all {
-		list[i] = h.Status()
+	list := []api.Host{}
+	for _, h := range p.all() {
+		h.mu.Lock()
+		if !h.quiet {
+			list = append(list, h.view)
+		}
+		h.mu.Unlock()
 	}
 	return list
 }

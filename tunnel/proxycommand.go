@@ -90,7 +90,7 @@ func (e *proxyError) Error() string { return "the ProxyCommand reports: " + e.sa
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(cmp.Or(greeting, errSilent)),
-		Message: fmt.Sprintf("%s cannot be reached: its ProxyCommand passed on no SSH banner within %s", address, inWords(limit)),
+		Message: fmt.Sprintf("%s cannot be reached: its ProxyCommand passed on no SSH banner within %s", address, api.DurationText(limit)),
 		Hint:    "run the ProxyCommand in a terminal: it may be waiting for input",
 	}
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {

@@ -43,7 +43,7 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server or the wish has gone
 	case asking.Err() != nil:
-		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", inWords(limit)), err)
+		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", api.DurationText(limit)), err)
 	}
 	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
 }
@@ -97,7 +97,7 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 func (t *attempt) confirmBan(ctx context.Context) error {
 	answer, err := t.ask(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
-		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.name),
+		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -271,17 +270,6 @@ func TestARepeatedQuestionOfSSHMeansAWrongAnswer(t *testing.T) {
 	} {
 		if got := q.repeats(tt.p, 3); got != tt.want {
 			t.Errorf("question %d, %q: %q, want %q", i, tt.p.Text, got, tt.want)
-		}
-	}
-}
-
-func TestADurationIsToldWithItsUnits(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		250 * time.Millisecond: "250 ms", 15 * time.Second: "15 s", 2 * time.Minute: "2 min", time.Hour: "1 h 00 min", 65 * time.Minute: "1 h 05 min",
-		59*time.Second + 700*time.Millisecond: "1 min", 59*time.Minute + 40*time.Second: "1 h 00 min",
-	} {
-		if got := inWords(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 	}
 	ch, requests, err := c.openChannel(ctx, kind, payload)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", h.name, err)
+		return nil, nil, fmt.Errorf("%s: %w", h.label(), err)
 	}
 	return ch, requests, nil
 }

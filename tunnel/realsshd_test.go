@@ -410,12 +410,12 @@ func TestAProxyCommandMayTakeALoginsTimeBeforeTheBanner(t *testing.T) {
 func TestAProxyCommandWithoutABannerIsNamedWithWhatItSaid(t *testing.T) {
 	l := newLaptop(t)
 	limits := PracticeLimits()
-	limits.DialTimeout, limits.HandshakeTimeout, limits.BannerTimeout = 500*time.Millisecond, time.Millisecond, time.Millisecond
+	limits.DialTimeout, limits.HandshakeTimeout, limits.BannerTimeout = time.Second, time.Millisecond, time.Millisecond
 	l.serve(t, limits, "Host mute\n ProxyCommand sh -c 'echo waiting for the VPN >&2; exec sleep 600'\n")
 	h := l.Host("mute")
 	h.Up()
 	err := h.Await(t.Context())
-	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 502 ms; its output: waiting for the VPN") {
+	if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "ProxyCommand passed on no SSH banner within 1 s; its output: waiting for the VPN") {
 		t.Errorf("Await: %v", err)
 	}
 }

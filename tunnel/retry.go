@@ -100,7 +100,7 @@ func (h *Host) mayAsk() *api.Error {
 func (h *Host) needsPerson(why string, cause error) *api.Error {
 	return &api.Error{
 		Code:    api.CodeNeedsPerson,
-		Message: fmt.Sprintf("%s needs you: %s", h.name, why),
+		Message: fmt.Sprintf("%s needs you: %s", h.label(), why),
 		Hint:    "run `tunctl login " + h.name + "` in a terminal",
 		Err:     classNeedsPerson.of(cause),
 	}
@@ -238,7 +238,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 	return &api.Error{
 		Code:    api.CodeUnreachable,
-		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no further tries until %s", h.name, why.Message, until.Format(time.TimeOnly)),
+		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no further tries until %s", h.label(), why.Message, until.Format(time.TimeOnly)),
 		Hint:    "a network change or the site's support can lift a ban; `tunctl login " + h.name + "` tries now",
 		Err:     why,
 	}
@@ -252,11 +252,12 @@ func (h *Host) lost(c *conn) {
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
-	if onlyLeased && !h.asked {
+	byUs := h.ended == c // whoever wants the host since then wants another
+	if onlyLeased && !h.asked && !byUs {
 		h.endWishLocked() // its users have lost the connection, too
 	}
-	if f.wanted {
-		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.name, c.reason()), Err: classPassing.of(c.reason())}
+	if f.wanted && !byUs {
+		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.reason()), Err: classPassing.of(c.reason())}
 		f.failures++
 		if time.Since(c.since) >= l.StableAfter {
 			f.failures = 0

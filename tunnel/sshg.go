@@ -77,9 +77,9 @@ func runSSHG(ctx context.Context, program, config, destination string, o resolve
 	case ctx.Err() != nil:
 		return nil, classPassing.of(ctx.Err())
 	case running.Err() != nil && config == "none":
-		return nil, classPassing.of(fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", inWords(limit)))
+		return nil, classPassing.of(fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", api.DurationText(limit)))
 	case running.Err() != nil:
-		return nil, classPassing.of(fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", inWords(limit)))
+		return nil, classPassing.of(fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", api.DurationText(limit)))
 	case exit == nil:
 		return nil, classOfStart(err).of(fmt.Errorf("ssh -G: %w", err))
 	case exit.ExitCode() < 0: // ended by a signal

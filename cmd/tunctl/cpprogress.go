@@ -48,7 +48,7 @@ func showProgress(ctx context.Context, t *terminal, p *transfer.Progress) (done 
 
 // summary is what is said of a copy that is over.
 func summary(c transfer.Counts, took time.Duration) string {
-	text := fmt.Sprintf("%d files, %s in %s", c.Files, bytesText(c.Copied), seconds(took))
+	text := fmt.Sprintf("%d files, %s in %s", c.Files, bytesText(c.Copied), stopwatch(took))
 	if c.Files == 1 {
 		text = strings.Replace(text, "files", "file", 1)
 	}

@@ -121,7 +121,7 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	if err := os.WriteFile(script, []byte(lab.JobScript(cluster.Dialect())), 0o600); err != nil {
 		return nil, errors.Join(err, cluster.Close())
 	}
-	d.term.say("%s %s %s", d.term.paint(green, "✓"), pad("practice cluster on this machine", 44), d.term.paint(grey, seconds(time.Since(started))))
+	d.term.say("%s %s %s", d.term.paint(green, "✓"), pad("practice cluster on this machine", 44), d.term.paint(grey, stopwatch(time.Since(started))))
 	return cluster, nil
 }
 

@@ -73,9 +73,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 		return nil, err
 	}
 	d.t.say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
-	if err := d.cl.Logout(ctx, d.transfer); err != nil { // else the agent would keep trying
-		return nil, err
-	}
+	_ = d.cl.Logout(ctx, d.transfer) // else the agent would keep trying; a name that leads nowhere is no host to it
 	d.transfer = ""
 	return d.t.stream(ctx, d.cl, req)
 }

@@ -44,10 +44,12 @@ func loginCommand(t *terminal) *cli.Command {
 
 func logoutCommand(t *terminal) *cli.Command {
 	return &cli.Command{
-		Name:        "logout",
-		Usage:       "disconnect from a host; its sessions wait until you log in again",
-		ArgsUsage:   "HOST",
-		Description: "  tunctl logout narval",
+		Name:      "logout",
+		Usage:     "disconnect from a host; its sessions wait until you log in again",
+		ArgsUsage: "HOST",
+		Description: "Shells and copies on the host and its compute nodes end too. A host that others are reached\n" +
+			"through stays connected until you log out of those; the command names them and fails.\n\n" +
+			"  tunctl logout narval",
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("logout takes one HOST, as named in your ssh config")

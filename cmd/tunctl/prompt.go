@@ -60,7 +60,7 @@ func (q *questions) follow(h api.Host) {
 	}
 	elsewhere := len(q.open) == 0
 	if elsewhere && !q.elsewhere { // once, and not for each of its questions
-		q.term.say("%s: %s", h.Alias, api.AskedElsewhere)
+		q.term.say("%s: %s", api.HostLabel(h.Alias), api.AskedElsewhere)
 	}
 	q.elsewhere = elsewhere
 }
@@ -87,14 +87,15 @@ func (q *questions) ask(ctx context.Context, p api.Prompt) {
 }
 
 func readAnswer(ctx context.Context, t *terminal, p api.Prompt) (api.Answer, error) {
+	host := api.HostLabel(p.Host)
 	if p.Retry != "" {
-		t.say("%s: %s", p.Host, p.Retry)
+		t.say("%s: %s", host, p.Retry)
 	}
 	if p.Instruction != "" {
-		t.say("%s: %s", p.Host, strings.TrimSpace(p.Instruction))
+		t.say("%s: %s", host, strings.TrimSpace(p.Instruction))
 	}
 	if p.Kind != api.PromptHostKey && p.Kind != api.PromptConfirm {
-		text, err := t.readLine(ctx, p.Host+": "+spaced(p.Text), p.Echo)
+		text, err := t.readLine(ctx, host+": "+spaced(p.Text), p.Echo)
 		return api.Answer{Text: text}, err
 	}
 	t.say("%s", p.Text)

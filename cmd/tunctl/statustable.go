@@ -29,7 +29,7 @@ func (p paper) status(st api.Status, now time.Time) string {
 		if h.Cause != "" && !said[h.Cause] {
 			notes = append(notes, h.Cause)
 		}
-		hosts.add(notes, cell{text: h.Alias, colour: bold}, cell{string(h.State), hostColour(h.State)},
+		hosts.add(notes, cell{text: api.HostLabel(h.Alias), colour: bold}, cell{string(h.State), hostColour(h.State)},
 			cell{text: sinceText(h.Since, now)}, cell{text: loginText(h)}, cell{text: rttText(h.RTTMs)})
 	}
 	return text + "\n" + hosts.draw(p)

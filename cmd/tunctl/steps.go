@@ -71,7 +71,7 @@ func (s *steps) completeLocked(x api.Session) {
 		s.term.say("%s %s", s.term.paint(red, "✗"), s.text)
 		return
 	}
-	s.term.say("%s %s %s", s.term.paint(green, "✓"), pad(doneText(s.state, x), 44), s.term.paint(grey, seconds(took)))
+	s.term.say("%s %s %s", s.term.paint(green, "✓"), pad(doneText(s.state, x), 44), s.term.paint(grey, stopwatch(took)))
 }
 
 // worthALine reports whether a cause is worth a line of its own where lines stay.
@@ -108,7 +108,7 @@ func (s *steps) spin() {
 // stepLines is the step under way and how long it has lasted, with why it takes its
 // time below: that is too long to stand beside it, and the most useful of all.
 func stepLines(spinner rune, text, cause string, lasts time.Duration, width int) string {
-	line := fmt.Sprintf("%c %s  %s", spinner, text, seconds(lasts))
+	line := fmt.Sprintf("%c %s  %s", spinner, text, stopwatch(lasts))
 	if cause == "" {
 		return line
 	}
@@ -169,7 +169,9 @@ func pad(text string, width int) string {
 	return text
 }
 
-func seconds(d time.Duration) string {
+// stopwatch writes how long something takes while a person looks on: finer than
+// [api.DurationText], which writes every other time span.
+func stopwatch(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}

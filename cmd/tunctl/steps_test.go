@@ -36,7 +36,7 @@ func TestAStepsTimeIsToldWithItsUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		4600 * time.Millisecond: "4.6 s", 65 * time.Second: "1 min 05 s", 62 * time.Minute: "1 h 02 min",
 	} {
-		if got := seconds(d); got != want {
+		if got := stopwatch(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}

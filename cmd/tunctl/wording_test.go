@@ -32,12 +32,13 @@ func TestHelpAndManPagesUsePlainWords(t *testing.T) {
 	}
 }
 
-// commandPaths are the words of every command that help shows and what is below it, and
-// those of none: the program itself.
+// commandPaths are the words of every command and what is below it, and those of none:
+// the program itself. A command that reads its own arguments, for other programs, has no
+// help.
 func commandPaths(commands []*cli.Command) [][]string {
 	paths := [][]string{nil}
 	for _, c := range commands {
-		if c.Hidden {
+		if c.SkipFlagParsing {
 			continue
 		}
 		for _, below := range commandPaths(c.Subcommands) {

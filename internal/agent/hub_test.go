@@ -106,6 +106,22 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 	})
 }
 
+func TestAnAnswerCountsThoughWhoGaveItHasLeft(t *testing.T) {
+	for range 100 { // where both are there, either may be seen first
+		h := newHub()
+		terminal, p := h.watchFor("mine", api.AnswersTerminal), newPrompts(h)
+		a, err := p.Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {
+			if err := p.answer((<-terminal.events).Prompt.ID, api.Answer{Text: "123"}); err != nil {
+				t.Error(err)
+			}
+			h.leave(terminal)
+		})
+		if err != nil || a.Text != "123" {
+			t.Fatalf("answer = %+v, %v", a, err)
+		}
+	}
+}
+
 func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 	p := newPrompts(newHub())
 	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}, func() { t.Error("somebody is said to be asked") }); !errors.Is(err, tunnel.ErrNobody) {

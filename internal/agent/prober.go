@@ -120,11 +120,11 @@ func (s *session) verify(ctx context.Context) {
 	if dialer == nil {
 		dialer = s.agent.pool.Host(s.host())
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
 	defer cancel()
-	err := probe(ctx, dialer, *f.endpoint)
-	if err == nil || errors.Is(err, errLocked) || errors.Is(err, errElsewhere) {
-		return
+	err := probe(probing, dialer, *f.endpoint)
+	if err == nil || errors.Is(err, errLocked) || errors.Is(err, errElsewhere) || ctx.Err() != nil {
+		return // it responds, or the person has left and nothing is known
 	}
 	s.agent.log.Info("the page no longer responds", "session", s.name, "err", err)
 	s.change(func(now *facts) {

@@ -46,7 +46,12 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 		case <-w.gone:
 		}
 	}
-	return api.Answer{Cancelled: true}, nil
+	select {
+	case a := <-answer: // who answers may leave at once
+		return a, nil
+	default:
+		return api.Answer{Cancelled: true}, nil
+	}
 }
 
 func (p *prompts) close(q api.Prompt) {

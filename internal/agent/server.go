@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -191,8 +193,28 @@ func (a *Agent) handleLogout(_ context.Context, req api.LoginRequest) (api.Host,
 		return api.Host{}, err
 	}
 	h := a.pool.Host(req.Host)
-	h.Down()
+	if usedBy := h.Down(); len(usedBy) > 0 {
+		return api.Host{}, stillUsed(req.Host, usedBy)
+	}
 	return h.Status(), nil
+}
+
+// stillUsed is the error of a logout from a host whose connection others use: a login node
+// that they are reached through, or the same account by another name.
+func stillUsed(host string, usedBy []string) *api.Error {
+	labels, commands := make([]string, len(usedBy)), make([]string, len(usedBy))
+	for i, name := range usedBy {
+		labels[i], commands[i] = api.HostLabel(name), "`tunctl logout "+name+"`"
+	}
+	verb := "uses"
+	if len(usedBy) > 1 {
+		verb = "use"
+	}
+	return &api.Error{
+		Code:    api.CodeFailed,
+		Message: fmt.Sprintf("the connection to %s stays up: %s still %s it", api.HostLabel(host), strings.Join(labels, ", "), verb),
+		Hint:    "run " + strings.Join(commands, " and ") + "; the connection ends with its last user",
+	}
 }
 
 func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {

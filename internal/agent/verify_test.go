@@ -47,3 +47,22 @@ func TestAnUpOfASessionThatServesChangesNothing(t *testing.T) {
 		t.Errorf("%d jobs were submitted", n)
 	}
 }
+
+func TestAnUpThatIsLeftAtOnceSaysNothingAboutThePage(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	w.cluster.Pause() // the agent waits for the page, and the person does not
+	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := w.client.Up(brief, "jupyter"); err == nil {
+		t.Fatal("the page responded over a link that is paused")
+	}
+	w.cluster.Resume()
+	answer, err := w.client.Up(t.Context(), "jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := answer.Session; !ready(now) || !now.Since.Equal(before.Since) {
+		t.Errorf("before %+v, after %+v", before, now)
+	}
+}

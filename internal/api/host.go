@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // HostState is how the connection to a host is.
 type HostState string
@@ -46,6 +49,16 @@ type Host struct {
 	Algorithms *Algorithms `json:"algorithms,omitempty"` // of the connection, where tunctl itself holds it
 	// CertificateEnds is the end of the certificate that logged in, once it is near.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
+}
+
+// HostLabel is a host's name as a person reads it. The name of a host behind others tells
+// the way there, as ProxyJump does: "narval,nc10201" is "nc10201 through narval".
+func HostLabel(name string) string {
+	i := strings.LastIndex(name, ",")
+	if i < 0 {
+		return name
+	}
+	return name[i+1:] + " through " + strings.ReplaceAll(name[:i], ",", ", ")
 }
 
 // What can carry a connection.
