@@ -222,11 +222,13 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 			names = append(names, n)
 		}
 	}
-	return &api.Error{
-		Code:    api.CodeUnknownSession,
-		Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
-		Hint:    "there is: " + strings.Join(suggest.NearestFirst(name, names), ", "),
+	e := &api.Error{
+		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q in %s", name, a.config.Path), Hint: "`tunctl init` adds one",
 	}
+	if len(names) > 0 {
+		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+	}
+	return e
 }
 
 // down takes a session, or all, down.
