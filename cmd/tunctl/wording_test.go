@@ -37,6 +37,9 @@ func TestHelpAndManPagesUsePlainWords(t *testing.T) {
 func commandPaths(commands []*cli.Command) [][]string {
 	paths := [][]string{nil}
 	for _, c := range commands {
+		if c.SkipFlagParsing { // its words, --help too, are another program's
+			continue
+		}
 		for _, below := range commandPaths(c.Subcommands) {
 			paths = append(paths, slices.Concat([]string{c.Name}, below))
 		}
