@@ -324,7 +324,7 @@ func (a *Agent) watcherOn(host string) (w *jobwatch.Watcher, account string) {
 // hostChanged tells everyone, and the sessions on the host, of its new state.
 func (a *Agent) hostChanged(h api.Host) {
 	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
-	if h.Code == api.CodeUnknownHost { // whoever asked was just told; the others need not keep it
+	if isNoHost(h) { // whoever asked was just told; the others need not keep it
 		a.hub.publish(api.Event{Type: api.EventStatus})
 	}
 	if n := a.certificates.notice(h, time.Now()); n != nil {
