@@ -33,11 +33,12 @@ func TestHelpAndManPagesUsePlainWords(t *testing.T) {
 }
 
 // commandPaths are the words of every command and what is below it, and those of none:
-// the program itself.
+// the program itself. A command that reads its own arguments, for other programs, has no
+// help.
 func commandPaths(commands []*cli.Command) [][]string {
 	paths := [][]string{nil}
 	for _, c := range commands {
-		if c.SkipFlagParsing { // its words, --help too, are another program's
+		if c.SkipFlagParsing {
 			continue
 		}
 		for _, below := range commandPaths(c.Subcommands) {
