@@ -48,7 +48,7 @@ func (l *loader) checkApp(t *table, s *Session) {
 	}
 	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))
 	if hint == "" {
-		hint = fmt.Sprintf("known: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey([]string{"app", s.App}))
+		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey([]string{"app", s.App}))
 	}
 	l.src.complain(t.byKey["app"].value.at, hint, "unknown app %q", s.App)
 }

@@ -148,7 +148,7 @@ func (j *Job) check() (map[string]string, []answerProblem) {
 }
 
 func (j *Job) unknownAnswer(name string, names []string) error {
-	hint := "its questions: " + strings.Join(names, ", ")
+	hint := "available: " + strings.Join(names, ", ")
 	if near := suggest.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}

@@ -101,7 +101,7 @@ func unknownKey(src *source, t *table, e *entry, known []string) {
 		hint = elsewhere(e.key)
 	}
 	if hint == "" {
-		hint = "known keys: " + strings.Join(known, ", ")
+		hint = "available: " + strings.Join(known, ", ")
 	}
 	src.complain(e.at, hint, "unknown key %q%s", e.key, t.where())
 }

@@ -48,7 +48,7 @@ func (in *input) placeholder(at span, name string) {
 	if slices.Contains(logPlaceholders(), name) {
 		return
 	}
-	hint := "known: {id}, {name}, {user}, {node}"
+	hint := "available: {id}, {name}, {user}, {node}"
 	if near := suggest.Nearest(name, logPlaceholders()); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean {%s}?", near[0])
 	}

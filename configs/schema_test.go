@@ -14,7 +14,7 @@ config.toml:7:1: unknown key "locall" in [session.jupyter]
 config.toml:1:1: unknown key "colour"
   1 | colour = 1
     | ^^^^^^
-  known keys: notify, ssh_config, host, session, app
+  available: notify, ssh_config, host, session, app
 `},
 		{"a part too many", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\nlocal_port = 8888\n", `
 config.toml:4:1: unknown key "local_port" in [session.jupyter]
@@ -67,7 +67,7 @@ config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a section
 config.toml:3:1: unknown key "foo" in [host.a]
   3 | foo.bar = 1
     | ^^^
-  known keys: ssh, site, scheduler, transport, reuse_master, before_login, transfer
+  available: ssh, site, scheduler, transport, reuse_master, before_login, transfer
 `},
 		{"a key of a kind of table", "[host]\nssh = \"x\"\n", `
 config.toml:2:1: [host] needs a name: "ssh" belongs in [host.NAME]

@@ -99,7 +99,7 @@ func unknownBuiltin(name string) string {
 	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
 		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
 	}
-	return "known: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
+	return "available: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
 }
 
 func (in *input) args(s *Session) {

@@ -67,7 +67,7 @@ config.toml:4:10: unknown placeholder {nam}
 config.toml:4:16: unknown placeholder {jobid}
   4 | log = "~/{nam}/{jobid}.{id}"
     |                ^^^^^^^
-  known: {id}, {name}, {user}, {node}
+  available: {id}, {name}, {user}, {node}
 `},
 		{"forwards beside a job", inSession(`forward = ["5432:db.int:5432"]`), `
 config.toml:4:1: [session.a] has a job, and "forward" works only in a session without one
@@ -91,7 +91,7 @@ config.toml:4:7: unknown app "jupiter"
 config.toml:4:7: unknown app "zope"
   4 | app = "zope"
     |       ^^^^^^
-  known: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http; or add a section [app.zope] with patterns
+  available: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http; or add a section [app.zope] with patterns
 `},
 		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
 config.toml:4:10: the placeholder has no closing }

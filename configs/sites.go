@@ -129,7 +129,7 @@ func (all Sites) Find(name string) (Site, error) {
 		}
 		names[i] = s.Name
 	}
-	hint := "known sites: " + strings.Join(names, ", ")
+	hint := "available: " + strings.Join(names, ", ")
 	if near := suggest.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
 	}

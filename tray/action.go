@@ -1,7 +1,6 @@
 package tray
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -72,7 +71,10 @@ func (c *companion) doer(verb, name string) func(ctx context.Context) error {
 	case verbExtend:
 		return func(ctx context.Context) error { return c.extend(ctx, name) }
 	case verbTrouble:
-		s, _ := c.view.Status.Session(name)
+		s, found := c.view.Status.Session(name)
+		if !found { // the button of an old notification
+			return nil
+		}
 		return c.showPage(troublePage(s, time.Now()))
 	case verbDetails:
 		p, _ := c.details.Load(name)
@@ -175,14 +177,18 @@ var attempts = map[string]string{
 	verbOpen: "open", verbPick: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
 	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
-	verbSettings: "open the config", verbHelp: "show the help",
+	verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
+	verbDetails: "show the details",
 }
 
 // complain tells a person that what they clicked did not work. A page says more.
 func (c *companion) complain(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
-	p := detailsPage{Title: "Could not " + strings.TrimSpace(cmp.Or(attempts[verb], "do that")+" "+name), Text: api.Redact(err.Error())}
+	if verb == verbDetails {
+		name = "" // it is the id of another entry
+	}
+	p := detailsPage{Title: "Could not " + strings.TrimSpace(attempts[verb]+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
 		p.Hint = e.Hint
 	} else if command := c.byHand(verb, name); command != "" {

@@ -390,6 +390,14 @@ func TestWhatFailsIsSaidAndAPageSaysMore(t *testing.T) {
 				&api.Error{Message: "narval is blocked", Hint: "wait an hour, then `tunctl login narval`"}, "top-up:jupyter",
 				"Could not start jupyter", "Narval is blocked.", "wait an hour, then <code>tunctl login narval</code>",
 			},
+			{
+				errors.New("no browser found"), "trouble:jupyter",
+				"Could not show the details of jupyter", "No browser found.", "no browser found",
+			},
+			{
+				errors.New("no browser found"), "details:open:jupyter",
+				"Could not show the details", "No browser found.", "no browser found",
+			},
 		} {
 			s.err = tt.err
 			s.click(tt.entry)

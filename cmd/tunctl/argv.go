@@ -31,7 +31,7 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 			return out, nil // the library takes an argument beside --help for a command
 		}
 		if level.isRoot() && asksHelpAll(args) {
-			return append(out, args...), nil
+			return append(out, args[:2]...), nil
 		}
 		if level.asksHelpFor(args) {
 			rest = append(slices.Clone(args[1:]), "--help")
@@ -76,9 +76,9 @@ func (l level) asksHelpFor(words []string) bool {
 	return len(l.commands) > 0 && slices.Contains(helpWords, words[0])
 }
 
-// asksHelpAll reports whether words are `help all`.
+// asksHelpAll reports whether words begin with `help all`; no more is needed.
 func asksHelpAll(words []string) bool {
-	return len(words) == 2 && slices.Contains(helpWords, words[0]) && words[1] == allCommands
+	return len(words) > 1 && slices.Contains(helpWords, words[0]) && words[1] == allCommands
 }
 
 func asksVersion(option string) bool {

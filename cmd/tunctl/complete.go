@@ -242,7 +242,7 @@ func argumentKind(usage string, index int) []string {
 // literal is a word that is typed as help shows it.
 var literal = regexp.MustCompile(`^[a-z]+$`)
 
-// values offers what is of one of the kinds.
+// values offers what is of one of the kinds, and not on the line yet.
 func (u unfinished) values(at position, kinds []string, typed string) offers {
 	k, err := newKnowledge(at.config)
 	if err != nil {
@@ -272,5 +272,6 @@ func (u unfinished) values(at position, kinds []string, typed string) offers {
 			}
 		}
 	}
+	o.list = slices.DeleteFunc(o.list, func(x offer) bool { return slices.Contains(at.args, x.word) })
 	return o
 }

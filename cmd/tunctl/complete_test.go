@@ -124,6 +124,7 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 	for name, text := range map[string]string{
 		"config.toml": "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n",
 		"other.toml":  "[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
+		"both.toml":   "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
 		"ssh_config":  "Host narval bastion\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -133,7 +134,7 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
 	t.Setenv("TUNCTL_SSH_CONFIG", filepath.Join(dir, "ssh_config"))
-	other := filepath.Join(dir, "other.toml")
+	other, both := filepath.Join(dir, "other.toml"), filepath.Join(dir, "both.toml")
 	for _, c := range []struct {
 		words   []string
 		current string
@@ -141,6 +142,10 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 	}{
 		{[]string{"up"}, "", []string{"jupyter\ton narval"}},
 		{[]string{"up", "jupyter"}, "", []string{""}},
+		{[]string{"--config", both, "down", "other"}, "", []string{"jupyter\ton narval"}},
+		{[]string{"--config", both, "extend"}, "", []string{"jupyter\ton narval", "other\ton trillium"}},
+		{[]string{"extend", "jupyter"}, "", []string{""}},
+		{[]string{"help"}, "al", []string{"all"}},
 		{[]string{"--config", other, "up"}, "", []string{"other\ton trillium"}},
 		{[]string{"--config=" + other, "up"}, "", []string{"other\ton trillium"}},
 		{[]string{"login"}, "", []string{"bastion\thost", "narval\thost"}},

@@ -229,3 +229,47 @@ func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
 		t.Errorf("offered %q", jobs)
 	}
 }
+
+// Whoever shares a folder on the host chooses what its files are called.
+func TestTabWithinQuotesGivesTheNameOfTheFile(t *testing.T) {
+	t.Parallel()
+	u := newShellUser(t)
+	writeFiles(t, filepath.Join(u.cluster.Home(), "shared"), map[string]string{
+		"$(touch here)": "1\n", "`touch here`": "1\n", "it's; touch here; '": "1\n", `say "$(touch here)"`: "1\n", `back\slash`: "1\n",
+		"wow!touch": "1\n", "end!": "1\n",
+	})
+	for _, name := range []string{"bash", "zsh"} {
+		t.Run(name, func(t *testing.T) {
+			s := u.startShell(t, name)
+			for line, want := range map[string]string{
+				`tunctl cp "practice:shared/\$`:   "$(touch here)",
+				`tunctl cp 'practice:shared/$`:    "$(touch here)",
+				"tunctl cp \"practice:shared/\\`": "`touch here`",
+				"tunctl cp 'practice:shared/`":    "`touch here`",
+				`tunctl cp "practice:shared/i`:    "it's; touch here; '",
+				`tunctl cp 'practice:shared/i`:    "it's; touch here; '",
+				`tunctl cp "practice:shared/s`:    `say "$(touch here)"`,
+				`tunctl cp 'practice:shared/s`:    `say "$(touch here)"`,
+				`tunctl cp "practice:shared/b`:    `back\slash`,
+				`tunctl cp 'practice:shared/b`:    `back\slash`,
+				`tunctl cp practice:shared/b`:     `back\slash`,
+				`tunctl cp "practice:shared/w`:    "wow!touch",
+				`tunctl cp "practice:shared/e`:    "end!",
+				`tunctl cp practice:"shared/s`:    `say "$(touch here)"`,
+				`tunctl cp practice:'shared/i`:    "it's; touch here; '",
+			} {
+				want = "<tunctl><cp><practice:shared/" + want + ">"
+				got := s.press(line)
+				for try := 1; got != want && try < 5; try++ {
+					got = s.press(line)
+				}
+				if got != want {
+					t.Errorf("%q becomes %s, want %s", line, got, want)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(u.dir, "here")); err == nil {
+				t.Error("a file's name was run")
+			}
+		})
+	}
+}

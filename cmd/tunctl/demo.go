@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
@@ -91,6 +94,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }() // elsewhere, where dir is too long for a socket
+	if d.term.program, err = programIn(filepath.Join(dir, "home")); err != nil {
+		return err
+	}
 	u := &up{term: d.term, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
 	if err := u.run(ctx, p, d.open); err != nil {
@@ -100,10 +106,29 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return d.fetch(ctx, u)
 	}
 	d.term.say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
-		"  TUNCTL_HOME=%s %s status\n\nCtrl-C ends it.", filepath.Join(dir, "home"), os.Args[0])
+		"  %s\n\nCtrl-C ends it.", d.term.command("status"))
 	<-ctx.Done()
 	return nil
 }
+
+// programIn is what runs this program with another home, from wherever a person is.
+func programIn(home string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return "TUNCTL_HOME=" + shellWord(home) + " " + shellWord(self), nil
+}
+
+// shellWord writes text as one word for a POSIX shell.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
 
 func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	self, err := os.Executable()
@@ -180,7 +205,8 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	return nil
 }
 
-// cleanUp ends the job and the agent, whatever became of the rest.
+// cleanUp ends the job and the agent, whatever became of the rest. The person may have
+// stopped the agent; the job then ends with the cluster.
 func (d *demo) cleanUp(u *up) error {
 	if u.client == nil {
 		return nil
@@ -188,5 +214,8 @@ func (d *demo) cleanUp(u *up) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_, err := u.client.Down(ctx, api.DownRequest{Session: u.name, Cancel: true})
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil
+	}
 	return errors.Join(err, u.client.Stop(ctx), u.client.AwaitGone(ctx))
 }

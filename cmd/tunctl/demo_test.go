@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,7 +21,7 @@ func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
 		t.Skip("this test was told to outlive its window, and so are its programs")
 	}
 	tmp := t.TempDir()
-	runDemo(t, tmp, syscall.SIGHUP, func(*exec.Cmd) {})
+	runDemo(t, tmp, syscall.SIGHUP, func(string) {})
 	left, err := os.ReadDir(tmp)
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v was left behind, %v", left, err)
@@ -31,11 +30,10 @@ func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
 
 func TestTheDemosHostIsTheSameInAnotherTerminal(t *testing.T) {
 	t.Parallel()
-	runDemo(t, t.TempDir(), os.Interrupt, func(hosts *exec.Cmd) {
-		hosts.Args = append(hosts.Args, "hosts", "practice", "--json")
-		out, err := hosts.Output()
+	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) {
+		out := paste(t, inDemo(said, "hosts practice --json"))
 		var h api.Host
-		if err := errors.Join(err, json.Unmarshal(out, &h)); err != nil {
+		if err := json.Unmarshal(out, &h); err != nil {
 			t.Errorf("%v:\n%s", err, out)
 			return
 		}
@@ -45,12 +43,55 @@ func TestTheDemosHostIsTheSameInAnotherTerminal(t *testing.T) {
 	})
 }
 
-// runDemo runs a demo with its files in tmp. When it is up, other is given a command as a
-// person would begin it in another terminal, and then the demo is sent end.
-func runDemo(t *testing.T, tmp string, end os.Signal, other func(*exec.Cmd)) {
+func TestWhatTheDemoTellsToTypeWorksInAnotherTerminal(t *testing.T) {
+	t.Parallel()
+	tmp, err := os.MkdirTemp("", "it's ") // no plain word for a shell, and short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	runDemo(t, tmp, syscall.SIGINT, func(said string) {
+		_, after, _ := strings.Cut(said, "no browser found; `")
+		open, _, _ := strings.Cut(after, "` shows the full address")
+		if address := paste(t, open); !strings.Contains(string(address), "token=") {
+			t.Errorf("%q prints %q", open, address)
+		}
+	})
+}
+
+func TestADemoWhoseAgentWasStoppedEndsQuietly(t *testing.T) {
+	t.Parallel()
+	said := runDemo(t, t.TempDir(), syscall.SIGINT, func(said string) { paste(t, inDemo(said, "agent stop")) })
+	if strings.Contains(said, "error") {
+		t.Errorf("it says:\n%s", said)
+	}
+}
+
+// inDemo is a command as the demo tells to begin it in another terminal.
+func inDemo(said, words string) string {
+	_, after, _ := strings.Cut(said, "from another terminal:\n\n  ")
+	program, _, _ := strings.Cut(after, " status\n")
+	return program + " " + words
+}
+
+// paste runs a line in another terminal, in another folder.
+func paste(t *testing.T, line string) []byte {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, "demo", "--page", "--no-open")
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "DISPLAY=", "BROWSER=", "NO_COLOR=1")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	return out
+}
+
+// runDemo runs a demo with its files in tmp. When it is up, other is told what the demo
+// has said, and then the demo is ended. It returns all that was said.
+func runDemo(t *testing.T, tmp string, end syscall.Signal, other func(said string)) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, "demo", "--page")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "DISPLAY=", "WAYLAND_DISPLAY=", "BROWSER=", "NO_COLOR=1")
 	talk, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,16 +100,10 @@ func runDemo(t *testing.T, tmp string, end os.Signal, other func(*exec.Cmd)) {
 		t.Fatal(err)
 	}
 	var said strings.Builder
-	var home string
 	for lines := bufio.NewScanner(talk); lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
-		if set, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "TUNCTL_HOME="); found {
-			home, _, _ = strings.Cut(set, " ")
-		}
 		if lines.Text() == "Ctrl-C ends it." { // it is up
-			next := exec.CommandContext(t.Context(), program)
-			next.Env = append(os.Environ(), "TUNCTL_HOME="+home)
-			other(next)
+			other(said.String())
 			if err := cmd.Process.Signal(end); err != nil {
 				t.Fatal(err)
 			}
@@ -77,4 +112,5 @@ func runDemo(t *testing.T, tmp string, end os.Signal, other func(*exec.Cmd)) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, said.String())
 	}
+	return said.String()
 }

@@ -26,8 +26,8 @@ func downCommand(t *terminal) *cli.Command {
 			"  tunctl down jupyter --cancel\n" +
 			"  tunctl down jupyter db",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			&cli.BoolFlag{Name: "cancel", Usage: "also end the job, so that it is no longer charged; asks first"},
+			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
 		Action: func(c *cli.Context) error { return down(c, t) },

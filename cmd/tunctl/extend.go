@@ -73,7 +73,7 @@ func extendArguments(c *cli.Context, t *terminal) (name, typed string, err error
 		return "", "", usagef("unexpected argument %q: extend takes a session and a time", words[2])
 	case len(words) == 2:
 		return words[0], words[1], nil
-	case len(words) == 1 && strings.ContainsAny(words[0][:1], "0123456789-"):
+	case len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0:
 		return "", words[0], nil
 	case len(words) == 1:
 		name = words[0]
@@ -121,7 +121,7 @@ func (t *terminal) extension(ctx context.Context, c *cli.Context, name, typed st
 }
 
 // parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone could be
-// anything.
+// anything, and so could two.
 func parseSpan(text string) (time.Duration, error) {
 	total, err := parseDays(text)
 	if err != nil || total <= 0 {
@@ -143,10 +143,13 @@ func parseDays(text string) (time.Duration, error) {
 		}
 		return addDays(days, rest, time.ParseDuration)
 	}
-	if strings.Contains(text, ":") {
-		return parseClock(text)
+	switch strings.Count(text, ":") {
+	case 0:
+		return time.ParseDuration(text)
+	case 1: // 1:30 is a minute and a half for sbatch, and an hour and a half for most people
+		return 0, strconv.ErrSyntax
 	}
-	return time.ParseDuration(text)
+	return parseClock(text)
 }
 
 func addDays(days, rest string, parse func(string) (time.Duration, error)) (time.Duration, error) {

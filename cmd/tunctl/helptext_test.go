@@ -78,7 +78,7 @@ func TestTheFrontDoorIsSmall(t *testing.T) {
 
 func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
 	var out bytes.Buffer
-	if code := run([]string{"tunctl", "help", "all"}, strings.NewReader(""), &out, io.Discard); code != 0 {
+	if code := run([]string{"tunctl", "help", "all", "--help"}, strings.NewReader(""), &out, io.Discard); code != 0 {
 		t.Fatalf("ends with %d", code)
 	}
 	chapter, at := "", map[string]string{}

@@ -29,7 +29,7 @@ func hostsCommand(t *terminal) *cli.Command {
 			"~/.ssh/config. This command connects to nothing.\n\n" +
 			"  tunctl hosts\n" +
 			"  tunctl hosts narval",
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error { return hosts(c, t) },
 	}
 }

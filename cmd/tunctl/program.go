@@ -156,7 +156,7 @@ func onlySession(p home.Paths) (string, error) {
 	if len(cfg.Sessions) == 0 {
 		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
 	}
-	return "", &api.Error{Code: api.CodeUsage, Message: "which session?", Hint: "name one of: " + joinNames(cfg)}
+	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + joinNames(cfg)}
 }
 
 func joinNames(cfg *configs.Config) string {

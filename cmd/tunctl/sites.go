@@ -21,7 +21,7 @@ func sitesCommand(t *terminal) *cli.Command {
 			"its job asks. Your own sites go into the folder `sites` beside the config, one file each.\n\n" +
 			"  tunctl sites\n" +
 			"  tunctl sites narval",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			p, err := paths(c)
 			if err != nil {

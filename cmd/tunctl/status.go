@@ -116,10 +116,7 @@ func hostsOf(hosts []api.Host, name string) []api.Host {
 
 // unknownSession lists the known sessions, the nearest first.
 func unknownSession(name string, st api.Status) error {
-	names := make([]string, len(st.Sessions))
-	for i, s := range st.Sessions {
-		names[i] = s.Name
-	}
+	names := sessionNames(st.Sessions)
 	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` adds one"}
 	if len(names) > 0 {
 		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,8 +22,9 @@ import (
 type terminal struct {
 	in       io.Reader
 	out, err io.Writer
-	live     bool // messages go to a terminal that can redraw a line
-	asks     bool // there is a person to ask
+	live     bool   // messages go to a terminal that can redraw a line
+	asks     bool   // there is a person to ask
+	program  string // what runs this tunctl in another terminal; "" where its name does
 
 	mu       sync.Mutex // one line at a time
 	line     string     // the unfinished line on the terminal, or lines
@@ -41,6 +43,9 @@ func newTerminal(in io.Reader, out, err io.Writer) *terminal {
 		asks: isTerminal(err) && isTerminal(in),
 	}
 }
+
+// command is what to type in another terminal.
+func (t *terminal) command(words string) string { return cmp.Or(t.program, "tunctl") + " " + words }
 
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)

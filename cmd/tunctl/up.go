@@ -477,12 +477,12 @@ func notOpened(ctx context.Context, t *terminal, name, page string, err error) e
 		t.say("no viewer for %s found; open that address with yours", plainAddress(page))
 		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
-		t.say("no browser found; `tunctl open %s --print` shows the full address, token included", name)
+		t.say("no browser found; `%s` shows the full address, token included", t.command("open "+name+" --print"))
 		return nil
 	case errors.Is(err, desktop.ErrNotOpened):
 		return &api.Error{
 			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
-			Hint: fmt.Sprintf("`tunctl open %s` tries again; --print shows the full address, token included", name),
+			Hint: fmt.Sprintf("`%s` tries again; --print shows the full address, token included", t.command("open "+name)),
 		}
 	}
 	return err

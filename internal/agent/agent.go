@@ -222,11 +222,13 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 			names = append(names, n)
 		}
 	}
-	return &api.Error{
-		Code:    api.CodeUnknownSession,
-		Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
-		Hint:    "there is: " + strings.Join(suggest.NearestFirst(name, names), ", "),
+	e := &api.Error{
+		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q in %s", name, a.config.Path), Hint: "`tunctl init` adds one",
 	}
+	if len(names) > 0 {
+		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+	}
+	return e
 }
 
 // down takes a session, or all, down.
@@ -322,7 +324,7 @@ func (a *Agent) watcherOn(host string) (w *jobwatch.Watcher, account string) {
 // hostChanged tells everyone, and the sessions on the host, of its new state.
 func (a *Agent) hostChanged(h api.Host) {
 	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
-	if h.Code == api.CodeUnknownHost { // whoever asked was just told; the others need not keep it
+	if isNoHost(h) { // whoever asked was just told; the others need not keep it
 		a.hub.publish(api.Event{Type: api.EventStatus})
 	}
 	if n := a.certificates.notice(h, time.Now()); n != nil {

@@ -72,14 +72,17 @@ func whichHost(typed string, names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "there is: " + strings.Join(names, ", ")
+	return "available: " + strings.Join(names, ", ")
 }
 
 // listed leaves out the hosts that turned out to be no hosts: a person mistyped a name,
 // and was told.
 func listed(hosts []api.Host) []api.Host {
-	return slices.DeleteFunc(hosts, func(h api.Host) bool { return h.Code == api.CodeUnknownHost })
+	return slices.DeleteFunc(hosts, isNoHost)
 }
+
+// isNoHost reports whether a name cannot be that of a host, such as "", or is not.
+func isNoHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
 
 // knownHost refuses a name that nothing is known of: neither was it logged in to,
 // nor is it written anywhere.

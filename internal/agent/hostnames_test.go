@@ -91,6 +91,17 @@ func TestAMistypedHostIsToldWithTheOneThatWasMeantAndNotTriedAgain(t *testing.T)
 	}
 }
 
+func TestANameThatNoHostCanHaveIsNotKept(t *testing.T) {
+	w := newWorld(t)
+	before := w.listedHosts()
+	if h := w.loginFails("-o narval"); h.Code != api.CodeUsage {
+		t.Errorf("%+v", h)
+	}
+	if list := w.listedHosts(); list != before {
+		t.Errorf("the status lists %q", list)
+	}
+}
+
 func TestAMistypedHostOfASessionIsToldWithTheOneThatWasMeant(t *testing.T) {
 	w := newWorld(t)
 	w.alias(w.cluster, "Host practice", "Host "+written)

@@ -93,7 +93,7 @@ func (e *examination) agent(ctx context.Context) {
 	case st.Agent == nil:
 		e.unknown("agent", "the agent is not running: nothing is up", "`tunctl up` starts it")
 	case st.Agent.Version != e.Version:
-		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` starts the new version")
+		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` starts this version")
 	case st.Config != nil:
 		e.bad("agent", "the agent keeps using the last valid config, because the file has errors: "+st.Config.Message, "`tunctl config edit` opens the file")
 	default:
