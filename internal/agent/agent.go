@@ -225,7 +225,7 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 	return &api.Error{
 		Code:    api.CodeUnknownSession,
 		Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
-		Hint:    "there is: " + strings.Join(suggest.NearestFirst(name, names), ", "),
+		Hint:    "available: " + strings.Join(suggest.NearestFirst(name, names), ", "),
 	}
 }
 

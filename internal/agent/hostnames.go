@@ -72,7 +72,7 @@ func whichHost(typed string, names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "there is: " + strings.Join(names, ", ")
+	return "available: " + strings.Join(names, ", ")
 }
 
 // listed leaves out the hosts that turned out to be no hosts: a person mistyped a name,
