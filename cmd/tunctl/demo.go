@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
@@ -94,7 +95,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	u := &up{term: d.term, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
 	if err := u.run(ctx, p, d.open); err != nil {
-		return err
+		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
+			return err
+		}
+		explain(d.term, err) // the page is there all the same
 	}
 	if d.once {
 		return d.fetch(ctx, u)
