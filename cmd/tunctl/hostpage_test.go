@@ -42,7 +42,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   key exchange   mlkem768x25519-sha256
   host key       ssh-ed25519
   cipher         aes128-gcm@openssh.com
-  MAC            part of the cipher
+  MAC            built into the cipher
   key files      ` + key + `
   settings from  ssh -G
 `},

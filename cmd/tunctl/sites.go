@@ -88,7 +88,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	fact("scheduler", s.Scheduler)
 	for _, e := range s.Entrances {
-		fact("entrance", strings.TrimSpace(e.Host+"  "+e.About))
+		fact("login node", strings.TrimSpace(e.Host+"  "+e.About))
 	}
 	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
@@ -102,7 +102,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	for _, q := range s.Queues {
 		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
 	}
-	fact("balance", strings.Join(s.Balance, "; "))
+	fact("quota", strings.Join(s.Balance, "; "))
 	for _, n := range s.Notes {
 		fact("note", n)
 	}
@@ -114,7 +114,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	fact("file", s.Path)
 	if len(s.Questions) > 0 {
-		fmt.Fprintln(w, "  questions of its job, answered in a session's with = { … }:")
+		fmt.Fprintln(w, "  settings of the job, for with = { … } in the session's section of the config:")
 	}
 	for _, q := range s.Questions {
 		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
