@@ -64,8 +64,11 @@ func TestScripts(t *testing.T) {
 			"leaks":   leaks,
 			"extend":  extendLater,
 
+			"screen": recordScreen,
+
 			"one-login": oneLogin,
 		},
+		UpdateScripts: os.Getenv("TUNCTL_UPDATE_SCREENS") != "",
 	})
 }
 
