@@ -106,6 +106,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	d.term.say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
 		"  TUNCTL_HOME=%s %s status\n\nCtrl-C ends it.", filepath.Join(dir, "home"), os.Args[0])
 	<-ctx.Done()
+	d.term.say("\nending the demo: its job, agent and files are removed")
 	return nil
 }
 

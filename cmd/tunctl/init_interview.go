@@ -267,10 +267,7 @@ func unsureOf(s configs.Site) string {
 	var matters []string
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")
-		if what == "defaults" {
-			what = "suggested answers"
-		}
-		matters = append(matters, what)
+		matters = append(matters, matter(what))
 	}
 	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(matters, ", "), s.Name)
 	if len(s.Help) > 0 {
