@@ -32,11 +32,14 @@ func TestHelpAndManPagesUsePlainWords(t *testing.T) {
 	}
 }
 
-// commandPaths are the words of every command and what is below it, and those of none:
-// the program itself.
+// commandPaths are the words of every command that people see and what is below it, and
+// those of none: the program itself.
 func commandPaths(commands []*cli.Command) [][]string {
 	paths := [][]string{nil}
 	for _, c := range commands {
+		if c.Hidden {
+			continue
+		}
 		for _, below := range commandPaths(c.Subcommands) {
 			paths = append(paths, slices.Concat([]string{c.Name}, below))
 		}
