@@ -56,7 +56,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   key files      ` + key + `
   settings from  ssh -G
 `},
-		"refused": {blocked, `narval is blocked since 11:00
+		"refused": {blocked, `narval: blocked since 11:00
   narval refused your key
   → is it the right one?
   account        alice@narval.example.org:22
