@@ -53,7 +53,7 @@ func (e *evidence) judge() Finding {
 		}
 	}
 	if len(all) == 0 {
-		return Finding{Why: "the log announces no server", Notes: e.notes.list()}
+		return Finding{Why: "the log contains no server address", Notes: e.notes.list()}
 	}
 	best := slices.MinFunc(all, compareVerdicts)
 	best.Why = strings.Join(best.reasons, "; ")

@@ -22,7 +22,7 @@ const ownRule = "this is a rule of the site: follow the message, in args of the 
 // refusals that fits is taken.
 func refusal(a answer, known []refusalHint) error {
 	words := complaints(a)
-	err := &api.Error{Code: api.CodeSubmit, Message: "the job was refused: " + words, Hint: ownRule}
+	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: ownRule}
 	for _, k := range slices.Concat(known, anyRefusals) {
 		if k.words.MatchString(words) {
 			err.Hint = k.hint

@@ -89,7 +89,7 @@ func checkScript(s Submission) string {
 		return ":"
 	}
 	return "test -f " + quotePath(s.Script) + " && test -r " + quotePath(s.Script) +
-		" || tunctl_fail " + quote(fmt.Sprintf("cannot read the job script %q on the host: paths start at your home directory there; use local:FILE for a file on this computer", s.Script))
+		" || tunctl_fail " + quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
 }
 
 // writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse

@@ -211,7 +211,7 @@ func TestCommandsAndOutputAreLeftOutWhereTheyAreOfNoUse(t *testing.T) {
 		"`tunctl up jupyter` starts a new one; `tunctl logs jupyter` shows it":         "",
 		"narval asks for a code: run `tunctl login narval`":                            "narval asks for a code",
 		"it asks for a code, run tunctl login narval":                                  "it asks for a code",
-		"log in, then `tunctl up jupyter`: a login alone submits no job":               "log in",
+		"log in and submit the job: `tunctl up jupyter` does both":                     "log in and submit the job",
 		"one thing; another": "one thing; another",
 	} {
 		if got := plain(text); got != want {

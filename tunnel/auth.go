@@ -274,9 +274,10 @@ func (l *login) refused(err error) *api.Error {
 		}
 	}
 	if len(did) == 0 {
-		did = []string{"nothing"}
+		e.Message += ": neither a key nor a password was offered"
+	} else {
+		e.Message += ": tried " + strings.Join(did, ", ")
 	}
-	e.Message += ": tried " + strings.Join(did, ", ")
 	if slices.Contains(did, methodKey) {
 		e.Message += " (" + l.keys.describe() + ")"
 	}

@@ -126,6 +126,8 @@ func (k *keychain) fileKeys() []*fileKey {
 		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
 		case errors.Is(err, ErrNobody):
 			k.cause = err
+		case errors.Is(err, fs.ErrNotExist):
+			k.try.warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
 		default:
 			k.try.warn(fmt.Sprintf("the key %s is not used: %v", path, err))
 		}
@@ -221,9 +223,9 @@ func (k *keychain) describe() string {
 // hint says where keys were looked for.
 func (k *keychain) hint() string {
 	if k.noAgent != nil {
-		return fmt.Sprintf("%v, and there is no key file to use", k.noAgent)
+		return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", k.noAgent)
 	}
-	return "the ssh-agent has none, and there is no key file to use"
+	return "the ssh-agent has none, and there is no key file; `ssh-keygen` creates a key, which you register with the site"
 }
 
 func sameKey(a, b ssh.PublicKey) bool {

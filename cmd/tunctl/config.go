@@ -122,6 +122,7 @@ func configEdit(c *cli.Context, t *terminal) error {
 		explain(t, err)
 		again, unread := t.readLine(c.Context, "Edit again? [Y/n] ", true)
 		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
+			t.say("the file stays as you saved it; its changes take effect once the errors are fixed")
 			return silentError(exitCode(err))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
@@ -100,7 +101,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	u := &up{term: d.term, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
 	if err := u.run(ctx, p, d.open); err != nil {
-		return err
+		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
+			return err
+		}
+		explain(d.term, err) // the page is there all the same
 	}
 	if d.once {
 		return d.fetch(ctx, u)
@@ -108,6 +112,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	d.term.say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
 		"  %s\n\nCtrl-C ends it.", d.term.command("status"))
 	<-ctx.Done()
+	d.term.say("\nending the demo: its job, agent and files are removed")
 	return nil
 }
 

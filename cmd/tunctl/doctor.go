@@ -201,7 +201,9 @@ func (l *checkList) check(x api.Check) {
 	if x.Fix != "" && x.Result != api.CheckOK {
 		l.print(fmt.Sprintf("  %s → %s", pad("", checkName), x.Fix), checkName+5)
 	}
-	l.term.draw("checking…")
+	if isTerminal(l.term.out) { // else another program may write to the same line, such as head
+		l.term.draw("checking…")
+	}
 }
 
 // print writes a text, broken between words where the terminal ends.

@@ -51,6 +51,7 @@ func down(c *cli.Context, t *terminal) error {
 			return err
 		}
 	}
+	before := wereDown(ctx, cl)
 	var errs []error
 	for _, req := range requests {
 		res, err := cl.Down(ctx, req)
@@ -59,7 +60,11 @@ func down(c *cli.Context, t *terminal) error {
 			return nil
 		}
 		for _, s := range res.Sessions {
-			t.say("%s is down%s", s.Name, keepsRunning(s, time.Now()))
+			already := ""
+			if before[s.Name] {
+				already = "already "
+			}
+			t.say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
 			if s.Next != nil {
 				t.say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
 			}
@@ -67,6 +72,19 @@ func down(c *cli.Context, t *terminal) error {
 		errs = append(errs, err)
 	}
 	return failures(t, errs)
+}
+
+// wereDown are the sessions with nothing left to stop.
+func wereDown(ctx context.Context, cl *client.Client) map[string]bool {
+	st, err := cl.Status(ctx)
+	if err != nil {
+		return nil // down itself says what is wrong
+	}
+	down := map[string]bool{}
+	for _, s := range st.Sessions {
+		down[s.Name] = s.State == api.SessionDown
+	}
+	return down
 }
 
 // failures is the only error of several, or prints them all.

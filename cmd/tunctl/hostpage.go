@@ -28,7 +28,7 @@ func (p paper) hosts(list []api.Host, now time.Time) string {
 // host draws all that is known of one host.
 func (p paper) host(h api.Host, now time.Time) string {
 	var out strings.Builder
-	out.WriteString(p.paint(bold, h.Alias) + " is " + p.paint(hostColour(h.State), string(h.State)))
+	out.WriteString(p.paint(bold, h.Alias) + ": " + p.paint(hostColour(h.State), string(h.State)))
 	if !h.Since.IsZero() {
 		out.WriteString(" since " + sinceText(h.Since, now))
 	}
@@ -71,7 +71,7 @@ func hostFacts(h api.Host) [][2]string {
 			{"key exchange", a.KeyExchange},
 			{"host key", a.HostKey},
 			{"cipher", a.Cipher},
-			{"MAC", cmp.Or(a.MAC, "part of the cipher")},
+			{"MAC", cmp.Or(a.MAC, "built into the cipher")},
 		}...)
 	}
 	present := slices.DeleteFunc(slices.Clone(h.IdentityFiles), func(file string) bool {

@@ -33,7 +33,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
 		host api.Host
 		want string
 	}{
-		"connected": {up, `narval is up since 11:00
+		"connected": {up, `narval: up since 11:00
   account        alice@narval.example.org:22
   via            gate, then jump
   login node     narval3
@@ -42,11 +42,11 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   key exchange   mlkem768x25519-sha256
   host key       ssh-ed25519
   cipher         aes128-gcm@openssh.com
-  MAC            part of the cipher
+  MAC            built into the cipher
   key files      ` + key + `
   settings from  ssh -G
 `},
-		"by the ssh program": {lent, `narval is up since 11:00
+		"by the ssh program": {lent, `narval: up since 11:00
   account        alice@narval.example.org:22
   via            gate, then jump
   login node     narval3
@@ -56,7 +56,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   key files      ` + key + `
   settings from  ssh -G
 `},
-		"refused": {blocked, `narval is blocked since 11:00
+		"refused": {blocked, `narval: blocked since 11:00
   narval refused your key
   → is it the right one?
   account        alice@narval.example.org:22

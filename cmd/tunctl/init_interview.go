@@ -89,7 +89,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		return i.askGeneric(ctx, i.host)
 	}
 	if what == "" {
-		if err := i.needPerson("the site's name", "tunctl init SITE"); err != nil {
+		if err := i.needPerson("the name of the cluster", "run `tunctl init SITE`; `tunctl sites` lists them"); err != nil {
 			return configs.Site{}, err
 		}
 		i.list()
@@ -267,10 +267,7 @@ func unsureOf(s configs.Site) string {
 	var matters []string
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")
-		if what == "defaults" {
-			what = "suggested answers"
-		}
-		matters = append(matters, what)
+		matters = append(matters, matter(what))
 	}
 	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(matters, ", "), s.Name)
 	if len(s.Help) > 0 {
@@ -394,7 +391,11 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 				i.term.say("Other settings:")
 			}
 			others[q.Name] = q
-			i.term.say("  %-10s %s%s", q.Name, q.Ask, defaultOf(q))
+			line := fmt.Sprintf("  %-10s %s%s", q.Name, q.Ask, defaultOf(q))
+			if width := i.term.width(); width > 0 {
+				line = strings.Join(wrap(line, width-1, 13), "\n")
+			}
+			i.term.say("%s", line)
 		}
 	}
 	for len(others) > 0 {
@@ -437,14 +438,26 @@ func (i *interview) answer(ctx context.Context, q configs.Question, flag string)
 		if text == "" {
 			text = q.Default
 		}
-		if text, err = q.Check(text); err == nil {
-			return text, nil
+		checked, err := q.Check(text)
+		switch {
+		case err == nil:
+			return checked, nil
+		case text == "":
+			i.term.say("This needs an answer.") // the question follows again
+		default:
+			i.term.say("%v", err)
 		}
-		i.term.say("%v", err)
 	}
 }
 
+// ask puts a question, broken between words where it is longer than a line, and reads
+// the answer.
 func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
+	if width := i.term.width(); width > 0 && breadth(prompt) >= width {
+		lines := wrap(strings.TrimSpace(prompt), width-1, 0)
+		i.term.say("%s", strings.Join(lines[:len(lines)-1], "\n"))
+		prompt = lines[len(lines)-1] + " "
+	}
 	text, err := i.term.readLine(ctx, prompt, true)
 	return strings.TrimSpace(text), err
 }

@@ -60,11 +60,15 @@ func logoutCommand(t *terminal) *cli.Command {
 			}
 			host := c.Args().First()
 			err = client.New(p).Logout(c.Context, host)
-			if err == nil || errors.Is(err, client.ErrNotRunning) {
-				t.say("disconnected from %s", host)
+			switch {
+			case errors.Is(err, client.ErrNotRunning):
+				t.say("the agent is not running: no host is connected")
 				return nil
+			case err != nil:
+				return err
 			}
-			return err
+			t.say("disconnected from %s", host)
+			return nil
 		},
 	}
 }

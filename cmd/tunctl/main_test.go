@@ -63,8 +63,11 @@ func TestScripts(t *testing.T) {
 			"until":   until,
 			"leaks":   leaks,
 
+			"screen": recordScreen,
+
 			"one-login": oneLogin,
 		},
+		UpdateScripts: os.Getenv("TUNCTL_UPDATE_SCREENS") != "",
 	})
 }
 

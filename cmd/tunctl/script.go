@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -75,8 +74,8 @@ func scriptJob(c *cli.Context, t *terminal, name string) (*configs.Job, error) {
 func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg *configs.Config, s configs.Session, with map[string]string) (*configs.Job, error) {
 	if s.Builtin() == "" {
 		return nil, &api.Error{
-			Code: api.CodeUsage, Message: "session " + s.Name + " submits a script of your own: " + cmp.Or(s.Submit, "none"),
-			Hint: "tunctl writes only the jobs that come with it, as with submit = \"builtin:jupyter\"",
+			Code: api.CodeUsage, Message: fmt.Sprintf("session %q has no built-in job script: submit is %q", s.Name, s.Submit),
+			Hint: "this prints the scripts that tunctl writes itself, for submit = \"builtin:jupyter\" or \"builtin:tensorboard\"",
 		}
 	}
 	host := cfg.Host(s.Host)

@@ -83,16 +83,16 @@ func describeSite(w io.Writer, s configs.Site) {
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Title)
 	fact := func(what, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "  %-10s %s\n", what, text)
+			fmt.Fprintf(w, "  %-12s %s\n", what, text)
 		}
 	}
 	fact("scheduler", s.Scheduler)
 	for _, e := range s.Entrances {
-		fact("entrance", strings.TrimSpace(e.Host+"  "+e.About))
+		fact("login node", strings.TrimSpace(e.Host+"  "+e.About))
 	}
 	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
-	fact("before", s.Before)
+	fact("first", s.Before)
 	fact("login", s.Login)
 	reach := make([]string, len(s.Reach))
 	for i, r := range s.Reach {
@@ -102,23 +102,37 @@ func describeSite(w io.Writer, s configs.Site) {
 	for _, q := range s.Queues {
 		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
 	}
-	fact("balance", strings.Join(s.Balance, "; "))
+	fact("quota", strings.Join(s.Balance, "; "))
 	for _, n := range s.Notes {
 		fact("note", n)
 	}
 	for _, u := range s.Unsure {
-		fact("unverified", u)
+		what, text, _ := strings.Cut(u, ":")
+		fact("not verified", matter(what)+":"+text)
 	}
 	for _, h := range s.Help {
 		fact("help", h)
 	}
 	fact("file", s.Path)
 	if len(s.Questions) > 0 {
-		fmt.Fprintln(w, "  questions of its job, answered in a session's with = { … }:")
+		fmt.Fprintln(w, "  settings of the job, for with = { … } in the session's section of the config:")
 	}
 	for _, q := range s.Questions {
 		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
 	}
+}
+
+// matter is what an entry of a site file is about, in the words that people see.
+func matter(key string) string {
+	switch key {
+	case "entrance":
+		return "login node"
+	case "balance":
+		return "quota"
+	case "defaults":
+		return "suggested answers"
+	}
+	return key
 }
 
 func defaultOf(q configs.Question) string {

@@ -71,7 +71,7 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 		t.say("the backup of %s is %s", file, backup)
 	}
 	for _, h := range hosts {
-		t.say("%s ssh %s%s", t.paint(green, "✓"), h, suffix)
+		t.say("%s `ssh %s%s` shares the connection of tunctl", t.paint(green, "✓"), h, suffix)
 	}
 	t.say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
 	return nil

@@ -41,7 +41,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	switch {
 	case s.URL != "":
 		notes = append(notes, s.URL)
-	case s.Local != "" && s.State != api.SessionDown:
+	case s.Local != "" && s.State != api.SessionDown && (s.State == api.SessionReady || !s.State.Settled()):
 		notes = append(notes, s.Local)
 	}
 	if s.Local == "" {

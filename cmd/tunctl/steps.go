@@ -148,7 +148,7 @@ func doneText(state api.SessionState, x api.Session) string {
 	case state == api.SessionQueued && x.Job != nil && x.Job.Node != "":
 		return "started on " + x.Job.Node
 	case state == api.SessionStarting && x.Job == nil:
-		return "forwards are open"
+		return "opened the forwards"
 	case state == api.SessionStarting && x.Endpoint != nil:
 		return strings.TrimSpace(fmt.Sprintf("%s responds on %s", x.Endpoint.App, x.Endpoint.Address()))
 	}

@@ -94,7 +94,7 @@ func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest
 	case err != nil:
 		return job, err
 	case !found:
-		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("no job %s of yours on %s", req.Job, req.Host)}
+		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", req.Job, req.Host), Hint: fmt.Sprintf("`tunctl jobs %s` lists your jobs", req.Host)}
 	case job.State.Ended():
 		return job, &api.Error{Code: api.CodeJobEnded, Message: endedWords(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists queued and running jobs", req.Host)}
 	}

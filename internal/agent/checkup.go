@@ -66,7 +66,7 @@ func (c *checkup) failed(name string, err error, fix string) {
 
 func (c *checkup) examineHost(ctx context.Context) {
 	h := c.host.Status()
-	c.ok("login", "logged in by %s%s, %.0f ms away", h.Auth, onNode(h.LoginNode), h.RTTMs)
+	c.ok("login", "logged in by %s%s, round trip %.1f ms", h.Auth, onNode(h.LoginNode), h.RTTMs)
 	c.scheduler(ctx)
 	c.home(ctx)
 	c.forwarding(ctx)
@@ -119,10 +119,10 @@ func (c *checkup) home(ctx context.Context) {
 		return
 	}
 	if res.Exit != 0 {
-		c.add("disk", api.CheckBad, "cannot write to your home directory on the host: "+lastLine(string(res.Stderr)).String(),
+		c.add("disk", api.CheckBad, "cannot write to your home folder on the host: "+lastLine(string(res.Stderr)).String(),
 			"`tunctl quota "+c.name+"` shows your usage; delete files there, caches first (~/.cache, pip, conda)")
 	} else {
-		c.ok("disk", "your home directory on the host is writable")
+		c.ok("disk", "your home folder on the host is writable")
 	}
 	c.clock(string(res.Stdout), before)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,7 +72,7 @@ func (f *facts) derive(now time.Time) verdict {
 	case f.needsJob && f.job == nil, f.submitting:
 		return verdict{state: api.SessionSubmitting, cause: f.doing}
 	case f.needsJob && f.job.State.Waiting():
-		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now), hint: f.job.Hint}
+		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now)}
 	case !f.answers && f.served && f.suspended():
 		return verdict{state: api.SessionReconnecting, cause: f.job.Hint}
 	case !f.answers && f.served:
@@ -216,7 +217,7 @@ func (f *facts) unconnected(now time.Time) verdict {
 	switch {
 	case !f.lapsed:
 	case v.state == api.SessionNeedsLogin:
-		v.hint = fmt.Sprintf("log in, then `tunctl up %s`: a login alone submits no job", f.name)
+		v.hint = fmt.Sprintf("log in and submit the job: `tunctl up %s` does both", f.name)
 	case v.hint == "":
 		v.hint = fmt.Sprintf("no job is submitted automatically: `tunctl up %s` submits one", f.name)
 	}
@@ -227,11 +228,11 @@ func (f *facts) unconnected(now time.Time) verdict {
 }
 
 // queuedCause says why a job waits and how long still, where the scheduler tells, and
-// how long others did before.
+// how long others did before: in words, with the scheduler's own word after them.
 func queuedCause(j *api.Job, waits string, now time.Time) string {
-	cause := j.Reason
-	if cause == "" {
-		cause = "waiting in the queue"
+	cause := cmp.Or(j.Hint, j.Reason, "waiting in the queue")
+	if j.Hint != "" && j.Reason != "" {
+		cause += " (" + j.Reason + ")"
 	}
 	if j.State == api.JobConfiguring {
 		cause = "the node is being prepared"

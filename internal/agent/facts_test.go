@@ -35,8 +35,8 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			api.SessionQueued, "Resources, expected start 14:05",
 		},
 		"queued until tomorrow": {
-			facts{wanted: true, host: up, needsJob: true, job: &api.Job{State: api.JobQueued, Reason: "Priority", ExpectedStart: now.Add(24 * time.Hour)}},
-			api.SessionQueued, "Priority, expected start Tue 3 Mar 13:00",
+			facts{wanted: true, host: up, needsJob: true, job: &api.Job{State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", ExpectedStart: now.Add(24 * time.Hour)}},
+			api.SessionQueued, "other jobs have a higher priority (Priority), expected start Tue 3 Mar 13:00",
 		},
 		"runs and says nothing": {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting"}, api.SessionStarting, "waiting"},
 		"its node is prepared": {

@@ -89,7 +89,7 @@ func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
 	case !found:
 		return api.Job{}, &api.Error{
 			Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", id, host),
-			Hint: fmt.Sprintf("`tunctl jobs %s --all` lists yours", host),
+			Hint: fmt.Sprintf("`tunctl jobs %s --all` lists your jobs", host),
 		}
 	}
 	return job, nil

@@ -67,7 +67,7 @@ func needsLogin(s api.Session) bool { return s.State == api.SessionNeedsLogin }
 func (w *world) loginSubmitsNothing() {
 	w.t.Helper()
 	lapsed := w.until("without permission", func(s api.Session) bool { return needsLogin(s) && !s.MaySubmit })
-	if !strings.Contains(lapsed.Hint, "log in, then `tunctl up jupyter`") {
+	if !strings.Contains(lapsed.Hint, "`tunctl up jupyter` does both") {
 		w.t.Errorf("the hint is %q", lapsed.Hint)
 	}
 	if _, err := w.client.Login(w.t.Context(), "practice"); err != nil {

@@ -33,7 +33,7 @@ func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.Quot
 	if len(out.Reports) == 0 {
 		return out, &api.Error{
 			Code: api.CodeFailed, Message: fmt.Sprintf("no quota command of site %q is installed on %s", site.Name, req.Host),
-			Hint: "a site file of your own can name others: balance = [\"…\"]; see docs/adding-a-site.md",
+			Hint: "set balance = [\"COMMAND\"] in a site file of your own: `tunctl sites --help` says where",
 		}
 	}
 	return out, nil

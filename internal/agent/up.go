@@ -112,7 +112,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // findJob adopts the session's job where there is one on the account that jobs asks, and
 // else submits it if a person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
-	s.change(func(f *facts) { f.doing = "looking for the job" })
+	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
 	rec := s.agent.store.session(s.name)
 	unknown := rec.Job != nil && young(*rec.Job) && !rec.elsewhere(account)
 	for _, q := range s.queries(rec, account) {

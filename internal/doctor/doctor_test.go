@@ -200,9 +200,9 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		},
 		"the session failed": {
 			status(func(st *api.Status) {
-				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionFailed, Cause: "the job was refused", Hint: "change --time"}}
+				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionFailed, Cause: "the scheduler did not accept the job", Hint: "change --time"}}
 			}),
-			"session", api.CheckBad, "the session has failed: the job was refused", "change --time",
+			"session", api.CheckBad, "the session has failed: the scheduler did not accept the job", "change --time",
 		},
 		"the agent finds something": {func(t *testing.T, w *World) {
 			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)

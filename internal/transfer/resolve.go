@@ -22,7 +22,7 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("%q: %w", c.Target, err)
+		return nil, "", about(c.Target, err)
 	}
 	folder := err == nil && target.IsDir()
 	switch into := len(found) > 1 || strings.HasSuffix(c.Target, "/"); {
@@ -72,7 +72,7 @@ func (c *copier) checkFolder(ctx context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return &NoFolderError{dir}
 	case err != nil:
-		return fmt.Errorf("%q: %w", dir, err)
+		return about(dir, err)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 			return nil, err
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", name, bare(err))
+			return nil, about(name, bare(err))
 		}
 		found = append(found, s.jobs...)
 		for path, err := range s.failed {
@@ -178,6 +178,14 @@ func matched(from files, names []string) (sources, error) {
 		}
 	}
 	return s, nil
+}
+
+// about says which file an error is about, unless no file could be looked at.
+func about(path string, err error) error {
+	if _, ok := errors.AsType[*connectError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%q: %w", path, err)
 }
 
 // bare is a system's error without the call and the name, which the caller tells.
