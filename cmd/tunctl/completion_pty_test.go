@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bufio"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -77,7 +79,7 @@ func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 	command, setup := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}}[name], ""
 	switch name {
 	case "fish":
-		return fishShell{t, u}
+		return u.startFish(t)
 	case "zsh":
 		setup = "bindkey -e; autoload -U compinit; compinit -u -D; "
 	}
@@ -103,27 +105,60 @@ func (s typedShell) press(line string) string {
 	return s.talk.Between("the words are ", "\r\n")
 }
 
-// fishShell asks fish as its own tests do.
+const endOfOffers = "these are all"
+
+// fishShell asks a running fish as its own tests do, with `complete -C`.
 type fishShell struct {
-	t    *testing.T
-	user *shellUser
+	t     *testing.T
+	lines io.Writer
+	says  *bufio.Reader
+}
+
+func (u *shellUser) startFish(t *testing.T) fishShell {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "fish", "--no-config", "-c",
+		"tunctl completion fish | source; while read -lL line; complete -C $line; echo "+endOfOffers+"; end")
+	cmd.Env, cmd.Dir = u.env, u.dir
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // the end of the test ends it
+	})
+	return fishShell{t, in, bufio.NewReader(out)}
 }
 
 func (s fishShell) press(line string) string {
 	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), "fish", "--no-config", "-c", "tunctl completion fish | source; complete -C $argv[1]", line)
-	cmd.Env, cmd.Dir = s.user.env, s.user.dir
-	out, err := cmd.Output()
-	if err != nil {
+	if _, err := io.WriteString(s.lines, line+"\n"); err != nil {
 		s.t.Fatalf("fish: %v", err)
+	}
+	var offers []string
+	for {
+		offer, err := s.says.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("fish: %v", err)
+		}
+		if offer = strings.TrimSuffix(offer, "\n"); offer == endOfOffers {
+			break
+		}
+		offers = append(offers, offer)
 	}
 	words := strings.Fields(line)
 	if strings.HasSuffix(line, " ") {
 		words = append(words, "")
 	}
-	offers := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
-	if word, _, _ := strings.Cut(offers[0], "\t"); len(offers) == 1 && word != "" {
-		words[len(words)-1] = word
+	if len(offers) == 1 {
+		words[len(words)-1], _, _ = strings.Cut(offers[0], "\t")
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
 	return "<" + strings.Join(words, "><") + ">"
