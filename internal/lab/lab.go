@@ -117,7 +117,12 @@ func (c *Cluster) start(o Options) error {
 		return err
 	}
 	c.path = path
-	listener, err := c.listen("127.0.0.1:0")
+	addr, release, err := holdPort()
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(c.ctx, release)
+	listener, err := c.listen(addr)
 	if err != nil {
 		return err
 	}
