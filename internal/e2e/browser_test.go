@@ -28,11 +28,11 @@ func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 	l.lab.Cut("silent")
 	l.until("reconnecting", is(api.SessionReconnecting))
 	l.lab.Restore("silent")
-	mended := time.Now()
+	repaired := time.Now()
 	l.until("ready", is(api.SessionReady))
-	t.Logf("ready %v after the link was back", time.Since(mended).Round(time.Millisecond))
+	t.Logf("ready %v after the link was back", time.Since(repaired).Round(time.Millisecond))
 	tab.until("the kernel is connected again", kernelConnected)
-	t.Logf("the open page has its kernel %v after the link was back", time.Since(mended).Round(time.Millisecond))
+	t.Logf("the open page has its kernel %v after the link was back", time.Since(repaired).Round(time.Millisecond))
 
 	// One that is loaded meanwhile says what is going on, and becomes the notebook.
 	l.lab.Cut("silent")
@@ -46,9 +46,9 @@ func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 		t.Errorf("the waiting page shows the token:\n%s", text)
 	}
 	l.lab.Restore("silent")
-	mended = time.Now()
+	repaired = time.Now()
 	tab.until("the notebook is back", kernelConnected)
-	t.Logf("the waiting page is the notebook %v after the link was back", time.Since(mended).Round(time.Millisecond))
+	t.Logf("the waiting page is the notebook %v after the link was back", time.Since(repaired).Round(time.Millisecond))
 	if now := tab.address(); now != at {
 		t.Errorf("the page was at %s and is at %s", at, now)
 	}

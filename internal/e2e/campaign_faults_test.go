@@ -20,7 +20,7 @@ type fault struct {
 	cause   string           // in the words shown, with … for what varies
 	code    api.Code
 	within  bound // until it is shown
-	mend    func(*campaign)
+	repair  func(*campaign)
 	person  string // what a person does, which ends with an up; empty where it mends itself
 	again   bound  // until it is ready again; nil where a new job has to wait in the queue
 	endsJob bool
@@ -35,43 +35,43 @@ var faults = []fault{
 		name:    "the server freezes",
 		inflict: func(c *campaign) { c.lab.FreezeListener(c.alias); c.lab.FreezeConns(c.alias) },
 		state:   api.SessionReconnecting, cause: "login1.lab.test:22 does not respond as an SSH server: …", within: noBanner,
-		mend: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: retried,
+		repair: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: retried,
 	},
 	{
 		name:    "the connection is killed",
 		inflict: func(c *campaign) { c.lab.KillConns(c.alias) },
 		state:   api.SessionReconnecting, cause: "the connection to lab-named was lost: …", within: atOnce,
-		mend: nothing, again: relogin,
+		repair: nothing, again: relogin,
 	},
 	{
 		name:    "sshd is restarted and its connections end",
 		inflict: func(c *campaign) { c.lab.FreezeListener(c.alias); c.lab.KillConns(c.alias); c.lab.StopSSHD(c.alias) },
 		state:   api.SessionReconnecting, cause: "login1.lab.test:22 refused the connection…", within: atOnce,
-		mend: func(c *campaign) { c.lab.StartSSHD(c.alias) }, again: retried,
+		repair: func(c *campaign) { c.lab.StartSSHD(c.alias) }, again: retried,
 	},
 	{
 		name:    "the network goes silent",
 		inflict: func(c *campaign) { c.lab.Cut("silent") },
 		state:   api.SessionReconnecting, cause: "login1.lab.test:22 did not respond within …", within: noDial,
-		mend: func(c *campaign) { c.lab.Restore("silent") }, again: retried,
+		repair: func(c *campaign) { c.lab.Restore("silent") }, again: retried,
 	},
 	{
 		name:    "the Wi-Fi goes off",
 		inflict: func(c *campaign) { c.lab.Cut("wifi") },
 		state:   api.SessionReconnecting, cause: "login1.lab.test:22 cannot be reached: …", within: noticed,
-		mend: func(c *campaign) { c.lab.Restore("wifi") }, again: relogin,
+		repair: func(c *campaign) { c.lab.Restore("wifi") }, again: relogin,
 	},
 	{
 		name:    "the laptop's address changes",
 		inflict: func(c *campaign) { c.lab.Roam() },
 		state:   api.SessionReconnecting, cause: "the connection to lab-named was lost: no response within … after the network changed", within: noticed,
-		mend: nothing, again: relogin,
+		repair: nothing, again: relogin,
 	},
 	{
 		name:    "the laptop sleeps, and its clock jumps",
 		inflict: (*campaign).sleep,
 		state:   api.SessionReconnecting, cause: "the connection to … was lost: …", within: plus(15*time.Second, noticed),
-		mend: func(c *campaign) { c.lab.ContConns(c.alias) }, again: relogin,
+		repair: func(c *campaign) { c.lab.ContConns(c.alias) }, again: relogin,
 		beside: func(t *testing.T) *campaign {
 			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-cert", "cn02", ""))
 			return newCampaign(t, l, "lab-cert")
@@ -81,50 +81,50 @@ var faults = []fault{
 		name:    "the name service is gone",
 		inflict: func(c *campaign) { c.l.own.SilenceNames(); c.lab.KillConns(c.alias) },
 		state:   api.SessionReconnecting, cause: "cannot look up \"login1.lab.test\": the DNS server did not respond…", within: dialled,
-		mend: func(c *campaign) { c.l.own.AnswerNames() }, again: retried,
+		repair: func(c *campaign) { c.l.own.AnswerNames() }, again: retried,
 	},
 	{
 		name:    "the scheduler stalls",
 		inflict: func(c *campaign) { c.lab.FreezeController() },
 		state:   api.SessionReady, cause: "slurm has not responded since …; the job was last seen on cn01; jobs keep running", within: unanswered,
-		mend: func(c *campaign) { c.lab.ContController() }, again: asked,
+		repair: func(c *campaign) { c.lab.ContController() }, again: asked,
 	},
 	{
 		name:    "the scheduler is dead",
 		inflict: func(c *campaign) { c.lab.StopController() },
 		state:   api.SessionReady, cause: "slurm has not responded since …; the job was last seen on cn01; jobs keep running", within: unanswered,
-		mend: func(c *campaign) { c.lab.StartController() }, again: asked,
+		repair: func(c *campaign) { c.lab.StartController() }, again: asked,
 	},
 	{
 		name:    "the job is cancelled elsewhere",
 		inflict: func(c *campaign) { c.lab.Cancel(c.was.Job.ID) },
 		state:   api.SessionEnded, cause: "job … was cancelled at …", code: api.CodeJobEnded, within: asked,
-		mend: nothing, person: "`tunctl up`", endsJob: true,
+		repair: nothing, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job fails",
 		inflict: (*campaign).killServer,
 		state:   api.SessionEnded, cause: "job … failed with exit status 3 at …; its log ends with:…the server was killed", code: api.CodeJobEnded, within: asked,
-		mend: nothing, person: "`tunctl up`", endsJob: true,
+		repair: nothing, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job's node crashes",
 		inflict: func(c *campaign) { c.lab.CrashNode(c.was.Job.Node) },
 		state:   api.SessionEnded, cause: "job … ended because its node failed at …", code: api.CodeJobEnded, within: plus(30*time.Second, asked),
-		mend: func(c *campaign) { c.lab.BootNode(c.was.Job.Node) }, person: "`tunctl up`", endsJob: true,
+		repair: func(c *campaign) { c.lab.BootNode(c.was.Job.Node) }, person: "`tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the job is requeued on the other node",
 		inflict: (*campaign).requeue,
 		state:   api.SessionQueued, cause: "the start time is not reached yet; a requeued job waits two minutes (BeginTime), expected start …", within: asked,
-		mend: (*campaign).startElsewhere, again: plus(30*time.Second, asked),
+		repair: (*campaign).startElsewhere, again: plus(30*time.Second, asked),
 		moved: func(was, now api.Session) bool { return now.Job.Node != was.Job.Node },
 	},
 	{
 		name:    "the job reaches its time limit",
 		inflict: nothing,
 		state:   api.SessionEnded, cause: "job … reached its time limit at …", code: api.CodeJobEnded, within: plus(2*time.Minute, asked),
-		mend: nothing, person: "`tunctl up`", endsJob: true,
+		repair: nothing, person: "`tunctl up`", endsJob: true,
 		beside: func(t *testing.T) *campaign {
 			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-inner", "cn02", `, "--time=1"`))
 			return newCampaign(t, l, "lab-inner")
@@ -134,31 +134,31 @@ var faults = []fault{
 		name:    "the agent is killed",
 		inflict: (*campaign).killAgent,
 		cause:   "the agent is not running: nothing is up", within: atOnce,
-		mend: nothing, person: "`tunctl up`", again: atOnce,
+		repair: nothing, person: "`tunctl up`", again: atOnce,
 	},
 	{
 		name:    "the disk of state and log is full while the page is open",
 		inflict: func(c *campaign) { c.l.own.FillDisk(); c.shortenJob() },
 		state:   api.SessionReady, cause: "tunctl cannot save its state: no space left on device", within: asked,
-		mend: func(c *campaign) { c.l.own.FreeDisk() }, again: asked,
+		repair: func(c *campaign) { c.l.own.FreeDisk() }, again: asked,
 	},
 	{
 		name:    "the disk of state and log is full when a job is wanted",
 		inflict: func(c *campaign) { c.l.own.FillDisk(); c.endAndTry() },
 		state:   api.SessionFailed, cause: "nothing was submitted: …no space left on device", code: api.CodeFailed, within: asked,
-		mend: func(c *campaign) { c.l.own.FreeDisk() }, person: "free some space, then `tunctl up`", endsJob: true,
+		repair: func(c *campaign) { c.l.own.FreeDisk() }, person: "free some space, then `tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the home is read-only",
 		inflict: func(c *campaign) { c.l.own.LockDisk(); c.endAndTry() },
 		state:   api.SessionFailed, cause: "nothing was submitted: …read-only file system", code: api.CodeFailed, within: asked,
-		mend: func(c *campaign) { c.l.own.UnlockDisk() }, person: "make the disk writable, then `tunctl up`", endsJob: true,
+		repair: func(c *campaign) { c.l.own.UnlockDisk() }, person: "make the disk writable, then `tunctl up`", endsJob: true,
 	},
 	{
 		name:    "the host key is another",
 		inflict: (*campaign).rotateHostKey,
 		state:   api.SessionFailed, cause: "the host key of … has changed: …", code: api.CodeHostKey, within: atOnce,
-		mend: func(c *campaign) { c.lab.RestoreHostKey(c.alias) }, person: "ask the site, follow the hint, then `tunctl up`", again: atOnce,
+		repair: func(c *campaign) { c.lab.RestoreHostKey(c.alias) }, person: "ask the site, follow the hint, then `tunctl up`", again: atOnce,
 	},
 }
 

@@ -140,7 +140,7 @@ func TestTheSessionOutlivesEveryFault(t *testing.T) {
 }
 
 // run lets a fault happen: it must be shown in time, in the words of the table, and
-// be over in time once it is mended, with a page that answers at the same address.
+// be over in time once it is repaired, with a page that answers at the same address.
 func (c *campaign) run(f fault) result {
 	c.t.Helper()
 	c.was, _ = c.awaitReady(0, slack, nil)
@@ -151,8 +151,8 @@ func (c *campaign) run(f fault) result {
 	if f.state == "" {
 		c.statusSays(f.cause)
 	}
-	f.mend(c)
-	mended := time.Now()
+	f.repair(c)
+	repaired := time.Now()
 	if f.person != "" {
 		c.up()
 	}
@@ -163,7 +163,7 @@ func (c *campaign) run(f fault) result {
 	now, at := c.awaitReady(after, limit, f.moved)
 	c.unchanged(f, now)
 	c.answers()
-	r := result{f, shown.at.Sub(c.began), max(0, at.Sub(mended))}
+	r := result{f, shown.at.Sub(c.began), max(0, at.Sub(repaired))}
 	c.t.Logf("%s: %v, and %v later ready again:\n%s", f.name, r.shown.Round(time.Millisecond), r.again.Round(time.Millisecond), shown)
 	return r
 }

@@ -65,10 +65,10 @@ func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
 	l := newLaptop(t, options{limits: quick, config: withChain})
 	lab := l.lab
 	for _, x := range []struct {
-		name       string
-		fail, mend func()
-		host       string
-		found      time.Duration // until it is known to be lost
+		name         string
+		fail, repair func()
+		host         string
+		found        time.Duration // until it is known to be lost
 	}{
 		{
 			name: "connection killed", host: "lab-login", found: slack,
@@ -80,16 +80,16 @@ func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
 		},
 		{
 			name: "sshd restarted and its connections ended", host: "lab-login", found: slack,
-			fail: func() { lab.KillConns("lab-login"); lab.StopSSHD("lab-login") },
-			mend: func() { lab.StartSSHD("lab-login") },
+			fail:   func() { lab.KillConns("lab-login"); lab.StopSSHD("lab-login") },
+			repair: func() { lab.StartSSHD("lab-login") },
 		},
 		{
 			name: "packets vanish, no FIN", host: "lab-login", found: dead,
-			fail: func() { lab.Cut("silent") }, mend: func() { lab.Restore("silent") },
+			fail: func() { lab.Cut("silent") }, repair: func() { lab.Restore("silent") },
 		},
 		{
 			name: "link of the laptop down", host: "lab-login", found: dead,
-			fail: func() { lab.Cut("wifi") }, mend: func() { lab.Restore("wifi") },
+			fail: func() { lab.Cut("wifi") }, repair: func() { lab.Restore("wifi") },
 		},
 		{
 			name: "another address", host: "lab-login", found: slack,
@@ -121,8 +121,8 @@ func TestFaultsAreFoundAndRepairedWithinBounds(t *testing.T) {
 			case <-time.After(slack):
 				t.Error("a command under way hangs")
 			}
-			if x.mend != nil {
-				x.mend()
+			if x.repair != nil {
+				x.repair()
 			}
 			again := await(t, h, usable, "up again", isUp)
 			if out, err := runHostname(t.Context(), h); err != nil || out != "login1" {
@@ -141,8 +141,8 @@ func TestStallsOfThreeSecondsDropNothing(t *testing.T) {
 	l := newLaptop(t, options{limits: steady})
 	h := l.mustLogin("lab-login")
 	for _, x := range []struct {
-		name       string
-		fail, mend func()
+		name         string
+		fail, repair func()
 	}{
 		{"frozen server", func() { l.lab.FreezeConns("lab-login") }, func() { l.lab.ContConns("lab-login") }},
 		{"packets vanish", func() { l.lab.Cut("silent") }, func() { l.lab.Restore("silent") }},
@@ -150,7 +150,7 @@ func TestStallsOfThreeSecondsDropNothing(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			for {
 				since := h.Status().Since
-				lasted, err := stall(t, h, x.fail, x.mend)
+				lasted, err := stall(t, h, x.fail, x.repair)
 				s := h.Status()
 				if err == nil && s.State == api.HostUp && s.Since.Equal(since) {
 					return
@@ -167,7 +167,7 @@ func TestStallsOfThreeSecondsDropNothing(t *testing.T) {
 
 // stall asks something of a host while it is out of reach for three seconds, and tells
 // how long it took to be answered, and how.
-func stall(t *testing.T, h *tunnel.Host, fail, mend func()) (time.Duration, error) {
+func stall(t *testing.T, h *tunnel.Host, fail, repair func()) (time.Duration, error) {
 	t.Helper()
 	began := time.Now()
 	fail()
@@ -178,10 +178,10 @@ func stall(t *testing.T, h *tunnel.Host, fail, mend func()) (time.Duration, erro
 	}()
 	select {
 	case <-time.After(3 * time.Second):
-		mend()
+		repair()
 		return time.Since(began), <-said
 	case err := <-said:
-		mend()
+		repair()
 		return time.Since(began), errors.Join(errors.New("a command ended during the stall"), err)
 	}
 }

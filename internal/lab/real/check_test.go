@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestCheckNamesTheThingAndTheMend(t *testing.T) {
+func TestCheckNamesTheThingAndTheFix(t *testing.T) {
 	whole := machine{
 		system: "linux", root: true,
 		have:        func(string) bool { return true },

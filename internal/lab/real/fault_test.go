@@ -91,8 +91,8 @@ func TestConnectionSurvivesWhatOnlyStallsIt(t *testing.T) {
 	t.Parallel()
 	lab := Start(t)
 	for _, x := range []struct {
-		name       string
-		fail, mend func()
+		name         string
+		fail, repair func()
 	}{
 		{"silent cut", func() { lab.Cut("silent") }, func() { lab.Restore("silent") }},
 		{"wifi", func() { lab.Cut("wifi") }, func() { lab.Restore("wifi") }},
@@ -106,7 +106,7 @@ func TestConnectionSurvivesWhatOnlyStallsIt(t *testing.T) {
 			if err := e.say("during", time.Second); !errors.Is(err, errSilent) {
 				t.Errorf("during: %v", err)
 			}
-			x.mend()
+			x.repair()
 			if err := e.hear("during", patience); err != nil {
 				t.Errorf("what was said during comes back: %v", err)
 			}

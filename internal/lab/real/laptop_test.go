@@ -34,8 +34,8 @@ func TestALaptopsFaultsAreItsOwn(t *testing.T) {
 		t.Errorf("a write to a read-only disk says %q", said)
 	}
 	x.UnlockDisk()
-	if said := write("mended"); said != "" {
-		t.Errorf("a write to a mended disk says %q", said)
+	if said := write("repaired"); said != "" {
+		t.Errorf("a write to a repaired disk says %q", said)
 	}
 	if said := lookup(); !strings.HasPrefix(said, lab.NodeAddr("login1")) {
 		t.Errorf("the login node's name means %q", said)
