@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/gateway":          {"internal/atomicfile"},
 	"internal/transfer":         {"internal/api"},
 	"internal/lab":              {},
-	"internal/lab/typist":       {},
+	"internal/ptytest":          {},
 	"tray":                      {"internal/client", "internal/desktop", "internal/autostart", "internal/api", "internal/atomicfile", "internal/home", "internal/peer"},
 	"jobwatch/realtest":         {},
 	"tunnel/realtest":           {},
