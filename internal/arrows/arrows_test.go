@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"tunnel":                    {"tunnel/mux", "internal/api", "internal/peer", "internal/posixsh", "internal/ctxtime"},
 	"tunnel/mux":                {},
 	"jobwatch":                  {"internal/api", "internal/posixsh", "internal/ctxtime"},
-	"internal/desktop":          {"internal/api", "internal/peer", "internal/posixsh"},
+	"internal/desktop":          {"internal/api", "internal/peer", "internal/posixsh", "internal/ctxtime"},
 	"internal/doctor":           {"internal/api"},
 	"internal/autostart":        {"internal/api", "internal/atomicfile"},
 	"internal/client":           {"internal/api", "internal/atomicfile", "internal/home", "internal/ctxtime"},

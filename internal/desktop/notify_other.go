@@ -5,7 +5,6 @@ package desktop
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"time"
 )
@@ -13,11 +12,10 @@ import (
 // notifyLimit bounds a program that shows a notification.
 const notifyLimit = 20 * time.Second
 
-// Notifier shows notifications through the system's own script host. They have no
-// buttons there.
+// Notifier shows notifications with a script of macOS or Windows. They have no buttons.
 type Notifier struct{ env environ }
 
-// NewNotifier returns a notifier; there is nothing to connect to.
+// NewNotifier returns a notifier. It connects to nothing.
 func NewNotifier(context.Context) (*Notifier, error) { return &Notifier{environOf(nil)}, nil }
 
 // Close does nothing; what is shown stays.
@@ -25,10 +23,10 @@ func (*Notifier) Close() {}
 
 // Notify shows note.
 func (n *Notifier) Notify(ctx context.Context, note Note) error {
-	return n.run(ctx, noteProgram(runtime.GOOS, note.bare()))
+	return n.run(ctx, noteProgram(runtime.GOOS, note.withoutButtons()))
 }
 
-// Withdraw takes the note of a tag away, where the system lets us.
+// Withdraw removes the note of a tag, if the system allows that.
 func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
 	return n.run(ctx, withdrawProgram(runtime.GOOS, tag))
 }
@@ -39,13 +37,10 @@ func (n *Notifier) run(ctx context.Context, p program) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
 	defer cancel()
-	path, err := n.env.find(p.argv[0])
+	cmd, err := command(ctx, n.env.with(p.env), p.argv)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	cmd := exec.CommandContext(ctx, path, p.argv[1:]...)
-	cmd.Env = n.env.with(p.env).list()
-	cmd.SysProcAttr = detached()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("show a notification: %w: %s", err, out)
 	}

@@ -6,8 +6,8 @@ type program struct {
 	env  map[string]string
 }
 
-// toastApp is the application that Windows lists our notes under: only an installed
-// one may show any, and PowerShell always is.
+// toastApp is the application of our notes on Windows: only an installed one may show
+// any, and PowerShell always is installed.
 const toastApp = `{1AC14E77-02E7-4E5D-B744-2EB1AE5198B7}\WindowsPowerShell\v1.0\powershell.exe`
 
 const toastScript = `$ErrorActionPreference = 'Stop'
@@ -21,13 +21,13 @@ if ($env:TUNCTL_NOTE_TAG) { $t.Tag = $env:TUNCTL_NOTE_TAG; $t.Group = 'tunctl' }
 [Windows.UI.Notifications.ToastNotificationManager]::CreateToastNotifier($env:TUNCTL_NOTE_APP).Show($t)
 `
 
-const untoastScript = `$ErrorActionPreference = 'Stop'
+const withdrawScript = `$ErrorActionPreference = 'Stop'
 [void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
 [Windows.UI.Notifications.ToastNotificationManager]::History.Remove($env:TUNCTL_NOTE_TAG, 'tunctl', $env:TUNCTL_NOTE_APP)
 `
 
-// noteProgram shows a note on a system whose notifications are a script's business.
-// Its words are arguments or in the environment, and no part of the script.
+// noteProgram shows a note on macOS or Windows. The texts are arguments or in the
+// environment, not part of the script.
 func noteProgram(goos string, note Note) program {
 	if goos == "darwin" {
 		return program{argv: []string{
@@ -42,15 +42,15 @@ func noteProgram(goos string, note Note) program {
 	}}
 }
 
-// withdrawProgram takes a note away; macOS lets only the person do that.
+// withdrawProgram removes a note; macOS allows that only to the person.
 func withdrawProgram(goos, tag string) program {
 	if goos == "darwin" {
 		return program{}
 	}
-	return program{argv: powershell(untoastScript), env: map[string]string{"TUNCTL_NOTE_TAG": toastTag(tag), "TUNCTL_NOTE_APP": toastApp}}
+	return program{argv: powershell(withdrawScript), env: map[string]string{"TUNCTL_NOTE_TAG": toastTag(tag), "TUNCTL_NOTE_APP": toastApp}}
 }
 
-// toastTag cuts a tag to what Windows takes.
+// toastTag shortens a tag to what Windows accepts.
 func toastTag(tag string) string {
 	const most = 64
 	if runes := []rune(tag); len(runes) > most {
