@@ -1,4 +1,6 @@
-package tunnel
+// Package netwatch reports changes of this machine's network, and wakes from sleep. What
+// to do about them is the caller's decision.
+package netwatch
 
 import (
 	"context"
@@ -18,9 +20,9 @@ const (
 	settleTime = 250 * time.Millisecond
 )
 
-// watchNetwork calls changed after each wake from sleep and each change of
+// Watch calls changed after each wake from sleep and each change of
 // addresses or default routes, until ctx ends.
-func watchNetwork(ctx context.Context, changed func(), log *slog.Logger) {
+func Watch(ctx context.Context, changed func(), log *slog.Logger) {
 	events, stop := networkEvents(log)
 	defer stop()
 	w := &netwatch{wall: wallClock, look: fingerprint}

@@ -1,4 +1,4 @@
-package tunnel
+package netwatch
 
 import (
 	"log/slog"

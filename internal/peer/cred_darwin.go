@@ -1,4 +1,4 @@
-package agent
+package peer
 
 import (
 	"net"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerIsUs asks the kernel who is at the other end.
-func peerIsUs(conn net.Conn) bool {
+// SameUser asks the kernel who is at the other end.
+func SameUser(conn net.Conn) bool {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"context"
@@ -99,7 +99,7 @@ func (v *visit) leave(remote *end) {
 
 // reach finds the far side for a client, waiting while there is none.
 func (v *visit) reach(ctx context.Context) (*end, error) {
-	hold, cancel := context.WithTimeoutCause(ctx, v.holdFor, ErrDown)
+	hold, cancel := context.WithTimeoutCause(ctx, v.holdFor, api.ErrDown)
 	defer cancel()
 	for {
 		now := v.standing()
@@ -113,7 +113,7 @@ func (v *visit) reach(ctx context.Context) (*end, error) {
 			return nil, errGone
 		case now.stale() && hold.Err() == nil:
 			continue // the footing changed meanwhile: what failed says nothing
-		case !errors.Is(err, ErrDown):
+		case !errors.Is(err, api.ErrDown):
 			return nil, err
 		}
 		if err := v.wait(hold, now); err != nil {
@@ -134,7 +134,7 @@ func (v *visit) wait(hold context.Context, now *footing) error {
 	for {
 		said, more := v.flight.peek()
 		if isPoll(judge(said).req) {
-			return ErrDown
+			return api.ErrDown
 		}
 		select {
 		case <-more:
@@ -158,7 +158,7 @@ func (v *visit) try(ctx context.Context, now *footing) (*end, error) {
 	t := now.target
 	switch {
 	case t == nil && now.reason.Transient:
-		return nil, ErrDown
+		return nil, api.ErrDown
 	case t == nil:
 		return nil, errWithdrawn
 	case !t.HasToken && !v.checked:
@@ -200,7 +200,7 @@ func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
 	if errors.Is(dialCtx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s: %w", address, api.DurationText(dialTimeout), err)
 	}
-	if !errors.Is(err, ErrDown) && !now.stale() && ctx.Err() == nil {
+	if !errors.Is(err, api.ErrDown) && !now.stale() && ctx.Err() == nil {
 		v.counters.refused.Add(1)
 		v.log.Info("the target cannot be reached", "address", address, "err", err)
 	}

@@ -1,4 +1,8 @@
-package tunnel
+// Package forward owns the local side of forwards: listeners that keep their port while
+// the target comes and goes, the relay of their connections, the page that a browser gets
+// meanwhile, and listeners on a host that lead here. It is given a [Dialer] and knows
+// nothing of SSH, of sessions or of the agent.
+package forward
 
 import (
 	"cmp"

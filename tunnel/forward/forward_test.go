@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"context"
@@ -335,7 +335,7 @@ func TestAClientWaitsWhileTheDialerIsDown(t *testing.T) {
 		working := pipeTo(echo)
 		f.Open(Target{Network: "tcp", Address: "x:1", Dialer: dialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if time.Now().Before(up) {
-				return nil, fmt.Errorf("dial: %w", ErrDown)
+				return nil, fmt.Errorf("dial: %w", api.ErrDown)
 			}
 			return working.Dial(ctx, network, address)
 		})})
@@ -461,13 +461,13 @@ func TestAWaitingClientIsToldWhenTheReasonBecomesLasting(t *testing.T) {
 func TestARefusedDialTellsABrowserWhy(t *testing.T) {
 	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
 		f.Open(Target{HTTP: true, Network: "tcp", Address: "cn01:8888", Dialer: dialerFunc(func(context.Context, string, string) (net.Conn, error) {
-			return nil, fmt.Errorf("cn01:8888: %w", ErrRefused)
+			return nil, fmt.Errorf("cn01:8888: %w", api.ErrRefused)
 		})})
 		c := l.dial()
 		defer closing(c)
 		say(c, navigation)
 		got, _ := io.ReadAll(c)
-		if !strings.HasPrefix(string(got), "HTTP/1.1 502 ") || !strings.Contains(string(got), ErrRefused.Error()) {
+		if !strings.HasPrefix(string(got), "HTTP/1.1 502 ") || !strings.Contains(string(got), api.ErrRefused.Error()) {
 			t.Errorf("got %q", got)
 		}
 		if refused := f.Status().Refused; refused != 1 {

@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"context"
@@ -21,11 +21,6 @@ const (
 	// cost 8 MB at most. Without one a direction goes on in small steps.
 	maxBusy = 32
 )
-
-// GCPercent is the setting of Go's collector (debug.SetGCPercent) for a process that
-// forwards. x/crypto allocates 32 KB for each packet; at the usual setting, a process
-// of few megabytes collects after every hundred of them.
-const GCPercent = 400
 
 // buffers lends copy buffers to the connections of one forward.
 type buffers struct {

@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ func NewRemote(o RemoteOptions) *RemoteForward {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
-	return &RemoteForward{o: o, wake: make(chan struct{}, 1), err: ErrDown}
+	return &RemoteForward{o: o, wake: make(chan struct{}, 1), err: api.ErrDown}
 }
 
 // Serve listens on the host, again after each failure, until ctx ends.
@@ -64,7 +64,7 @@ func (r *RemoteForward) Serve(ctx context.Context) error {
 	pause := r.o.RetryMin
 	for ctx.Err() == nil {
 		l, err := r.listen(ctx)
-		refused := err != nil && !errors.Is(err, ErrDown) && ctx.Err() == nil
+		refused := err != nil && !errors.Is(err, api.ErrDown) && ctx.Err() == nil
 		if err == nil {
 			pause = r.o.RetryMin
 			r.enter(nil, false)
@@ -80,7 +80,7 @@ func (r *RemoteForward) Serve(ctx context.Context) error {
 		}
 		pause = min(2*pause, longest)
 	}
-	r.enter(ErrDown, false)
+	r.enter(api.ErrDown, false)
 	r.conns.Wait()
 	return nil
 }

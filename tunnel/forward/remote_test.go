@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func TestARemoteForwardListensAgainAfterALoss(t *testing.T) {
 		r := runRemote(t, RemoteOptions{Listen: func(context.Context, string, string) (net.Listener, error) {
 			tries.Add(1)
 			if !up.Load() {
-				return nil, ErrDown
+				return nil, api.ErrDown
 			}
 			last = &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 			return last, nil
@@ -75,7 +75,7 @@ func TestARemoteForwardListensAgainAfterALoss(t *testing.T) {
 		if got := tries.Load(); got < 10 || got > 30 {
 			t.Errorf("%d tries in ten minutes", got)
 		}
-		if !errors.Is(r.Err(), ErrDown) {
+		if !errors.Is(r.Err(), api.ErrDown) {
 			t.Errorf("err %v", r.Err())
 		}
 		up.Store(true)
@@ -149,7 +149,7 @@ func TestARemoteForwardThatTheHostRefusesSaysSo(t *testing.T) {
 		if got := r.Status().Error; r.Refused() != nil || r.Err() != nil || got != "" || changes.Load() != 2 {
 			t.Errorf("now that it listens it says %q, %d times", got, changes.Load())
 		}
-		answer = ErrDown
+		answer = api.ErrDown
 		_ = last.Close()
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"encoding/binary"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // The numbers of RFC 1928 and, for the password method, RFC 1929.
@@ -160,11 +162,11 @@ func socksReply(c net.Conn, err error) error {
 	switch {
 	case err == nil:
 		code = socksGranted
-	case errors.Is(err, ErrProhibited):
+	case errors.Is(err, api.ErrProhibited):
 		code = socksNotAllowed
-	case errors.Is(err, ErrDown), errors.Is(err, errWithdrawn):
+	case errors.Is(err, api.ErrDown), errors.Is(err, errWithdrawn):
 		code = socksNetUnreachable
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, api.ErrRefused):
 		code = socksRefused
 	}
 	return socksAnswer(c, code)

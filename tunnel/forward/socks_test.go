@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func farNames(names map[string]string) Dialer {
 		if to, ok := names[address]; ok {
 			return direct(ctx, network, to)
 		}
-		return nil, fmt.Errorf("%q: %w", address, ErrRefused)
+		return nil, fmt.Errorf("%q: %w", address, api.ErrRefused)
 	})
 }
 
@@ -66,9 +66,9 @@ func TestSOCKSAnswersAreThoseOfTheRFC(t *testing.T) {
 		{"BIND", greet + "\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", noAuth + reply("\x07"), Target{}},
 		{"UDP", greet + "\x05\x03\x00\x01\x7f\x00\x00\x01\x00\x50", noAuth + reply("\x07"), Target{}},
 		{"an unknown address type", greet + "\x05\x01\x00\x09", noAuth + reply("\x08"), Target{}},
-		{"a refused dial", greet + "\x05\x01\x00\x03\x04cn01\x00\x50", noAuth + reply("\x05"), Target{Dialer: failing(ErrRefused)}},
-		{"a forbidden dial", greet + "\x05\x01\x00\x03\x04cn01\x00\x50", noAuth + reply("\x02"), Target{Dialer: failing(ErrProhibited)}},
-		{"a link that stays down", greet + "\x05\x01\x00\x03\x04cn01\x00\x50", noAuth + reply("\x03"), Target{Dialer: failing(ErrDown)}},
+		{"a refused dial", greet + "\x05\x01\x00\x03\x04cn01\x00\x50", noAuth + reply("\x05"), Target{Dialer: failing(api.ErrRefused)}},
+		{"a forbidden dial", greet + "\x05\x01\x00\x03\x04cn01\x00\x50", noAuth + reply("\x02"), Target{Dialer: failing(api.ErrProhibited)}},
+		{"a link that stays down", greet + "\x05\x01\x00\x03\x04cn01\x00\x50", noAuth + reply("\x03"), Target{Dialer: failing(api.ErrDown)}},
 		{"SOCKS4", "\x04\x01\x00\x50\x7f\x00\x00\x01\x00", "", Target{}},
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", "", Target{}},
 		{"silence", "", "", Target{}},

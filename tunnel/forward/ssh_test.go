@@ -1,7 +1,8 @@
-package tunnel
+package forward
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,7 +18,15 @@ import (
 func overSSH(t *testing.T) Dialer {
 	t.Helper()
 	config := &ssh.ServerConfig{NoClientAuth: true}
-	config.AddHostKey(newSigner(t))
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.AddHostKey(key)
 	address := far(t, func(c *net.TCPConn) {
 		_, channels, requests, err := ssh.NewServerConn(c, config)
 		if err != nil {

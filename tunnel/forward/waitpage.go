@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"bytes"
@@ -197,8 +197,8 @@ func (v *visit) pageFor(err error) *waitPage {
 	now := v.standing()
 	page := &waitPage{Status: http.StatusServiceUnavailable, Name: v.name, Reason: now.reason}
 	switch {
-	case errors.Is(err, errWithdrawn), errors.Is(err, ErrDown) && now.target == nil:
-	case errors.Is(err, ErrDown):
+	case errors.Is(err, errWithdrawn), errors.Is(err, api.ErrDown) && now.target == nil:
+	case errors.Is(err, api.ErrDown):
 		page.Reason = Reason{Title: "The connection is down", Text: "The host cannot be reached now. What runs there keeps running."}
 	case now.target != nil && !now.target.HTTP:
 		return nil

@@ -1,4 +1,4 @@
-package tunnel
+package forward
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // impatient is a web server that closes connections on which nothing was said for
@@ -387,7 +389,7 @@ func TestARequestOnADeadChannelWaitsForTheLink(t *testing.T) {
 		})
 		f.Open(Target{HTTP: true, Dialer: dialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if down {
-				return nil, ErrDown
+				return nil, api.ErrDown
 			}
 			return d.Dial(ctx, network, address)
 		})})

@@ -5,68 +5,59 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/internal/api"
 )
 
-// watched is a client's connection that notes how the forward ended it.
-type watched struct {
-	net.Conn
-	reset atomic.Bool
-}
-
-func (w *watched) SetLinger(sec int) error {
-	w.reset.Store(sec == 0)
-	return nil
-}
-
-// overHost runs test with a forward to the host's echo service.
-func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host, visit func() (net.Conn, *watched))) {
+// overHost runs test with a host that is connected and has an echo service.
+func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host)) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
 		mustConnect(t, h)
-		l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		f := newForward(ListenOptions{}, &localSide{listeners: []net.Listener{l}, path: "pipe"})
-		run(t, f)
-		f.Open(Target{Dialer: h, Network: "tcp", Address: "echo:1"})
-		test(t, s, h, func() (net.Conn, *watched) {
-			here, there := net.Pipe()
-			w := &watched{Conn: there}
-			l.conns <- w
-			return here, w
-		})
+		test(t, s, h)
 	})
 }
 
 func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
-	overHost(t, func(t *testing.T, s *sshServer, _ *Host, visit func() (net.Conn, *watched)) {
-		c, w := visit()
+	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer closing(c)
 		say(c, "half of it")
 		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
 		s.drop()
-		_, _ = io.ReadAll(c)
-		if !w.reset.Load() {
+		if _, err := io.ReadAll(c); err == nil {
 			t.Error("the client saw an ordinary end")
 		}
 	})
 }
 
 func TestAClientDuringALossIsServedWhenTheHostIsBack(t *testing.T) {
-	overHost(t, func(t *testing.T, s *sshServer, h *Host, visit func() (net.Conn, *watched)) {
+	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
 		time.Sleep(10 * time.Minute) // a loss soon after the login is waited out
 		s.drop()
 		synctest.Wait()
 		start := time.Now()
-		c, _ := visit()
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		// A forward waits as long as this for a host that is down.
+		for errors.Is(err, api.ErrDown) && time.Since(start) < 30*time.Second {
+			time.Sleep(250 * time.Millisecond)
+			c, err = h.Dial(t.Context(), "tcp", "echo:1")
+		}
+		if err != nil {
+			t.Fatalf("%v; the host is %+v after %v", err, h.Status(), time.Since(start))
+		}
 		defer closing(c)
 		go say(c, "patience")
 		got := make([]byte, 8)
@@ -82,7 +73,7 @@ type unsendable struct{ net.Conn }
 func (unsendable) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
-	overHost(t, func(t *testing.T, _ *sshServer, h *Host, _ func() (net.Conn, *watched)) {
+	overHost(t, func(t *testing.T, _ *sshServer, h *Host) {
 		c, err := h.current()
 		if err != nil {
 			t.Fatal(err)
@@ -92,10 +83,10 @@ func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
 		first, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, _ = h.Dial(first, "tcp", "echo:1") // x/crypto tells of the failure at the next one
-		if _, err := h.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, ErrDown) {
+		if _, err := h.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, api.ErrDown) {
 			t.Errorf("a dial: %v, want one that is waited out", err)
 		}
-		if _, _, err := h.OpenChannel(t.Context(), "direct-tcpip", nil); !errors.Is(err, ErrDown) {
+		if _, _, err := h.OpenChannel(t.Context(), "direct-tcpip", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("a guest's channel: %v", err)
 		}
 	})
