@@ -46,11 +46,7 @@ func startKerberos(t *testing.T) *kerberos {
 		},
 	}
 	config.AddHostKey(k.key)
-	_, port, err := net.SplitHostPort(far(t, func(c *net.TCPConn) { _, _, _, _ = ssh.NewServerConn(c, config) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.port = atoi(port, 0)
+	k.port = answerOn(t, func(c net.Conn) { _, _, _, _ = ssh.NewServerConn(c, config) })
 	return k
 }
 
