@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 func detectCommand(t *terminal) *cli.Command {
@@ -24,11 +24,11 @@ func detectCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: func(c *cli.Context) error { return detect(c, t) },
+		Action: func(c *cli.Context) error { return detectLog(c, t) },
 	}
 }
 
-func detect(c *cli.Context, t *terminal) error {
+func detectLog(c *cli.Context, t *terminal) error {
 	if c.NArg() != 1 {
 		return usagef("detect takes one file, or - for standard input")
 	}
@@ -41,7 +41,7 @@ func detect(c *cli.Context, t *terminal) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	d := jobwatch.NewDetector("", apps...)
+	d := detect.New("", apps...)
 	if _, err := io.Copy(d, log); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func openLog(name string, t *terminal) (io.ReadCloser, error) {
 }
 
 // customApps are the person's own apps, if there is a config.
-func customApps(c *cli.Context) ([]jobwatch.App, error) {
+func customApps(c *cli.Context) ([]detect.App, error) {
 	p, err := paths(c)
 	if err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func customApps(c *cli.Context) ([]jobwatch.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	var apps []jobwatch.App
+	var apps []detect.App
 	for _, a := range cfg.Apps {
-		apps = append(apps, jobwatch.App{Name: a.Name, Patterns: a.Patterns})
+		apps = append(apps, detect.App{Name: a.Name, Patterns: a.Patterns})
 	}
 	return apps, nil
 }

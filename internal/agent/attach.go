@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 const (
@@ -131,7 +132,7 @@ func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, wher
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
-	d := jobwatch.NewDetector("", a.customApps()...)
+	d := detect.New("", a.customApps()...)
 	_, _ = d.Write(text)
 	d.Flush()
 	f := d.Finding()

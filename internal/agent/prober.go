@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
 // aim is an endpoint to prove: what the log announced, the job, and the node it is on.
 type aim struct {
-	finding jobwatch.Finding
+	finding detect.Finding
 	job     string
 	node    string
 	start   time.Time // of the job

@@ -1,4 +1,4 @@
-package jobwatch
+package detect
 
 import (
 	"cmp"
@@ -30,8 +30,8 @@ type Note struct {
 	Passed bool // passed over, rather than found
 }
 
-// DetectReport is a finding in the JSON form of `tunctl detect`.
-type DetectReport struct {
+// Report is a finding in the JSON form of `tunctl detect`.
+type Report struct {
 	Found     bool      `json:"found"`
 	App       string    `json:"app,omitempty"`
 	Scheme    string    `json:"scheme,omitempty"`
@@ -48,8 +48,8 @@ type DetectReport struct {
 
 // Report returns the finding as `tunctl detect --json` prints it, with the token
 // only if secrets are asked for.
-func (f Finding) Report(secrets bool) DetectReport {
-	r := DetectReport{
+func (f Finding) Report(secrets bool) Report {
+	r := Report{
 		Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
 		Reach: f.Reach, NeedsNode: f.NeedsNode, Ended: f.Ended, Why: f.Why,
 	}

@@ -1,4 +1,4 @@
-package jobwatch
+package detect
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func detect(t testing.TB, log string) Finding {
 
 func TestAPartialLastLineCountsOnlyAfterFlush(t *testing.T) {
 	t.Parallel()
-	d := NewDetector("")
+	d := New("")
 	fmt.Fprint(d, "JupyterLab will listen on: n003:81")
 	if d.Finding().Found {
 		t.Error("an unfinished line was believed")
@@ -35,7 +35,7 @@ func TestAPartialLastLineCountsOnlyAfterFlush(t *testing.T) {
 
 func TestResetForgetsTheOldLog(t *testing.T) {
 	t.Parallel()
-	d := NewDetector("")
+	d := New("")
 	fmt.Fprint(d, banner, "half a li")
 	d.Stream("").Reset()
 	d.Flush()
@@ -48,7 +48,7 @@ func TestOnlyTheAskedAppIsFound(t *testing.T) {
 	t.Parallel()
 	log := banner + "TensorBoard 2.16.2 at http://n003:6006/ (Press CTRL+C to quit)\n"
 	for only, want := range map[string]int{"": 8888, "tensorboard": 6006, "jupyter": 8888} {
-		d := NewDetector(only)
+		d := New(only)
 		fmt.Fprint(d, log)
 		if f := d.Finding(); f.Port != want {
 			t.Errorf("looking for %q: port %d, want %d", only, f.Port, want)
@@ -61,7 +61,7 @@ func TestAPersonsOwnPatternsAreReadFirst(t *testing.T) {
 	app := App{Name: "mytool", Patterns: []*regexp.Regexp{
 		regexp.MustCompile(`ready at (?P<scheme>https?)://(?P<host>\S+):(?P<port>\d+)(?P<path>/\S*)\?key=(?P<token>\w+)`),
 	}}
-	d := NewDetector("", app)
+	d := New("", app)
 	fmt.Fprint(d, banner, "mytool: ready at https://n003:7000/ui?key=abc123\n")
 	want := "mytool https://n003:7000/ui token=abc123 reach=login"
 	if got := describe(d.Finding()); got != want {
@@ -71,7 +71,7 @@ func TestAPersonsOwnPatternsAreReadFirst(t *testing.T) {
 
 func TestFilesOfOneJobAreJudgedTogether(t *testing.T) {
 	t.Parallel()
-	d := NewDetector("")
+	d := New("")
 	out, err := d.Stream("out"), d.Stream("err")
 	fmt.Fprint(err, strings.ReplaceAll(banner, "n003:8888", "hostname:8888")+"half a")
 	fmt.Fprint(out, "JupyterLab will listen on: n003:8123\n")
@@ -87,7 +87,7 @@ func TestFilesOfOneJobAreJudgedTogether(t *testing.T) {
 
 func TestAHintReadLateDoesNotReviveAnEndedServer(t *testing.T) {
 	t.Parallel()
-	d := NewDetector("")
+	d := New("")
 	fmt.Fprint(d.Stream("err"), banner, "[C 2024-05-02 11:00:00.000 ServerApp] received signal 15, stopping\n")
 	fmt.Fprint(d.Stream("out"), "JupyterLab will listen on: n003:8888\n")
 	if f := d.Finding(); !f.Ended {
@@ -150,7 +150,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 		"an open address": func(int) string { return "http://(" },
 	}
 	for name, piece := range logs {
-		d := NewDetector("")
+		d := New("")
 		before := heapBytes()
 		for i := range 3_000 {
 			fmt.Fprint(d, piece(i))
@@ -215,7 +215,7 @@ func BenchmarkDetector(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(log)))
 			for b.Loop() {
-				d := NewDetector("")
+				d := New("")
 				for chunk := log; len(chunk) > 0; chunk = chunk[min(len(chunk), 64<<10):] {
 					if _, err := d.Write(chunk[:min(len(chunk), 64<<10)]); err != nil {
 						b.Fatal(err)

@@ -1,4 +1,4 @@
-package jobwatch
+package detect
 
 // suit is the evidence about one app, sorted by what it is worth.
 type suit struct {

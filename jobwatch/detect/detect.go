@@ -1,4 +1,11 @@
-package jobwatch
+// Package detect finds the address of a server in the log of a job: log lines go in,
+// an [api.Endpoint] comes out. It has the rules for each app that prints its address,
+// and decides which of several addresses to believe.
+//
+// It reads bytes that a caller gives it and connects to nothing. It does not know
+// where a log comes from, which host or scheduler runs the job, and how to reach what
+// it finds.
+package detect
 
 import (
 	"regexp"
@@ -16,9 +23,9 @@ type Detector struct {
 	found   *Finding // nil when the evidence changed since
 }
 
-// NewDetector returns a detector that looks for the app called only, or for any
+// New returns a detector that looks for the app called only, or for any
 // app if only is empty. A person's own apps are looked for first.
-func NewDetector(only string, custom ...App) *Detector {
+func New(only string, custom ...App) *Detector {
 	d := &Detector{book: builtinRules(), ev: newEvidence(only)}
 	for _, app := range custom {
 		if d.ev.wants(app.Name) {

@@ -1,4 +1,4 @@
-package jobwatch
+package detect
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func describe(f Finding) string {
 // detectBytes reads a whole log.
 func detectBytes(t testing.TB, log []byte, chunk int) Finding {
 	t.Helper()
-	d := NewDetector("")
+	d := New("")
 	for len(log) > 0 {
 		n := min(chunk, len(log))
 		if _, err := d.Write(log[:n]); err != nil {
@@ -132,7 +132,7 @@ var (
 )
 
 // judgeCorpus compares a report with a row of the corpus's index.
-func judgeCorpus(row map[string]string, got DetectReport) []string {
+func judgeCorpus(row map[string]string, got Report) []string {
 	number := row["file"][:3]
 	may := func(what string) bool { return slices.Contains(strings.Fields(corpusLenient[number]), what) }
 	if row["positive"] == "0" {
