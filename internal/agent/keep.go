@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -63,7 +64,7 @@ func (k *keeper) serve(ctx context.Context) {
 // due is when the next job is to be submitted: as long before the end as this one
 // waited and half as much again, but not before half of its time. Zero: not at all.
 func (k *keeper) due(job api.Job) time.Time {
-	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.session(k.session.name).KeptFor == job.ID {
+	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.Session(k.session.name).KeptFor == job.ID {
 		return time.Time{}
 	}
 	at := keepAt(job, k.session.agent.limits.KeepLead)
@@ -99,7 +100,7 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 
 // watchNext watches the next job, if there is one.
 func (k *keeper) watchNext() *jobwatch.Watch {
-	next := k.session.agent.store.session(k.session.name).Next
+	next := k.session.agent.store.Session(k.session.name).Next
 	if next == nil {
 		return nil
 	}
@@ -119,7 +120,7 @@ func (k *keeper) take(next api.Job) {
 		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endedWords(&next)))
 	}
 	k.session.change(func(f *facts) { f.next = kept })
-	k.session.remember(func(r *record) { r.Next = kept })
+	k.session.remember(func(r *state.Session) { r.Next = kept })
 }
 
 func watchNews(w *jobwatch.Watch) <-chan api.Job {
@@ -160,7 +161,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
-	s.remember(func(r *record) { r.Next, r.KeptFor = &next, job.ID })
+	s.remember(func(r *state.Session) { r.Next, r.KeptFor = &next, job.ID })
 	return next, nil
 }
 
@@ -181,7 +182,7 @@ var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
 // permitNext hands out the tag of the job that follows job, and counts it.
 func (s *session) permitNext(job api.Job) (string, error) {
-	rec := s.agent.store.session(s.name)
+	rec := s.agent.store.Session(s.name)
 	if rec.NextTag != "" {
 		return rec.NextTag, nil // counted already
 	}
@@ -192,7 +193,7 @@ func (s *session) permitNext(job api.Job) (string, error) {
 	}
 	tag := nextTag(job)
 	today = append(today, now)
-	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, today })
+	err := s.agent.store.Update(s.name, func(r *state.Session) { r.NextTag, r.Kept = tag, today })
 	if err != nil {
 		return "", fmt.Errorf("the next job was not submitted: %w", err)
 	}
@@ -201,7 +202,7 @@ func (s *session) permitNext(job api.Job) (string, error) {
 
 // forgo gives the next job of this end up, and says why.
 func (s *session) forgo(job api.Job, why error) error {
-	s.remember(func(r *record) { r.KeptFor, r.NextTag = job.ID, "" })
+	s.remember(func(r *state.Session) { r.KeptFor, r.NextTag = job.ID, "" })
 	s.notify(fmt.Sprintf("no job follows job %s: %v", job.ID, why))
 	return why
 }
@@ -212,7 +213,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	if !s.keeps() || ctx.Err() != nil {
 		return api.Job{}, false
 	}
-	rec := s.agent.store.session(s.name)
+	rec := s.agent.store.Session(s.name)
 	for job.State == api.JobTimeout && rec.Next == nil && rec.KeptFor != job.ID {
 		s.change(func(f *facts) {
 			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
@@ -220,13 +221,13 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 		if _, err := s.submitNext(ctx, jobs, job); err != nil && sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
 		}
-		rec = s.agent.store.session(s.name)
+		rec = s.agent.store.Session(s.name)
 	}
 	if rec.Next == nil {
 		return api.Job{}, false
 	}
 	next, tag := *rec.Next, rec.NextTag
-	s.remember(func(r *record) { r.Job, r.Tag, r.Next, r.NextTag = &next, tag, nil, "" })
+	s.remember(func(r *state.Session) { r.Job, r.Tag, r.Next, r.NextTag = &next, tag, nil, "" })
 	s.change(func(f *facts) {
 		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
 		if s.run != nil {
@@ -246,14 +247,14 @@ func (s *session) keeps() bool {
 
 // cancelNext ends the job that would follow, with the one that it follows.
 func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error {
-	next := s.agent.store.session(s.name).Next
+	next := s.agent.store.Session(s.name).Next
 	if next == nil {
 		return nil
 	}
 	if err := jobs.Cancel(ctx, next.Ref()); err != nil {
 		return err
 	}
-	s.remember(func(r *record) { r.Next, r.NextTag = nil, "" })
+	s.remember(func(r *state.Session) { r.Next, r.NextTag = nil, "" })
 	return nil
 }
 

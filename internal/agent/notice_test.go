@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
 )
@@ -18,13 +19,13 @@ import (
 // quietSession is a session that is ready, with nothing behind it.
 func quietSession(t *testing.T) *session {
 	t.Helper()
-	st, err := openStore(filepath.Join(t.TempDir(), "state.json"))
+	st, err := state.Open(filepath.Join(t.TempDir(), "state.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	a := &Agent{
-		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: &history{path: filepath.Join(t.TempDir(), "history")},
+		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
 	}
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -113,8 +114,8 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // else submits it if a person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
-	rec := s.agent.store.session(s.name)
-	unknown := rec.Job != nil && young(*rec.Job) && !rec.elsewhere(account)
+	rec := s.agent.store.Session(s.name)
+	unknown := rec.Job != nil && young(*rec.Job) && !rec.Elsewhere(account)
 	for _, q := range s.queries(rec, account) {
 		job, found, err := jobs.Find(ctx, q)
 		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -123,7 +124,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		if err != nil {
 			return api.Job{}, err
 		}
-		if found && !job.State.Ended() && job.State != api.JobCompleting && rec.isRecorded(q, job, account) {
+		if found && !job.State.Ended() && job.State != api.JobCompleting && isRecorded(rec, q, job, account) {
 			return job, s.adopt(job, rec.Tag, account)
 		}
 		unknown = unknown && !found
@@ -165,16 +166,16 @@ func (s *session) choose(ref string) error {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one of the jobs that session %s can use", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
 	}
 	account := s.agent.pool.Host(s.host()).Account()
-	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag, r.Account = &candidates[i], "", account })
+	return s.agent.store.Update(s.name, func(r *state.Session) { r.Job, r.Tag, r.Account = &candidates[i], "", account })
 }
 
 // queries are the ways to recognise the session's job, the surest first.
-func (s *session) queries(rec record, account string) []jobwatch.Query {
+func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
 	var qs []jobwatch.Query
 	if rec.Job != nil {
 		qs = append(qs, jobwatch.Query{ID: rec.Job.Ref()})
 	}
-	elsewhere := rec.elsewhere(account)
+	elsewhere := rec.Elsewhere(account)
 	if rec.Tag != "" && (rec.Job == nil || elsewhere) {
 		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
 	}
@@ -204,7 +205,7 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 			s.run.permit = nil // one job was asked for
 		}
 	})
-	return s.agent.store.update(s.name, func(r *record) {
+	return s.agent.store.Update(s.name, func(r *state.Session) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, has had its turn
 			r.Next, r.NextTag = nil, ""
 		}
@@ -216,7 +217,7 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 const startedByHand = "the job was not started by tunctl, so tunctl does not start it again"
 
 // gone says that there is no job, and that no person permits one to be submitted.
-func (s *session) gone(rec record, account string) error {
+func (s *session) gone(rec state.Session, account string) error {
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
@@ -260,7 +261,7 @@ func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
 // submit submits the job once. The tag is written down before the scheduler is
 // asked: whatever is cut off in between, the next try with the same tag finds out
 // what became of this one instead of submitting again.
-func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec record) (api.Job, error) {
+func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec state.Session) (api.Job, error) {
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
@@ -271,7 +272,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if tag == "" || rec.Job != nil || rec.Doubted {
 		tag = s.newTag()
 	}
-	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job, r.Doubted = tag, nil, false }); err != nil {
+	if err := s.agent.store.Update(s.name, func(r *state.Session) { r.Tag, r.Job, r.Doubted = tag, nil, false }); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
@@ -285,10 +286,10 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-			s.remember(func(r *record) { r.Tag = "" }) // refused for certain: the tag is used up
+			s.remember(func(r *state.Session) { r.Tag = "" }) // refused for certain: the tag is used up
 		}
 		if isDoubt(err) {
-			s.remember(func(r *record) { r.Doubted = true })
+			s.remember(func(r *state.Session) { r.Doubted = true })
 		}
 		return api.Job{}, err
 	}
@@ -312,7 +313,7 @@ func (s *session) take(job api.Job) {
 			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
 		}
 	})
-	s.remember(func(r *record) { r.Job = &job })
+	s.remember(func(r *state.Session) { r.Job = &job })
 }
 
 // ended says why the job is over, with the end of its log where it never served.
@@ -324,7 +325,7 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 	if !served || !inOrder(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
-	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
+	s.remember(func(r *state.Session) { r.Job, r.Tag = nil, "" })
 	s.chronicle(job)
 	if !served {
 		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
