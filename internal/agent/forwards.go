@@ -68,7 +68,7 @@ func (s *session) keepPort() {
 	if fwd.page == nil || fwd.page.Note() != "" {
 		return // a substitute: the wanted port is tried again at the next up
 	}
-	s.remember(func(r *state.Session) { r.Port = fwd.page.Port() })
+	_ = s.record(func(r *state.Session) { r.Port = fwd.page.Port() }, nil)
 }
 
 func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards, error) {

@@ -122,7 +122,7 @@ func (s *session) startFor(who asker, waiter, client string) (now api.Session, a
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.enlist(s)
-	s.remember(func(rec *state.Session) { rec.Wanted = true })
+	_ = s.record(func(r *state.Session) { r.Wanted = true }, nil)
 	host := s.agent.pool.Host(s.host())
 	want(host, who, client)
 	s.mu.Lock()
@@ -281,13 +281,13 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		}
 	}
 	s.halt()
-	s.remember(func(rec *state.Session) { rec.Wanted = false })
+	_ = s.record(func(r *state.Session) { r.Wanted = false }, nil)
 	if cancel {
 		if err = jobs.Cancel(ctx, job.Ref()); err == nil {
 			cancelled := *job
 			cancelled.State, job = api.JobCancelled, &cancelled
-			s.chronicle(cancelled)
-			s.remember(func(rec *state.Session) { rec.Job, rec.Tag = nil, "" })
+			s.recordRun(cancelled)
+			s.forgetJob()
 			err, next = s.cancelNext(ctx, jobs), nil
 		}
 	}
@@ -326,9 +326,7 @@ func (s *session) enterLocked() {
 	v := s.facts.derive(now)
 	if v.state == api.SessionReady {
 		s.facts.served = true
-		if s.run != nil {
-			s.run.permit = nil
-		}
+		s.usePermitLocked()
 	}
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
@@ -367,17 +365,6 @@ func (s *session) redactLocked(text string) string {
 		return api.Redact(text, s.facts.endpoint.Token)
 	}
 	return api.Redact(text)
-}
-
-// remember changes what is remembered of the session. Where that cannot be
-// written the session goes on, and says so; what must be written before it acts
-// checks the error.
-func (s *session) remember(change func(*state.Session)) {
-	err := s.agent.store.Update(s.name, change)
-	if err != nil {
-		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
-	}
-	s.change(func(f *facts) { f.unwritten = err })
 }
 
 // pageURL is the whole address of the session's page, token included.

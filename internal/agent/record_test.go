@@ -11,7 +11,7 @@ import (
 func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 	s := quietSession(t)
 	start := time.Now().Add(-time.Hour)
-	s.chronicle(api.Job{ID: "7", State: api.JobCancelled, Submitted: start.Add(-time.Minute), Start: start, End: time.Now().Add(time.Hour), Script: "~/.tunctl/x/y.sh"})
+	s.recordRun(api.Job{ID: "7", State: api.JobCancelled, Submitted: start.Add(-time.Minute), Start: start, End: time.Now().Add(time.Hour), Script: "~/.tunctl/x/y.sh"})
 	runs, err := s.agent.history.Runs()
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs %+v, err %v", runs, err)
@@ -30,7 +30,7 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	s := quietSession(t)
 	submitted := time.Now().Add(-time.Hour)
-	s.chronicle(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
+	s.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
 	s.change(func(f *facts) { f.wanted, f.needsJob, f.host = true, true, api.Host{State: api.HostUp} })
 	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, "", ""); err != nil {
 		t.Fatal(err)
