@@ -1,4 +1,7 @@
-package agent
+// Package state keeps what survives a restart of the agent: the sessions with
+// their jobs and tags, how each host was logged in to, and the history of the
+// jobs that ended. It decides nothing: what to adopt or submit is up to the agent.
+package state
 
 import (
 	"encoding/json"
@@ -16,29 +19,29 @@ import (
 	"tunctl/internal/atomicfile"
 )
 
-// storeVersion is the version of the state file's form.
-const storeVersion = 1
+// fileVersion is the version of the file format.
+const fileVersion = 1
 
-// store is what the agent remembers across its own ends: a small JSON file that
-// is replaced whole at each change.
-type store struct {
+// Store is the state file: a small JSON file that is replaced as a whole at each
+// change. It implements tunnel.Memory.
+type Store struct {
 	path string
 
 	mu        sync.Mutex
-	data      stored
+	data      content
 	unwritten bool // the last write failed
 }
 
-type stored struct {
-	Version  int               `json:"version"`
-	Sessions map[string]record `json:"sessions"`
-	Hosts    map[string]login  `json:"hosts"`
+type content struct {
+	Version  int                `json:"version"`
+	Sessions map[string]Session `json:"sessions"`
+	Hosts    map[string]login   `json:"hosts"`
 	// Passwords are the accounts whose password the system's keyring holds.
 	Passwords []string `json:"passwords,omitempty"`
 }
 
-// record is what is remembered of a session.
-type record struct {
+// Session is what is remembered of a session.
+type Session struct {
 	// Wanted: the session was up, and is adopted when the agent starts again.
 	Wanted bool `json:"wanted,omitempty"`
 	// Port is the local port that is the session's own.
@@ -67,6 +70,9 @@ type record struct {
 	Reach api.Reach `json:"reach,omitempty"`
 }
 
+// Elsewhere reports whether the record's jobs were found on another account.
+func (r Session) Elsewhere(account string) bool { return r.Account != "" && r.Account != account }
+
 // login is what is remembered of logging in to a host.
 type login struct {
 	Silent  bool   `json:"silent,omitempty"`
@@ -75,27 +81,27 @@ type login struct {
 	Accounts []string `json:"accounts,omitempty"`
 }
 
-// openStore reads the state file.
-func openStore(path string) (*store, error) {
-	s := &store{path: path}
-	return s, s.read()
+// Open reads the state file. A missing one is empty.
+func Open(path string) (*Store, error) {
+	s := &Store{path: path}
+	return s, s.Reload()
 }
 
-// read takes the file as it is now in place of what was known. One that a newer tunctl
-// wrote is refused: it may say things that must not be lost.
-func (s *store) read() error {
-	data := stored{Version: storeVersion, Sessions: map[string]record{}, Hosts: map[string]login{}}
+// Reload replaces what is known by what the file says now. It refuses a file that a
+// newer tunctl wrote: rewriting it could lose what only that version understands.
+func (s *Store) Reload() error {
+	data := content{Version: fileVersion, Sessions: map[string]Session{}, Hosts: map[string]login{}}
 	raw, err := os.ReadFile(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read state: %w", err)
 	}
 	if err == nil {
-		var file stored
+		var file content
 		if err := json.Unmarshal(raw, &file); err != nil {
 			return fmt.Errorf("state file %q is damaged: %w", s.path, err)
 		}
-		if file.Version > storeVersion {
-			return fmt.Errorf("state file %q has version %d, written by a newer tunctl; this one supports version %d: install the newer tunctl, or move the file away", s.path, file.Version, storeVersion)
+		if file.Version > fileVersion {
+			return fmt.Errorf("state file %q has version %d, written by a newer tunctl; this one supports version %d: install the newer tunctl, or move the file away", s.path, file.Version, fileVersion)
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
@@ -107,15 +113,15 @@ func (s *store) read() error {
 	return nil
 }
 
-// session returns what is remembered of a session.
-func (s *store) session(name string) record {
+// Session returns what is remembered of a session.
+func (s *Store) Session(name string) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.data.Sessions[name]
 }
 
-// wanted lists the sessions that were up.
-func (s *store) wanted() []string {
+// Wanted lists the sessions that were up.
+func (s *Store) Wanted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
@@ -127,9 +133,9 @@ func (s *store) wanted() []string {
 	return names
 }
 
-// update changes a session's record and writes the file before it returns. What a
+// Update changes a session's record and writes the file before it returns. What a
 // record points to must not be changed in place.
-func (s *store) update(name string, change func(*record)) error {
+func (s *Store) Update(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.data.Sessions[name]
@@ -142,8 +148,8 @@ func (s *store) update(name string, change func(*record)) error {
 	return s.writeLocked()
 }
 
-// drop forgets a session.
-func (s *store) drop(name string) error {
+// Drop forgets a session.
+func (s *Store) Drop(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.data.Sessions, name)
@@ -152,7 +158,7 @@ func (s *store) drop(name string) error {
 
 // writeLocked replaces the file. The write is small and on a local disk, and the
 // order of records on disk must be that of the changes; so it happens under the lock.
-func (s *store) writeLocked() (err error) {
+func (s *Store) writeLocked() (err error) {
 	defer func() { s.unwritten = err != nil }()
 	raw, err := json.MarshalIndent(s.data, "", "  ")
 	if err != nil {
@@ -164,35 +170,35 @@ func (s *store) writeLocked() (err error) {
 	return nil
 }
 
-// host returns what is remembered of logging in to a host, if anything.
-func (s *store) host(name string) (login, bool) {
+// KnowsHost reports whether anything is remembered of a host.
+func (s *Store) KnowsHost(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.data.Hosts[name]
-	return l, ok
+	_, known := s.data.Hosts[name]
+	return known
 }
 
 // Silent implements tunnel.Memory.
-func (s *store) Silent(host string) bool {
+func (s *Store) Silent(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.data.Hosts[host].Silent
 }
 
 // SetSilent implements tunnel.Memory.
-func (s *store) SetSilent(host string, silent bool) {
+func (s *Store) SetSilent(host string, silent bool) {
 	s.updateHost(host, func(r *login) { r.Silent = silent })
 }
 
 // LastAddress implements tunnel.Memory.
-func (s *store) LastAddress(host string) string {
+func (s *Store) LastAddress(host string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.data.Hosts[host].Address
 }
 
 // SetLastAddress implements tunnel.Memory.
-func (s *store) SetLastAddress(host, address string) {
+func (s *Store) SetLastAddress(host, address string) {
 	s.updateHost(host, func(r *login) { r.Address = address })
 }
 
@@ -200,14 +206,14 @@ func (s *store) SetLastAddress(host, address string) {
 const maxAccounts = 8
 
 // Accounts implements tunnel.Memory.
-func (s *store) Accounts(host string) []string {
+func (s *Store) Accounts(host string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.data.Hosts[host].Accounts
 }
 
 // AddAccount implements tunnel.Memory.
-func (s *store) AddAccount(host, account string) {
+func (s *Store) AddAccount(host, account string) {
 	s.updateHost(host, func(r *login) {
 		all := append(slices.Clip(r.Accounts), account)
 		r.Accounts = all[max(0, len(all)-maxAccounts):]
@@ -216,7 +222,7 @@ func (s *store) AddAccount(host, account string) {
 
 // updateHost keeps the change in memory even where it cannot be written: what is
 // lost then is a convenience at the next start.
-func (s *store) updateHost(host string, change func(*login)) {
+func (s *Store) updateHost(host string, change func(*login)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.data.Hosts[host]
@@ -226,5 +232,24 @@ func (s *store) updateHost(host string, change func(*login)) {
 		return
 	}
 	s.data.Hosts[host] = after
+	_ = s.writeLocked()
+}
+
+// PasswordSaved reports whether the keyring holds an account's password.
+func (s *Store) PasswordSaved(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.data.Passwords, account)
+}
+
+// SetPasswordSaved notes what the keyring holds; as with hosts, memory is enough
+// where the file cannot be written.
+func (s *Store) SetPasswordSaved(account string, saved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data.Passwords = slices.DeleteFunc(slices.Clone(s.data.Passwords), func(a string) bool { return a == account })
+	if saved {
+		s.data.Passwords = append(s.data.Passwords, account)
+	}
 	_ = s.writeLocked()
 }

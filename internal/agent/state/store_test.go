@@ -1,4 +1,4 @@
-package agent
+package state
 
 import (
 	"os"
@@ -11,23 +11,23 @@ import (
 
 func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
-	s, err := openStore(path)
+	s, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.update("jupyter", func(r *record) { *r = record{Wanted: true, Port: 8888, Tag: "t", Job: &api.Job{ID: "7"}} }); err != nil {
+	if err := s.Update("jupyter", func(r *Session) { *r = Session{Wanted: true, Port: 8888, Tag: "t", Job: &api.Job{ID: "7"}} }); err != nil {
 		t.Fatal(err)
 	}
 	s.SetSilent("narval", true)
 	s.SetLastAddress("narval", "10.0.0.1:22")
-	again, err := openStore(path)
+	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := again.session("jupyter"); r.Port != 8888 || r.Tag != "t" || r.Job == nil || r.Job.ID != "7" {
+	if r := again.Session("jupyter"); r.Port != 8888 || r.Tag != "t" || r.Job == nil || r.Job.ID != "7" {
 		t.Errorf("session = %+v", r)
 	}
-	if w := again.wanted(); len(w) != 1 || w[0] != "jupyter" {
+	if w := again.Wanted(); len(w) != 1 || w[0] != "jupyter" {
 		t.Errorf("wanted = %v", w)
 	}
 	if !again.Silent("narval") || again.LastAddress("narval") != "10.0.0.1:22" || again.Silent("other") {
@@ -52,7 +52,7 @@ func TestTheStoreRefusesWhatItCannotKeep(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := openStore(path); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Open(path); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("err = %v, want %q", err, tt.want)
 			}
 			if left, _ := os.ReadFile(path); string(left) != tt.text {
@@ -67,7 +67,7 @@ func TestAChangeThatCannotBeWrittenIsAnError(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStore(filepath.Join(dir, "state.json"))
+	s, err := Open(filepath.Join(dir, "state.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestAChangeThatCannotBeWrittenIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // and goes on being one until it is written
-		if err := s.update("jupyter", func(r *record) { r.Port = 8888 }); err == nil {
+		if err := s.Update("jupyter", func(r *Session) { r.Port = 8888 }); err == nil {
 			t.Error("no error")
 		}
 	}

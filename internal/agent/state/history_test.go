@@ -1,12 +1,56 @@
-package agent
+package state
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
 )
+
+func TestTheHistoryStaysSmallAndKeepsTheNewest(t *testing.T) {
+	h := NewHistory(filepath.Join(t.TempDir(), "history.jsonl"))
+	const jobs = 4000
+	for i := range jobs {
+		err := h.Add(api.Run{Session: "jupyter", Job: api.Job{ID: fmt.Sprint(i), Name: strings.Repeat("x", 200)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > maxHistory {
+		t.Errorf("the file has %d bytes", info.Size())
+	}
+	runs, err := h.Runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) < 500 || runs[len(runs)-1].Job.ID != fmt.Sprint(jobs-1) {
+		t.Errorf("%d runs, the last %+v", len(runs), runs[len(runs)-1])
+	}
+}
+
+func TestAnUnfinishedLineCostsOnlyItself(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	text := `{"session":"a","host":"h","job":{"id":"1","state":"timeout"},"noted":"2026-03-02T13:00:00Z"}` + "\n" + `{"session":"b","ho` + "\n" +
+		`{"session":"c","host":"h","job":{"id":"3","state":"failed"},"noted":"2026-03-02T14:00:00Z"}` + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := NewHistory(path).Runs()
+	if err != nil || len(runs) != 2 || runs[1].Session != "c" {
+		t.Errorf("runs %+v, err %v", runs, err)
+	}
+	if none, err := NewHistory(filepath.Join(t.TempDir(), "none")).Runs(); err != nil || none != nil {
+		t.Errorf("without a file: %v, %v", none, err)
+	}
+}
 
 func TestEarlierWaitsAreThoseOfJobsLikeThisOne(t *testing.T) {
 	begin := time.Date(2026, 3, 2, 13, 0, 0, 0, time.UTC)
@@ -36,18 +80,5 @@ func TestEarlierWaitsAreThoseOfJobsLikeThisOne(t *testing.T) {
 		if got := earlierWaits(tt.runs, "narval", "nb", "lab"); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
-	}
-}
-
-func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
-	s := quietSession(t)
-	submitted := time.Now().Add(-time.Hour)
-	s.chronicle(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
-	s.change(func(f *facts) { f.wanted, f.needsJob, f.host = true, true, api.Host{State: api.HostUp} })
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, "", ""); err != nil {
-		t.Fatal(err)
-	}
-	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
-		t.Errorf("%s: %q", now.State, now.Cause)
 	}
 }
