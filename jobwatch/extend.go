@@ -45,27 +45,6 @@ func notExtended(id string, err error) error {
 	}
 }
 
-func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
-	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
-	if err != nil {
-		return err
-	}
-	return slurmProblem("scontrol", res)
-}
-
-func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
-	res, err := sh.login(ctx, quiet+"limit qalter -l walltime="+clockSpan(limit)+" "+quote(id))
-	if err != nil {
-		return err
-	}
-	return pbsProblem("qalter", res)
-}
-
-func (plain) extend(context.Context, *shell, string, time.Duration) error {
-	return errors.New("a job without a scheduler has no time limit")
-}
-
 // clockSpan writes a limit as both schedulers read it: hours count on past a day.
 // Slurm takes whole minutes only and rounds up.
 func clockSpan(d time.Duration) string {

@@ -102,15 +102,6 @@ func (q Query) called(s scheduler, found string) string {
 	return found
 }
 
-// arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
-// come and go.
-type arrays interface {
-	// whole is the array that a job belongs to, or the job itself.
-	whole(id string) string
-	// several reports whether an id is of several tasks that wait together.
-	several(id string) bool
-}
-
 // completed adds what only the detail tells.
 func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.Job {
 	if job.Log != "" && !s.terse() {

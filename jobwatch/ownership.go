@@ -10,11 +10,6 @@ import (
 	"tunctl/internal/api"
 )
 
-// processLister is a scheduler that can tell the processes of a running job.
-type processLister interface {
-	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
-}
-
 // ErrOwnerUnknown means that it cannot be told to which of several jobs a server belongs.
 var ErrOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
 	"let the job write a log (sbatch -o, or > FILE)")
@@ -97,30 +92,6 @@ func (w *Watcher) jobOfProcess(ctx context.Context, node string, pid int) ([]str
 		}
 	}
 	return ids, nil
-}
-
-// processes asks each node's daemon for the processes of the job's steps.
-func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
-	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+hereOnly(cluster)+"id="+quote(id)+`
-case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
-limit sstat -a -i -n -P -j "$id"`)
-	if err != nil {
-		return nil, err
-	}
-	if err := slurmProblem("sstat", res); err != nil {
-		return nil, err
-	}
-	var pids []int
-	for line := range strings.Lines(string(res.Stdout)) {
-		f := strings.Split(strings.TrimSpace(line), "|")
-		for text := range strings.SplitSeq(f[len(f)-1], ",") {
-			if pid, err := strconv.Atoi(text); err == nil && len(f) == 3 {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, nil
 }
 
 // sameNode reports whether two names are one node's, short or with its domain.

@@ -317,6 +317,39 @@ func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job
 	return api.Job{}, errNoJob
 }
 
+// recorded asks which jobs changed within the last day, and for the table of all that
+// the server keeps, which has their ends but not the times of them. Where qselect
+// cannot tell, as with Torque, the newest of the table will do.
+func (p pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	option := "-x"
+	if p.lacksHistory() {
+		option = ""
+	}
+	res, err := sh.login(ctx, quiet+qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
+printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the headings, and the newest`)
+	if err != nil {
+		return nil, err
+	}
+	if err := pbsProblem("qstat", res); err != nil {
+		return nil, err
+	}
+	jobs := parseTable(string(res.Stdout), time.Now().UTC())
+	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	since := time.Now().UTC().Add(-recently)
+	ids, err := p.qselect(ctx, sh, option+" -tm.ge."+since.Format("200601021504"))
+	if err != nil {
+		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table is an answer too
+	}
+	return slices.DeleteFunc(jobs, func(j api.Job) bool {
+		return !slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, j.ID) })
+	}), nil
+}
+
+const (
+	maxTable    = "2000" // lines of a table of ended jobs
+	newestEnded = 50     // of which so many are shown where their age is not known
+)
+
 // submit has the output written where it belongs from the start (-k oed), unless the
 // script or the person says otherwise.
 func (pbs) submit() string {
@@ -344,9 +377,6 @@ func (pbs) verdict(a answer) (string, error) {
 	return "", refusal(a, pbsRefusals)
 }
 
-// pbsDoubt are failures after the request was sent.
-var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No reply|Broken pipe|Connection reset`)
-
 var pbsSilent = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
 	`timed out|End of File|No default server|Premature end of message`)
 
@@ -360,6 +390,14 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 		return err
 	}
 	return nil
+}
+
+func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
+	res, err := sh.login(ctx, quiet+"limit qalter -l walltime="+clockSpan(limit)+" "+quote(id))
+	if err != nil {
+		return err
+	}
+	return pbsProblem("qalter", res)
 }
 
 // is: the server's name may be left off on either side, and an array is its tasks too.

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +70,10 @@ func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 
 func (p plain) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	return p.detail(ctx, sh, tag)
+}
+
+func (p plain) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
 func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
@@ -192,6 +197,10 @@ exit 0`)
 		return commandError("kill", res.Exit, firstComplaint(res))
 	}
 	return nil
+}
+
+func (plain) extend(context.Context, *shell, string, time.Duration) error {
+	return errors.New("a job without a scheduler has no time limit")
 }
 
 func (plain) is(job api.Job, id string) bool { return job.ID == id }

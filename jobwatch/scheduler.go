@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -97,3 +98,39 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 	}
 	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
 }
+
+// clustered is a scheduler that may have several clusters.
+type clustered interface {
+	// include has the clusters queried that words for the submit command name. It
+	// reports whether there is a new one among them.
+	include(words []string) bool
+}
+
+// arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
+// come and go.
+type arrays interface {
+	// whole is the array that a job belongs to, or the job itself.
+	whole(id string) string
+	// several reports whether an id is of several tasks that wait together.
+	several(id string) bool
+}
+
+// stepper is a scheduler that can show the newest output of a job's running steps.
+type stepper interface {
+	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
+}
+
+// processLister is a scheduler that can tell the processes of a running job.
+type processLister interface {
+	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
+}
+
+// splitRef takes a reference apart. Whatever else there is a semicolon in is an id.
+func splitRef(ref string) (id, cluster string) {
+	if m := clusterRef.FindStringSubmatch(ref); m != nil {
+		return m[1], m[2]
+	}
+	return ref, ""
+}
+
+var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)

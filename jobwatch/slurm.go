@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -190,6 +192,49 @@ func (slurm) account(ctx context.Context, sh *shell, which string, match func(ap
 	return api.Job{}, errNoJob
 }
 
+// recorded asks the accounting, and where there is none the controller, which
+// remembers ended jobs for a few minutes.
+func (s slurm) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	jobs, err := s.sacct(ctx, sh, "")
+	if errors.Is(err, errNoAccounting) {
+		return s.squeue(ctx, sh, "--me -t all")
+	}
+	for _, cluster := range s.clusters.all() {
+		if err != nil {
+			break
+		}
+		var others []api.Job
+		if others, err = s.sacct(ctx, sh, cluster); errors.Is(err, errNoAccounting) {
+			err = nil
+		}
+		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
+			return slices.ContainsFunc(others, func(o api.Job) bool { return o.ID == j.ID && o.Submitted.Equal(j.Submitted) })
+		})
+		jobs = append(jobs, others...)
+	}
+	return jobs, err
+}
+
+// errNoAccounting means that sacct does not work.
+var errNoAccounting = errors.New("sacct does not respond")
+
+// sacct returns the person's jobs of the last day on one cluster.
+func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
+	res, err := sh.login(ctx, quiet+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+		`printf '%s\n' "$out" | tail -n `+maxListed)
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit != 0 {
+		return nil, errNoAccounting
+	}
+	jobs := parseSacct(string(res.Stdout))
+	for i := range jobs {
+		jobs[i].Cluster = cluster
+	}
+	return jobs, nil
+}
+
 // tagged also sees jobs that have just ended.
 func (s slurm) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	jobs, err := s.squeue(ctx, sh, "--me -t all")
@@ -228,12 +273,6 @@ func (s slurm) verdict(a answer) (string, error) {
 	return "", refusal(a, slurmRefusals)
 }
 
-// slurmDoubt are the failures after which the job may exist all the same: the
-// request was sent, and the answer did not come. A controller that could not be
-// connected to is not among them.
-var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transmitted|Transport endpoint is not connected|` +
-	`Connection reset|Connection timed out|Unexpected message received|Message receive failure`)
-
 // slurmSilent are the ways in which Slurm says that the controller does not answer.
 var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
@@ -249,6 +288,15 @@ func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 		return err
 	}
 	return nil
+}
+
+func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, quiet+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
+	if err != nil {
+		return err
+	}
+	return slurmProblem("scontrol", res)
 }
 
 // is: an array 54 is its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
@@ -268,6 +316,56 @@ func (slurm) whole(id string) string {
 }
 
 func (slurm) several(id string) bool { return strings.Contains(id, "_[") }
+
+// processes asks each node's daemon for the processes of the job's steps.
+func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, quiet+hereOnly(cluster)+"id="+quote(id)+`
+case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
+limit sstat -a -i -n -P -j "$id"`)
+	if err != nil {
+		return nil, err
+	}
+	if err := slurmProblem("sstat", res); err != nil {
+		return nil, err
+	}
+	var pids []int
+	for line := range strings.Lines(string(res.Stdout)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		for text := range strings.SplitSeq(f[len(f)-1], ",") {
+			if pid, err := strconv.Atoi(text); err == nil && len(f) == 3 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the
+// last lines for whoever attaches. An end of sattach's input would be passed on to the
+// person's program, so that its input is held open until after sattach was killed.
+func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, quiet+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
+`+hereOnly(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
+for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(stepsHeard)+`); do
+	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
+	echo
+done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit == 127 {
+		return nil, ErrNoSteps
+	}
+	return res.Stdout, slurmProblem("squeue", res)
+}
+
+const (
+	stepsHeard  = 2       // how many of a job's steps are listened to, the newest ones
+	stepSeconds = 3       // for how long: what was printed before comes at once
+	stepBytes   = 1 << 18 // how much is taken of what they printed
+)
 
 // slurmProblem says what a command's status and complaints mean, nil for success.
 func slurmProblem(command string, res Result) error {
