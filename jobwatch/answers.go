@@ -41,24 +41,6 @@ func hasTag(job api.Job, tag string) bool {
 	return strings.Contains(job.Script, "/"+tagRoot+"/"+tag+"/")
 }
 
-// calledAs is what a job is called that was asked for as id: so, since the task of an
-// array speaks for the array; but a short PBS id gets its server's name.
-func calledAs(job, id string) string {
-	if strings.HasPrefix(job, id+".") {
-		return job
-	}
-	return id
-}
-
-// taskOf is the number of the task that job is of the array called id, if it is one.
-func taskOf(job, id string) string {
-	task, ok := strings.CutPrefix(job, id+"_")
-	if !ok || strings.Trim(task, "0123456789") != "" {
-		return ""
-	}
-	return task
-}
-
 var leadingNumber = regexp.MustCompile(`^\d+`)
 
 // compareIDs orders ids by age as well as ids can: by their number, then their text.

@@ -52,12 +52,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		return w.Detail(ctx, q.ID)
 	}
 	job = w.completed(ctx, s, job)
-	id := q.called(s, job.ID)
-	if job.Task == "" {
-		job.Task = taskOf(job.ID, id)
-	}
-	job.ID = id
-	return job, true, nil
+	return s.asRequested(job, q.called(s, job.ID)), true, nil
 }
 
 // findOne finds a job whose id is known or lies with its tag, without a list.
@@ -65,7 +60,7 @@ func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, b
 	if q.ID != "" {
 		job, found, err := w.Detail(ctx, q.ID)
 		if found {
-			job.ID = calledAs(job.ID, q.ID)
+			job = s.asRequested(job, q.ID)
 		}
 		return job, found, err
 	}
@@ -93,13 +88,11 @@ func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name s
 // called is what the job that was found is called from now on.
 func (q Query) called(s scheduler, found string) string {
 	asked, _ := splitRef(q.ID)
-	if asked != "" {
-		found = calledAs(found, asked)
-	}
+	id := cmp.Or(asked, found)
 	if a, ok := s.(arrays); ok && (asked == "" || a.several(asked)) {
-		return a.whole(found)
+		return a.whole(id)
 	}
-	return found
+	return id
 }
 
 // completed adds what only the detail tells.

@@ -27,8 +27,13 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if err != nil {
 		return false, err
 	}
-	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.is(j, taskRef(job)) })
-	if len(others) == 0 || s.name() == None {
+	owner, ok := s.(processOwner)
+	if !ok {
+		return true, nil
+	}
+	ref := owner.taskRef(job)
+	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.is(j, ref) })
+	if len(others) == 0 {
 		return true, nil
 	}
 	leave, err := w.enter(ctx)
@@ -36,47 +41,32 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		return false, err
 	}
 	defer leave()
-	if lister, ok := s.(processLister); ok {
-		pids, err := lister.processes(ctx, w.sh, taskRef(job))
-		if err != nil {
-			w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
-		}
-		if slices.Contains(pids, pid) {
-			return true, nil
-		}
+	pids, err := owner.processes(ctx, w.sh, ref)
+	if err != nil {
+		w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
+	}
+	if slices.Contains(pids, pid) {
+		return true, nil
 	}
 	if !slices.ContainsFunc(others, func(j api.Job) bool { return sameNode(j.Node, job.Node) }) {
 		return true, nil // a container may number its processes itself
 	}
-	owner, err := w.jobOfProcess(ctx, job.Node, pid)
+	ids, err := owner.jobsOfProcess(ctx, w.sh, job.Node, pid)
 	if err != nil {
 		return false, err
 	}
-	if len(owner) == 0 {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	if len(ids) == 0 {
 		return false, ErrOwnerUnknown
 	}
-	return slices.ContainsFunc(owner, func(id string) bool { return s.is(api.Job{ID: id, Cluster: job.Cluster}, taskRef(job)) }), nil
+	return slices.ContainsFunc(ids, func(id string) bool { return s.is(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
 }
 
-// taskRef names the task of an array that the job is about.
-func taskRef(job api.Job) string {
-	array, server, isPBS := strings.Cut(job.ID, "[]")
-	switch {
-	case job.Task == "":
-	case isPBS:
-		job.ID = array + "[" + job.Task + "]" + server
-	default:
-		job.ID += "_" + job.Task
-	}
-	return job.Ref()
-}
-
-// jobOfProcess asks the node, from the login node, under which ids the scheduler started
-// a process there: its environment has them.
-func (w *Watcher) jobOfProcess(ctx context.Context, node string, pid int) ([]string, error) {
+// processEnviron reads, from the login node, some variables of a process on a compute node.
+func processEnviron(ctx context.Context, sh *shell, node string, pid int, names ...string) (map[string]string, error) {
 	file := "/proc/" + strconv.Itoa(pid) + "/environ"
-	res, err := w.sh.login(ctx, quiet+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+quote(node)+" "+
-		quote("tr '\\0' '\\n' <"+file+" | grep -E '^(SLURM_JOB_ID|SLURM_ARRAY_JOB_ID|SLURM_ARRAY_TASK_ID|PBS_JOBID)='")+" 2>/dev/null")
+	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+quote(node)+" "+
+		quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +75,7 @@ func (w *Watcher) jobOfProcess(ctx context.Context, node string, pid int) ([]str
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		env[name] = value
 	}
-	var ids []string
-	for _, id := range []string{env["SLURM_JOB_ID"], env["PBS_JOBID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])} {
-		if id != "" {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return env, nil
 }
 
 // sameNode reports whether two names are one node's, short or with its domain.

@@ -14,6 +14,8 @@ import (
 // outlives the login, with its log and its pid in the tag's folder. Its id is its tag.
 type plain struct{}
 
+var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }}
+
 func (plain) name() string { return None }
 
 func (plain) terse() bool { return false }
@@ -204,3 +206,5 @@ func (plain) extend(context.Context, *shell, string, time.Duration) error {
 }
 
 func (plain) is(job api.Job, id string) bool { return job.ID == id }
+
+func (plain) asRequested(job api.Job, _ string) api.Job { return job }

@@ -155,7 +155,7 @@ func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) er
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
 			x.noteDetail()
-			x.tell(job)
+			x.tell(s, job)
 		} else {
 			w.settleGone(s, x)
 		}

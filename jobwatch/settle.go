@@ -25,8 +25,8 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 		if s.terse() {
 			job.Log = "" // to read it, one must know for certain
 		}
-		if listed && !x.wantsDetail(job) {
-			x.tell(job)
+		if listed && !x.wantsDetail(s, job) {
+			x.tell(s, job)
 			continue
 		}
 		if asked++; asked > detailsPerRound {
@@ -44,9 +44,9 @@ func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Jo
 	for _, x := range watches {
 		job, listed := pick(s, jobs, x.id)
 		job = x.supplemented(job)
-		first := (!listed || x.wantsDetail(job)) && x.outdateDetail()
+		first := (!listed || x.wantsDetail(s, job)) && x.outdateDetail()
 		if listed && !first {
-			x.tell(job)
+			x.tell(s, job)
 		}
 	}
 	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
@@ -72,10 +72,10 @@ func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job
 	switch {
 	case err == nil:
 		x.noteDetail()
-		x.tell(detail)
+		x.tell(s, detail)
 	case listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
-		x.tell(job)
+		x.tell(s, job)
 	case errors.Is(err, errNoJob):
 		w.settleGone(s, x)
 	default:
@@ -90,8 +90,7 @@ func (w *Watcher) settleGone(s scheduler, x *Watch) {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}
-	few, ok := s.(selective)
-	x.tell(x.gone(s.name(), ok && few.lacksHistory()))
+	x.tell(s, x.gone(s))
 }
 
 // open returns the watches whose jobs have not ended.

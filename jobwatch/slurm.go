@@ -19,6 +19,14 @@ type slurm struct {
 	clusters *clusterSet // nil: the host's own only
 }
 
+var slurmKind = schedulerKind{
+	name:      Slurm,
+	make:      func() scheduler { return newSlurm() },
+	installed: "has sbatch squeue",
+	responds:  "squeue --me -h",
+	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
+}
+
 func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
 
 func (slurm) name() string { return Slurm }
@@ -27,14 +35,10 @@ func (slurm) name() string { return Slurm }
 // job's script sends elsewhere.
 func (slurm) terse() bool { return true }
 
-// quiet is what precedes every query: words and times that do not depend on the
-// person's settings, and a time limit on the far side too, so that a hung controller
-// does not collect hanging clients on the login node. It is not for commands that
-// submit, whose environment becomes the job's.
-const quiet = `export LC_ALL=C TZ=UTC0 SLURM_TIME_FORMAT=%s
+// slurmPrelude is queryPrelude, and drops what the person's settings do to Slurm's output.
+const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
 unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQUEUE_USERS SQUEUE_ARRAY SQUEUE_NAMES
 unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SQUEUE_ALL SQUEUE_ARRAY_UNIQUE SQUEUE_PRIORITY SQUEUE_SIBLING SACCT_FORMAT SCONTROL_ALL
-limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
 `
 
 func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
@@ -46,7 +50,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // no failure: its jobs are asked about one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + quote(squeueFormat())
-	script := quiet + `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
+	script := slurmPrelude + `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.clusters.all() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
 	}
@@ -105,7 +109,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	id, cluster := splitRef(ref)
 	s.clusters.add(cluster)
 	asked, _, _ := strings.Cut(id, "_[") // the tasks that wait together have no name of their own
-	res, err := sh.login(ctx, quiet+"limit scontrol "+onCluster(cluster)+"show job "+quote(asked))
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"show job "+quote(asked))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -174,7 +178,7 @@ done`)
 // account asks the accounting for an ended job. Whatever keeps it from answering,
 // the controller has already said that the job is gone.
 func (slurm) account(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
-	res, err := sh.login(ctx, quiet+"limit sacct -X -n -P "+which+" -o "+sacctFields)
+	res, err := sh.login(ctx, slurmPrelude+"limit sacct -X -n -P "+which+" -o "+sacctFields)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -220,7 +224,7 @@ var errNoAccounting = errors.New("sacct does not respond")
 
 // sacct returns the person's jobs of the last day on one cluster.
 func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
-	res, err := sh.login(ctx, quiet+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
 		`printf '%s\n' "$out" | tail -n `+maxListed)
 	if err != nil {
 		return nil, err
@@ -280,7 +284,7 @@ var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Soc
 
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+"limit scancel "+onCluster(cluster)+quote(id))
+	res, err := sh.login(ctx, slurmPrelude+"limit scancel "+onCluster(cluster)+quote(id))
 	if err != nil {
 		return err
 	}
@@ -292,7 +296,7 @@ func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 
 func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
 	if err != nil {
 		return err
 	}
@@ -320,7 +324,7 @@ func (slurm) several(id string) bool { return strings.Contains(id, "_[") }
 // processes asks each node's daemon for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+hereOnly(cluster)+"id="+quote(id)+`
+	res, err := sh.login(ctx, slurmPrelude+hereOnly(cluster)+"id="+quote(id)+`
 case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
 limit sstat -a -i -n -P -j "$id"`)
 	if err != nil {
@@ -346,7 +350,7 @@ limit sstat -a -i -n -P -j "$id"`)
 // person's program, so that its input is held open until after sattach was killed.
 func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
+	res, err := sh.login(ctx, slurmPrelude+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 `+hereOnly(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
 for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(stepsHeard)+`); do
 	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
@@ -366,6 +370,27 @@ const (
 	stepSeconds = 3       // for how long: what was printed before comes at once
 	stepBytes   = 1 << 18 // how much is taken of what they printed
 )
+
+// asRequested: the task 54_1 answers to 54 too.
+func (slurm) asRequested(job api.Job, id string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
+
+func (slurm) taskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID += "_" + job.Task
+	}
+	return job.Ref()
+}
+
+func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
+	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
+	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
+}
 
 // slurmProblem says what a command's status and complaints mean, nil for success.
 func slurmProblem(command string, res Result) error {
