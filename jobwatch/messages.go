@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,3 +79,44 @@ var anyRefusals = hints([][2]string{
 	{`quota|disk (?:space|full)`, "your quota is used up, or the disk is full: free disk space"},
 	{`line ends|line endings|line breaks`, windowsLines},
 })
+
+// commandError is the failure of a command that ran, in its own words.
+func commandError(command string, exit int, words string) error {
+	if exit == 127 {
+		return &api.Error{
+			Code:    api.CodeFailed,
+			Message: fmt.Sprintf("%q is not on the host's PATH", command),
+			Hint:    `set scheduler for this host in the config, or add the command to the PATH of your login shell there`,
+		}
+	}
+	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
+}
+
+// firstComplaint is the line of a command's output that says most: its last line
+// that is an error, without the command's name.
+func firstComplaint(res Result) string {
+	text := strings.TrimSpace(string(res.Stderr))
+	if text == "" {
+		text = strings.TrimSpace(string(res.Stdout))
+	}
+	if text == "" {
+		return fmt.Sprintf("status %d", res.Exit)
+	}
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
+}
+
+// reason is why a job does not run, in words.
+type reason struct {
+	words string
+	held  bool
+	// never: waiting does not help; somebody has to do something.
+	never bool
+}
+
+func (r reason) hint() string {
+	if r.never && !r.held {
+		return "the job will never start as submitted: " + strings.Replace(r.words, "the job asks", "it asks", 1)
+	}
+	return r.words
+}

@@ -180,3 +180,10 @@ func splitRef(ref string) (id, cluster string) {
 }
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
+
+// clockSpan writes a limit as both schedulers read it: hours count on past a day.
+// Slurm takes whole minutes only and rounds up.
+func clockSpan(d time.Duration) string {
+	s := int((d + time.Second - 1) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}

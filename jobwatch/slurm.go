@@ -405,3 +405,6 @@ func slurmProblem(command string, res Result) error {
 	}
 	return commandError(command, res.Exit, words)
 }
+
+// maxListed bounds a list of ended jobs.
+const maxListed = "500"

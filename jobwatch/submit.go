@@ -204,6 +204,11 @@ const tagRoot = ".tunctl"
 
 func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
 
+// hasTag reports whether job was submitted from the folder of tag.
+func hasTag(job api.Job, tag string) bool {
+	return strings.Contains(job.Script, "/"+tagRoot+"/"+tag+"/")
+}
+
 // ownPrefix begins the names of our own files in a tag's folder.
 const ownPrefix = "tunctl."
 

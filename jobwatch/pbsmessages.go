@@ -1,6 +1,9 @@
 package jobwatch
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // pbsRefusals are PBS Pro's, OpenPBS's and Torque's; see slurmRefusals for their order.
 var pbsRefusals = hints([][2]string{
@@ -42,3 +45,34 @@ var pbsRefusals = hints([][2]string{
 
 // pbsDoubt are failures after the request was sent.
 var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No reply|Broken pipe|Connection reset`)
+
+// pbsReason explains the comment of a PBS job that waits.
+func pbsReason(comment string) reason {
+	for _, p := range pbsReasons {
+		if strings.Contains(comment, p.part) {
+			return p.reason
+		}
+	}
+	return reason{}
+}
+
+var pbsReasons = []struct {
+	part string
+	reason
+}{
+	{"Can Never Run", reason{words: "no node has the requested resources: ask for less", never: true}},
+	{"Insufficient amount of resource", reason{words: "waiting for free nodes"}},
+	{"Not enough free nodes", reason{words: "waiting for free nodes"}},
+	{"Not enough total nodes", reason{words: "the job asks for more nodes than the cluster has: ask for less", never: true}},
+	{"Queue not started", reason{words: "the queue starts no jobs now"}},
+	{"running job limit", reason{words: "you have reached your job limit; this job starts when another one ends"}},
+	{"would exceed", reason{words: "you have reached your limit; the job starts when another one of yours ends"}},
+	{"limit reached", reason{words: "you have reached your limit; the job starts when another one of yours ends"}},
+	{"Job is requesting an exclusive node", reason{words: "waiting for a free node that is not shared"}},
+	{"dedicated time", reason{words: "a maintenance is coming: a shorter walltime may fit before it"}},
+	{"Draining system", reason{words: "nodes are being drained for a larger job"}},
+	{"starving", reason{words: "nodes are reserved for a job that has waited longer"}},
+	{"has higher priority", reason{words: "other jobs have a higher priority"}},
+	{"held", reason{words: "the job is held: release it with qrls", held: true, never: true}},
+	{"Job held", reason{words: "the job is held: release it with qrls", held: true, never: true}},
+}
