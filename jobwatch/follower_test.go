@@ -3,10 +3,8 @@ package jobwatch
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -179,59 +177,6 @@ func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
 	if err := ReadLog(t.Context(), m, "~/lo*", func(c Chunk) { got = append(got, c.Data...) }); err != nil || string(got) != text {
 		t.Errorf("ReadLog: %d bytes, %v", len(got), err)
 	}
-}
-
-func TestTheEndOfALogIsShownAsATerminalWould(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, "log", "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x07\r\n 10%\r 20%\r\n\u009b2Jé\tend")
-	if got, err := TailLog(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\né\tend" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, "log", "one\ntwo\nthree\nfour")
-	for lines, want := range map[int]string{1: "four", 2: "three\nfour", 9: "one\ntwo\nthree\nfour"} {
-		if got, err := TailLog(t.Context(), m, "~/log", lines); err != nil || string(got) != want {
-			t.Errorf("%d lines: %q, %v", lines, got, err)
-		}
-	}
-	if got, err := ReadFile(t.Context(), m, m.path("log")); err != nil || len(got) != 18 {
-		t.Errorf("got %q, %v", got, err)
-	}
-	_, err := TailLog(t.Context(), m, "~/nothing", 3)
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotReady {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestALogPatternIsFilledInWithoutBecomingAGlob(t *testing.T) {
-	m := newMachine(t)
-	job := api.Job{ID: "28[1].vm", Name: "a*b", Node: "cn1"}
-	pattern := ExpandLog("~/{user}-{name}.{id}.{node}.l?g", job, "me")
-	m.file(t, "me-aXb.281.vm.cn1.log", "wrong\n")
-	r := newReader(t, m, FollowOptions{Paths: []string{pattern}})
-	r.expects("only a look-alike", "", false)
-	m.file(t, "me-a*b.28[1].vm.cn1.log", "right\n")
-	r.expects("the one", "right\n", false)
-}
-
-func FuzzLogPath(f *testing.F) {
-	for _, s := range []string{"~/x", "a b", "$(touch x)", "`x`", "a*", "[a", "it's", `\`, `\*`, "a;b", "~", "a\nb", "{id}"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		dir := t.TempDir()
-		m := &machine{home: dir, shell: []string{"sh", "-c"}}
-		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []ask{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if left, _ := filepath.Glob(dir + "/*"); len(left) != 0 {
-			t.Fatalf("%q made %q", s, left)
-		}
-	})
 }
 
 // disk is a Runner in memory that knows one file's size, for the pace of reading.
