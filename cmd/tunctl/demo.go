@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
+	"tunctl/internal/posixsh"
 	"tunctl/tunnel/forward"
 )
 
@@ -130,7 +130,7 @@ func shellWord(text string) string {
 	if plainWord.MatchString(text) {
 		return text
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return posixsh.Quote(text)
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)

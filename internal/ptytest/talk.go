@@ -1,6 +1,6 @@
 //go:build unix
 
-package typist
+package ptytest
 
 import (
 	"os"
