@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel/sshconfig"
 )
 
 func echoThrough(t *testing.T, d Dialer) {
@@ -342,7 +344,7 @@ func runRelay(t *testing.T, program, host, port string, input []byte) ([]byte, e
 	line := "exec sh -c " + shellWord(relayScript) + " relay mark " + host + " " + port + " " +
 		shellWord("exec("+strconv.Quote(relayPython)+")") + " " + shellWord(relayBash)
 	t.Setenv("SHELL", "/bin/sh")
-	cmd := shellCommand(ctx, line) // in a process group that ends as a whole
+	cmd := sshconfig.ShellCommand(ctx, line, nil) // in a process group that ends as a whole
 	cmd.Env = []string{"PATH=" + dir}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
