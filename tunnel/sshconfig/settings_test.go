@@ -128,9 +128,7 @@ func TestACryptoPolicyIsRead(t *testing.T) {
 		"ssh -G": func(destination, config string) (Settings, error) {
 			return Resolver{SSHConfig: config}.fromProgram(t.Context(), destination)
 		},
-		"ssh_config": func(destination, config string) (Settings, error) {
-			return fromFiles(destination, config)
-		},
+		"ssh_config": fromFiles,
 	} {
 		s, err := resolve("policy", configFile(t, "algorithms"))
 		if errors.Is(err, exec.ErrNotFound) {
