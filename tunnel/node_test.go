@@ -23,6 +23,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel/sshconfig"
 )
 
 // dialer is what a Host, a Node and a Hop have in common.
@@ -350,7 +351,7 @@ func runRelay(t *testing.T, program, host, port string, input []byte) ([]byte, e
 	line := "exec sh -c " + posixsh.Quote(relayScript) + " relay mark " + host + " " + port + " " +
 		posixsh.Quote("exec("+strconv.Quote(relayPython)+")") + " " + posixsh.Quote(relayBash)
 	t.Setenv("SHELL", "/bin/sh")
-	cmd := shellCommand(ctx, line) // in a process group that ends as a whole
+	cmd := sshconfig.ShellCommand(ctx, line, nil) // in a process group that ends as a whole
 	cmd.Env = []string{"PATH=" + dir}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()

@@ -15,7 +15,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/home"
-	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 func configCommand(t *terminal) *cli.Command {
@@ -52,7 +52,7 @@ func checkConfig(ctx context.Context, t *terminal, p home.Paths) error {
 		s, err := resolver(p, cfg).Settings(ctx, host)
 		return err == nil && s.Hostname != host
 	}}
-	with.Aliases, _ = tunnel.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
+	with.Aliases, _ = sshconfig.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
 	if cfg, err = configs.Check(p.Config, with); err != nil {
 		return configError(p, err)
 	}

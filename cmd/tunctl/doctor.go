@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 func doctorCommand(t *terminal) *cli.Command {
@@ -152,7 +153,7 @@ func configSummary(p home.Paths) (string, error) {
 }
 
 // siteAdvice is what the host's site requires before SSH works, and whether that is so.
-func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read tunnel.Resolver) string {
+func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read sshconfig.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
 		return ""

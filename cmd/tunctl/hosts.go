@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/suggest"
-	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 func hostsCommand(t *terminal) *cli.Command {
@@ -89,7 +89,7 @@ func sayWhatWasMeant(t *terminal, cfg *configs.Config, typed []string) {
 // knownHosts are the config's hosts and the ssh config's aliases.
 func knownHosts(cfg *configs.Config) []string {
 	names := cfg.HostNames()
-	if aliases, err := tunnel.Aliases(sshConfigFile(cfg)); err == nil {
+	if aliases, err := sshconfig.Aliases(sshConfigFile(cfg)); err == nil {
 		names = append(names, aliases...)
 	}
 	slices.Sort(names)
@@ -97,12 +97,12 @@ func knownHosts(cfg *configs.Config) []string {
 }
 
 // resolver reads hosts as the agent does, without one.
-func resolver(p home.Paths, cfg *configs.Config) tunnel.Resolver {
+func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
 	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` tells of a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
 }
 
-func readHost(ctx context.Context, read tunnel.Resolver, name string) (api.Host, error) {
+func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
 	settings, err := read.Settings(ctx, name)
 	if err != nil {
 		return api.Host{}, fmt.Errorf("host %q: %w", name, err)

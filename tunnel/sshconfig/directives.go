@@ -1,25 +1,12 @@
-package tunnel
+package sshconfig
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"tunctl/internal/api"
 )
-
-// sshGTimeout bounds one run of `ssh -G` unless resolveOptions say otherwise. It runs
-// Match exec commands, which may wait for a VPN that is down, and may ask DNS.
-const sshGTimeout = 15 * time.Second
 
 // directives are ssh_config keywords in lower case, each with its values in order.
 type directives map[string][]string
@@ -29,83 +16,6 @@ func (d directives) first(key string) string {
 		return v[0]
 	}
 	return ""
-}
-
-// resolveSSHG asks the ssh program. Its error is exec.ErrNotFound without one.
-func resolveSSHG(ctx context.Context, destination string, o resolveOptions) (Settings, error) {
-	program, err := findSSH(o.Env)
-	if err != nil {
-		return Settings{}, exec.ErrNotFound
-	}
-	said, err := runSSHG(ctx, program, o.SSHConfig, destination, o)
-	if err != nil {
-		return Settings{}, err
-	}
-	// Only what differs from the defaults is the person's own wish.
-	defaults, err := runSSHG(ctx, program, "none", destination, o)
-	if err != nil {
-		return Settings{}, err
-	}
-	s := settingsFrom(destination, said, defaults)
-	s.Source = "ssh -G"
-	explainKeychain(runtime.GOOS, &s, said, o.SSHConfig)
-	return s, nil
-}
-
-// runSSHG runs `ssh -G` once. That it takes too long may pass; what it says against the
-// settings stays.
-func runSSHG(ctx context.Context, program, config, destination string, o resolveOptions) (directives, error) {
-	limit := cmp.Or(o.Timeout, sshGTimeout)
-	running, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	args := []string{"-G", "-T"}
-	if config != "" {
-		args = append(args, "-F", config)
-	}
-	cmd := exec.CommandContext(running, program, append(args, "--", destination)...)
-	endAsGroup(cmd) // with the commands of its Match exec
-	cmd.Env = environ(o.Env)
-	cmd.WaitDelay = time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	said := strings.TrimSpace(stderr.String())
-	exit, _ := errors.AsType[*exec.ExitError](err)
-	switch {
-	case err == nil:
-		return parseSSHG(string(out)), nil
-	case ctx.Err() != nil:
-		return nil, classPassing.of(ctx.Err())
-	case running.Err() != nil && config == "none":
-		return nil, classPassing.of(fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", api.DurationText(limit)))
-	case running.Err() != nil:
-		return nil, classPassing.of(fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", api.DurationText(limit)))
-	case exit == nil:
-		return nil, classOfStart(err).of(fmt.Errorf("ssh -G: %w", err))
-	case exit.ExitCode() < 0: // ended by a signal
-		return nil, classPassing.of(fmt.Errorf("ssh -G: %w", err))
-	}
-	class := classPermanent
-	if readSSH(said).class == classPassing {
-		class = classPassing
-	}
-	if said == "" {
-		return nil, class.of(fmt.Errorf("ssh -G: %w", err))
-	}
-	return nil, class.of(errors.New(api.NewRemoteText(said).String())) // a Match exec may have said it
-}
-
-// parseSSHG reads the output of `ssh -G`: a lower-case keyword and its value a line.
-func parseSSHG(text string) directives {
-	d := directives{}
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
-		if key != "" {
-			key = strings.ToLower(key)
-			d[key] = append(d[key], value)
-		}
-	}
-	return d
 }
 
 // settingsFrom reads directives into Settings; defaults tell what the person did
@@ -194,6 +104,31 @@ func unsupported(d, defaults directives) []string {
 	return warnings
 }
 
+// keychainWarning explains UseKeychain, by which Apple's ssh takes passphrases from
+// the system's keychain. Those are kept for Apple's own programs: what another can
+// have is the unlocked key, from the agent.
+const keychainWarning = "UseKeychain: only Apple's ssh can read those passphrases; " +
+	"run `ssh-add --apple-use-keychain KEYFILE` once, later `ssh-add --apple-load-keychain`, and the key comes from the ssh-agent"
+
+// explainKeychain warns where UseKeychain would matter. Other systems' ssh does not
+// know it, and `ssh -G` need not print it, so the files are looked at too.
+func explainKeychain(goos string, s *Settings, said directives, config string) {
+	if goos != "darwin" {
+		return
+	}
+	wish := said.first("usekeychain")
+	if wish == "" {
+		written, _, err := readDirectives(s.Alias, config)
+		if err != nil {
+			return // ssh -G could read them, and says no
+		}
+		wish = written.first("usekeychain")
+	}
+	if yes(wish) {
+		s.Warnings = append(s.Warnings, keychainWarning)
+	}
+}
+
 // dynamicForwards leaves out the unix socket forwards that `ssh -G` of OpenSSH 9.2
 // lists under both names.
 func dynamicForwards(d directives) []string {
@@ -268,13 +203,4 @@ func seconds(v string) time.Duration {
 		return max(d, 0)
 	}
 	return 0
-}
-
-// environ is our environment with the person's newest values on top.
-func environ(env api.Env) []string {
-	all := os.Environ()
-	for k, v := range env {
-		all = append(all, k+"="+v)
-	}
-	return all
 }

@@ -1,4 +1,4 @@
-package tunnel
+package sshconfig
 
 import (
 	"path/filepath"

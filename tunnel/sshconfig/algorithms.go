@@ -1,4 +1,4 @@
-package tunnel
+package sshconfig
 
 import (
 	"cmp"
@@ -45,12 +45,11 @@ func hostKeyRank(algorithm string) int {
 
 var hostKeyKinds = []string{"ed25519", "ecdsa", "rsa-sha2-512", "rsa-sha2-256"}
 
-// algorithms are those to offer: the person's own as far as the library has them,
+// Algorithms are those to offer: the person's own as far as the library has them,
 // else ours. A list of which nothing is left is an error, never a quiet default:
 // somebody restricted it for a reason.
-func algorithms(s *Settings) (ssh.Config, []string, error) {
+func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error) {
 	ours, insecure := supportedAlgorithms(), ssh.InsecureAlgorithms()
-	var err error
 	pick := func(name string, own, safe, unsafe []string) []string {
 		if len(own) == 0 {
 			return safe
@@ -66,32 +65,36 @@ func algorithms(s *Settings) (ssh.Config, []string, error) {
 				Code:    api.CodeConfig,
 				Message: fmt.Sprintf("none of the %s in the ssh settings of %q is supported: %q", name, s.Alias, own),
 				Hint:    "set transport = \"openssh\" for this host",
-				Err:     classPermanent.of(nil),
+				Err:     &Error{},
 			}
 		}
 		return usable
 	}
-	config := ssh.Config{
+	common = ssh.Config{
 		KeyExchanges: pick("KexAlgorithms", s.KexAlgorithms, ours.KeyExchanges, insecure.KeyExchanges),
 		Ciphers:      pick("Ciphers", s.Ciphers, ours.Ciphers, insecure.Ciphers),
 		MACs:         pick("MACs", s.MACs, ours.MACs, insecure.MACs),
 	}
-	hostKeys := pick("HostKeyAlgorithms", s.HostKeyAlgorithms, ours.HostKeys, insecure.HostKeys)
-	return config, hostKeys, err
+	hostKeys = pick("HostKeyAlgorithms", s.HostKeyAlgorithms, ours.HostKeys, insecure.HostKeys)
+	return common, hostKeys, err
 }
 
-// caSignatureAlgorithms are those by which an authority may have signed a host's key:
-// without SHA-1, unless the person has it otherwise.
-func (s *Settings) caSignatureAlgorithms() []string {
-	if len(s.CASignatureAlgorithms) == 0 {
-		return ssh.SupportedAlgorithms().PublicKeyAuths
+// AcceptsCASignature reports whether an authority may have signed a host's key by that
+// algorithm: not with SHA-1, unless the person has it otherwise.
+func (s *Settings) AcceptsCASignature(algorithm string) bool {
+	accepted := s.CASignatureAlgorithms
+	if len(accepted) == 0 {
+		accepted = ssh.SupportedAlgorithms().PublicKeyAuths
 	}
-	return s.CASignatureAlgorithms
+	return matchAny(accepted, algorithm)
 }
 
-// checkRSASize refuses an RSA key that is shorter than RequiredRSASize.
-func (s *Settings) checkRSASize(key ssh.PublicKey) error {
-	wire, ok := plainKey(key).(ssh.CryptoPublicKey)
+// CheckRSASize refuses an RSA key that is shorter than RequiredRSASize.
+func (s *Settings) CheckRSASize(key ssh.PublicKey) error {
+	if cert, ok := key.(*ssh.Certificate); ok {
+		key = cert.Key
+	}
+	wire, ok := key.(ssh.CryptoPublicKey)
 	if !ok {
 		return nil
 	}
@@ -102,9 +105,9 @@ func (s *Settings) checkRSASize(key ssh.PublicKey) error {
 	return fmt.Errorf("an RSA key of %d bits is too short: RequiredRSASize is %d", public.N.BitLen(), s.RequiredRSASize)
 }
 
-// restrict keeps a key to the signatures that PubkeyAcceptedAlgorithms has. Only RSA keys
+// Restrict keeps a key to the signatures that PubkeyAcceptedAlgorithms has. Only RSA keys
 // have several. Its error is why the key cannot be used at all.
-func (s *Settings) restrict(signer ssh.Signer) (ssh.Signer, error) {
+func (s *Settings) Restrict(signer ssh.Signer) (ssh.Signer, error) {
 	if len(s.PubkeyAcceptedAlgorithms) == 0 {
 		return signer, nil
 	}
@@ -132,25 +135,4 @@ func (s *Settings) restrict(signer ssh.Signer) (ssh.Signer, error) {
 		return ssh.NewSignerWithAlgorithms(as, accepted)
 	}
 	return signer, nil
-}
-
-// agreed are the algorithms of a connection; nil where it does not tell.
-func agreed(c ssh.Conn) *api.Algorithms {
-	m, ok := c.(ssh.AlgorithmsConnMetadata)
-	if !ok {
-		return nil
-	}
-	a := m.Algorithms()
-	return &api.Algorithms{
-		KeyExchange: a.KeyExchange, HostKey: a.HostKey,
-		Cipher: bothWays(a.Write.Cipher, a.Read.Cipher), MAC: bothWays(a.Write.MAC, a.Read.MAC),
-	}
-}
-
-// bothWays is one name where both directions have the same.
-func bothWays(out, in string) string {
-	if out == in {
-		return out
-	}
-	return out + " out, " + in + " in"
 }

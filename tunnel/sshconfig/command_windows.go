@@ -1,4 +1,4 @@
-package tunnel
+package sshconfig
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 // replaceShell is for shells that can be replaced.
 const replaceShell = ""
 
-// shellCommand runs a line as ssh does, without a window.
-func shellCommand(ctx context.Context, line string) *exec.Cmd {
+// shell runs a line by cmd.exe, without a window.
+func shell(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "cmd.exe")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /c ` + line, HideWindow: true}
 	return cmd

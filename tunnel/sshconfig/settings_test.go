@@ -1,4 +1,4 @@
-package tunnel
+package sshconfig
 
 import (
 	"errors"
@@ -17,11 +17,11 @@ import (
 // configFile copies a config of testdata to where its Include finds its file.
 func configFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "sshconfig", name))
+	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	included, err := filepath.Abs(filepath.Join("testdata", "sshconfig", "included"))
+	included, err := filepath.Abs(filepath.Join("testdata", "included"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +30,33 @@ func configFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func codeOf(err error) api.Code {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// needSSH ends a test where there is no ssh program: with a skip, but in CI and where all
+// real parts were asked for with a failure.
+func needSSH(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("ssh"); err == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
+		t.Fatal("needs an ssh program")
+	}
+	t.Skip("needs an ssh program")
 }
 
 // destinations are what to ask each config for.
@@ -43,18 +70,16 @@ var destinations = map[string][]string{
 }
 
 func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {
-	if _, err := exec.LookPath("ssh"); err != nil {
-		missing(t, "an ssh program to compare with")
-	}
+	needSSH(t)
 	for name, list := range destinations {
 		for _, destination := range list {
 			t.Run(name+"/"+destination, func(t *testing.T) {
-				o := resolveOptions{SSHConfig: configFile(t, name)}
-				theirs, err := resolveSSHG(t.Context(), destination, o)
+				config := configFile(t, name)
+				theirs, err := Resolver{SSHConfig: config}.fromProgram(t.Context(), destination)
 				if err != nil {
 					t.Fatal(err)
 				}
-				ours, err := resolveConfig(destination, o)
+				ours, err := fromFiles(destination, config)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -101,11 +126,9 @@ func alike(t *testing.T, s *Settings) {
 func TestACryptoPolicyIsRead(t *testing.T) {
 	for name, resolve := range map[string]func(string, string) (Settings, error){
 		"ssh -G": func(destination, config string) (Settings, error) {
-			return resolveSSHG(t.Context(), destination, resolveOptions{SSHConfig: config})
+			return Resolver{SSHConfig: config}.fromProgram(t.Context(), destination)
 		},
-		"ssh_config": func(destination, config string) (Settings, error) {
-			return resolveConfig(destination, resolveOptions{SSHConfig: config})
-		},
+		"ssh_config": fromFiles,
 	} {
 		s, err := resolve("policy", configFile(t, "algorithms"))
 		if errors.Is(err, exec.ErrNotFound) {
@@ -133,7 +156,7 @@ func TestACryptoPolicyIsRead(t *testing.T) {
 func TestTheOlderNamesOfAPolicyAreRead(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
 	write(t, config, "Host *\n PubkeyAcceptedKeyTypes -rsa-sha2-*,ssh-ed25519\n RSAMinSize 3072\n RevokedHostKeys none\n")
-	s, err := resolveConfig("host", resolveOptions{SSHConfig: config})
+	s, err := fromFiles("host", config)
 	if err != nil || s.RequiredRSASize != 3072 || s.RevokedHostKeys != "" {
 		t.Errorf("%d, %q, %v", s.RequiredRSASize, s.RevokedHostKeys, err)
 	}
@@ -143,10 +166,8 @@ func TestTheOlderNamesOfAPolicyAreRead(t *testing.T) {
 }
 
 func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
-	if _, err := exec.LookPath("ssh"); err != nil {
-		missing(t, "an ssh program")
-	}
-	s, err := resolve(t.Context(), "web", resolveOptions{SSHConfig: configFile(t, "match")})
+	needSSH(t)
+	s, err := Resolver{SSHConfig: configFile(t, "match")}.Settings(t.Context(), "web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +178,14 @@ func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("Host x\n  Bogus 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = resolve(t.Context(), "x", resolveOptions{SSHConfig: bad})
+	_, err = Resolver{SSHConfig: bad}.Settings(t.Context(), "x")
 	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a bad config: %v", err)
 	}
 }
 
 func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
-	s, err := resolveConfig("web", resolveOptions{SSHConfig: configFile(t, "match")})
+	s, err := fromFiles("web", configFile(t, "match"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +196,7 @@ func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
 
 func TestADestinationIsNoOption(t *testing.T) {
 	for _, d := range []string{"", "-oProxyCommand=evil", "a b", "a\nb"} {
-		if _, err := resolve(t.Context(), d, resolveOptions{SSHConfig: "none"}); codeOf(err) != api.CodeUsage {
+		if _, err := (Resolver{SSHConfig: "none"}).Settings(t.Context(), d); codeOf(err) != api.CodeUsage {
 			t.Errorf("%q: %v", d, err)
 		}
 	}
@@ -233,11 +254,11 @@ func TestTimesOfSSHConfigAreRead(t *testing.T) {
 }
 
 func TestAlgorithmsThatAPersonForbadeAreNotOffered(t *testing.T) {
-	config, keys, err := algorithms(&Settings{Ciphers: []string{"aes256-ctr", "made-up"}, HostKeyAlgorithms: []string{"ssh-ed25519"}})
+	config, keys, err := (&Settings{Ciphers: []string{"aes256-ctr", "made-up"}, HostKeyAlgorithms: []string{"ssh-ed25519"}}).Algorithms()
 	if err != nil || !slices.Equal(config.Ciphers, []string{"aes256-ctr"}) || !slices.Equal(keys, []string{"ssh-ed25519"}) {
 		t.Errorf("%q %q %v", config.Ciphers, keys, err)
 	}
-	if _, _, err := algorithms(&Settings{Ciphers: []string{"made-up"}}); codeOf(err) != api.CodeConfig {
+	if _, _, err := (&Settings{Ciphers: []string{"made-up"}}).Algorithms(); codeOf(err) != api.CodeConfig {
 		t.Errorf("nothing left: %v", err)
 	}
 }

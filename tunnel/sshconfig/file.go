@@ -1,4 +1,4 @@
-package tunnel
+package sshconfig
 
 import (
 	"cmp"
@@ -19,10 +19,10 @@ const maxInclude = 16
 // defaultIdentities are the key files ssh tries when none is named.
 var defaultIdentities = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk"}
 
-// resolveConfig reads ssh_config without an ssh program.
-func resolveConfig(destination string, o resolveOptions) (Settings, error) {
+// fromFiles reads ssh_config without an ssh program.
+func fromFiles(destination, config string) (Settings, error) {
 	user, alias, port := splitDestination(destination)
-	said, warnings, err := readDirectives(alias, o.SSHConfig)
+	said, warnings, err := readDirectives(alias, config)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -57,7 +57,7 @@ func resolveConfig(destination string, o resolveOptions) (Settings, error) {
 	s := settingsFrom(destination, said, defaults)
 	s.Source = "ssh_config"
 	s.Warnings = append(warnings, s.Warnings...)
-	explainKeychain(runtime.GOOS, &s, said, o.SSHConfig)
+	explainKeychain(runtime.GOOS, &s, said, config)
 	return s, nil
 }
 

@@ -1,8 +1,9 @@
 //go:build !windows
 
-package tunnel
+package sshconfig
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -12,14 +13,10 @@ import (
 // replaceShell before a single command saves a process, as ssh does.
 const replaceShell = "exec "
 
-// shellCommand runs a line as ssh does: by the person's shell, in a process group
-// that ends as a whole.
-func shellCommand(ctx context.Context, line string) *exec.Cmd {
-	shell := os.Getenv("SHELL")
-	if shell == "" {
-		shell = "/bin/sh"
-	}
-	cmd := exec.CommandContext(ctx, shell, "-c", line) //nolint:gosec // it is the person's own command
+// shell runs a line by the person's shell, in a process group that ends as a whole.
+func shell(ctx context.Context, line string) *exec.Cmd {
+	program := cmp.Or(os.Getenv("SHELL"), "/bin/sh")
+	cmd := exec.CommandContext(ctx, program, "-c", line) //nolint:gosec // it is the person's own command
 	endAsGroup(cmd)
 	return cmd
 }

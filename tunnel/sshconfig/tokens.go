@@ -1,16 +1,13 @@
-package tunnel
+package sshconfig
 
 import (
 	"crypto/sha1" //nolint:gosec // %C is a SHA-1 in OpenSSH
 	"encoding/hex"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"tunctl/internal/api"
 )
 
 // tokens are the percent sequences of ssh_config(5) for one destination. `ssh -G`
@@ -86,18 +83,4 @@ func localUser() (name, uid string) {
 	}
 	// DOMAIN\name on Windows
 	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:], u.Uid
-}
-
-// findSSH finds the ssh program in the person's PATH, which an agent started at login
-// may not have, and then in our own.
-func findSSH(env api.Env) (string, error) {
-	for _, dir := range filepath.SplitList(env["PATH"]) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if path, err := exec.LookPath(filepath.Join(dir, "ssh")); err == nil {
-			return path, nil
-		}
-	}
-	return exec.LookPath("ssh")
 }
