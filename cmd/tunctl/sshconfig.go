@@ -14,9 +14,10 @@ import (
 	"tunctl/internal/atomicfile"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func sshConfigCommand(t *terminal) *cli.Command {
+func sshConfigCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
 		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
@@ -37,7 +38,7 @@ func sshConfigCommand(t *terminal) *cli.Command {
 	}
 }
 
-func sshConfigInstall(c *cli.Context, t *terminal) error {
+func sshConfigInstall(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -68,16 +69,16 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 		return err
 	}
 	if backup != "" {
-		t.say("the backup of %s is %s", file, backup)
+		t.Say("the backup of %s is %s", file, backup)
 	}
 	for _, h := range hosts {
-		t.say("%s `ssh %s%s` shares the connection of tunctl", t.paint(green, "✓"), h, suffix)
+		t.Say("%s `ssh %s%s` shares the connection of tunctl", t.Paint(term.Green, "✓"), h, suffix)
 	}
-	t.say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
+	t.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
 	return nil
 }
 
-func sshConfigRemove(c *cli.Context, t *terminal) error {
+func sshConfigRemove(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func sshConfigRemove(c *cli.Context, t *terminal) error {
 	if err := os.Remove(includedFile(p)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	t.say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
+	t.Say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
 	return nil
 }
 

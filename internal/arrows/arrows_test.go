@@ -19,6 +19,7 @@ var allowed = map[string][]string{
 	"internal/atomicfile":       {},
 	"internal/home":             {"internal/atomicfile"},
 	"internal/suggest":          {},
+	"internal/term":             {"internal/api"},
 	"internal/peer":             {},
 	"internal/arrows":           {},
 	"internal/testprogram":      {},

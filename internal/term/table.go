@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"io"
@@ -7,56 +7,55 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rivo/uniseg"
-	"golang.org/x/term"
-
 	"tunctl/internal/api"
 )
 
-// paper is what a table is drawn on.
-type paper struct {
-	width   int // 0: as wide as it gets
-	colours bool
+// Layout is how text is laid out for where it is written to.
+type Layout struct {
+	Width   int // in cells; 0: without limit
+	Colours bool
 }
 
-// newPaper is as wide as the terminal behind w. Into a file or a pipe nothing is cut,
-// unless COLUMNS says how wide it is.
-func newPaper(w io.Writer) paper {
-	p := paper{}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			p.width = width
+// LayoutFor has the width of the terminal behind w. In a file or a pipe nothing is cut,
+// unless COLUMNS sets a width.
+func LayoutFor(w io.Writer) Layout {
+	l := Layout{}
+	if IsTerminal(w) {
+		l.Colours = hasColours()
+		if width, _, err := Size(w); err == nil {
+			l.Width = width
 		}
 	} else if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
-		p.width = width
+		l.Width = width
 	}
-	if p.width < 40 {
-		p.width = 0 // nothing fits there anyway
+	if l.Width < 40 {
+		l.Width = 0 // nothing fits there anyway
 	}
-	return p
+	return l
 }
 
-// table is rows under a head, with notes under each row.
-type table struct {
-	head  []string
-	whole []string // the columns that are cut last
-	spare string   // the column that is left out where it gets too narrow for that
-	rows  []row
+// Table is rows under a header, with notes under each row.
+type Table struct {
+	Header   []string
+	Whole    []string // the columns that are cut last
+	Optional string   // the column that is dropped rather than cut one of those
+	rows     []row
 }
 
 type row struct {
-	cells []cell
+	cells []Cell
 	notes []string
 }
 
-type cell struct{ text, colour string }
+// Cell is the text in a column of a row; its colour may be empty.
+type Cell struct{ Text, Colour string }
 
-// add appends a row. Much of what it shows was named on the host, such as jobs.
-func (t *table) add(notes []string, cells ...cell) {
+// Add appends a row. It sanitizes the texts, since names such as those of jobs come from
+// the host.
+func (t *Table) Add(notes []string, cells ...Cell) {
 	r := row{slices.Clone(cells), slices.Clone(notes)}
 	for i, c := range r.cells {
-		r.cells[i].text = strings.ReplaceAll(api.Sanitize(c.text), "\n", " ")
+		r.cells[i].Text = strings.ReplaceAll(api.Sanitize(c.Text), "\n", " ")
 	}
 	for i, note := range r.notes {
 		r.notes[i] = api.Sanitize(note)
@@ -70,24 +69,24 @@ const (
 	leastWidth = 6 // of a column that is cut
 )
 
-// draw lays the table out so that no line is wider than the paper.
-func (t *table) draw(p paper) string {
-	widths := t.widths(p.width)
+// Draw lays the table out so that no line is wider than the layout.
+func (t *Table) Draw(l Layout) string {
+	widths := t.widths(l.Width)
 	if t.cuts(widths) {
-		t = t.without(t.spare)
-		widths = t.widths(p.width)
+		t = t.without(t.Optional)
+		widths = t.widths(l.Width)
 	}
 	var out strings.Builder
-	head := make([]cell, len(t.head))
-	for i, h := range t.head {
-		head[i] = cell{text: h, colour: grey}
+	header := make([]Cell, len(t.Header))
+	for i, name := range t.Header {
+		header[i] = Cell{Text: name, Colour: Grey}
 	}
-	p.line(&out, head, widths)
+	l.line(&out, header, widths)
 	for _, r := range t.rows {
-		p.line(&out, r.cells, widths)
+		l.line(&out, r.cells, widths)
 		for _, note := range r.notes {
 			for line := range strings.SplitSeq(note, "\n") {
-				p.note(&out, line)
+				out.WriteString(l.Note(line))
 			}
 		}
 	}
@@ -96,14 +95,14 @@ func (t *table) draw(p paper) string {
 
 // widths cuts the widest columns until the table fits, those that should stay whole
 // only when nothing else is left to cut.
-func (t *table) widths(most int) []int {
-	widths := make([]int, len(t.head))
-	total := (len(t.head) - 1) * columnGap
-	for i := range t.head {
+func (t *Table) widths(most int) []int {
+	widths := make([]int, len(t.Header))
+	total := (len(t.Header) - 1) * columnGap
+	for i := range t.Header {
 		widths[i] = t.columnWidth(i)
 		total += widths[i]
 	}
-	for _, spared := range [][]string{t.whole, nil} {
+	for _, spared := range [][]string{t.Whole, nil} {
 		for most > 0 && total > most {
 			widest := t.widest(widths, spared)
 			if widest < 0 {
@@ -117,58 +116,60 @@ func (t *table) widths(most int) []int {
 }
 
 // cuts reports whether a column is cut that should stay whole.
-func (t *table) cuts(widths []int) bool {
-	return slices.ContainsFunc(t.whole, func(name string) bool {
-		i := slices.Index(t.head, name)
+func (t *Table) cuts(widths []int) bool {
+	return slices.ContainsFunc(t.Whole, func(name string) bool {
+		i := slices.Index(t.Header, name)
 		return widths[i] < t.columnWidth(i)
 	})
 }
 
-func (t *table) columnWidth(i int) int {
-	width := breadth(t.head[i])
+func (t *Table) columnWidth(i int) int {
+	width := TextWidth(t.Header[i])
 	for _, r := range t.rows {
-		width = max(width, breadth(r.cells[i].text))
+		width = max(width, TextWidth(r.cells[i].Text))
 	}
 	return width
 }
 
-// without is the table but for a column.
-func (t *table) without(name string) *table {
-	i := slices.Index(t.head, name)
+// without is the table without a column.
+func (t *Table) without(name string) *Table {
+	i := slices.Index(t.Header, name)
 	if i < 0 {
 		return t
 	}
-	less := &table{head: slices.Delete(slices.Clone(t.head), i, i+1), whole: t.whole}
+	less := &Table{Header: slices.Delete(slices.Clone(t.Header), i, i+1), Whole: t.Whole}
 	for _, r := range t.rows {
-		less.add(r.notes, slices.Delete(slices.Clone(r.cells), i, i+1)...)
+		less.Add(r.notes, slices.Delete(slices.Clone(r.cells), i, i+1)...)
 	}
 	return less
 }
 
 // widest is the column to cut next, -1 when none can be.
-func (t *table) widest(widths []int, spared []string) int {
+func (t *Table) widest(widths []int, spared []string) int {
 	found := -1
 	for i, w := range widths {
-		if w > leastWidth && !slices.Contains(spared, t.head[i]) && (found < 0 || w > widths[found]) {
+		if w > leastWidth && !slices.Contains(spared, t.Header[i]) && (found < 0 || w > widths[found]) {
 			found = i
 		}
 	}
 	return found
 }
 
-func (p paper) line(out *strings.Builder, cells []cell, widths []int) {
+// line writes a row.
+func (l Layout) line(out *strings.Builder, cells []Cell, widths []int) {
 	for i, c := range cells {
-		text := shorten(c.text, widths[i])
-		out.WriteString(p.paint(c.colour, text))
+		text := Truncate(c.Text, widths[i])
+		out.WriteString(l.Paint(c.Colour, text))
 		if i < len(cells)-1 {
-			out.WriteString(strings.Repeat(" ", widths[i]-breadth(text)+columnGap))
+			out.WriteString(strings.Repeat(" ", widths[i]-TextWidth(text)+columnGap))
 		}
 	}
 	out.WriteByte('\n')
 }
 
-// note writes a line under a row, broken between words.
-func (p paper) note(out *strings.Builder, text string) {
+// Note is an indented line of text under a row or a heading, broken between words.
+func (l Layout) Note(text string) string {
+	var out strings.Builder
 	indent := strings.Repeat(" ", noteIndent)
 	at := 0
 	for i, word := range strings.Fields(text) {
@@ -176,7 +177,7 @@ func (p paper) note(out *strings.Builder, text string) {
 		case i == 0:
 			out.WriteString(indent)
 			at = noteIndent
-		case p.width > 0 && at+1+breadth(word) > p.width:
+		case l.Width > 0 && at+1+TextWidth(word) > l.Width:
 			out.WriteString("\n" + indent + "  ")
 			at = noteIndent + 2
 		default:
@@ -184,31 +185,16 @@ func (p paper) note(out *strings.Builder, text string) {
 			at++
 		}
 		out.WriteString(word)
-		at += breadth(word)
+		at += TextWidth(word)
 	}
 	out.WriteByte('\n')
+	return out.String()
 }
 
-func (p paper) paint(colour, text string) string {
-	if !p.colours || colour == "" {
+// Paint colours text where the layout has colours.
+func (l Layout) Paint(colour, text string) string {
+	if !l.Colours || colour == "" {
 		return text
 	}
-	return colour + text + "\x1b[0m"
-}
-
-// shorten cuts text to a width in terminal cells, and shows that it did. It never cuts
-// a character in half: one that takes two cells may leave the last cell empty.
-func shorten(text string, width int) string {
-	if breadth(text) <= width {
-		return text
-	}
-	const ellipsis = "…"
-	kept := 0 // bytes
-	for room, g := width-breadth(ellipsis), uniseg.NewGraphemes(text); g.Next(); {
-		if room -= g.Width(); room < 0 {
-			break
-		}
-		_, kept = g.Positions()
-	}
-	return text[:kept] + ellipsis
+	return colour + text + resetColour
 }

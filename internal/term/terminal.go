@@ -1,85 +1,100 @@
-package main
+// Package term is what any output on a terminal needs: messages above a line that is
+// redrawn, questions and their answers, tables, widths and wrapping, colours, raw keys.
+// It knows nothing of the agent, of commands or of exit codes.
+package term
 
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	xterm "golang.org/x/term"
 )
 
-// terminal is where the program reads and writes: data on out, messages on err. Without
-// a terminal there, or with NO_COLOR, everything is plain lines.
-type terminal struct {
-	in       io.Reader
-	out, err io.Writer
-	live     bool   // messages go to a terminal that can redraw a line
-	asks     bool   // there is a person to ask
-	program  string // what runs this tunctl in another terminal; "" where its name does
+// Terminal is where a program reads and writes: data on Out, messages on Err. Without a
+// terminal there, or with NO_COLOR, everything is plain lines.
+type Terminal struct {
+	In          io.Reader
+	Out, Err    io.Writer
+	Live        bool // messages go to a terminal that can redraw a line
+	Interactive bool // there is a person to ask
 
 	mu       sync.Mutex // one line at a time
 	line     string     // the unfinished line on the terminal, or lines
-	question string     // what is asked now, in place of that line
+	question string     // the open question, in place of that line
 
 	turn    sync.Mutex       // held while a question is open
-	typed   []byte           // typed, and not asked for yet
-	lines   *bufio.Reader    // in, where a read cannot be ended
+	typed   []byte           // typed, and not returned yet
+	lines   *bufio.Reader    // In, where a read cannot be cancelled
 	pending <-chan typedLine // a read that a question left behind
 }
 
-func newTerminal(in io.Reader, out, err io.Writer) *terminal {
-	return &terminal{
-		in: in, out: out, err: err,
-		live: isTerminal(err) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-		asks: isTerminal(err) && isTerminal(in),
+// New returns the terminal of three streams, any of which may be a file or a pipe.
+func New(in io.Reader, out, err io.Writer) *Terminal {
+	return &Terminal{
+		In: in, Out: out, Err: err,
+		Live:        IsTerminal(err) && hasColours(),
+		Interactive: IsTerminal(err) && IsTerminal(in),
 	}
 }
 
-// command is what to type in another terminal.
-func (t *terminal) command(words string) string { return cmp.Or(t.program, "tunctl") + " " + words }
-
-func isTerminal(stream any) bool {
+// IsTerminal reports whether a reader or writer is a terminal.
+func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return ok && xterm.IsTerminal(int(f.Fd()))
 }
 
-// json prints v as data.
-func (t *terminal) json(v any) error {
-	enc := json.NewEncoder(t.out)
+func hasColours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+
+// ForPrompts returns the terminal for a command whose standard input is data: like ssh, it
+// asks at the terminal that the program was started from, if any. Call done after the last
+// question.
+func (t *Terminal) ForPrompts() (prompts *Terminal, done func()) {
+	if t.Interactive || !IsTerminal(t.Err) {
+		return t, func() {}
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return t, func() {}
+	}
+	return New(tty, t.Out, t.Err), func() { _ = tty.Close() }
+}
+
+// PrintJSON prints v in one line.
+func (t *Terminal) PrintJSON(v any) error { return t.encode(v, "") }
+
+// PrintIndentedJSON prints v so that a person can read it.
+func (t *Terminal) PrintIndentedJSON(v any) error { return t.encode(v, "  ") }
+
+func (t *Terminal) encode(v any, indent string) error {
+	enc := json.NewEncoder(t.Out)
 	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
 	return enc.Encode(v)
 }
 
-// indented prints v as data that a person may read.
-func (t *terminal) indented(v any) error {
-	enc := json.NewEncoder(t.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-// say prints a message.
-func (t *terminal) say(format string, args ...any) {
+// Say prints a message.
+func (t *Terminal) Say(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clearLocked()
-	fmt.Fprintln(t.err, wrapTalk(fmt.Sprintf(format, args...), t.width()))
-	fmt.Fprint(t.err, t.question)
+	fmt.Fprintln(t.Err, WrapMessage(fmt.Sprintf(format, args...), t.Width()))
+	fmt.Fprint(t.Err, t.question)
 }
 
-// draw replaces the unfinished line, or lines, at the bottom of the terminal, unless a
-// question is there.
-func (t *terminal) draw(line string) {
-	if !t.live {
+// Draw replaces the unfinished line, or lines, at the bottom of the terminal, unless a
+// question is open.
+func (t *Terminal) Draw(line string) {
+	if !t.Live {
 		return
 	}
 	t.mu.Lock()
@@ -89,128 +104,154 @@ func (t *terminal) draw(line string) {
 		return
 	}
 	t.clearLocked()
-	fmt.Fprint(t.err, line)
+	fmt.Fprint(t.Err, line)
 	t.line = line
 }
 
 // fit cuts lines to the terminal's width: one that the terminal breaks cannot be redrawn.
-func (t *terminal) fit(text string) string {
-	width := t.width()
+func (t *Terminal) fit(text string) string {
+	width := t.Width()
 	if width == 0 {
 		return text
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = shorten(line, width-1)
+		lines[i] = Truncate(line, width-1)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// width is how wide the terminal is that messages go to; 0 where there is none, or next
-// to nothing fits.
-func (t *terminal) width() int {
-	f, ok := t.err.(*os.File)
-	if !ok {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
+// Width is the width of the terminal that messages go to; 0 where there is none, or hardly
+// anything fits.
+func (t *Terminal) Width() int {
+	width, _, err := Size(t.Err)
 	if err != nil || width < 10 {
 		return 0
 	}
 	return width
 }
 
-// clearLocked removes the unfinished line, or the question, where the terminal can; else
-// that ends where it is.
-func (t *terminal) clearLocked() {
+// clearLocked removes the unfinished line, or the question. Where the terminal cannot
+// redraw, it ends the line.
+func (t *Terminal) clearLocked() {
 	rows := strings.Count(t.line, "\n")
 	switch {
-	case t.question != "" && !t.live:
-		fmt.Fprintln(t.err)
+	case t.question != "" && !t.Live:
+		fmt.Fprintln(t.Err)
 		return
 	case t.question != "":
-		if width := t.width(); width > 0 { // the terminal breaks a long one
+		if width := t.Width(); width > 0 { // the terminal breaks a long one
 			rows = utf8.RuneCountInString(t.question) / width
 		}
 	case t.line == "":
 		return
 	}
-	fmt.Fprint(t.err, "\r\x1b[K", strings.Repeat("\x1b[A\x1b[K", rows))
+	fmt.Fprint(t.Err, "\r\x1b[K", strings.Repeat("\x1b[A\x1b[K", rows))
 	t.line = ""
 }
 
-// paint colours text on a terminal.
-func (t *terminal) paint(colour, text string) string {
-	if !t.live {
+// Paint colours text in a message.
+func (t *Terminal) Paint(colour, text string) string {
+	if !t.Live {
 		return text
 	}
-	return colour + text + "\x1b[0m"
+	return colour + text + resetColour
 }
 
 // The colours in use. They are never the only sign of anything.
 const (
-	green  = "\x1b[32m"
-	red    = "\x1b[31m"
-	yellow = "\x1b[33m"
-	grey   = "\x1b[90m"
-	bold   = "\x1b[1m"
+	Green  = "\x1b[32m"
+	Red    = "\x1b[31m"
+	Yellow = "\x1b[33m"
+	Grey   = "\x1b[90m"
+	Bold   = "\x1b[1m"
+
+	resetColour = "\x1b[0m"
 )
 
-// readLine asks a question and reads the answer, without echo where asked: that is
-// off before the question can be seen, for whoever answers at once. The end of ctx ends
-// it, and leaves the terminal as it was: a question that was withdrawn disappears, with
-// what was typed so far. One question is asked at a time; messages go above it.
-func (t *terminal) readLine(ctx context.Context, question string, echo bool) (string, error) {
+// ErrWithdrawn, as the cause of a context's end, withdraws a question that needs no answer
+// any more.
+var ErrWithdrawn = errors.New("the question was withdrawn")
+
+// ReadLine shows a question and reads the answer. Without echo, typing is hidden before
+// the question appears, for those who type at once. The end of ctx ends the question and
+// restores the terminal; one that was withdrawn disappears, with what was typed so far. Only
+// one question is open at a time; messages go above it.
+func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (string, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	restore := func() {}
-	f, isFile := t.in.(*os.File)
+	f, isFile := t.In.(*os.File)
 	if isFile && !echo {
 		if shown, err := hideTyping(f.Fd()); err == nil {
 			restore = shown
 		}
 	}
-	t.ask(question)
-	text, err := t.typedLine(ctx)
-	withdrawn := err != nil && errors.Is(context.Cause(ctx), errWithdrawn)
+	t.openQuestion(question)
+	text, err := t.readTyped(ctx)
+	withdrawn := err != nil && errors.Is(context.Cause(ctx), ErrWithdrawn)
 	if withdrawn && isFile {
 		dropTyped(f.Fd())
 	}
 	restore()
-	t.asked(withdrawn, echo && err == nil)
+	t.closeQuestion(withdrawn, echo && err == nil)
 	return text, err
 }
 
-// ask shows a question in place of the unfinished line.
-func (t *terminal) ask(question string) {
+// Choose lists rows and returns the index of the one that the person chooses, by its number
+// or by a text that matches it; what names such a text.
+func (t *Terminal) Choose(ctx context.Context, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+	for i, row := range rows {
+		t.Say("%3d) %s", i+1, row)
+	}
+	for {
+		text, err := t.ReadLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(rows)), true)
+		if err != nil {
+			return 0, err
+		}
+		text = strings.TrimSpace(text)
+		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(rows) {
+			return n - 1, nil
+		}
+		for i := range rows {
+			if matches(i, text) {
+				return i, nil
+			}
+		}
+		t.Say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
+	}
+}
+
+// openQuestion shows a question in place of the unfinished line.
+func (t *Terminal) openQuestion(question string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clearLocked()
-	fmt.Fprint(t.err, question)
+	fmt.Fprint(t.Err, question)
 	t.question = question
 }
 
-// asked ends a question: its line is removed where it was withdrawn, and else ends,
-// unless the answer that the terminal shows has ended it.
-func (t *terminal) asked(withdrawn, ended bool) {
+// closeQuestion removes the line of a question that was withdrawn, and ends that of any
+// other, unless the echo of the answer has ended it.
+func (t *Terminal) closeQuestion(withdrawn, ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case withdrawn:
 		t.clearLocked()
 	case !ended:
-		fmt.Fprintln(t.err)
+		fmt.Fprintln(t.Err)
 	}
 	t.question = ""
 }
 
-// typedLine reads one line. Where the system can wait for typing or the end of ctx,
-// whichever comes first, nothing is read after the end.
-func (t *terminal) typedLine(ctx context.Context) (string, error) {
-	f, isFile := t.in.(*os.File)
+// readTyped reads one line. Where the system can wait for input and for the end of ctx at
+// once, nothing is read after that end.
+func (t *Terminal) readTyped(ctx context.Context) (string, error) {
+	f, isFile := t.In.(*os.File)
 	for isFile {
 		if line, rest, whole := bytes.Cut(t.typed, []byte("\n")); whole {
 			t.typed = rest
@@ -233,11 +274,11 @@ func (t *terminal) typedLine(ctx context.Context) (string, error) {
 	return t.pendingLine(ctx)
 }
 
-// pendingLine reads one line where a read cannot be ended: the next question gets the
-// line of one that was left behind.
-func (t *terminal) pendingLine(ctx context.Context) (string, error) {
+// pendingLine reads one line where a read cannot be cancelled: the next question gets the
+// line of a read that was left behind.
+func (t *Terminal) pendingLine(ctx context.Context) (string, error) {
 	if t.lines == nil {
-		t.lines = bufio.NewReader(t.in)
+		t.lines = bufio.NewReader(t.In)
 	}
 	if t.pending == nil {
 		pending := make(chan typedLine, 1)
@@ -260,4 +301,52 @@ func (t *terminal) pendingLine(ctx context.Context) (string, error) {
 type typedLine struct {
 	text string
 	err  error
+}
+
+// Size is the size in cells of the terminal behind a stream.
+func Size(stream any) (width, height int, err error) { return xterm.GetSize(fd(stream)) }
+
+// MakeRaw has a terminal pass on every key as it is pressed, Ctrl-C included; restore
+// undoes that.
+func MakeRaw(stream any) (restore func(), err error) {
+	before, err := xterm.MakeRaw(fd(stream))
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = xterm.Restore(fd(stream), before) }, nil
+}
+
+// fd is the descriptor of a stream, -1 where it has none.
+func fd(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return -1
+	}
+	return int(f.Fd())
+}
+
+// CtrlC is the byte that Ctrl-C sends to a raw terminal.
+const CtrlC = 3
+
+// ReadKeys sends each byte that is typed, without waiting for Enter, until restore is
+// called; nothing is sent where nobody types. Only one reader of In may be in use.
+func (t *Terminal) ReadKeys() (keys <-chan byte, restore func()) {
+	if !IsTerminal(t.In) {
+		return nil, func() {}
+	}
+	restore, err := MakeRaw(t.In)
+	if err != nil {
+		return nil, func() {}
+	}
+	pressed := make(chan byte)
+	go func() { // a read of standard input cannot be cancelled: it ends with the program
+		key := make([]byte, 1)
+		for {
+			if _, err := t.In.Read(key); err != nil {
+				return
+			}
+			pressed <- key[0]
+		}
+	}()
+	return pressed, restore
 }

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"regexp"
@@ -7,24 +7,24 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// word is what is never broken: a command in backticks with its spaces, or what stands
-// between two spaces.
+// word is never broken: a command in backticks with its spaces, or the text between two
+// spaces.
 var word = regexp.MustCompile("(?:`[^`]*`|[^ `]|`)+")
 
-// steering is what a terminal takes for a colour: it is as wide as nothing.
-var steering = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+// colourCode has no width on a terminal.
+var colourCode = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// marks are the beginnings under whose text a message goes on.
+// marks are the beginnings of messages; the next lines are indented to the text after them.
 var marks = regexp.MustCompile(`^ *(?:tunctl: (?:error: |hint: )?|(?:\x1b\[[0-9;]*m)*[✓✗→!?…—](?:\x1b\[0m)? )?`)
 
-// wrap breaks a line between words, so that none is wider than width where that can be
-// helped; what follows the first is indented.
-func wrap(line string, width, indent int) []string {
+// Wrap breaks a line between words, so that none is wider than width unless a word
+// is; the lines after the first are indented.
+func Wrap(line string, width, indent int) []string {
 	var lines []string
-	at, end := 0, 0 // where the line under way begins, and where its last word ends
+	at, end := 0, 0 // where the current line begins, and where its last word ends
 	margin := ""
 	for _, span := range word.FindAllStringIndex(line, -1) {
-		if end > at && breadth(margin)+breadth(line[at:span[1]]) > width {
+		if end > at && TextWidth(margin)+TextWidth(line[at:span[1]]) > width {
 			lines = append(lines, margin+line[at:end])
 			margin = strings.Repeat(" ", indent)
 			at = span[0]
@@ -34,28 +34,50 @@ func wrap(line string, width, indent int) []string {
 	return append(lines, margin+line[at:])
 }
 
-// wrapTalk breaks a message where the terminal ends, and indents what follows under
-// its text.
-func wrapTalk(text string, width int) string {
+// WrapMessage breaks a message to the terminal's width, and indents the next lines to its
+// text. A width of 0 breaks nothing.
+func WrapMessage(text string, width int) string {
 	const narrow = 60 // there the indent would take too much
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
-		// Below an empty line stands what is to be copied: the terminal's own break is
-		// none there.
+		// An indented line after an empty one is to be copied: the terminal breaks it
+		// without adding a line end.
 		code := len(lines) > 0 && lines[len(lines)-1] == "" && strings.HasPrefix(line, "  ")
-		if width == 0 || code || breadth(line) <= width {
+		if width == 0 || code || TextWidth(line) <= width {
 			lines = append(lines, line)
 			continue
 		}
-		indent := breadth(marks.FindString(line))
+		indent := TextWidth(marks.FindString(line))
 		if width < narrow {
 			indent = min(indent, 2)
 		}
-		lines = append(lines, wrap(line, width, indent)...)
+		lines = append(lines, Wrap(line, width, indent)...)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// breadth is how many cells of a terminal text takes: two for a Chinese character or an
+// TextWidth is the number of terminal cells that text takes: two for a Chinese character or an
 // emoji, none for a combining accent or a colour.
-func breadth(text string) int { return uniseg.StringWidth(steering.ReplaceAllString(text, "")) }
+func TextWidth(text string) int { return uniseg.StringWidth(colourCode.ReplaceAllString(text, "")) }
+
+// Truncate cuts text to a width in terminal cells, and ends it with "…" if it did. It never
+// cuts a character in half: one that takes two cells may leave the last cell empty.
+func Truncate(text string, width int) string {
+	if TextWidth(text) <= width {
+		return text
+	}
+	const ellipsis = "…"
+	kept := 0 // bytes
+	for room, g := width-TextWidth(ellipsis), uniseg.NewGraphemes(text); g.Next(); {
+		if room -= g.Width(); room < 0 {
+			break
+		}
+		_, kept = g.Positions()
+	}
+	return text[:kept] + ellipsis
+}
+
+// Pad fills text with spaces up to a width in terminal cells.
+func Pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-TextWidth(text)))
+}
