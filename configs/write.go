@@ -1,7 +1,6 @@
-package main
+package configs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,17 +8,22 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
-	"tunctl/internal/home"
 )
 
-// appendConfig adds text at the end of the config file. What a person wrote stays
-// as it is, to the byte; an addition that would make the file invalid is not made. An
-// agent that runs knows of it when this returns.
-func appendConfig(ctx context.Context, p home.Paths, text string) error {
-	before, err := os.ReadFile(p.Config)
+// Create writes the example where there is no config file yet.
+func Create(path string) error {
+	err := write(path, os.O_EXCL, Example)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// Append adds text at the end of the config file at path. The text before it stays as it
+// is, to the byte; an addition that would make the file invalid is not made.
+func Append(path, text string) error {
+	before, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -31,31 +35,30 @@ func appendConfig(ctx context.Context, p home.Paths, text string) error {
 	default:
 		addition = "\n\n" + text
 	}
-	if _, err := configs.Parse(p.Config, append(before, addition...)); err != nil {
+	if _, err := Parse(path, append(before, addition...)); err != nil {
 		return &api.Error{
 			Code: api.CodeConfig, Message: fmt.Sprintf("nothing was added, because the config would become invalid: %v", err), Err: err,
 			Hint: "fix the file, then try again; `tunctl config check` checks it",
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(p.Config), 0o700); err != nil {
+	return write(path, os.O_APPEND, addition)
+}
+
+// write writes text to a file that may have to be created, in a folder that may, too.
+func write(path string, flag int, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(p.Config, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(addition)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := client.New(p).Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
-		return err
-	}
-	return nil
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
-// tomlText is text as TOML writes it.
-func tomlText(text string) string {
+// Quote writes text as a TOML string.
+func Quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range text {

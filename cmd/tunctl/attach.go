@@ -142,15 +142,15 @@ func pickJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (strin
 // by its script where the scheduler tells that.
 func (a *attachment) keep(ctx context.Context, p home.Paths, s api.Session) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, tomlText(a.host))
+	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, configs.Quote(a.host))
 	if s.Endpoint != nil && s.Endpoint.App != "" {
-		fmt.Fprintf(&b, "app  = %s\n", tomlText(s.Endpoint.App))
+		fmt.Fprintf(&b, "app  = %s\n", configs.Quote(s.Endpoint.App))
 	}
 	if s.Job != nil && s.Job.Name != "" {
-		fmt.Fprintf(&b, "job  = %s\n", tomlText(s.Job.Name))
+		fmt.Fprintf(&b, "job  = %s\n", configs.Quote(s.Job.Name))
 	}
 	if s.Job != nil && strings.HasPrefix(s.Job.Script, "/") && !strings.Contains(s.Job.Script, "/.tunctl/") { // not a copy of ours
-		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", tomlText(s.Job.Script))
+		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", configs.Quote(s.Job.Script))
 	}
 	if err := appendConfig(ctx, p, b.String()); err != nil {
 		return err

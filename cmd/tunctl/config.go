@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
@@ -106,7 +106,7 @@ func configEdit(c *cli.Context, t *term.Terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := makeConfig(p); err != nil {
+	if err := configs.Create(p.Config); err != nil {
 		return err
 	}
 	for {
@@ -127,22 +127,6 @@ func configEdit(c *cli.Context, t *term.Terminal) error {
 			return silentError(exitCode(err))
 		}
 	}
-}
-
-// makeConfig writes the example where there is no config yet.
-func makeConfig(p home.Paths) error {
-	if err := os.MkdirAll(filepath.Dir(p.Config), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(p.Config, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(configs.Example)
-	return errors.Join(err, f.Close())
 }
 
 func runEditor(c *cli.Context, file string) error {
@@ -168,4 +152,16 @@ func firstSet(names ...string) string {
 		}
 	}
 	return ""
+}
+
+// appendConfig adds text at the end of the config file. A running agent has read it when
+// this returns.
+func appendConfig(ctx context.Context, p home.Paths, text string) error {
+	if err := configs.Append(p.Config, text); err != nil {
+		return err
+	}
+	if err := client.New(p).Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	return nil
 }

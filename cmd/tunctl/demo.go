@@ -17,6 +17,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -179,7 +180,7 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 		return p, err
 	}
 	// Commands in another terminal know of the cluster by the config alone.
-	text := fmt.Sprintf("ssh_config = %s\n\n%s", tomlText(cluster.SSHConfig()), demoConfig)
+	text := fmt.Sprintf("ssh_config = %s\n\n%s", configs.Quote(cluster.SSHConfig()), demoConfig)
 	return p, os.WriteFile(p.Config, []byte(text), 0o600)
 }
 

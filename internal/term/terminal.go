@@ -169,7 +169,7 @@ const (
 	resetColour = "\x1b[0m"
 )
 
-// ErrWithdrawn, as the cause of a context's end, withdraws a question that needs no answer
+// ErrWithdrawn is the cause with which a context ends a question that needs no answer
 // any more.
 var ErrWithdrawn = errors.New("the question was withdrawn")
 
