@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"internal/suggest":          {},
 	"internal/posixsh":          {},
 	"internal/ctxtime":          {},
+	"internal/term":             {"internal/api"},
 	"internal/peer":             {},
 	"internal/netwatch":         {},
 	"internal/arrows":           {},

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bytes"
@@ -30,13 +30,13 @@ func TestAJobsLogCannotSteerTheTerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var whole, pieces bytes.Buffer
-			a, b := &tamed{out: &whole}, &tamed{out: &pieces}
+			a, b := NewSanitizer(&whole), NewSanitizer(&pieces)
 			_, _ = a.Write([]byte(tt.text))
 			for i := range len(tt.text) {
 				_, _ = b.Write([]byte(tt.text[i : i+1]))
 			}
-			a.end()
-			b.end()
+			a.ResetColour()
+			b.ResetColour()
 			if whole.String() != tt.want {
 				t.Errorf("%q becomes %q, want %q", tt.text, whole.String(), tt.want)
 			}

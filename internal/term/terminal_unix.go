@@ -1,16 +1,18 @@
 //go:build unix
 
-package main
+package term
 
 import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// hideTyping turns a terminal's echo off; what it returns turns it back on.
+// hideTyping turns a terminal's echo off; restore turns it on again.
 func hideTyping(fd uintptr) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(int(fd), getTermios)
 	if err != nil {
@@ -26,7 +28,7 @@ func hideTyping(fd uintptr) (restore func(), err error) {
 	return func() { _ = unix.IoctlSetTermios(int(fd), setTermios, before) }, nil
 }
 
-// dropTyped forgets what was typed at a terminal and not read: half a password must not
+// dropTyped discards what was typed at a terminal and not read: half a password must not
 // become the answer to the next question, or show up in the shell.
 func dropTyped(fd uintptr) {
 	if mode, err := unix.IoctlGetTermios(int(fd), getTermios); err == nil {
@@ -63,3 +65,21 @@ func awaitInput(ctx context.Context, f *os.File) error {
 		}
 	}
 }
+
+// OnResize calls f whenever the terminal's size may have changed, until ctx ends.
+func OnResize(ctx context.Context, f func()) {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	defer signal.Stop(changed)
+	for {
+		select {
+		case <-changed:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// CloseOwnConsole does nothing: only Windows opens a console for a program.
+func CloseOwnConsole() {}

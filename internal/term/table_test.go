@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"strings"
@@ -6,9 +6,9 @@ import (
 )
 
 func TestATableShowsNothingThatSteersATerminal(t *testing.T) {
-	all := table{head: []string{"NAME", "STATE"}}
-	all.add([]string{"queued:\x1b[2J Priority"}, cell{text: "job\x1b]0;owned\x07\nname"}, cell{text: "\u202erunning"})
-	got := all.draw(paper{})
+	all := Table{Header: []string{"NAME", "STATE"}}
+	all.Add([]string{"queued:\x1b[2J Priority"}, Cell{Text: "job\x1b]0;owned\x07\nname"}, Cell{Text: "\u202erunning"})
+	got := all.Draw(Layout{})
 	if strings.ContainsAny(got, "\x1b\x07\u202e") || !strings.Contains(got, "job name  running") || !strings.Contains(got, "queued: Priority") {
 		t.Errorf("%q", got)
 	}
@@ -16,16 +16,16 @@ func TestATableShowsNothingThatSteersATerminal(t *testing.T) {
 
 func TestColumnsLineUpBesideWideCharacters(t *testing.T) {
 	t.Parallel()
-	jobs := table{head: []string{"NAME", "STATE"}}
+	jobs := Table{Header: []string{"NAME", "STATE"}}
 	for _, name := range []string{"学習", "e\u0301tude", "👩\u200d🔬 lab", "plain"} {
-		jobs.add(nil, cell{text: name}, cell{text: "running"})
+		jobs.Add(nil, Cell{Text: name}, Cell{Text: "running"})
 	}
 	want := "NAME    STATE\n" +
 		"学習    running\n" +
 		"e\u0301tude   running\n" +
 		"👩\u200d🔬 lab  running\n" +
 		"plain   running\n"
-	if got := jobs.draw(paper{}); got != want {
+	if got := jobs.Draw(Layout{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -42,7 +42,7 @@ func TestAShortenedTextKeepsWholeCharactersAndItsWidth(t *testing.T) {
 		"👩\u200d🔬👩\u200d🔬👩\u200d🔬":            "👩\u200d🔬👩\u200d🔬…",
 		"e\u0301e\u0301e\u0301e\u0301e\u0301": "e\u0301e\u0301e\u0301e\u0301e\u0301",
 	} {
-		if got := shorten(text, 5); got != want {
+		if got := Truncate(text, 5); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestAShortenedTextKeepsWholeCharactersAndItsWidth(t *testing.T) {
 
 func TestAMessageOfWideCharactersBreaksWhereTheTerminalEnds(t *testing.T) {
 	t.Parallel()
-	if got := wrapTalk("job 学習 学習 学習", 13); got != "job 学習 学習\n学習" {
+	if got := WrapMessage("job 学習 学習 学習", 13); got != "job 学習 学習\n学習" {
 		t.Errorf("got\n%s", got)
 	}
 }

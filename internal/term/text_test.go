@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
 		"a backtick alone": {"one ` two three", 9, "one ` two\nthree"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := wrapTalk(tt.text, tt.width); got != tt.want {
+			if got := WrapMessage(tt.text, tt.width); got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 		})
@@ -35,8 +35,18 @@ func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
 func TestTalkIntoAPipeStaysOneLineAMessage(t *testing.T) {
 	var said bytes.Buffer
 	text := strings.Repeat("word ", 60) + "end"
-	newTerminal(nil, nil, &said).say("%s", text)
+	New(nil, nil, &said).Say("%s", text)
 	if said.String() != text+"\n" {
 		t.Errorf("said %q", said.String())
+	}
+}
+
+func TestTalkTakesThePlaceOfAllUnfinishedLines(t *testing.T) {
+	var screen bytes.Buffer
+	term := &Terminal{Err: &screen, Live: true}
+	term.Draw("⠋ waiting\n  because")
+	term.Say("done")
+	if want := "⠋ waiting\n  because" + "\r\x1b[K" + "\x1b[A\x1b[K" + "done\n"; screen.String() != want {
+		t.Errorf("got %q, want %q", screen.String(), want)
 	}
 }

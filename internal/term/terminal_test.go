@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package term
 
 import (
 	"bytes"
@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-
-	"tunctl/internal/api"
-	"tunctl/internal/client"
+	"golang.org/x/sys/unix"
 )
 
 // screen is a terminal, seen and typed at from outside.
@@ -64,20 +62,20 @@ func (s *screen) press(keys string) {
 }
 
 // asks asks a question until the returned function withdraws it.
-func (s *screen) asks(term *terminal, question string, echo bool) (answer <-chan typedLine, withdraw func()) {
+func (s *screen) asks(term *Terminal, question string, echo bool) (answer <-chan typedLine, withdraw func()) {
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	answers := make(chan typedLine, 1)
 	go func() {
-		text, err := term.readLine(ctx, question, echo)
+		text, err := term.ReadLine(ctx, question, echo)
 		answers <- typedLine{text, err}
 	}()
-	return answers, func() { cancel(errWithdrawn) }
+	return answers, func() { cancel(ErrWithdrawn) }
 }
 
 func TestAWithdrawnQuestionTakesNothingOfWhatIsTypedNext(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
-		term := newTerminal(s.tty, s.tty, s.tty)
+		term := New(s.tty, s.tty, s.tty)
 		first, withdraw := s.asks(term, "narval: password: ", echo)
 		s.expect("password: ")
 		s.press("half of i")
@@ -99,7 +97,7 @@ func TestTheNextQuestionGetsTheLineWhereAReadCannotBeEnded(t *testing.T) {
 	typed, types := io.Pipe() // as on a Windows console
 	reading := make(chan struct{}, 1)
 	s := newScreen(t)
-	term := &terminal{in: told{typed, reading}, out: io.Discard, err: io.Discard}
+	term := &Terminal{In: told{typed, reading}, Out: io.Discard, Err: io.Discard}
 	first, withdraw := s.asks(term, "one? ", true)
 	<-reading
 	withdraw()
@@ -126,43 +124,72 @@ func (r told) Read(p []byte) (int, error) {
 
 func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
 	s := newScreen(t)
-	term := newTerminal(s.tty, s.tty, s.tty)
+	term := New(s.tty, s.tty, s.tty)
 	answer, withdraw := s.asks(term, "narval: code: ", true)
 	s.expect("code: ")
-	term.draw("⠋ connecting")
-	term.say("the queue is long")
+	term.Draw("⠋ connecting")
+	term.Say("the queue is long")
 	if got := s.expect("code: "); got != "\r\x1b[Kthe queue is long\r\nnarval: code: " {
 		t.Errorf("shown: %q", got)
 	}
 	withdraw()
 	<-answer
-	term.draw("⠙ connecting")
+	term.Draw("⠙ connecting")
 	if got := s.expect("connecting"); got != "\r\x1b[K⠙ connecting" {
 		t.Errorf("after the question: %q", got)
 	}
 }
 
-func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
-	s := newScreen(t)
-	term := newTerminal(s.tty, s.tty, s.tty)
-	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
-	other := &questions{term: term}
-	other.follow(asking)
-	other.follow(asking) // once
-	s.expect("narval: waiting for the login in another window\r\n")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	q := &questions{term: term, client: client.New(playAgent(t).paths)}
-	if !q.hear(ctx, api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{ID: "1", Host: "narval", Kind: api.PromptPassword, Text: "password:"}}) {
-		t.Error("a prompt is passed on")
+func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
 	}
-	q.follow(asking)
-	session := api.Session{Name: "jupyter", Cause: api.AskedElsewhere}
-	q.hear(ctx, api.Event{Type: api.EventSession, Session: &session})
-	if got := s.expect("password: "); strings.Contains(got, "another window") || session.Cause != "" {
-		t.Errorf("who is asked is told %q, %q", got, session.Cause)
+	defer func() { _ = master.Close() }()
+	defer func() { _ = tty.Close() }()
+	echoes := func() bool {
+		mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mode.Lflag&unix.ECHO != 0
 	}
-	q.hear(ctx, api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: "1"}})
-	q.wait() // the question is gone without a key
-	cancel()
+	screen := func(want string) { // reads what is shown until it is all there
+		t.Helper()
+		var shown bytes.Buffer
+		for one := make([]byte, 1); !bytes.Contains(shown.Bytes(), []byte(want)); {
+			if _, err := io.ReadFull(master, one); err != nil {
+				t.Fatalf("shown: %q, %v", shown.String(), err)
+			}
+			shown.Write(one)
+		}
+		if bytes.Contains(shown.Bytes(), []byte("hunter2")) {
+			t.Errorf("the secret is shown: %q", shown.String())
+		}
+	}
+	for range 20 {
+		term := New(tty, tty, tty)
+		answered := make(chan string)
+		go func() {
+			text, err := term.ReadLine(t.Context(), "narval: password: ", false)
+			if err != nil {
+				t.Error(err)
+			}
+			answered <- text
+		}()
+		screen("password: ")
+		if echoes() {
+			t.Fatal("the question is there, and what is typed would be shown")
+		}
+		if _, err := io.WriteString(master, "hunter2\n"); err != nil {
+			t.Fatal(err)
+		}
+		if text := <-answered; text != "hunter2" {
+			t.Errorf("answer %q", text)
+		}
+		screen("\n")
+		if !echoes() {
+			t.Fatal("typing stays hidden afterwards")
+		}
+	}
 }
