@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"time"
 
 	"tunctl/internal/api"
 )
@@ -73,10 +72,4 @@ func (c *Client) upgrade(ctx context.Context, conn net.Conn, req *http.Request) 
 		return &Stream{Conn: conn, read: read}, nil
 	}
 	return nil, refusal(res)
-}
-
-// Ping returns how long a connected host takes to answer now. It never connects.
-func (c *Client) Ping(ctx context.Context, host string) (time.Duration, error) {
-	r, err := askFar[api.PingResponse](ctx, c, "/v1/ping", api.PingRequest{Host: host})
-	return time.Duration(r.RTTMs * float64(time.Millisecond)), err
 }
