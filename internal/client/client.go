@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// answerTimeout bounds a request that the agent can answer alone.
-	answerTimeout = 10 * time.Second
+	// responseTimeout bounds a request that the agent can answer alone.
+	responseTimeout = 10 * time.Second
 	// remoteTimeout bounds a request that needs a host: two commands there, and the
 	// wait for their turn.
 	remoteTimeout = 2 * time.Minute
@@ -30,29 +30,27 @@ const (
 
 // Client talks to the agent of one TUNCTL_HOME.
 type Client struct {
-	paths  home.Paths
-	http   *http.Client
-	name   string        // see api.ClientHeader
-	answer time.Duration // how long the agent may take to respond
-	// slow says that an answer may take as long as a far host does. Meanwhile the agent
-	// is asked whether it still responds.
+	paths   home.Paths
+	http    *http.Client
+	name    string        // see api.ClientHeader
+	timeout time.Duration // for the agent to respond
+	// slow says that an answer may take as long as a remote host does. Meanwhile a
+	// second request checks that the agent still responds.
 	slow bool
 }
 
 // New returns a client; it dials nothing yet.
-func New(paths home.Paths) *Client {
-	return newClient(paths, answerTimeout)
+func New(paths home.Paths) *Client { return newClient(paths, responseTimeout) }
+
+func newClient(paths home.Paths, timeout time.Duration) *Client {
+	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, timeout)}, name: rand.Text(), timeout: timeout}
 }
 
-func newClient(paths home.Paths, answer time.Duration) *Client {
-	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answer)}, name: rand.Text(), answer: answer}
-}
-
-// transport dials the agent's socket; an answer must begin within limit, 0 for none.
-func transport(paths home.Paths, limit time.Duration) *http.Transport {
+// transport dials the agent's socket. An answer must begin within timeout, 0 for none.
+func transport(paths home.Paths, timeout time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, paths) },
-		ResponseHeaderTimeout: limit,
+		ResponseHeaderTimeout: timeout,
 		DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
 	}
 }
@@ -84,26 +82,26 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 	}
 }
 
-// patient is c for answers that take as long as a far host and its scheduler do.
-func (c *Client) patient() *Client {
-	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name, answer: c.answer, slow: true}
+// slowClient is c for answers that take as long as a remote host and its scheduler do.
+func (c *Client) slowClient() *Client {
+	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name, timeout: c.timeout, slow: true}
 }
 
-// ask sends one request and returns its answer.
-func ask[Out any](ctx context.Context, c *Client, method, path string, in any) (Out, error) {
+// request sends one request and returns its answer.
+func request[Out any](ctx context.Context, c *Client, method, path string, in any) (Out, error) {
 	var out Out
 	err := c.call(ctx, method, path, in, &out)
 	return out, err
 }
 
-// askFar posts a request whose answer a far host has to give.
-func askFar[Out any](ctx context.Context, c *Client, path string, in any) (Out, error) {
+// requestRemote posts a request that needs an answer of a remote host.
+func requestRemote[Out any](ctx context.Context, c *Client, path string, in any) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, remoteTimeout, &api.Error{
 		Code: api.CodeTimeout, Message: fmt.Sprintf("no answer from the host within %s", api.DurationText(remoteTimeout)),
 		Hint: "the login node or its scheduler is slow; try again in a few minutes",
 	})
 	defer cancel()
-	return ask[Out](ctx, c.patient(), http.MethodPost, path, in)
+	return request[Out](ctx, c.slowClient(), http.MethodPost, path, in)
 }
 
 // call sends one request and decodes its answer into out unless that is nil.
@@ -136,7 +134,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 		}
 		body = bytes.NewReader(data)
 	}
-	// The host is a word, not a name: the agent refuses what a browser would send.
+	// "tunctl" is no host name: the agent rejects requests that a browser could send.
 	req, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, body)
 	if err != nil {
 		return nil, err
@@ -153,7 +151,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 	return nil, refusal(res)
 }
 
-// refusal is the error that the agent answered with.
+// refusal is the error in the agent's response.
 func refusal(res *http.Response) error {
 	var e api.Error
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
@@ -162,7 +160,7 @@ func refusal(res *http.Response) error {
 	return &e
 }
 
-// environment is what the agent may need of this process's environment.
+// environment is the part of this process's environment that the agent may need.
 func environment() api.Env {
 	env := api.Env{}
 	for _, name := range api.EnvNames {

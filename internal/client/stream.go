@@ -21,11 +21,11 @@ type Stream struct {
 // Read returns what comes from the host.
 func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
 
-// CloseWrite says that nothing more is sent.
+// CloseWrite ends what is sent.
 func (s *Stream) CloseWrite() error { return s.Conn.(*net.UnixConn).CloseWrite() }
 
-// Stream opens a private stream. It waits as long as ctx lasts for the host to be
-// connected, since a person may be answering its questions.
+// Stream opens a private stream. It waits until the host is connected or ctx ends: a
+// person may be answering its prompts.
 func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, error) {
 	req.Env = environment()
 	body, err := json.Marshal(req)
