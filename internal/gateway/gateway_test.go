@@ -112,7 +112,7 @@ func newGuest(t *testing.T, host Host) *ssh.Client {
 	own := key(t)
 	go func() {
 		served <- Serve(t.Context(), there, Options{
-			Name: "far", Host: host, Key: own, Log: slog.New(slog.DiscardHandler), PatienceBeforeNotice: 10 * time.Millisecond,
+			Name: "far", Host: host, Key: own, Log: slog.New(slog.DiscardHandler), NoticeAfter: 10 * time.Millisecond,
 		})
 	}()
 	conn, channels, requests, err := ssh.NewClientConn(near, Alias, &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(own.PublicKey())})
@@ -267,7 +267,7 @@ func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	go ssh.DiscardRequests(requests)
-	for kind := range kept {
+	for kind := range refusedRequests {
 		if ok, err := ch.SendRequest(kind, true, nil); ok || err != nil {
 			t.Errorf("%s: %v %v", kind, ok, err)
 		}
