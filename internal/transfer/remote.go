@@ -31,16 +31,26 @@ type Host struct {
 
 // NewHost returns a host; nothing is dialled yet. Without a ping, a copy takes all of
 // the link that it can get.
-func NewHost(dial Dial, ping Ping) *Host { return &Host{dial: dial, pace: newPace(ping)} }
+func NewHost(dial Dial, ping Ping) *Host {
+	h := &Host{dial: dial, pace: newPace(ping)}
+	for i := range h.lanes {
+		h.lanes[i].opening = make(chan struct{}, 1)
+	}
+	return h
+}
 
-// lane is one channel, made at its first use and again when it was lost.
+// lane is one channel, opened at its first use and again when it was lost.
 type lane struct {
+	// opening has an element while a channel is opened, which may take long. Its owner
+	// alone uses the two fields below it.
+	opening chan struct{}
+	again   bool      // there was a channel before
+	absent  time.Time // until then a spare channel is not tried again
+
 	mu     sync.Mutex
-	files  *remoteFiles
+	files  *remoteFiles // nil: not open
 	opened time.Time
-	lost   bool          // there was one
-	pause  time.Duration // before the next
-	absent time.Time     // until then a spare one is not asked for again
+	pause  time.Duration // before the next is opened
 }
 
 const (
@@ -92,18 +102,25 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 // channel is the lane's channel; the first one's where the host allows no more.
 func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) {
 	l := &h.lanes[i]
+	select {
+	case l.opening <- struct{}{}:
+		defer func() { <-l.opening }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.files != nil {
-		return l, l.files, nil
+	r, pause := l.files, l.pause
+	l.mu.Unlock()
+	if r != nil {
+		return l, r, nil
 	}
 	if i > 0 && time.Now().Before(l.absent) {
 		return h.channel(ctx, 0)
 	}
-	if err := ctxtime.Sleep(ctx, l.pause); err != nil {
+	if err := ctxtime.Sleep(ctx, pause); err != nil {
 		return nil, nil, err
 	}
-	stream, err := h.dial(ctx, l.lost, i > 0)
+	stream, err := h.dial(ctx, l.again, i > 0)
 	if err != nil && i > 0 && ctx.Err() == nil {
 		l.absent = time.Now().Add(spareAgain)
 		return h.channel(ctx, 0)
@@ -111,30 +128,37 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if err != nil {
 		return nil, nil, &connectError{err}
 	}
-	l.opened, l.lost = time.Now(), true
-	l.files, err = newRemoteFiles(ctx, stream)
+	opened := time.Now()
+	r, err = newRemoteFiles(ctx, stream)
+	l.again = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files, l.opened = r, opened
 	if err != nil {
-		l.slowDown()
+		l.slowDownLocked()
 	}
-	return l, l.files, err
+	return l, r, err
 }
 
-// slowDown has the next channel wait for longer than this one did, unless this one
-// lasted.
-func (l *lane) slowDown() {
+// slowDownLocked makes the pause before the next channel longer, unless this one lasted.
+func (l *lane) slowDownLocked() {
 	l.pause = min(max(2*l.pause, firstPause), longestPause)
 	if time.Since(l.opened) >= lasting {
 		l.pause = firstPause
 	}
 }
 
+// drop closes a lost channel, once.
 func (l *lane) drop(r *remoteFiles) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.files == r {
-		_ = r.Close()
+	ours := l.files == r
+	if ours {
 		l.files = nil
-		l.slowDown()
+		l.slowDownLocked()
+	}
+	l.mu.Unlock()
+	if ours {
+		_ = r.Close()
 	}
 }
 
@@ -143,11 +167,12 @@ func (h *Host) Close() error {
 	for i := range h.lanes {
 		l := &h.lanes[i]
 		l.mu.Lock()
-		if l.files != nil {
-			_ = l.files.Close()
-			l.files = nil
-		}
+		r := l.files
+		l.files = nil
 		l.mu.Unlock()
+		if r != nil {
+			_ = r.Close()
+		}
 	}
 	return nil
 }
