@@ -13,10 +13,9 @@ import (
 // Local is this computer.
 func Local() Place { return local{} }
 
-// local is this computer to read from. What is written is below a folder; see below.
+// local is this computer as a source. Only localTarget writes.
 type local struct{ localPaths }
 
-// localPaths are how this computer writes paths.
 type localPaths struct{}
 
 func (localPaths) join(dir, name string) string { return filepath.Join(dir, name) }
@@ -57,69 +56,71 @@ func (local) ReadDir(name string) ([]fs.FileInfo, error) {
 	return infos, err
 }
 
-// full reports whether an error of this computer's is a full disk or quota.
+// full reports whether an error of this computer means a full disk or quota.
 func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota)
 }
 
-// below is this computer as the target of a copy. Nothing outside of one folder can be
-// written, read or changed, whatever names and links a host lists.
-type below struct {
+// localTarget is this computer as the target of a copy. It reads, writes and changes
+// nothing outside of one folder, whatever names and links a host lists.
+type localTarget struct {
 	localPaths
 	dir  string
 	root *os.Root
 }
 
-func (local) below(dir string) (to target, done func() error, err error) {
+func (local) target(dir string) (to target, done func() error, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &below{dir: dir, root: root}, root.Close, nil
+	return &localTarget{dir: dir, root: root}, root.Close, nil
 }
 
-func (b *below) write(ctx context.Context, _ int, f func(writable) error) error {
+func (t *localTarget) write(ctx context.Context, _ int, f func(writable) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return f(b)
+	return f(t)
 }
 
-// rel is a name as the root has it. One that leads out is refused there.
-func (b *below) rel(name string) string {
-	rel, err := filepath.Rel(b.dir, name)
+// rel is a name relative to the root, which refuses one that leads out of it.
+func (t *localTarget) rel(name string) string {
+	rel, err := filepath.Rel(t.dir, name)
 	if err != nil {
 		return name
 	}
 	return rel
 }
 
-func (b *below) Stat(name string) (fs.FileInfo, error)   { return b.root.Stat(b.rel(name)) }
-func (b *below) Lstat(name string) (fs.FileInfo, error)  { return b.root.Lstat(b.rel(name)) }
-func (b *below) Symlink(target, name string) error       { return b.root.Symlink(target, b.rel(name)) }
-func (b *below) Remove(name string) error                { return b.root.Remove(b.rel(name)) }
-func (b *below) SetTimes(name string, t time.Time) error { return b.root.Chtimes(b.rel(name), t, t) }
-
-func (b *below) Replace(name, other string) error {
-	return b.root.Rename(b.rel(name), b.rel(other))
+func (t *localTarget) Stat(name string) (fs.FileInfo, error)  { return t.root.Stat(t.rel(name)) }
+func (t *localTarget) Lstat(name string) (fs.FileInfo, error) { return t.root.Lstat(t.rel(name)) }
+func (t *localTarget) Symlink(target, name string) error      { return t.root.Symlink(target, t.rel(name)) }
+func (t *localTarget) Remove(name string) error               { return t.root.Remove(t.rel(name)) }
+func (t *localTarget) SetTimes(name string, mtime time.Time) error {
+	return t.root.Chtimes(t.rel(name), mtime, mtime)
 }
 
-func (b *below) SetMode(name string, mode fs.FileMode) error {
-	return b.root.Chmod(b.rel(name), mode.Perm())
+func (t *localTarget) Replace(name, other string) error {
+	return t.root.Rename(t.rel(name), t.rel(other))
 }
 
-// Full is no question here: the system's own errors say it.
-func (b *below) Full(string) bool { return false }
+func (t *localTarget) SetMode(name string, mode fs.FileMode) error {
+	return t.root.Chmod(t.rel(name), mode.Perm())
+}
 
-// Mkdir follows no link, not even one that stays below: the copy itself may have made
-// it, as the host wished.
-func (b *below) Mkdir(name string, mode fs.FileMode) error {
-	rel := b.rel(name)
-	err := b.root.Mkdir(rel, 0o700)
+// Full is not needed: the errors of the system are specific.
+func (t *localTarget) Full(string) bool { return false }
+
+// Mkdir follows no link, not even one inside the root: the copy itself may have created
+// it, for a hostile host.
+func (t *localTarget) Mkdir(name string, mode fs.FileMode) error {
+	rel := t.rel(name)
+	err := t.root.Mkdir(rel, 0o700)
 	if err == nil {
 		return nil
 	}
-	there, e := b.root.Lstat(rel)
+	there, e := t.root.Lstat(rel)
 	switch {
 	case e != nil:
 		return err
@@ -129,17 +130,17 @@ func (b *below) Mkdir(name string, mode fs.FileMode) error {
 		return err
 	}
 	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
-		_ = b.root.Chmod(rel, narrow) // another's folder: at the end a warning says so
+		_ = t.root.Chmod(rel, narrow) // fails for another's folder: a warning follows at the end
 	}
 	return nil
 }
 
-func (b *below) Open(name string) (source, error) {
-	return openRegular(b.rel(name), os.O_RDONLY, b.root.Stat, b.root.OpenFile)
+func (t *localTarget) Open(name string) (source, error) {
+	return openRegular(t.rel(name), os.O_RDONLY, t.root.Stat, t.root.OpenFile)
 }
 
-func (b *below) Create(name string) (sink, error) {
-	return openRegular(b.rel(name), os.O_RDWR|os.O_CREATE, b.root.Lstat, b.root.OpenFile)
+func (t *localTarget) Create(name string) (sink, error) {
+	return openRegular(t.rel(name), os.O_RDWR|os.O_CREATE, t.root.Lstat, t.root.OpenFile)
 }
 
 var (
@@ -147,14 +148,14 @@ var (
 	errNotAFile    = errors.New("not a regular file")
 )
 
-// narrower is the mode of a folder that is being filled: nobody but its owner may do
-// there what they may not when it is done.
+// narrower is the mode of a folder during the copy: others have no permission that they
+// do not have at the end.
 func narrower(there, wanted fs.FileMode) fs.FileMode {
 	return there.Perm() & (wanted.Perm() | 0o700)
 }
 
-// openRegular opens a regular file and nothing else: a FIFO would be waited for, and a
-// device may act on being opened.
+// openRegular opens only regular files: opening a FIFO blocks, and opening a device may
+// have effects.
 func openRegular(
 	name string, flags int,
 	stat func(string) (fs.FileInfo, error),
