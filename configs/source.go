@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxErrors is how many problems of one file are kept. A person fixes the
-	// first few; a thousand come of a file that is no config at all.
+	// maxErrors is how many problems of one file are kept. A file with more is probably
+	// no config.
 	maxErrors = 50
 
 	// shownBefore and shownAfter are how many characters of a long line are shown
@@ -27,16 +27,16 @@ const (
 	maxMessage = 300
 )
 
-// Error is one problem of a config file, at its place.
+// Error is one problem of a config file, with its place.
 type Error struct {
 	File    string
 	Line    int    // from 1; 0 when the problem is with the file as a whole
 	Column  int    // in characters, from 1
-	Source  string // the line itself, fit to print
+	Source  string // the line itself, without control characters
 	Message string
-	Hint    string // what to do about it, when we know
+	Hint    string // how to fix it, if known
 
-	under string // what stands below Source: spaces, then carets
+	under string // the line below Source: spaces, then carets
 }
 
 // Error renders the place, the problem, the line with the part in question
@@ -80,7 +80,7 @@ func (errs Errors) Unwrap() []error {
 	return list
 }
 
-// span is a stretch of a source's bytes.
+// span is a range of a source's bytes.
 type span struct{ start, end int }
 
 // source is a config file's text, and the problems found in it.
@@ -107,7 +107,7 @@ func (s *source) line(offset int) int {
 	return sort.SearchInts(s.lines, offset+1)
 }
 
-// lineSpan is the stretch of the line of that number, without its line end.
+// lineSpan is the span of the line of that number, without its line end.
 func (s *source) lineSpan(number int) span {
 	start, end := s.lines[number-1], len(s.data)
 	if number < len(s.lines) {
@@ -119,8 +119,8 @@ func (s *source) lineSpan(number int) span {
 
 func (s *source) text(at span) string { return string(s.data[at.start:at.end]) }
 
-// within is the place of the first occurrence of part in at, or all of at when
-// part is not written there literally, as in a string with escapes.
+// within is the place of the first occurrence of part in at, or all of at if part does
+// not occur literally, as in a string with escapes.
 func (s *source) within(at span, part string) span {
 	i := bytes.Index(s.data[at.start:at.end], []byte(part))
 	if i < 0 || part == "" {
@@ -129,8 +129,8 @@ func (s *source) within(at span, part string) span {
 	return span{at.start + i, at.start + i + len(part)}
 }
 
-// complain notes a problem at a place.
-func (s *source) complain(at span, hint, format string, args ...any) {
+// addError adds a problem at a place.
+func (s *source) addError(at span, hint, format string, args ...any) {
 	if len(s.errors) == maxErrors {
 		return
 	}
@@ -151,8 +151,8 @@ func (s *source) complain(at span, hint, format string, args ...any) {
 	s.errors = append(s.errors, e)
 }
 
-// complainWhole notes a problem of the file as a whole.
-func (s *source) complainWhole(hint, format string, args ...any) {
+// addFileError adds a problem of the file as a whole.
+func (s *source) addFileError(hint, format string, args ...any) {
 	s.errors = append(s.errors, &Error{File: s.name, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
@@ -167,8 +167,8 @@ func (s *source) err() error {
 	return s.errors
 }
 
-// excerpt makes a line fit to print, cropped where it is long, and underlines
-// its middle part. Tabs stay in both, so that they line up at any tab width.
+// excerpt prepares a line for printing, cropped if it is long, and underlines its middle
+// part. Tabs stay in both, so that they align at any tab width.
 func excerpt(before, part, after string) (line, under string) {
 	if r := []rune(before); len(r) > shownBefore {
 		before = "…" + string(r[len(r)-shownBefore:])
