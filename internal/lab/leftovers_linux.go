@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// sweep ends what left its process group and so outlived its job, as the kernels of
-// a killed notebook server do. Slurm finds such processes by their control group, we
-// by the cluster's mark in their environment.
-func (c *Cluster) sweep() {
+// killLeftovers ends processes that left the process group of their job and outlived it,
+// such as the kernels of a killed notebook server. Slurm finds them by their control
+// group, we by the cluster's mark in their environment.
+func (c *Cluster) killLeftovers() {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env, err := os.ReadFile(file)
