@@ -17,9 +17,9 @@ import (
 // assets is how many a page has.
 const assets = 60
 
-// farSide are the servers beyond the host: one that sends and takes as much as a
+// servers are the servers beyond the host: one that sends and takes as much as a
 // client asks for, one that echoes, and one for pages.
-type farSide struct {
+type servers struct {
 	bulk, echo net.Listener
 	page       *http.Server
 	pageAt     string
@@ -29,21 +29,21 @@ type farSide struct {
 	conns map[net.Conn]bool
 }
 
-func newFarSide() (*farSide, error) {
-	f := &farSide{conns: map[net.Conn]bool{}}
+func newServers() (*servers, error) {
+	s := &servers{conns: map[net.Conn]bool{}}
 	var page net.Listener
-	for _, l := range []*net.Listener{&f.bulk, &f.echo, &page} {
+	for _, l := range []*net.Listener{&s.bulk, &s.echo, &page} {
 		var err error
 		if *l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0"); err != nil {
 			return nil, err
 		}
 	}
-	f.pageAt = page.Addr().String()
-	f.page = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(serveAsset)}
-	f.wg.Go(func() { _ = f.page.Serve(page) }) // ends with Close
-	f.wg.Go(func() { f.serve(f.bulk, serveBulk) })
-	f.wg.Go(func() { f.serve(f.echo, func(c net.Conn) { _, _ = io.Copy(c, c) }) })
-	return f, nil
+	s.pageAt = page.Addr().String()
+	s.page = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(serveAsset)}
+	s.wg.Go(func() { _ = s.page.Serve(page) }) // ends with Close
+	s.wg.Go(func() { s.serve(s.bulk, serveBulk) })
+	s.wg.Go(func() { s.serve(s.echo, func(c net.Conn) { _, _ = io.Copy(c, c) }) })
+	return s, nil
 }
 
 // serveAsset answers with as many bytes as the path asks for.
@@ -57,20 +57,20 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(make([]byte, size)) // a client that is gone has its reasons
 }
 
-func (f *farSide) serve(l net.Listener, each func(net.Conn)) {
+func (s *servers) serve(l net.Listener, each func(net.Conn)) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
-		f.mu.Lock()
-		f.conns[c] = true
-		f.mu.Unlock()
-		f.wg.Go(func() {
+		s.mu.Lock()
+		s.conns[c] = true
+		s.mu.Unlock()
+		s.wg.Go(func() {
 			each(c)
-			f.mu.Lock()
-			delete(f.conns, c)
-			f.mu.Unlock()
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
 			_ = c.Close()
 		})
 	}
@@ -113,17 +113,17 @@ func drain(r io.Reader, size int64) error {
 	return nil
 }
 
-func (f *farSide) close() {
-	if f == nil {
+func (s *servers) close() {
+	if s == nil {
 		return
 	}
-	_ = f.bulk.Close()
-	_ = f.echo.Close()
-	_ = f.page.Close()
-	f.mu.Lock()
-	for c := range f.conns {
+	_ = s.bulk.Close()
+	_ = s.echo.Close()
+	_ = s.page.Close()
+	s.mu.Lock()
+	for c := range s.conns {
 		_ = c.Close()
 	}
-	f.mu.Unlock()
-	f.wg.Wait()
+	s.mu.Unlock()
+	s.wg.Wait()
 }
