@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
 )
@@ -111,10 +110,17 @@ func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
 }
 
 func TestABrowserThatNeverAsksIsTold(t *testing.T) {
-	env, _ := standIn(t, "idle")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	env, report := standIn(t, "idle")
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := openPage(ctx, secretPage, OpenOptions{Env: env}); !errors.Is(err, ErrNotOpened) {
+	opened := make(chan error, 1)
+	go func() { opened <- openPage(ctx, secretPage, OpenOptions{Env: env}) }()
+	until(t, "the browser ran", func() bool {
+		_, err := os.Stat(report)
+		return err == nil
+	})
+	cancel()
+	if err := <-opened; !errors.Is(err, ErrNotOpened) {
 		t.Errorf("got %v, want ErrNotOpened", err)
 	}
 }
