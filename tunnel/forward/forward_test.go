@@ -293,7 +293,7 @@ func (l *pipeListener) dial() net.Conn {
 func bubble(t *testing.T, o ListenOptions, test func(t *testing.T, f *Forward, l *pipeListener)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		f := newForward(o, &localSide{listeners: []net.Listener{l}, path: "pipe"})
+		f := newForward(o, &localListener{listeners: []net.Listener{l}, path: "pipe"})
 		run(t, f)
 		test(t, f, l)
 	})

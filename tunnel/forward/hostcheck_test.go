@@ -105,19 +105,19 @@ func TestAServerWithATokenIsReachedByAnyName(t *testing.T) {
 	// While it is away, too; but a connection that was let in unchecked goes to no
 	// server that asks for nothing.
 	f.Withdraw(Reason{Transient: true})
-	v := &visit{Forward: f, checked: true}
-	v.check()
+	c := &clientConn{Forward: f, checked: true}
+	c.checkRequests()
 	withToken.HasToken = false
 	f.Open(withToken)
-	if _, err := v.try(t.Context(), f.standing()); v.checked || !errors.Is(err, errUnchecked) {
-		t.Errorf("checked %v, %v", v.checked, err)
+	if _, err := c.connectTo(t.Context(), f.current()); c.checked || !errors.Is(err, errUnchecked) {
+		t.Errorf("checked %v, %v", c.checked, err)
 	}
 }
 
 func TestAListenerOnTheNetworkIsReachedByAddressesAndTheMachinesName(t *testing.T) {
-	network, listed := hostNames{network: true}, hostNames{listed: []string{"lab.example"}}
+	network, listed := allowedHosts{network: true}, allowedHosts{listed: []string{"lab.example"}}
 	for _, c := range []struct {
-		names hostNames
+		names allowedHosts
 		host  string
 		want  bool
 	}{
@@ -193,7 +193,7 @@ func FuzzRequestStream(f *testing.F) {
 			var r requestStream
 			for rest := said; len(rest) > 0; {
 				n := min(size, len(rest))
-				pass, err := r.take(bytes.Clone(rest[:n]))
+				pass, err := r.filter(bytes.Clone(rest[:n]))
 				if err != nil {
 					return all, err
 				}

@@ -60,7 +60,7 @@ func TestTheWantedPortComesFirstThenTheLastThenOneNearby(t *testing.T) {
 		{0, 9000, []int{9000, 9001}, 22},
 		{65535, 0, []int{65535, 0}, 2},
 	} {
-		got := candidates(test.want, test.last)
+		got := candidatePorts(test.want, test.last)
 		if !slices.Equal(got[:len(test.first)], test.first) || len(got) != test.n || got[len(got)-1] != 0 {
 			t.Errorf("want %d, last %d: %v", test.want, test.last, got)
 		}

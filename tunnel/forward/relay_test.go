@@ -217,13 +217,13 @@ func TestBusyBuffersAreBounded(t *testing.T) {
 	var b buffers
 	var lent []*[busyBuffer]byte
 	for range maxBusy {
-		lent = append(lent, b.borrow())
+		lent = append(lent, b.get())
 	}
-	if b.borrow() != nil {
+	if b.get() != nil {
 		t.Error("one more was lent")
 	}
-	b.giveBack(lent[0])
-	if b.borrow() == nil {
+	b.put(lent[0])
+	if b.get() == nil {
 		t.Error("one given back was not lent again")
 	}
 }

@@ -56,7 +56,7 @@ func TestNoRequestIsLostToAServerThatClosesIdleConnections(t *testing.T) {
 			impatience := far(t, server.serve)
 			f := listen(t, ListenOptions{})
 			f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, patient.serve), HTTP: true})
-			pool := f.standing().warm
+			pool := f.current().warm
 			pool.dial = func(ctx context.Context) (net.Conn, error) { return direct(ctx, "tcp", impatience) }
 
 			const workers, each = 4, 500
@@ -122,7 +122,7 @@ type countingDialer struct {
 }
 
 func (d *countingDialer) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	if !sleep(ctx, d.took) {
+	if !pause(ctx, d.took, nil) {
 		return nil, ctx.Err()
 	}
 	d.dialed.Add(1)
@@ -202,7 +202,7 @@ func TestAServerThatSpeaksFirstIsDialledAfterAMoment(t *testing.T) {
 		before := d.dialed.Load()
 		c := l.dial()
 		defer closing(c)
-		time.Sleep(speakFirst)
+		time.Sleep(firstRequestTimeout)
 		synctest.Wait()
 		if got := d.dialed.Load(); got <= before {
 			t.Error("a silent client was not connected")
@@ -259,7 +259,7 @@ func TestAServersPatienceIsLearnt(t *testing.T) {
 		request(t, l, aGet)
 		time.Sleep(patience)
 		synctest.Wait()
-		if got := f.standing().warm.maxAge; got != patience/2 {
+		if got := f.current().warm.maxAge; got != patience/2 {
 			t.Errorf("channels are kept for %v", got)
 		}
 	})
@@ -304,7 +304,7 @@ func TestAClientThatBreaksOffIsNotWaitedFor(t *testing.T) {
 	})
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
-	pool := f.standing().warm
+	pool := f.current().warm
 	for range 3 { // the later ones over warm channels
 		c := dialForward(t, f)
 		say(c, aGet)
@@ -334,7 +334,7 @@ func TestAServerLearnsAtOnceThatItsClientHasLeft(t *testing.T) {
 	})
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
-	pool := f.standing().warm
+	pool := f.current().warm
 	for _, warm := range []bool{false, true} {
 		if warm {
 			quick := dialForward(t, f)
@@ -420,15 +420,15 @@ func FuzzFirstWords(f *testing.F) {
 		f.Add([]byte(words))
 	}
 	f.Fuzz(func(t *testing.T, words []byte) {
-		o := judge(words)
-		_ = isNavigation(o.req)
-		if o.kind != repeatable || o.req == nil {
+		o := classify(words)
+		_ = isNavigation(o.http)
+		if o.kind != repeatable || o.http == nil {
 			return
 		}
-		if m := o.req.Method; m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions {
+		if m := o.http.Method; m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions {
 			t.Errorf("%s would be said twice", m)
 		}
-		if b, _ := io.ReadAll(o.req.Body); len(b) > 0 {
+		if b, _ := io.ReadAll(o.http.Body); len(b) > 0 {
 			t.Errorf("a body of %d bytes would be said twice", len(b))
 		}
 	})
@@ -437,10 +437,10 @@ func FuzzFirstWords(f *testing.F) {
 func TestWordsAreRepeatedOnlyWhereNothingHappensByThem(t *testing.T) {
 	for _, test := range []struct {
 		name, say string
-		want      openingKind
+		want      requestKind
 	}{
-		{"nothing", "", unfinished},
-		{"half a head", "GET / HTTP/1.1\r\nHost: x", unfinished},
+		{"nothing", "", incomplete},
+		{"half a head", "GET / HTTP/1.1\r\nHost: x", incomplete},
 		{"a get", aGet, repeatable},
 		{"a head", strings.Replace(aGet, "GET", "HEAD", 1), repeatable},
 		{"a websocket", strings.Replace(aGet, "\r\n\r\n", "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 1), repeatable},
@@ -451,9 +451,9 @@ func TestWordsAreRepeatedOnlyWhereNothingHappensByThem(t *testing.T) {
 		{"a get with chunks", "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", single},
 		{"a TLS hello", "\x16\x03\x01\x02\x00\x01", repeatable},
 		{"postgres", "\x00\x00\x00\x08\x04\xd2\x16\x2f", single},
-		{"an endless head", "GET /" + strings.Repeat("x", maxFlight), single},
+		{"an endless head", "GET /" + strings.Repeat("x", maxPreread), single},
 	} {
-		if got := judge([]byte(test.say)).kind; got != test.want {
+		if got := classify([]byte(test.say)).kind; got != test.want {
 			t.Errorf("%s: kind %d, want %d", test.name, got, test.want)
 		}
 	}
