@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // keyed is a bench with one host "login" that lets a key file in.
@@ -20,7 +21,7 @@ func keyed(t *testing.T) (*bench, *sshServer) {
 	t.Helper()
 	path, public := newKeyFile(t)
 	s := newServer(t, acceptKey(public))
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 	return b, s
 }
 
@@ -257,7 +258,7 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := newKeyFile(t)
 		s := newServer(t, twoStep(public, "123456"))
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		b.person.answers = []string{"1", "123456"}
 		b.serve(t)
 		h := b.Host("login")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // lender is a laptop whose person has an ssh connection of their own to "open".
@@ -52,7 +53,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func reuse(_ string, s *Settings) { s.ReuseMaster = true }
+func reuse(_ string, s *sshconfig.Settings) { s.ReuseMaster = true }
 
 // connect is the person's own ssh.
 func (l *lender) connect(t *testing.T) {

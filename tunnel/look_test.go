@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // answerOn serves each connection to a local port with serve.
@@ -75,7 +76,7 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			write(t, known, tt.known+"\n")
-			sight, err := Look(t.Context(), Settings{
+			sight, err := Look(t.Context(), sshconfig.Settings{
 				Alias: "narval", Hostname: "127.0.0.1", Port: tt.port, UserKnownHosts: []string{known}, StrictHostKeyChecking: "no",
 			})
 			for i, pair := range [][2]string{{sight.Address, tt.see.Address}, {sight.Greeting, tt.see.Greeting}, {sight.HostKey, tt.see.HostKey}} {

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,8 +135,9 @@ func (s *realServer) sessions() []int {
 		out, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", queue[0], queue[0]))
 		queue = queue[1:]
 		for _, f := range strings.Fields(string(out)) {
-			pids = append(pids, atoi(f, 0))
-			queue = append(queue, atoi(f, 0))
+			pid, _ := strconv.Atoi(f)
+			pids = append(pids, pid)
+			queue = append(queue, pid)
 		}
 	}
 	return pids
