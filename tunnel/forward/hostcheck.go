@@ -30,7 +30,7 @@ type allowedHosts struct {
 }
 
 // allow reports whether a request's Host names this machine.
-func (n allowedHosts) allow(hostport string) bool {
+func (a allowedHosts) allow(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
@@ -40,10 +40,10 @@ func (n allowedHosts) allow(hostport string) bool {
 		return true
 	}
 	if ip := net.ParseIP(host); ip != nil {
-		return n.network || ip.IsLoopback()
+		return a.network || ip.IsLoopback()
 	}
-	return slices.ContainsFunc(n.listed, func(name string) bool { return strings.EqualFold(name, host) }) ||
-		n.network && isHostname(host)
+	return slices.ContainsFunc(a.listed, func(name string) bool { return strings.EqualFold(name, host) }) ||
+		a.network && isHostname(host)
 }
 
 // isHostname reports whether a name is this machine's in its network.

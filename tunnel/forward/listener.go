@@ -20,8 +20,8 @@ import (
 // a person expects 8889 after 8888.
 const nearbyPorts = 20
 
-// localListener is where a forward listens: on a port, mostly of both loopback addresses,
-// or on a unix socket.
+// localListener is where a forward listens: on a port, usually of both loopback
+// addresses, or on a unix socket.
 type localListener struct {
 	listeners []net.Listener
 	addr      netip.AddrPort // zero for a unix socket
@@ -84,16 +84,16 @@ func (l *localListener) port() int { return int(l.addr.Port()) }
 // candidatePorts lists the ports to try, best first; with 0 the system picks one.
 func candidatePorts(want, last int) []int {
 	var ports []int
-	for _, p := range []int{want, last} {
+	add := func(p int) {
 		if p != 0 && !slices.Contains(ports, p) {
 			ports = append(ports, p)
 		}
 	}
+	add(want)
+	add(last)
 	if near := cmp.Or(want, last); near != 0 {
 		for p := near + 1; p <= min(near+nearbyPorts, 65535); p++ {
-			if !slices.Contains(ports, p) {
-				ports = append(ports, p)
-			}
+			add(p)
 		}
 	}
 	return append(ports, 0)
@@ -104,15 +104,13 @@ func listenPort(bind string, port int) (*localListener, error) {
 	if bind != "" && bind != "localhost" {
 		return listenBound(bind, port)
 	}
-	// A port that the system picked for 127.0.0.1 may be in use on ::1: pick again.
-	const picks = 4
-	var local *localListener
-	for range picks {
+	const picks = 5
+	for try := 1; ; try++ {
 		v4, err := listenOn("tcp4", "127.0.0.1", port)
 		if err != nil {
 			return nil, err
 		}
-		local = &localListener{listeners: []net.Listener{v4}, addr: addrPort(v4)}
+		local := &localListener{listeners: []net.Listener{v4}, addr: addrPort(v4)}
 		v6, err := listenOn("tcp6", "::1", local.port())
 		if err == nil {
 			local.listeners = append(local.listeners, v6)
@@ -122,17 +120,11 @@ func listenPort(bind string, port int) (*localListener, error) {
 		// By the name localhost a browser may reach another program's port on ::1,
 		// so the URL has the address.
 		local.urlHost = local.addr.String()
-		if port != 0 || !hasIPv6Loopback() {
+		if port != 0 || try == picks || !hasIPv6Loopback() {
 			return local, nil
 		}
-		_ = v4.Close()
+		_ = v4.Close() // the system picked a port that is in use on ::1: pick again
 	}
-	v4, err := listenOn("tcp4", "127.0.0.1", 0)
-	if err != nil {
-		return nil, err
-	}
-	addr := addrPort(v4)
-	return &localListener{listeners: []net.Listener{v4}, addr: addr, urlHost: addr.String()}, nil
 }
 
 // listenBound listens on the address that a person chose.

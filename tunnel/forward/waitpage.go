@@ -190,7 +190,8 @@ func (c *clientConn) mayReadPage(host string) bool {
 	return c.hosts.network && !c.checked || c.hosts.allow(host)
 }
 
-// waitPageFor returns the page for err, or nil if the target does not speak HTTP.
+// waitPageFor returns the page for err, or nil if there is none: clients of the target do
+// not speak HTTP.
 func (c *clientConn) waitPageFor(err error) *waitPage {
 	state := c.current()
 	page := &waitPage{Status: http.StatusServiceUnavailable, Name: c.name, Reason: state.reason}
