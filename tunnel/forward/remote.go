@@ -24,10 +24,8 @@ type RemoteOptions struct {
 	LocalNetwork string // of the address here
 	LocalAddress string
 	// Changed is called when the forward listens, no longer listens, or was refused.
-	Changed  func()
-	RetryMin time.Duration // pause after a failed Listen; 1 s if zero
-	RetryMax time.Duration // 30 s if zero
-	Log      *slog.Logger
+	Changed func()
+	Log     *slog.Logger
 }
 
 // Remote is a listener on a host whose connections go to an address here.
@@ -43,14 +41,16 @@ type Remote struct {
 	refused bool  // because the host refused
 }
 
-// refusedRetryMax is the longest pause after a host has refused to listen. That rarely
-// passes: the port is in use, perhaps by our own last connection.
-const refusedRetryMax = 5 * time.Minute
+const (
+	// listenRetryMin and listenRetryMax bound the pause after a failed Listen.
+	listenRetryMin, listenRetryMax = time.Second, 30 * time.Second
+	// refusedRetryMax is the longest pause after a host has refused to listen. That
+	// rarely passes: the port is in use, perhaps by our own last connection.
+	refusedRetryMax = 5 * time.Minute
+)
 
 // NewRemote makes a remote forward; Serve runs it.
 func NewRemote(o RemoteOptions) *Remote {
-	o.RetryMin = cmp.Or(o.RetryMin, time.Second)
-	o.RetryMax = cmp.Or(o.RetryMax, 30*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name)
 	if o.Changed == nil {
 		o.Changed = func() {}
@@ -60,12 +60,12 @@ func NewRemote(o RemoteOptions) *Remote {
 
 // Serve listens on the host, again after each failure, until ctx ends.
 func (r *Remote) Serve(ctx context.Context) error {
-	wait := r.o.RetryMin
+	wait := listenRetryMin
 	for ctx.Err() == nil {
 		l, err := r.listen(ctx)
 		refused := err != nil && !errors.Is(err, api.ErrDown) && ctx.Err() == nil
 		if err == nil {
-			wait = r.o.RetryMin
+			wait = listenRetryMin
 			r.setListening(nil, false)
 			err = r.serve(ctx, l)
 		}
@@ -73,7 +73,7 @@ func (r *Remote) Serve(ctx context.Context) error {
 		if !pause(ctx, wait, r.wake) {
 			break
 		}
-		longest := r.o.RetryMax
+		longest := listenRetryMax
 		if refused {
 			longest = refusedRetryMax
 		}
