@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// hold takes a port of an address for the test; 0 picks one.
+// hold listens on a port until the test ends; 0 picks one.
 func hold(t *testing.T, host string, port int) int {
 	t.Helper()
 	l, err := listenOn("tcp", host, port)

@@ -105,7 +105,7 @@ func TestAClientOfTheHostIsClosedAtOnceWhereNobodyListensHere(t *testing.T) {
 			return l, err
 		},
 	})
-	// The reset may be there before the dial is done.
+	// The reset may arrive before the dial has returned.
 	if c, err := net.Dial("tcp", (<-onHost).Addr().String()); err == nil {
 		defer closing(c)
 		if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {

@@ -26,7 +26,7 @@ func queued() *waitPage {
 	}}
 }
 
-// answer is what a browser makes of a page.
+// answer is a page as a browser reads it.
 func answer(t *testing.T, p *waitPage, method string) (status int, header http.Header, body string) {
 	t.Helper()
 	var b bytes.Buffer

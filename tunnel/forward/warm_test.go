@@ -18,11 +18,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// impatient is a web server that closes connections on which nothing was said for
-// a while, as soon as it can, and so races with whoever is about to speak.
+// impatient is a web server that closes silent connections after a short timeout, and so
+// races with clients that are about to send.
 type impatient struct {
 	patience time.Duration
-	word     string // said on hanging up
+	word     string // sent before it closes
 	served   atomic.Int64
 }
 
@@ -49,8 +49,8 @@ func (s *impatient) serve(c *net.TCPConn) {
 func TestNoRequestIsLostToAServerThatClosesIdleConnections(t *testing.T) {
 	for _, word := range []string{"", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"} {
 		t.Run(fmt.Sprintf("saying %.12q", word), func(t *testing.T) {
-			// A busy machine can keep even a fresh connection silent for that long,
-			// which no forward could help: those are to a patient server.
+			// On a busy machine even a new connection can stay silent for that long.
+			// No forward can help that, so new connections go to a patient server.
 			server := &impatient{patience: 3 * time.Millisecond, word: word}
 			patient := &impatient{patience: time.Minute}
 			impatience := far(t, server.serve)
@@ -84,8 +84,8 @@ func TestNoRequestIsLostToAServerThatClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// neverLearn undoes what the pool learnt of its server's patience, so that the
-// race goes on.
+// neverLearn resets what the pool has learned about its server's timeout, so that the
+// race continues.
 func (p *warmPool) neverLearn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func getOnce(address, path string) error {
 	return err
 }
 
-// countingDialer counts what it dialled, and takes a while for it.
+// countingDialer counts its dials, each of which takes a while.
 type countingDialer struct {
 	took   time.Duration
 	dialed atomic.Int64
@@ -146,7 +146,7 @@ func hello(c net.Conn) {
 	}
 }
 
-// request does one request over a connection of its own and says how long it took.
+// request does one request over a connection of its own and returns how long it took.
 func request(t *testing.T, l *pipeListener, text string) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -275,7 +275,7 @@ func TestWordsInPiecesTravelWhole(t *testing.T) {
 			}
 		}}
 		f.Open(Target{Dialer: d, HTTP: true})
-		for range 2 { // over a fresh channel, then over a warm one
+		for range 2 { // over a new connection, then over a warm one
 			start := time.Now()
 			c := l.dial()
 			say(c, hello[:10])
@@ -305,7 +305,7 @@ func TestAClientThatBreaksOffIsNotWaitedFor(t *testing.T) {
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
 	pool := f.current().warm
-	for range 3 { // the later ones over warm channels
+	for range 3 { // the later ones over warm connections
 		c := dialForward(t, f)
 		say(c, aGet)
 		<-asked
@@ -379,8 +379,8 @@ func TestNoChannelsAreOpenedAheadWhereTheyAreRefused(t *testing.T) {
 
 func TestARequestOnADeadChannelWaitsForTheLink(t *testing.T) {
 	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
-		// The link is cut silently under two warm channels; the next request
-		// finds out, and is answered when the link is back.
+		// The link fails silently under two warm connections; the next request
+		// notices, and is answered when the link is back.
 		cut := make(chan struct{})
 		down := false
 		d := pipeTo(func(c net.Conn) {
