@@ -17,23 +17,22 @@ import (
 // nobody is the user of that name.
 const nobody = 65534
 
-// look lists the command lines of all processes, again and again. Each word ends with
-// a NUL.
-const look = `while :; do cat /proc/[0-9]*/cmdline 2>/dev/null; sleep 0.01; done`
+// listLoop lists the command lines of all processes for ever. Each word ends with a NUL.
+const listLoop = `while :; do cat /proc/[0-9]*/cmdline 2>/dev/null; sleep 0.01; done`
 
-// Onlooker is another user of the same machine, who lists its processes all the time.
-// Where the test is not root it is the same user, who sees as much of command lines.
-type Onlooker struct {
+// ProcessWatcher lists the processes of the machine all the time, as another user if the
+// test is root; every user can read all command lines.
+type ProcessWatcher struct {
 	t testing.TB
 
 	mu   sync.Mutex
 	seen map[string]bool // words of command lines
 }
 
-// NewOnlooker looks until the test ends. It needs Linux's /proc.
-func NewOnlooker(t testing.TB) *Onlooker {
+// WatchProcesses watches until the test ends. It needs /proc of Linux.
+func WatchProcesses(t testing.TB) *ProcessWatcher {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", look)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", listLoop)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Dir = "/"
 	if os.Geteuid() == 0 {
@@ -46,7 +45,7 @@ func NewOnlooker(t testing.TB) *Onlooker {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	o := &Onlooker{t: t, seen: map[string]bool{}}
+	o := &ProcessWatcher{t: t, seen: map[string]bool{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -68,7 +67,7 @@ func NewOnlooker(t testing.TB) *Onlooker {
 }
 
 // Saw returns the words that were seen and contain part.
-func (o *Onlooker) Saw(part string) []string {
+func (o *ProcessWatcher) Saw(part string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var words []string
@@ -80,9 +79,9 @@ func (o *Onlooker) Saw(part string) []string {
 	return words
 }
 
-// Await waits until a word with part in it is seen: what lives shorter than a look
-// takes may be missed, so a test makes sure that it was looked at.
-func (o *Onlooker) Await(part string) {
+// Await waits until a word that contains part is seen: a short process may be missed, so
+// a test makes sure that it was seen.
+func (o *ProcessWatcher) Await(part string) {
 	o.t.Helper()
 	for limit := time.Now().Add(patience); len(o.Saw(part)) == 0; {
 		if time.Now().After(limit) {
