@@ -32,9 +32,9 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	}
 	few, sparing := s.(selective)
 	if sparing && q.ID+q.Tag != "" {
-		return w.findOne(ctx, few, q)
+		return w.findByIDOrTag(ctx, few, q)
 	}
-	if c, ok := s.(clustered); ok && c.include(q.Args) {
+	if c, ok := s.(multiCluster); ok && c.include(q.Args) {
 		w.changed()
 	}
 	jobs, err := w.Jobs(ctx)
@@ -57,8 +57,8 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	return s.asRequested(job, q.called(s, job.ID)), true, nil
 }
 
-// findOne finds a job whose id is known or lies with its tag, without a list.
-func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
+// findByIDOrTag finds a job whose id is known or lies with its tag, without a list.
+func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
 	if q.ID != "" {
 		job, found, err := w.Detail(ctx, q.ID)
 		if found {
@@ -71,7 +71,7 @@ func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, b
 		return api.Job{}, false, err
 	}
 	defer leave()
-	job, err := s.tagged(ctx, w.sh, q.Tag)
+	job, err := s.findTagged(ctx, w.sh, q.Tag)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
@@ -137,9 +137,9 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	if len(matching) == 0 {
 		return api.Job{}, false, nil
 	}
-	matching = oneOfEach(s, matching)
+	matching = onePerArray(s, matching)
 	slices.SortFunc(matching, func(a, b api.Job) int {
-		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
+		return cmp.Or(cmp.Compare(readiness(a.State), readiness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
 	})
 	job = matching[0]
 	if len(matching) > 1 && q.Tag == "" {
@@ -174,12 +174,12 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 		if a.State.Ended() && b.State.Ended() {
 			return compareIDs(b.ID, a.ID)
 		}
-		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), compareIDs(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(readiness(a.State), readiness(b.State)), compareIDs(a.ID, b.ID))
 	}), true
 }
 
-// nearness orders states by how near a job is to being of use, the nearest first.
-func nearness(s api.JobState) int {
+// readiness orders states by how near a job is to being of use, the nearest first.
+func readiness(s api.JobState) int {
 	switch s {
 	case api.JobRunning:
 		return 0
@@ -195,8 +195,8 @@ func nearness(s api.JobState) int {
 	return 5
 }
 
-// oneOfEach leaves of the tasks of an array the one that stands for it.
-func oneOfEach(s scheduler, jobs []api.Job) []api.Job {
+// onePerArray leaves of the tasks of an array the one that stands for it.
+func onePerArray(s scheduler, jobs []api.Job) []api.Job {
 	a, ok := s.(arrays)
 	if !ok {
 		return jobs

@@ -171,7 +171,7 @@ func (f *Follower) interval() time.Duration {
 	case f.seen:
 		return l.LogStarting
 	default:
-		return l.statWait(time.Since(f.began), f.expect)
+		return l.statInterval(time.Since(f.began), f.expect)
 	}
 }
 
@@ -195,16 +195,16 @@ func (f *Follower) moved(s *source, pos Position) {
 }
 
 const (
-	bite     = 512 << 10 // the most that is read of a file at once
-	backlog  = 4 << 20   // more than this unread, and the middle is left out
-	tailSize = 64        // how many bytes tell whether a file is still the same
+	maxRead   = 512 << 10 // the most that is read of a file at once
+	maxUnread = 4 << 20   // more than this unread, and the middle is left out
+	tailSize  = 64        // how many bytes tell whether a file is still the same
 )
 
 // read reads what is new in every file.
 func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 	asks := make([]ask, len(f.sources))
 	for i, s := range f.sources {
-		asks[i] = ask{pattern: s.pattern, pos: s.pos, max: bite, newer: f.newer}
+		asks[i] = ask{pattern: s.pattern, pos: s.pos, max: maxRead, newer: f.newer}
 	}
 	got, err := readFiles(ctx, f.sh, asks)
 	if err != nil {
@@ -235,7 +235,7 @@ func (f *Follower) take(ctx context.Context, sink func(Chunk), s *source, g got)
 			continue
 		}
 		end := chunk.Offset + int64(len(chunk.Data))
-		if g.size-end > backlog {
+		if g.size-end > maxUnread {
 			return f.leap(ctx, sink, s, chunk, g.size)
 		}
 		if chunk.Reset || len(chunk.Data) > 0 || !s.seen {
@@ -281,7 +281,7 @@ func advance(pos Position, c Chunk) Position {
 
 // again reads more of the file that s is at.
 func (f *Follower) again(ctx context.Context, s *source, from Position) (got, error) {
-	list, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: from, max: bite, newer: f.newer}})
+	list, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: from, max: maxRead, newer: f.newer}})
 	if err != nil {
 		return got{}, err
 	}
@@ -294,12 +294,12 @@ func (f *Follower) leap(ctx context.Context, sink func(Chunk), s *source, head C
 	if cut := bytes.LastIndexByte(head.Data, '\n'); cut >= 0 {
 		head.Data = head.Data[:cut+1]
 	}
-	end, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: Position{Path: head.Path, Offset: size - bite}, max: bite, newer: f.newer}})
+	end, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: Position{Path: head.Path, Offset: size - maxRead}, max: maxRead, newer: f.newer}})
 	if err != nil {
 		return err
 	}
 	tail := end[0]
-	if !tail.found || tail.path != head.Path || tail.start != size-bite {
+	if !tail.found || tail.path != head.Path || tail.start != size-maxRead {
 		// It changed under our hands: the next round sees what it is now.
 		return nil
 	}
@@ -315,5 +315,5 @@ func (f *Follower) leap(ctx context.Context, sink func(Chunk), s *source, head C
 		return nil
 	}
 	from := head.Offset + int64(len(head.Data))
-	return searchFile(ctx, f.sh, head.Path, from, rest.Offset-from, sink)
+	return grepFile(ctx, f.sh, head.Path, from, rest.Offset-from, sink)
 }

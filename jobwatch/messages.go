@@ -15,16 +15,16 @@ type refusalHint struct {
 	hint  string
 }
 
-// ownRule is the hint where nothing is known: every site has rules of its own, which
+// siteRuleHint is the hint where nothing is known: every site has rules of its own, which
 // its submit filter words as it likes.
-const ownRule = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
+const siteRuleHint = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
 
 // refusal is the scheduler's no, in its own words, with a hint. The first of the known
 // refusals that fits is taken.
 func refusal(a answer, known []refusalHint) error {
 	words := complaints(a)
-	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: ownRule}
-	for _, k := range slices.Concat(known, anyRefusals) {
+	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
+	for _, k := range slices.Concat(known, commonRefusals) {
 		if k.words.MatchString(words) {
 			err.Hint = k.hint
 			break
@@ -49,7 +49,7 @@ func complaints(a answer) string {
 		}
 	}
 	if len(lines) == 0 {
-		return firstComplaint(Result{Stdout: []byte(a.stdout), Exit: a.exit})
+		return complaint(Result{Stdout: []byte(a.stdout), Exit: a.exit})
 	}
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
@@ -67,9 +67,9 @@ const (
 	fromLogin    = "this host may not submit jobs: submit from the login node"
 )
 
-// anyRefusals are of submit filters and wrappers that stand before more than one kind
+// commonRefusals are of submit filters and wrappers that stand before more than one kind
 // of scheduler.
-var anyRefusals = hints([][2]string{
+var commonRefusals = hints([][2]string{
 	{`no submit host|not a submit host|only .*from .*login`, fromLogin},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql or the guide of the site lists them"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc or the guide of the site lists them"},
@@ -92,9 +92,9 @@ func commandError(command string, exit int, words string) error {
 	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
 }
 
-// firstComplaint is the line of a command's output that says most: its last line
+// complaint is the line of a command's output that says most: its last line
 // that is an error, without the command's name.
-func firstComplaint(res Result) string {
+func complaint(res Result) string {
 	text := strings.TrimSpace(string(res.Stderr))
 	if text == "" {
 		text = strings.TrimSpace(string(res.Stdout))

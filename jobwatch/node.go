@@ -94,7 +94,7 @@ func NodeNames(ctx context.Context, r Runner, node string) ([]string, error) {
 	for _, k := range schedulerKinds {
 		script += k.nodeNames + "\n"
 	}
-	res, err := readShell(r).login(ctx, script+":")
+	res, err := shellOn(r).login(ctx, script+":")
 	if err != nil {
 		return nil, fmt.Errorf("names of node %q: %w", node, err)
 	}

@@ -17,10 +17,10 @@ import (
 // pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
 // connection to the server, qstat -f once for every job that it is asked about, from one of the few
 // hundred ports that the whole login node has for that: so it is asked sparingly.
-type pbs struct{ learned *pbsLearned }
+type pbs struct{ learned *pbsCache }
 
-// pbsLearned is what was found out and need not be asked for again.
-type pbsLearned struct {
+// pbsCache is what was found out and need not be asked for again.
+type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that send output somewhere, by id
@@ -36,7 +36,7 @@ var pbsKind = schedulerKind{
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
 }
 
-func newPBS() pbs { return pbs{learned: &pbsLearned{scripts: make(map[string]string)}} }
+func newPBS() pbs { return pbs{learned: &pbsCache{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
 
@@ -63,13 +63,13 @@ func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	}
 	jobs := parseTable(string(res.Stdout), time.Now().UTC())
 	if len(jobs) == 0 && !emptyTable(string(res.Stdout)) {
-		return nil, errQstat
+		return nil, errQstatTable
 	}
 	return jobs, nil
 }
 
-// errQstat: to take such an answer for "no jobs" would have a second one submitted.
-var errQstat = &api.Error{
+// errQstatTable: to take such an answer for "no jobs" would have a second one submitted.
+var errQstatTable = &api.Error{
 	Code:    api.CodeFailed,
 	Message: "qstat on the host does not print the table requested with -u",
 	Hint:    "a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell",
@@ -196,7 +196,7 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 		switch {
 		case !slices.ContainsFunc(ids, asked):
 		case len(tasks[r["Job Id"]]) > 0:
-			kept = append(kept, r.activeTasks(tasks[r["Job Id"]])...)
+			kept = append(kept, r.runningTasks(tasks[r["Job Id"]])...)
 		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, wholeAsked):
 			kept = append(kept, r)
 		}
@@ -204,9 +204,9 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 	return kept
 }
 
-// activeTasks are the tasks of an array that run, or else the array itself, which PBS
+// runningTasks are the tasks of an array that run, or else the array itself, which PBS
 // calls begun also while nothing of it runs.
-func (r pbsRecord) activeTasks(tasks []pbsRecord) []pbsRecord {
+func (r pbsRecord) runningTasks(tasks []pbsRecord) []pbsRecord {
 	var running []pbsRecord
 	waits := false
 	for _, task := range tasks {
@@ -280,9 +280,9 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 	return ids, nil
 }
 
-// tagged reads the id from what qsub answered. Where that was lost, it looks at the two
+// findTagged reads the id from what qsub answered. Where that was lost, it looks at the two
 // newest of the jobs that were made since: at all of them would be a connection each.
-func (p pbs) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+func (p pbs) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	dir := `"$HOME"/` + quote(tagRoot+"/"+tag)
 	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
@@ -300,10 +300,10 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if since == "" {
 		return api.Job{}, errNoJob // nothing was submitted under this tag
 	}
-	return p.lookFor(ctx, sh, tag, since)
+	return p.findSince(ctx, sh, tag, since)
 }
 
-func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
+func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
 	ids, err := p.qselect(ctx, sh, "-tc.ge."+quote(since))
 	if _, refused := errors.AsType[*api.Error](err); refused { // Torque cannot be asked so
 		ids, err = p.qselect(ctx, sh, "")
@@ -327,10 +327,10 @@ func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job
 	return api.Job{}, errNoJob
 }
 
-// recorded asks which jobs changed within the last day, and for the table of all that
+// history asks which jobs changed within the last day, and for the table of all that
 // the server keeps, which has their ends but not the times of them. Where qselect
 // cannot tell, as with Torque, the newest of the table will do.
-func (p pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	option := "-x"
 	if p.lacksHistory() {
 		option = ""
@@ -387,7 +387,7 @@ func (pbs) verdict(a answer) (string, error) {
 	return "", refusal(a, pbsRefusals)
 }
 
-var pbsSilent = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
+var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
 	`timed out|End of File|No default server|Premature end of message`)
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
@@ -403,7 +403,7 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 }
 
 func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockSpan(limit)+" "+quote(id))
+	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockTime(limit)+" "+quote(id))
 	if err != nil {
 		return err
 	}
@@ -477,11 +477,11 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 // pbsProblem says what a command's status means, nil for success. 153 is an unknown
 // job, 35 one that has finished.
 func pbsProblem(command string, res Result) error {
-	words := firstComplaint(res)
+	words := complaint(res)
 	switch {
 	case res.Exit == 0 && !strings.Contains(string(res.Stderr), "Unknown Job Id"):
 		return nil
-	case res.Exit == 124 || pbsSilent.Match(res.Stderr):
+	case res.Exit == 124 || pbsNoAnswer.Match(res.Stderr):
 		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
 	case res.Exit == 0, res.Exit == 153, res.Exit == 35:
 		return errNoJob

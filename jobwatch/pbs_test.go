@@ -273,7 +273,7 @@ func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
 			m.file(t, "answer", c.prints)
 			m.program(t, "qstat", `cat "$HOME/answer"`)
 			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()}).Find(t.Context(), Query{Name: "nb"})
-			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstat) {
+			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstatTable) {
 				t.Errorf("%v, %v", found, err)
 			}
 		})

@@ -36,13 +36,13 @@ func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
 
 // redirections are the files that the job's script writes to. PBS runs the script as
 // it was submitted, so that it is read once.
-func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirectedTo {
+func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirection {
 	p.learned.mu.Lock()
 	lines, known := p.learned.scripts[job.ID]
 	p.learned.mu.Unlock()
 	if !known && job.Script != "" {
 		var err error
-		if lines, err = redirectingLines(ctx, sh, job.Script); err != nil {
+		if lines, err = readRedirections(ctx, sh, job.Script); err != nil {
 			return nil
 		}
 		p.learned.mu.Lock()
@@ -103,7 +103,7 @@ func (r pbsRecord) absolute(p string) string {
 	if p == "" {
 		return ""
 	}
-	return inFolder(r.workdir(), p)
+	return absolutePath(r.workdir(), p)
 }
 
 // workdir is the folder the job was submitted from; Torque also has an attribute for it.

@@ -46,7 +46,7 @@ const plainJobs = plainStamp + `tunctl_show() {
 `
 
 func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	jobs, err := p.recorded(ctx, sh)
+	jobs, err := p.history(ctx, sh)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +70,11 @@ func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 	return jobs[0], nil
 }
 
-func (p plain) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+func (p plain) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	return p.detail(ctx, sh, tag)
 }
 
-func (p plain) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (p plain) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
@@ -84,7 +84,7 @@ func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, erro
 		return nil, err
 	}
 	if res.Exit != 0 {
-		return nil, commandError("sh", res.Exit, firstComplaint(res))
+		return nil, commandError("sh", res.Exit, complaint(res))
 	}
 	var jobs []api.Job
 	for record := range strings.SplitSeq(string(res.Stdout), "\x1e\n") {
@@ -196,7 +196,7 @@ exit 0`)
 		return err
 	}
 	if res.Exit != 0 {
-		return commandError("kill", res.Exit, firstComplaint(res))
+		return commandError("kill", res.Exit, complaint(res))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (w *Watcher) Serve(ctx context.Context) error {
 	var looking sync.WaitGroup
 	defer looking.Wait()
 	defer cancel()
-	looking.Go(func() { w.lookOut(ctx) })
+	looking.Go(func() { w.watchForLogs(ctx) })
 	for {
 		if err := w.pause(ctx); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (w *Watcher) pause(ctx context.Context) error {
 func (w *Watcher) nextQuery() (at time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.watchingLocked() {
+	if !w.anyActiveLocked() {
 		return time.Time{}, false
 	}
 	if w.soon {
@@ -61,7 +61,7 @@ func (w *Watcher) nextQuery() (at time.Time, ok bool) {
 	return w.due, true
 }
 
-func (w *Watcher) watchingLocked() bool {
+func (w *Watcher) anyActiveLocked() bool {
 	for x := range w.watches {
 		if !x.over() {
 			return true
@@ -114,9 +114,9 @@ func (w *Watcher) query(ctx context.Context, about scope) error {
 	}
 	open := w.open()
 	if few, ok := s.(selective); ok && about == watchedOnly && len(open) <= w.limits.Connections {
-		err = w.askSome(ctx, few, open)
+		err = w.queryWatched(ctx, few, open)
 	} else {
-		err = w.askAll(ctx, s)
+		err = w.queryAll(ctx, s)
 	}
 	if err != nil {
 		w.failed(err)
@@ -126,7 +126,7 @@ func (w *Watcher) query(ctx context.Context, about scope) error {
 	return nil
 }
 
-func (w *Watcher) askAll(ctx context.Context, s scheduler) error {
+func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
 	w.begin(everything)
 	jobs, err := s.list(ctx, w.sh)
 	if err != nil {
@@ -140,8 +140,8 @@ func (w *Watcher) askAll(ctx context.Context, s scheduler) error {
 	return nil
 }
 
-// askSome asks about the watched jobs alone, which answers all at once.
-func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) error {
+// queryWatched asks about the watched jobs alone, which answers all at once.
+func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watch) error {
 	w.begin(watchedOnly)
 	ids := make([]string, len(watches))
 	for i, x := range watches {
@@ -157,10 +157,10 @@ func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) er
 	w.answered()
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
-			x.noteDetail()
+			x.detailSucceeded()
 			x.tell(s, job)
 		} else {
-			w.settleGone(s, x)
+			w.updateMissing(s, x)
 		}
 	}
 	return nil
@@ -186,7 +186,7 @@ const detailsPerRound = 8
 // those that are gone from it or whose log is not known.
 func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 	if few, ok := s.(selective); ok {
-		w.settleByBudget(ctx, few, jobs)
+		w.updateWithinBudget(ctx, few, jobs)
 		return
 	}
 	asked := 0
@@ -203,18 +203,18 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 			w.Nudge()
 			return
 		}
-		w.settleByDetail(ctx, s, x, job, listed)
+		w.updateFromDetail(ctx, s, x, job, listed)
 	}
 }
 
-// settleByBudget tells each watch what the list says, and spends the connections that
+// updateWithinBudget tells each watch what the list says, and spends the connections that
 // are left of this round on those of which least is known, or longest ago.
-func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Job) {
+func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []api.Job) {
 	watches := w.open()
 	for _, x := range watches {
 		job, listed := pick(s, jobs, x.id)
-		job = x.supplemented(job)
-		first := (!listed || x.wantsDetail(s, job)) && x.outdateDetail()
+		job = x.withKnownFacts(job)
+		first := (!listed || x.wantsDetail(s, job)) && x.requireDetail()
 		if listed && !first {
 			x.tell(s, job)
 		}
@@ -223,39 +223,39 @@ func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Jo
 	left := w.limits.Connections - 1
 	for _, x := range watches[:min(left, len(watches))] {
 		job, listed := pick(s, jobs, x.id)
-		w.settleByDetail(ctx, s, x, x.supplemented(job), listed)
+		w.updateFromDetail(ctx, s, x, x.withKnownFacts(job), listed)
 	}
 	if len(watches) > left && watches[left].lastDetail().IsZero() {
 		w.Nudge() // it has its turn in the next round
 	}
 }
 
-func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
+func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
 	id := x.id
 	if listed {
 		id = job.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
 	if err != nil {
-		x.noteNoDetail()
+		x.detailFailed()
 	}
 	switch {
 	case err == nil:
-		x.noteDetail()
+		x.detailSucceeded()
 		x.tell(s, detail)
 	case listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
 		x.tell(s, job)
 	case errors.Is(err, errNoJob):
-		w.settleGone(s, x)
+		w.updateMissing(s, x)
 	default:
 		w.log.Debug("no record of a job that left the queue", "job", id, "err", err)
 	}
 }
 
-// settleGone tells a watch that the scheduler does not know its job, once that is to be
+// updateMissing tells a watch that the scheduler does not know its job, once that is to be
 // believed.
-func (w *Watcher) settleGone(s scheduler, x *Watch) {
+func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	if !x.missing() {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
@@ -298,15 +298,15 @@ func (w *Watcher) answered() {
 
 // arrange decides when the next query is due by itself.
 func (w *Watcher) arrange() {
-	signal(w.relook)
+	signal(w.recheckLogs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due = time.Now().Add(w.limits.stretch(w.intervalLocked()))
+	w.due = time.Now().Add(w.limits.stretch(w.queryIntervalLocked()))
 }
 
-// intervalLocked is long only when every watched job has pended for long and none
+// queryIntervalLocked is long only when every watched job has pended for long and none
 // is expected to start soon.
-func (w *Watcher) intervalLocked() time.Duration {
+func (w *Watcher) queryIntervalLocked() time.Duration {
 	if !w.silence.isZero() {
 		return min(w.limits.Query<<min(w.silence.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
@@ -373,8 +373,8 @@ func (w *Watcher) failed(err error) {
 	w.mu.Unlock()
 
 	for _, x := range w.open() {
-		if now.times > 1 || !x.heardOf() {
-			x.tellUnknown("NoAnswer", now.hint(name, x.Job()))
+		if now.times > 1 || !x.isKnown() {
+			x.markUnknown("NoAnswer", now.hint(name, x.Job()))
 		}
 	}
 	w.arrange()

@@ -72,7 +72,7 @@ func scontrolSample(r slurmRecord) sampleRecord {
 			return sampleState(want, job)
 		case "reason":
 			told := job.Reason == strings.ReplaceAll(want, "_", " ") || r["JobState"] == "SUSPENDED"
-			return r["Reason"], r["Reason"] == want && (told || slurmWord(want) == ""), true
+			return r["Reason"], r["Reason"] == want && (told || slurmValue(want) == ""), true
 		case "node":
 			return job.Node, sameNode(job.Node, want), true
 		case "partition", "queue":

@@ -11,34 +11,34 @@ import (
 // mostLogs bounds how many files of one job are followed.
 const mostLogs = 4
 
-// redirectedTo is a file that a job's script writes to: as it is called, and as the
+// redirection is a file that a job's script writes to: as it is called, and as the
 // script has it.
-type redirectedTo struct{ file, word string }
+type redirection struct{ file, word string }
 
-// redirectingLines are those of a script that may send output somewhere.
-func redirectingLines(ctx context.Context, sh *shell, script string) (string, error) {
+// readRedirections are those of a script that may send output somewhere.
+func readRedirections(ctx context.Context, sh *shell, script string) (string, error) {
 	res, err := sh.plain(ctx, "grep -E '>|tee ' "+quotePath(script)+" 2>/dev/null | head -c 16384")
 	return string(res.Stdout), err
 }
 
 var (
-	redirection = regexp.MustCompile(`(?:[12&]?>>?&?|\btee\s+(?:-\S+\s+)*)\s*("[^"]+"|'[^']+'|[^\s;|&<>()]+)`)
-	shellName   = regexp.MustCompile(`\$\{?(\w+)((?:%%?\.\*|%%\.\*)?)\}?`)
-	logLike     = regexp.MustCompile(`\.(?:log|out|err|txt)$`)
+	redirectionPattern = regexp.MustCompile(`(?:[12&]?>>?&?|\btee\s+(?:-\S+\s+)*)\s*("[^"]+"|'[^']+'|[^\s;|&<>()]+)`)
+	shellName          = regexp.MustCompile(`\$\{?(\w+)((?:%%?\.\*|%%\.\*)?)\}?`)
+	logLike            = regexp.MustCompile(`\.(?:log|out|err|txt)$`)
 )
 
-func parseRedirections(lines string, value func(string) string) []redirectedTo {
-	var list []redirectedTo
+func parseRedirections(lines string, value func(string) string) []redirection {
+	var list []redirection
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
 		}
-		for _, m := range redirection.FindAllStringSubmatch(line, -1) {
+		for _, m := range redirectionPattern.FindAllStringSubmatch(line, -1) {
 			word := strings.Trim(m[1], `"'`)
 			file, known := expandWord(word, value)
-			seen := slices.ContainsFunc(list, func(r redirectedTo) bool { return r.file == file })
+			seen := slices.ContainsFunc(list, func(r redirection) bool { return r.file == file })
 			if known && file != "" && !seen && !strings.HasPrefix(file, "/dev/") {
-				list = append(list, redirectedTo{file, word})
+				list = append(list, redirection{file, word})
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func expandWord(word string, value func(string) string) (string, bool) {
 
 // ownLogs picks from a script's redirections the log that bears the job's own name
 // or id, and others that look like one.
-func ownLogs(list []redirectedTo, mark string) (own string, others []string) {
+func ownLogs(list []redirection, mark string) (own string, others []string) {
 	for _, r := range list {
 		switch {
 		case own == "" && strings.Contains(r.word, mark):
@@ -75,8 +75,8 @@ func ownLogs(list []redirectedTo, mark string) (own string, others []string) {
 	return own, others
 }
 
-// inFolder completes a path with the folder that a job runs in.
-func inFolder(folder, file string) string {
+// absolutePath completes a path with the folder that a job runs in.
+func absolutePath(folder, file string) string {
 	if path.IsAbs(file) || strings.HasPrefix(file, "~/") {
 		return file
 	}

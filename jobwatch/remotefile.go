@@ -28,10 +28,10 @@ type got struct {
 	data        []byte
 }
 
-// readText defines what reads one file: the newest of the names given, if it is not
+// readFunctions defines what reads one file: the newest of the names given, if it is not
 // older than allowed. It starts a little before where we stopped, unless the file is
 // another or too short, and then at the beginning.
-const readText = `tunctl_stat() { stat -L -c '%s %Y' "$1" 2>/dev/null || stat -L -f '%z %m' "$1"; }
+const readFunctions = `tunctl_stat() { stat -L -c '%s %Y' "$1" 2>/dev/null || stat -L -f '%z %m' "$1"; }
 tunctl_read() {
 	tunctl_mark=$1 tunctl_known=$2 tunctl_start=$3 tunctl_need=$4 tunctl_max=$5 tunctl_newer=$6
 	shift 6
@@ -55,7 +55,7 @@ tunctl_read() {
 func readFiles(ctx context.Context, sh *shell, asks []ask) ([]got, error) {
 	mark := newMark()
 	var script strings.Builder
-	script.WriteString(readText)
+	script.WriteString(readFunctions)
 	for i, a := range asks {
 		script.WriteString(a.script(mark + "." + strconv.Itoa(i)))
 	}
@@ -111,9 +111,9 @@ func parseRead(out []byte, mark string, n int) ([]got, error) {
 // searchPattern matches lines that may say where something serves.
 const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-9]+:[^ ]+:[0-9]+`
 
-// searchFile looks through length bytes of a file from offset on, once and bounded,
+// grepFile looks through length bytes of a file from offset on, once and bounded,
 // and passes on the lines that match.
-func searchFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
+func grepFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
 	res, err := sh.plain(ctx, fmt.Sprintf(
 		"tail -c +%d %s | head -c %d | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
 		offset+1, quote(path), length, quote(searchPattern)))
@@ -129,13 +129,13 @@ func searchFile(ctx context.Context, sh *shell, path string, offset, length int6
 	return nil
 }
 
-// ReadLog reads a log from its beginning to its present end, a bite at a time. The
+// ReadLog reads a log from its beginning to its present end, a maxRead at a time. The
 // path may be a glob, as in FollowOptions.
 func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error {
-	sh := readShell(r)
+	sh := shellOn(r)
 	var pos Position
 	for {
-		file, err := readOne(ctx, sh, ask{pattern: path, pos: pos, max: bite})
+		file, err := readFile(ctx, sh, ask{pattern: path, pos: pos, max: maxRead})
 		if err != nil {
 			return err
 		}
@@ -153,14 +153,14 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 
 // TailLog returns the last lines of a log, as a terminal would show them.
 func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
-	sh := readShell(r)
+	sh := shellOn(r)
 	// The path may be a glob: which file it is, and how long, comes first.
-	file, err := readOne(ctx, sh, ask{pattern: path})
+	file, err := readFile(ctx, sh, ask{pattern: path})
 	if err != nil {
 		return nil, err
 	}
 	from := max(0, file.size-int64(lines)*1024)
-	file, err = readOne(ctx, sh, ask{pattern: path, pos: Position{Path: file.path, Offset: from}, max: bite})
+	file, err = readFile(ctx, sh, ask{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -197,17 +197,17 @@ func lastLines(data []byte, n int) []byte {
 
 // ReadFile returns a small file, such as one in which a server says how to reach it.
 func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
-	file, err := readOne(ctx, readShell(r), ask{pattern: path, max: bite})
+	file, err := readFile(ctx, shellOn(r), ask{pattern: path, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
-	if file.size > bite {
+	if file.size > maxRead {
 		return nil, fmt.Errorf("file %q is too large: %d bytes", path, file.size)
 	}
 	return file.data, nil
 }
 
-func readOne(ctx context.Context, sh *shell, a ask) (got, error) {
+func readFile(ctx context.Context, sh *shell, a ask) (got, error) {
 	list, err := readFiles(ctx, sh, []ask{a})
 	if err != nil {
 		return got{}, err
@@ -223,17 +223,17 @@ func readOne(ctx context.Context, sh *shell, a ask) (got, error) {
 // a placeholder whose value is not known yet becomes "*".
 func ExpandLog(pattern string, job api.Job, user string) string {
 	return strings.NewReplacer(
-		"{id}", globValue(job.ID),
-		"{name}", globValue(job.Name),
-		"{user}", globValue(user),
-		"{node}", globValue(job.Node),
+		"{id}", globEscape(job.ID),
+		"{name}", globEscape(job.Name),
+		"{user}", globEscape(user),
+		"{node}", globEscape(job.Node),
 	).Replace(pattern)
 }
 
 // globSpecial are the characters that mean something in a pattern.
 const globSpecial = `*?[]\`
 
-func globValue(s string) string {
+func globEscape(s string) string {
 	if s == "" {
 		return "*"
 	}
@@ -284,7 +284,7 @@ func globWord(pattern string) string {
 // person said since then how to reach them. They are what there is to read where a
 // job has no log at all, as under srun and salloc; ParseRuntimeFile reads one.
 func FindRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
-	res, err := readShell(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
+	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
 	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
 done | head -n 20 | while IFS= read -r f; do
 	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"

@@ -26,11 +26,11 @@ type scheduler interface {
 	terse() bool
 	// detail returns all there is to know about one job, also an ended one.
 	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
-	// recorded returns the person's jobs of the last day or more that the host
+	// history returns the person's jobs of the last day or more that the host
 	// remembers; those that wait or run may be among them.
-	recorded(ctx context.Context, sh *shell) ([]api.Job, error)
-	// tagged looks, also among ended jobs, for one submitted from the folder of tag.
-	tagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
+	history(ctx context.Context, sh *shell) ([]api.Job, error)
+	// findTagged looks, also among ended jobs, for one submitted from the folder of tag.
+	findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
 	cancel(ctx context.Context, sh *shell, id string) error
 	// extend sets a job's time limit, counted from its start.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
@@ -139,8 +139,8 @@ type selective interface {
 	explainGone(job *api.Job, ran bool) bool
 }
 
-// clustered is a scheduler that may have several clusters.
-type clustered interface {
+// multiCluster is a scheduler that may have several clusters.
+type multiCluster interface {
 	// include has the clusters queried that words for the submit command name. It
 	// reports whether there is a new one among them.
 	include(words []string) bool
@@ -155,8 +155,8 @@ type arrays interface {
 	several(id string) bool
 }
 
-// stepper is a scheduler that can show the newest output of a job's running steps.
-type stepper interface {
+// stepReader is a scheduler that can show the newest output of a job's running steps.
+type stepReader interface {
 	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
 }
 
@@ -181,9 +181,9 @@ func splitRef(ref string) (id, cluster string) {
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
 
-// clockSpan writes a limit as both schedulers read it: hours count on past a day.
+// clockTime writes a limit as both schedulers read it: hours count on past a day.
 // Slurm takes whole minutes only and rounds up.
-func clockSpan(d time.Duration) string {
+func clockTime(d time.Duration) string {
 	s := int((d + time.Second - 1) / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

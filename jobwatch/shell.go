@@ -67,10 +67,10 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 // RunLogin runs a script on the host with the environment of a login shell, for
 // what only the site's own programs can tell.
 func RunLogin(ctx context.Context, r Runner, script string) (Result, error) {
-	return readShell(r).login(ctx, script)
+	return shellOn(r).login(ctx, script)
 }
 
-func readShell(r Runner) *shell { return &shell{run: r, limit: DefaultLimits().Command} }
+func shellOn(r Runner) *shell { return &shell{run: r, limit: DefaultLimits().Command} }
 
 // newMark returns a word that no output contains by chance.
 func newMark() string { return "tunctl-" + rand.Text() }
@@ -91,7 +91,7 @@ func frame(mark, script string) string {
 func unframe(mark string, res Result) (Result, error) {
 	out, rest, ok := between(res.Stdout, mark)
 	if !ok {
-		return Result{}, notFramed(res)
+		return Result{}, noFrameError(res)
 	}
 	exit, err := strconv.Atoi(strings.TrimSpace(firstLine(rest)))
 	if err != nil {
@@ -118,9 +118,9 @@ func cutEnd(out []byte, mark string) (inside, after []byte, ok bool) {
 	return bytes.Cut(out, []byte("\n"+mark+".end"))
 }
 
-// notFramed says why an answer has no marks: the start-up files of the login shell
+// noFrameError says why an answer has no marks: the start-up files of the login shell
 // ended it, the host has no shell for us, or the link went in between.
-func notFramed(res Result) error {
+func noFrameError(res Result) error {
 	words := api.NewRemoteText(string(res.Stderr))
 	if words.IsZero() {
 		words = api.NewRemoteText(string(res.Stdout))

@@ -63,13 +63,13 @@ func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, 
 	}
 	jobs := parseSqueue(string(res.Stdout))
 	if len(jobs) == 0 && squeueTable.Match(res.Stdout) {
-		return nil, errTable
+		return nil, errSqueueTable
 	}
 	told := s.clusters.all()
 	if m := defaultClusters.FindSubmatch(res.Stdout); m != nil {
 		told = append(told, strings.Split(string(m[1]), ",")...)
 	}
-	return byCluster(jobs, told), nil
+	return uniqueByCluster(jobs, told), nil
 }
 
 // defaultClusters is how we have the host print its SLURM_CLUSTERS.
@@ -78,16 +78,16 @@ var defaultClusters = regexp.MustCompile(`^SLURM_CLUSTERS=(.*)\n`)
 // squeueTable is the head of the table that squeue prints without our columns.
 var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 
-// errTable: to take such an answer for "no jobs" would have a second one submitted.
-var errTable = &api.Error{
+// errSqueueTable: to take such an answer for "no jobs" would have a second one submitted.
+var errSqueueTable = &api.Error{
 	Code:    api.CodeFailed,
 	Message: "squeue on the host prints a table instead of the columns requested with -O",
 	Hint:    "a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell",
 }
 
-// byCluster leaves each job once, with its cluster if it is one of those that Slurm must
+// uniqueByCluster leaves each job once, with its cluster if it is one of those that Slurm must
 // be told: squeue names the host's own too.
-func byCluster(jobs []api.Job, told []string) []api.Job {
+func uniqueByCluster(jobs []api.Job, told []string) []api.Job {
 	seen := map[string]bool{}
 	kept := jobs[:0]
 	for _, job := range jobs {
@@ -148,7 +148,7 @@ func (s slurm) described(ctx context.Context, sh *shell, records []slurmRecord, 
 		others = append([]string{own}, others...)
 	}
 	for _, file := range others {
-		if file = inFolder(r["WorkDir"], file); file != job.Log && !slices.Contains(job.OtherLogs, file) {
+		if file = absolutePath(r["WorkDir"], file); file != job.Log && !slices.Contains(job.OtherLogs, file) {
 			job.OtherLogs = append(job.OtherLogs, file)
 		}
 	}
@@ -196,9 +196,9 @@ func (slurm) account(ctx context.Context, sh *shell, which string, match func(ap
 	return api.Job{}, errNoJob
 }
 
-// recorded asks the accounting, and where there is none the controller, which
+// history asks the accounting, and where there is none the controller, which
 // remembers ended jobs for a few minutes.
-func (s slurm) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	jobs, err := s.sacct(ctx, sh, "")
 	if errors.Is(err, errNoAccounting) {
 		return s.squeue(ctx, sh, "--me -t all")
@@ -239,8 +239,8 @@ func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, e
 	return jobs, nil
 }
 
-// tagged also sees jobs that have just ended.
-func (s slurm) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+// findTagged also sees jobs that have just ended.
+func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	jobs, err := s.squeue(ctx, sh, "--me -t all")
 	if err != nil {
 		return api.Job{}, err
@@ -277,8 +277,8 @@ func (s slurm) verdict(a answer) (string, error) {
 	return "", refusal(a, slurmRefusals)
 }
 
-// slurmSilent are the ways in which Slurm says that the controller does not answer.
-var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
+// slurmNoAnswer are the ways in which Slurm says that the controller does not answer.
+var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
 	`Unable to process configuration file|establish a configuration source|Rate limit exceeded`)
 
@@ -296,7 +296,7 @@ func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 
 func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockTime(limit))
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (slurm) several(id string) bool { return strings.Contains(id, "_[") }
 // processes asks each node's daemon for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+hereOnly(cluster)+"id="+quote(id)+`
+	res, err := sh.login(ctx, slurmPrelude+requireOwnCluster(cluster)+"id="+quote(id)+`
 case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
 limit sstat -a -i -n -P -j "$id"`)
 	if err != nil {
@@ -351,8 +351,8 @@ limit sstat -a -i -n -P -j "$id"`)
 func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
 	id, cluster := splitRef(ref)
 	res, err := sh.login(ctx, slurmPrelude+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
-`+hereOnly(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
-for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(stepsHeard)+`); do
+`+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
+for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
 	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo
 done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
@@ -366,7 +366,7 @@ done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
 }
 
 const (
-	stepsHeard  = 2       // how many of a job's steps are listened to, the newest ones
+	maxSteps    = 2       // how many of a job's steps are listened to, the newest ones
 	stepSeconds = 3       // for how long: what was printed before comes at once
 	stepBytes   = 1 << 18 // how much is taken of what they printed
 )
@@ -394,11 +394,11 @@ func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int)
 
 // slurmProblem says what a command's status and complaints mean, nil for success.
 func slurmProblem(command string, res Result) error {
-	words := firstComplaint(res)
+	words := complaint(res)
 	switch {
 	case res.Exit == 0:
 		return nil
-	case res.Exit == 124 || slurmSilent.Match(res.Stderr):
+	case res.Exit == 124 || slurmNoAnswer.Match(res.Stderr):
 		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
 	case strings.Contains(string(res.Stderr), "Invalid job id"):
 		return errNoJob

@@ -21,9 +21,9 @@ func onCluster(cluster string) string {
 	return "-M " + quote(cluster) + " "
 }
 
-// hereOnly ends a script with status 127 unless cluster is the host's own: sattach and
+// requireOwnCluster ends a script with status 127 unless cluster is the host's own: sattach and
 // sstat know no other.
-func hereOnly(cluster string) string {
+func requireOwnCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
@@ -64,10 +64,10 @@ func (c *clusterSet) all() []string {
 	return slices.Sorted(maps.Keys(c.names))
 }
 
-func (s slurm) include(words []string) bool { return s.clusters.add(clusterWords(words)...) }
+func (s slurm) include(words []string) bool { return s.clusters.add(clustersInArgs(words)...) }
 
-// clusterWords are the clusters that an option of sbatch's names.
-func clusterWords(words []string) []string {
+// clustersInArgs are the clusters that an option of sbatch's names.
+func clustersInArgs(words []string) []string {
 	var names []string
 	for i, word := range words {
 		value := ""

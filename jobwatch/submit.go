@@ -65,9 +65,9 @@ func (a answer) killed() bool {
 }
 
 const (
-	// handOvers is how often we wait for a submit command that hangs, each time for
+	// maxSubmitWaits is how often we wait for a submit command that hangs, each time for
 	// most of a command's time limit.
-	handOvers = 4
+	maxSubmitWaits = 4
 	// looks is how often we look for the job after an answer that does not tell.
 	looks = 3
 )
@@ -100,10 +100,10 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 }
 
 func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
-	if c, ok := sched.(clustered); ok {
+	if c, ok := sched.(multiCluster); ok {
 		c.include(s.Args)
 	}
-	a, note, err := w.handOver(ctx, sched, s)
+	a, note, err := w.runSubmit(ctx, sched, s)
 	if err != nil && !errors.Is(err, errDoubt) {
 		return api.Job{}, err
 	}
@@ -126,11 +126,11 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	return w.submitted(ctx, sched, s, id, note), nil
 }
 
-// handOver runs the submit script until the scheduler's answer is on the host's disk.
-func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
+// runSubmit runs the submit script until the scheduler's answer is on the host's disk.
+func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
 	mark := newMark()
 	script := submitScript(sched.submit(), s, mark, w.sh.limit*6/10)
-	for range handOvers {
+	for range maxSubmitWaits {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {
 			return answer{}, "", err
@@ -141,7 +141,7 @@ func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (
 		case submitPending:
 			continue
 		}
-		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + firstComplaint(res)}
+		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + complaint(res)}
 	}
 	return answer{}, "", errDoubt
 }
@@ -164,13 +164,13 @@ func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answe
 				return api.Job{}, err
 			}
 		}
-		job, err := sched.tagged(ctx, w.sh, tag)
+		job, err := sched.findTagged(ctx, w.sh, tag)
 		if err == nil {
 			return job, nil
 		}
 		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
-	words := firstComplaint(Result{Stdout: []byte(a.stdout), Stderr: []byte(a.stderr), Exit: a.exit})
+	words := complaint(Result{Stdout: []byte(a.stdout), Stderr: []byte(a.stderr), Exit: a.exit})
 	doubt := &DoubtError{Tag: tag, Words: words}
 	return api.Job{}, &api.Error{
 		Code:    api.CodeNeedsPerson,

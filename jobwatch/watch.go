@@ -15,20 +15,20 @@ type Watch struct {
 	w  *Watcher
 	c  chan api.Job
 
-	mu       sync.Mutex
-	job      api.Job
-	known    bool      // the scheduler has told of the job at least once
-	ran      bool      // it was seen running
-	detailed bool      // detail was asked for this run of the job
-	detailAt time.Time // when it was last asked for; zero: it has to be
-	unheard  bool      // and there was no answer
-	closed   bool
+	mu         sync.Mutex
+	job        api.Job
+	known      bool      // the scheduler has told of the job at least once
+	ran        bool      // it was seen running
+	detailed   bool      // detail was asked for this run of the job
+	detailAt   time.Time // when it was last asked for; zero: it has to be
+	detailLost bool      // and there was no answer
+	closed     bool
 
 	began  time.Time // when the watch did
 	misses int       // how often in a row the scheduler did not know the job
 
-	followed  bool // somebody else looks for its log
-	sightedIn int  // the life, from 1 on, in which its log was seen while it waited
+	followed     bool // somebody else looks for its log
+	logSeenInRun int  // the life, from 1 on, in which its log was seen while it waited
 }
 
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it is about
@@ -101,19 +101,19 @@ func (x *Watch) tell(s scheduler, job api.Job) {
 	}
 	x.known = true
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
-	x.enterLocked(job)
+	x.publishLocked(job)
 }
 
-// tellUnknown keeps what was known of the job and says that it is no longer certain.
-func (x *Watch) tellUnknown(reason, hint string) {
+// markUnknown keeps what was known of the job and says that it is no longer certain.
+func (x *Watch) markUnknown(reason, hint string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
 	job.State, job.Reason, job.Hint = api.JobUnknown, reason, hint
-	x.enterLocked(job)
+	x.publishLocked(job)
 }
 
-func (x *Watch) enterLocked(job api.Job) {
+func (x *Watch) publishLocked(job api.Job) {
 	if x.closed || reflect.DeepEqual(job, x.job) {
 		return
 	}
@@ -125,12 +125,12 @@ func (x *Watch) enterLocked(job api.Job) {
 	x.c <- job
 }
 
-// Grace and graceAnswers are how long and how often the scheduler must not know a young
+// Grace and graceMisses are how long and how often the scheduler must not know a young
 // job until that is believed: right after a submission, a wrapper that keeps answers, or
 // a controller that takes over, may not know it yet.
 const (
-	Grace        = 2 * time.Minute
-	graceAnswers = 3
+	Grace       = 2 * time.Minute
+	graceMisses = 3
 )
 
 // missing notes that the scheduler does not know the job, and reports whether that is
@@ -140,40 +140,40 @@ func (x *Watch) missing() bool {
 	defer x.mu.Unlock()
 	old := time.Since(x.began) >= Grace
 	x.misses++
-	return x.ran || old && (x.misses == 1 || x.misses >= graceAnswers)
+	return x.ran || old && (x.misses == 1 || x.misses >= graceMisses)
 }
 
-// heardOf reports whether the scheduler has told of the job.
-func (x *Watch) heardOf() bool {
+// isKnown reports whether the scheduler has told of the job.
+func (x *Watch) isKnown() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.known
 }
 
-// noteDetail remembers that detail is known for this run of the job.
-func (x *Watch) noteDetail() {
+// detailSucceeded remembers that detail is known for this run of the job.
+func (x *Watch) detailSucceeded() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed, x.detailAt, x.unheard = true, time.Now(), false
+	x.detailed, x.detailAt, x.detailLost = true, time.Now(), false
 }
 
-// noteNoDetail remembers that detail was asked for without an answer: the other jobs come first
+// detailFailed remembers that detail was asked for without an answer: the other jobs come first
 // now.
-func (x *Watch) noteNoDetail() {
+func (x *Watch) detailFailed() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailAt, x.unheard = time.Now(), true
+	x.detailAt, x.detailLost = time.Now(), true
 }
 
-// outdateDetail says that what is known of the job is no longer enough, and reports
+// requireDetail says that what is known of the job is no longer enough, and reports
 // whether it is to be asked about before others: not if that just failed.
-func (x *Watch) outdateDetail() bool {
+func (x *Watch) requireDetail() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.unheard {
+	if !x.detailLost {
 		x.detailAt = time.Time{}
 	}
-	return !x.unheard
+	return !x.detailLost
 }
 
 // lastDetail is when the job was last asked about by itself; zero: it has to be.
@@ -183,12 +183,12 @@ func (x *Watch) lastDetail() time.Time {
 	return x.detailAt
 }
 
-// supplemented adds to what a short list says of the job what is known of this run.
-func (x *Watch) supplemented(job api.Job) api.Job {
+// withKnownFacts adds to what a short list says of the job what is known of this run.
+func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()
 	known := x.job
 	x.mu.Unlock()
-	if !x.heardOf() || known.Submitted.IsZero() {
+	if !x.isKnown() || known.Submitted.IsZero() {
 		return job
 	}
 	job.Name, job.Script, job.Submitted, job.Restarts = known.Name, known.Script, known.Submitted, known.Restarts

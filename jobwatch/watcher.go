@@ -22,12 +22,12 @@ type Watcher struct {
 	limits Limits
 	log    *slog.Logger
 
-	gate   chan struct{} // holds a token while a command is under way
-	wake   chan struct{} // tells Serve that due may have changed
-	relook chan struct{} // tells lookOut that there may be something else to look for
+	gate        chan struct{} // holds a token while a command is under way
+	wake        chan struct{} // tells Serve that due may have changed
+	recheckLogs chan struct{} // tells watchForLogs that there may be something else to look for
 
-	listening   chan struct{} // holds a token while somebody listens to a job's steps
-	listenAgain time.Time     // when that may be done again; of who holds the token
+	stepTurn       chan struct{} // holds a token while somebody listens to a job's steps
+	nextStepOutput time.Time     // when that may be done again; of who holds the token
 
 	mu        sync.Mutex
 	account   account
@@ -48,16 +48,16 @@ type Watcher struct {
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
 	return &Watcher{
-		sh:        &shell{run: r, limit: limits.Command},
-		wanted:    o.Scheduler,
-		limits:    limits,
-		log:       orDiscard(o.Log),
-		gate:      make(chan struct{}, 1),
-		wake:      make(chan struct{}, 1),
-		relook:    make(chan struct{}, 1),
-		listening: make(chan struct{}, 1),
-		watches:   make(map[*Watch]struct{}),
-		cancelled: make(map[string]time.Time),
+		sh:          &shell{run: r, limit: limits.Command},
+		wanted:      o.Scheduler,
+		limits:      limits,
+		log:         orDiscard(o.Log),
+		gate:        make(chan struct{}, 1),
+		wake:        make(chan struct{}, 1),
+		recheckLogs: make(chan struct{}, 1),
+		stepTurn:    make(chan struct{}, 1),
+		watches:     make(map[*Watch]struct{}),
+		cancelled:   make(map[string]time.Time),
 	}
 }
 
@@ -160,7 +160,7 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 		return nil, err
 	}
 	defer leave()
-	jobs, err := s.recorded(ctx, w.sh)
+	jobs, err := s.history(ctx, w.sh)
 	if err != nil {
 		return nil, err
 	}
@@ -285,17 +285,17 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, ok := s.(stepper)
+	steps, ok := s.(stepReader)
 	if !ok {
 		return nil, ErrNoSteps
 	}
 	select {
-	case w.listening <- struct{}{}:
+	case w.stepTurn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-w.listening }()
-	if err := sleep(ctx, time.Until(w.listenAgain)); err != nil {
+	defer func() { <-w.stepTurn }()
+	if err := sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
 	leave, err := w.enter(ctx)
@@ -303,7 +303,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer leave()
-	w.listenAgain = time.Now().Add(w.limits.stretch(w.limits.Query))
+	w.nextStepOutput = time.Now().Add(w.limits.stretch(w.limits.Query))
 	return steps.stepOutput(ctx, w.sh, id)
 }
 
