@@ -34,7 +34,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if sparing && q.ID+q.Tag != "" {
 		return w.findByIDOrTag(ctx, few, q)
 	}
-	if c, ok := s.(multiCluster); ok && c.include(q.Args) {
+	if c, ok := s.(multiCluster); ok && c.addClusters(q.Args) {
 		w.changed()
 	}
 	jobs, err := w.Jobs(ctx)
@@ -42,7 +42,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	if sparing {
-		if jobs, err = w.named(ctx, few, jobs, q.Name); err != nil {
+		if jobs, err = w.filterByName(ctx, few, jobs, q.Name); err != nil {
 			return api.Job{}, false, err
 		}
 	}
@@ -53,8 +53,8 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	case !found:
 		return w.Detail(ctx, q.ID)
 	}
-	job = w.completed(ctx, s, job)
-	return s.asRequested(job, q.called(s, job.ID)), true, nil
+	job = w.withDetail(ctx, s, job)
+	return s.asRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 
 // findByIDOrTag finds a job whose id is known or lies with its tag, without a list.
@@ -78,28 +78,28 @@ func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.
 	return w.markCancelled(job), err == nil && !job.State.Ended(), err
 }
 
-func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
+func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
 	leave, err := w.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return s.named(ctx, w.sh, jobs, name)
+	return s.filterByName(ctx, w.sh, jobs, name)
 }
 
-// called is what the job that was found is called from now on.
-func (q Query) called(s scheduler, found string) string {
+// requestedID is what the job that was found is requestedID from now on.
+func (q Query) requestedID(s scheduler, found string) string {
 	asked, _ := splitRef(q.ID)
 	id := cmp.Or(asked, found)
-	if a, ok := s.(arrays); ok && (asked == "" || a.several(asked)) {
-		return a.whole(id)
+	if a, ok := s.(arrays); ok && (asked == "" || a.isTaskRange(asked)) {
+		return a.arrayOf(id)
 	}
 	return id
 }
 
-// completed adds what only the detail tells.
-func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.Job {
-	if job.Log != "" && !s.terse() {
+// withDetail adds what only the detail tells.
+func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.Job {
+	if job.Log != "" && !s.listLacksFiles() {
 		return job
 	}
 	leave, err := w.enter(ctx)
@@ -159,7 +159,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 	var tasks []api.Job
 	for _, job := range jobs {
-		if !s.is(job, id) {
+		if !s.matches(job, id) {
 			continue
 		}
 		if job.ID == id {
@@ -204,7 +204,7 @@ func onePerArray(s scheduler, jobs []api.Job) []api.Job {
 	var kept []api.Job
 	seen := map[string]bool{}
 	for _, job := range jobs {
-		whole := api.Job{ID: a.whole(job.ID), Cluster: job.Cluster}.Ref()
+		whole := api.Job{ID: a.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
 		if seen[whole] {
 			continue
 		}

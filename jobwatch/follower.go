@@ -175,8 +175,8 @@ func (f *Follower) interval() time.Duration {
 	}
 }
 
-// appeared notes that there is a file, which is the job's start.
-func (f *Follower) appeared() {
+// fileAppeared notes that there is a file, which is the job's start.
+func (f *Follower) fileAppeared() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.seen {
@@ -187,8 +187,8 @@ func (f *Follower) appeared() {
 	}
 }
 
-// moved sets how far s has been read.
-func (f *Follower) moved(s *source, pos Position) {
+// setPosition sets how far s has been read.
+func (f *Follower) setPosition(s *source, pos Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.pos = pos
@@ -202,9 +202,9 @@ const (
 
 // read reads what is new in every file.
 func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
-	asks := make([]ask, len(f.sources))
+	asks := make([]fileRequest, len(f.sources))
 	for i, s := range f.sources {
-		asks[i] = ask{pattern: s.pattern, pos: s.pos, max: maxRead, newer: f.newer}
+		asks[i] = fileRequest{pattern: s.pattern, pos: s.pos, max: maxRead, newer: f.newer}
 	}
 	got, err := readFiles(ctx, f.sh, asks)
 	if err != nil {
@@ -215,47 +215,47 @@ func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 			c.Source = i
 			sink(c)
 		}
-		if err := f.take(ctx, named, f.sources[i], g); err != nil {
+		if err := f.deliver(ctx, named, f.sources[i], g); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take passes on what was read of one file, and reads on until it is up to date.
-func (f *Follower) take(ctx context.Context, sink func(Chunk), s *source, g got) (err error) {
+// deliver passes on what was read of one file, and reads on until it is up to date.
+func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g fileContent) (err error) {
 	for g.found {
-		f.appeared()
-		chunk := s.fresh(g)
+		f.fileAppeared()
+		chunk := s.unread(g)
 		if chunk.Reset && g.start > 0 {
 			// Other bytes stand where we stopped: another file under the same name.
-			if g, err = f.again(ctx, s, Position{}); err != nil {
+			if g, err = f.readMore(ctx, s, Position{}); err != nil {
 				return err
 			}
 			continue
 		}
 		end := chunk.Offset + int64(len(chunk.Data))
 		if g.size-end > maxUnread {
-			return f.leap(ctx, sink, s, chunk, g.size)
+			return f.skipMiddle(ctx, sink, s, chunk, g.size)
 		}
 		if chunk.Reset || len(chunk.Data) > 0 || !s.seen {
 			sink(chunk)
 		}
 		s.seen = true
-		f.moved(s, advance(s.pos, chunk))
+		f.setPosition(s, advance(s.pos, chunk))
 		if g.size <= end || len(chunk.Data) == 0 {
 			return nil
 		}
-		if g, err = f.again(ctx, s, s.pos); err != nil {
+		if g, err = f.readMore(ctx, s, s.pos); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fresh is the part of g that was not read before: all of it, as a reset, when the
+// unread is the part of g that was not read before: all of it, as a reset, when the
 // file is not the one that was read before.
-func (s *source) fresh(g got) Chunk {
+func (s *source) unread(g fileContent) Chunk {
 	all := Chunk{Path: g.path, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
 	if s.pos.Path == "" || g.path != s.pos.Path || g.start == 0 && s.pos.Offset > int64(len(s.pos.Tail)) {
 		return all
@@ -279,22 +279,22 @@ func advance(pos Position, c Chunk) Position {
 	return Position{Path: c.Path, Offset: c.Offset + int64(len(c.Data)), Tail: bytes.Clone(tail)}
 }
 
-// again reads more of the file that s is at.
-func (f *Follower) again(ctx context.Context, s *source, from Position) (got, error) {
-	list, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: from, max: maxRead, newer: f.newer}})
+// readMore reads more of the file that s is at.
+func (f *Follower) readMore(ctx context.Context, s *source, from Position) (fileContent, error) {
+	list, err := readFiles(ctx, f.sh, []fileRequest{{pattern: s.pattern, pos: from, max: maxRead, newer: f.newer}})
 	if err != nil {
-		return got{}, err
+		return fileContent{}, err
 	}
 	return list[0], nil
 }
 
-// leap passes on the beginning of a long unread stretch and its end, and searches
+// skipMiddle passes on the beginning of a long unread stretch and its end, and searches
 // the middle if both together tell too little.
-func (f *Follower) leap(ctx context.Context, sink func(Chunk), s *source, head Chunk, size int64) error {
+func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, head Chunk, size int64) error {
 	if cut := bytes.LastIndexByte(head.Data, '\n'); cut >= 0 {
 		head.Data = head.Data[:cut+1]
 	}
-	end, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: Position{Path: head.Path, Offset: size - maxRead}, max: maxRead, newer: f.newer}})
+	end, err := readFiles(ctx, f.sh, []fileRequest{{pattern: s.pattern, pos: Position{Path: head.Path, Offset: size - maxRead}, max: maxRead, newer: f.newer}})
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (f *Follower) leap(ctx context.Context, sink func(Chunk), s *source, head C
 		rest.Offset, rest.Data = rest.Offset+int64(cut)+1, rest.Data[cut+1:]
 	}
 	sink(rest)
-	f.moved(s, advance(Position{}, rest))
+	f.setPosition(s, advance(Position{}, rest))
 	if f.enough == nil || f.enough() {
 		return nil
 	}

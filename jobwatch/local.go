@@ -53,16 +53,16 @@ func (f *Follower) watchFolders() (stop func()) {
 		}
 	}
 	var done sync.WaitGroup
-	done.Go(func() { f.forward(events) })
+	done.Go(func() { f.wakeOnChange(events) })
 	return func() {
 		_ = events.Close()
 		done.Wait()
 	}
 }
 
-// forward wakes the Follower a little after each burst of changes, until events is
+// wakeOnChange wakes the Follower a little after each burst of changes, until events is
 // closed.
-func (f *Follower) forward(events *fsnotify.Watcher) {
+func (f *Follower) wakeOnChange(events *fsnotify.Watcher) {
 	var burst <-chan time.Time
 	for {
 		select {

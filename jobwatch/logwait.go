@@ -37,7 +37,7 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 // look for.
 func (w *Watcher) logCheckInterval() (time.Duration, bool) {
 	shortest, found := time.Duration(0), false
-	for _, x := range w.open() {
+	for _, x := range w.activeWatches() {
 		job, ok := x.waitsForLog()
 		if !ok {
 			continue
@@ -53,11 +53,11 @@ func (w *Watcher) logCheckInterval() (time.Duration, bool) {
 // checkForLogs looks for all the logs at once.
 func (w *Watcher) checkForLogs(ctx context.Context) bool {
 	var watches []*Watch
-	var asks []ask
-	for _, x := range w.open() {
+	var asks []fileRequest
+	for _, x := range w.activeWatches() {
 		if job, ok := x.waitsForLog(); ok {
 			watches = append(watches, x)
-			asks = append(asks, ask{pattern: job.Log, newer: job.Submitted})
+			asks = append(asks, fileRequest{pattern: job.Log, newer: job.Submitted})
 		}
 	}
 	if len(asks) == 0 {
@@ -71,7 +71,7 @@ func (w *Watcher) checkForLogs(ctx context.Context) bool {
 	appeared := false
 	for i, f := range files {
 		if f.found {
-			watches[i].sighted()
+			watches[i].logSeen()
 			appeared = true
 		}
 	}
@@ -94,8 +94,8 @@ func (x *Watch) LogFollowed() {
 	x.followed = true
 }
 
-// sighted notes that the log was seen, so that one appearance earns one query.
-func (x *Watch) sighted() {
+// logSeen notes that the log was seen, so that one appearance earns one query.
+func (x *Watch) logSeen() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.logSeenInRun = x.job.Restarts + 1

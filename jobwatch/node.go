@@ -33,7 +33,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		return true, nil
 	}
 	ref := owner.taskRef(job)
-	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.is(j, ref) })
+	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.matches(j, ref) })
 	if len(others) == 0 {
 		return true, nil
 	}
@@ -60,7 +60,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if len(ids) == 0 {
 		return false, ErrOwnerUnknown
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return s.is(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
+	return slices.ContainsFunc(ids, func(id string) bool { return s.matches(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
 }
 
 // processEnviron reads, from the login node, some variables of a process on a compute node.

@@ -17,7 +17,7 @@ import (
 // pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
 // connection to the server, qstat -f once for every job that it is asked about, from one of the few
 // hundred ports that the whole login node has for that: so it is asked sparingly.
-type pbs struct{ learned *pbsCache }
+type pbs struct{ cache *pbsCache }
 
 // pbsCache is what was found out and need not be asked for again.
 type pbsCache struct {
@@ -36,12 +36,12 @@ var pbsKind = schedulerKind{
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
 }
 
-func newPBS() pbs { return pbs{learned: &pbsCache{scripts: make(map[string]string)}} }
+func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
 
-// terse: the table of all jobs says nothing of their files.
-func (pbs) terse() bool { return true }
+// listLacksFiles: the table of all jobs says nothing of their files.
+func (pbs) listLacksFiles() bool { return true }
 
 // qstatTable asks for all jobs of the person over one connection. Torque has no wide
 // form and says so before it connects.
@@ -82,7 +82,7 @@ func (p pbs) some(ctx context.Context, sh *shell, ids []string) ([]api.Job, erro
 		return nil, err
 	}
 	p.forgetScripts(records)
-	records = p.serving(records, ids)
+	records = p.withoutArrays(records, ids)
 	jobs := jobsOf(records)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
@@ -94,7 +94,7 @@ func (p pbs) some(ctx context.Context, sh *shell, ids []string) ([]api.Job, erro
 // keeps standard output on the node until the job ends.
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
-	records = p.serving(records, []string{id})
+	records = p.withoutArrays(records, []string{id})
 	jobs := jobsOf(records)
 	job, ok := pick(p, jobs, id)
 	switch {
@@ -129,7 +129,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	default:
 		return records, pbsProblem("qstat", res)
 	}
-	p.learn(!history)
+	p.setNoHistory(!history)
 	if records, res, err = p.qstat(ctx, sh, history, tasks, ids); err != nil {
 		return nil, err
 	}
@@ -155,30 +155,30 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 }
 
 func (p pbs) lacksHistory() bool {
-	p.learned.mu.Lock()
-	defer p.learned.mu.Unlock()
-	return p.learned.noHistory
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	return p.cache.noHistory
 }
 
-func (p pbs) learn(noHistory bool) {
-	p.learned.mu.Lock()
-	defer p.learned.mu.Unlock()
-	p.learned.noHistory = noHistory
+func (p pbs) setNoHistory(noHistory bool) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	p.cache.noHistory = noHistory
 }
 
 // forgetScripts drops what is known of the scripts of other jobs than those.
 func (p pbs) forgetScripts(records []pbsRecord) {
-	p.learned.mu.Lock()
-	defer p.learned.mu.Unlock()
-	maps.DeleteFunc(p.learned.scripts, func(id, _ string) bool {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool {
 		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
 	})
 }
 
-// serving leaves of an array and its tasks those that stand for it, and of other
+// withoutArrays leaves of an array and its tasks those that stand for it, and of other
 // records those that were asked for. The record of a task says nothing of its script;
 // the array's does.
-func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
+func (p pbs) withoutArrays(records []pbsRecord, ids []string) []pbsRecord {
 	arrays, tasks := map[string]pbsRecord{}, map[string][]pbsRecord{}
 	for _, r := range records {
 		arrays[r["Job Id"]] = r
@@ -191,7 +191,7 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 	}
 	var kept []pbsRecord
 	for _, r := range records {
-		asked := func(id string) bool { return p.is(api.Job{ID: r["Job Id"]}, id) }
+		asked := func(id string) bool { return p.matches(api.Job{ID: r["Job Id"]}, id) }
 		wholeAsked := func(id string) bool { return isArray(id) && asked(id) }
 		switch {
 		case !slices.ContainsFunc(ids, asked):
@@ -255,7 +255,7 @@ func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) 
 		return nil, err
 	}
 	for _, job := range unsure {
-		if slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, job.ID) }) {
+		if slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, job.ID) }) {
 			sure = append(sure, job)
 		}
 	}
@@ -293,7 +293,7 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 		return api.Job{}, err
 	}
 	answered, since, _ := strings.Cut(string(res.Stdout), "tunctl.since\n")
-	if id, err := p.verdict(answer{stdout: answered}); err == nil {
+	if id, err := p.parseSubmit(answer{stdout: answered}); err == nil {
 		return p.detail(ctx, sh, id)
 	}
 	since = strings.TrimSpace(since)
@@ -351,7 +351,7 @@ printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the head
 		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table is an answer too
 	}
 	return slices.DeleteFunc(jobs, func(j api.Job) bool {
-		return !slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, j.ID) })
+		return !slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, j.ID) })
 	}), nil
 }
 
@@ -360,9 +360,9 @@ const (
 	newestEnded = 50     // of which so many are shown where their age is not known
 )
 
-// submit has the output written where it belongs from the start (-k oed), unless the
+// submitCommand has the output written where it belongs from the start (-k oed), unless the
 // script or the person says otherwise.
-func (pbs) submit() string {
+func (pbs) submitCommand() string {
 	return `tunctl_keep='-k oed'
 for tunctl_i; do case $tunctl_i in -k*|-o*) tunctl_keep=;; esac; done
 if grep -Eq '^#PBS[[:space:]](.*[[:space:]])?-[ko]' "$tunctl_script"; then tunctl_keep=; fi
@@ -371,7 +371,7 @@ tunctl_limit qsub $tunctl_keep "$@" "$tunctl_script"`
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
-func (pbs) verdict(a answer) (string, error) {
+func (pbs) parseSubmit(a answer) (string, error) {
 	if a.exit == 0 {
 		lines := strings.Split(strings.TrimSpace(a.stdout), "\n")
 		for i := range lines {
@@ -410,8 +410,8 @@ func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration
 	return pbsProblem("qalter", res)
 }
 
-// is: the server's name may be left off on either side, and an array is its tasks too.
-func (pbs) is(job api.Job, id string) bool {
+// matches: the server's name may be left off on either side, and an array matches its tasks too.
+func (pbs) matches(job api.Job, id string) bool {
 	jobNumber, jobServer, jobFull := strings.Cut(job.ID, ".")
 	number, server, full := strings.Cut(id, ".")
 	if full && jobFull && jobServer != server {

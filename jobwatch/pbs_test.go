@@ -127,7 +127,7 @@ func TestAPBSJobIsFoundByItsNumberAndAnArrayByItsTasks(t *testing.T) {
 		{"28[].vm", "28[].vm", true},
 		{"281[1].vm", "28[].vm", false},
 	} {
-		if got := (pbs{}).is(api.Job{ID: c.job}, c.id); got != c.want {
+		if got := (pbs{}).matches(api.Job{ID: c.job}, c.id); got != c.want {
 			t.Errorf("%s is %s: %v", c.job, c.id, got)
 		}
 	}

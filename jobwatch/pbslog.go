@@ -37,17 +37,17 @@ func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
 // redirections are the files that the job's script writes to. PBS runs the script as
 // it was submitted, so that it is read once.
 func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirection {
-	p.learned.mu.Lock()
-	lines, known := p.learned.scripts[job.ID]
-	p.learned.mu.Unlock()
+	p.cache.mu.Lock()
+	lines, known := p.cache.scripts[job.ID]
+	p.cache.mu.Unlock()
 	if !known && job.Script != "" {
 		var err error
 		if lines, err = readRedirections(ctx, sh, job.Script); err != nil {
 			return nil
 		}
-		p.learned.mu.Lock()
-		p.learned.scripts[job.ID] = lines
-		p.learned.mu.Unlock()
+		p.cache.mu.Lock()
+		p.cache.scripts[job.ID] = lines
+		p.cache.mu.Unlock()
 	}
 	return parseRedirections(lines, r.value)
 }

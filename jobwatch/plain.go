@@ -18,7 +18,7 @@ var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{
 
 func (plain) name() string { return None }
 
-func (plain) terse() bool { return false }
+func (plain) listLacksFiles() bool { return false }
 
 // plainStamp tells when a process started, so that another one that got the same pid
 // later is not taken for it.
@@ -60,7 +60,7 @@ func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	jobs, err := p.show(ctx, sh, `tunctl_show "$HOME"/`+quote(tagRoot+"/"+id))
+	jobs, err := p.readFolders(ctx, sh, `tunctl_show "$HOME"/`+quote(tagRoot+"/"+id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -75,10 +75,10 @@ func (p plain) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 }
 
 func (p plain) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+	return p.readFolders(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
-func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
+func (plain) readFolders(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	res, err := sh.plain(ctx, plainJobs+which)
 	if err != nil {
 		return nil, err
@@ -144,10 +144,10 @@ func epoch(s string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// submit starts the script in a session of its own. A keeper stays beside it to
+// submitCommand starts the script in a session of its own. A keeper stays beside it to
 // record how it ends; it catches the polite signal, which goes to the whole group,
 // so that it outlives the script by that much.
-func (plain) submit() string {
+func (plain) submitCommand() string {
 	return plainStamp + `tunctl_keeper='
 trap : TERM
 "$@" >>"$tunctl_dir/tunctl.log" 2>&1 &
@@ -167,7 +167,7 @@ mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 }
 
-func (plain) verdict(a answer) (string, error) {
+func (plain) parseSubmit(a answer) (string, error) {
 	if a.exit != 0 {
 		return "", refusal(a, nil)
 	}
@@ -205,6 +205,6 @@ func (plain) extend(context.Context, *shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
 
-func (plain) is(job api.Job, id string) bool { return job.ID == id }
+func (plain) matches(job api.Job, id string) bool { return job.ID == id }
 
 func (plain) asRequested(job api.Job, _ string) api.Job { return job }

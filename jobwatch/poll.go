@@ -56,7 +56,7 @@ func (w *Watcher) nextQuery() (at time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	if w.soon {
-		return w.asked.Add(w.limits.QueryMin), true
+		return w.lastQuery.Add(w.limits.QueryMin), true
 	}
 	return w.due, true
 }
@@ -76,20 +76,20 @@ func (w *Watcher) refresh(ctx context.Context) error {
 	if w.fresh() {
 		return nil
 	}
-	return w.query(ctx, everything)
+	return w.query(ctx, allJobs)
 }
 
 func (w *Watcher) fresh() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.stale && !w.heard.IsZero() && time.Since(w.heard) < w.limits.QueryMin
+	return !w.stale && !w.jobsAt.IsZero() && time.Since(w.jobsAt) < w.limits.QueryMin
 }
 
 // scope is what a query is about.
 type scope bool
 
 const (
-	everything  scope = true
+	allJobs     scope = true
 	watchedOnly scope = false // as far as the scheduler can be asked for that
 )
 
@@ -97,7 +97,7 @@ const (
 func (w *Watcher) query(ctx context.Context, about scope) error {
 	s, err := w.scheduler(ctx)
 	if err != nil {
-		w.failed(err)
+		w.recordFailure(err)
 		return err
 	}
 	leave, err := w.enter(ctx)
@@ -106,43 +106,43 @@ func (w *Watcher) query(ctx context.Context, about scope) error {
 	}
 	defer leave()
 	if w.fresh() {
-		w.arrange()
+		w.scheduleNext()
 		return nil
 	}
-	if err := w.space(ctx, about); err != nil {
+	if err := w.waitQueryMin(ctx, about); err != nil {
 		return err
 	}
-	open := w.open()
+	open := w.activeWatches()
 	if few, ok := s.(selective); ok && about == watchedOnly && len(open) <= w.limits.Connections {
 		err = w.queryWatched(ctx, few, open)
 	} else {
 		err = w.queryAll(ctx, s)
 	}
 	if err != nil {
-		w.failed(err)
+		w.recordFailure(err)
 		return err
 	}
-	w.arrange()
+	w.scheduleNext()
 	return nil
 }
 
 func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
-	w.begin(everything)
+	w.beginQuery(allJobs)
 	jobs, err := s.list(ctx, w.sh)
 	if err != nil {
 		return err
 	}
-	w.answered()
+	w.recordAnswer()
 	w.mu.Lock()
-	w.jobs, w.heard = jobs, w.listed
+	w.jobs, w.jobsAt = jobs, w.lastList
 	w.mu.Unlock()
-	w.settle(ctx, s, jobs)
+	w.updateWatches(ctx, s, jobs)
 	return nil
 }
 
 // queryWatched asks about the watched jobs alone, which answers all at once.
 func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watch) error {
-	w.begin(watchedOnly)
+	w.beginQuery(watchedOnly)
 	ids := make([]string, len(watches))
 	for i, x := range watches {
 		ids[i] = x.id
@@ -150,15 +150,15 @@ func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watc
 	if len(ids) == 0 {
 		return nil
 	}
-	jobs, err := s.some(ctx, w.sh, ids)
+	jobs, err := s.details(ctx, w.sh, ids)
 	if err != nil {
 		return err
 	}
-	w.answered()
+	w.recordAnswer()
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
 			x.detailSucceeded()
-			x.tell(s, job)
+			x.update(s, job)
 		} else {
 			w.updateMissing(s, x)
 		}
@@ -166,13 +166,13 @@ func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watc
 	return nil
 }
 
-// space keeps two queries Limits.QueryMin apart. A person who wants the list does not
+// waitQueryMin keeps two queries Limits.QueryMin apart. A person who wants the list does not
 // wait because a watched job has just been asked about.
-func (w *Watcher) space(ctx context.Context, about scope) error {
+func (w *Watcher) waitQueryMin(ctx context.Context, about scope) error {
 	w.mu.Lock()
-	last := w.asked
-	if about == everything {
-		last = w.listed
+	last := w.lastQuery
+	if about == allJobs {
+		last = w.lastList
 	}
 	wait := time.Until(last.Add(w.limits.QueryMin))
 	w.mu.Unlock()
@@ -182,21 +182,21 @@ func (w *Watcher) space(ctx context.Context, about scope) error {
 // detailsPerRound bounds how many jobs are asked about one by one after a query.
 const detailsPerRound = 8
 
-// settle tells each watch what the list says of its job, and asks one by one about
+// updateWatches tells each watch what the list says of its job, and asks one by one about
 // those that are gone from it or whose log is not known.
-func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
+func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
 	if few, ok := s.(selective); ok {
 		w.updateWithinBudget(ctx, few, jobs)
 		return
 	}
 	asked := 0
-	for _, x := range w.open() {
+	for _, x := range w.activeWatches() {
 		job, listed := pick(s, jobs, x.id)
-		if s.terse() {
+		if s.listLacksFiles() {
 			job.Log = "" // to read it, one must know for certain
 		}
 		if listed && !x.wantsDetail(s, job) {
-			x.tell(s, job)
+			x.update(s, job)
 			continue
 		}
 		if asked++; asked > detailsPerRound {
@@ -210,13 +210,13 @@ func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
 // updateWithinBudget tells each watch what the list says, and spends the connections that
 // are left of this round on those of which least is known, or longest ago.
 func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []api.Job) {
-	watches := w.open()
+	watches := w.activeWatches()
 	for _, x := range watches {
 		job, listed := pick(s, jobs, x.id)
 		job = x.withKnownFacts(job)
 		first := (!listed || x.wantsDetail(s, job)) && x.requireDetail()
 		if listed && !first {
-			x.tell(s, job)
+			x.update(s, job)
 		}
 	}
 	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
@@ -242,10 +242,10 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, j
 	switch {
 	case err == nil:
 		x.detailSucceeded()
-		x.tell(s, detail)
+		x.update(s, detail)
 	case listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
-		x.tell(s, job)
+		x.update(s, job)
 	case errors.Is(err, errNoJob):
 		w.updateMissing(s, x)
 	default:
@@ -256,15 +256,15 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, j
 // updateMissing tells a watch that the scheduler does not know its job, once that is to be
 // believed.
 func (w *Watcher) updateMissing(s scheduler, x *Watch) {
-	if !x.missing() {
+	if !x.confirmMissing() {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}
-	x.tell(s, x.gone(s))
+	x.update(s, x.gone(s))
 }
 
-// open returns the watches whose jobs have not ended.
-func (w *Watcher) open() []*Watch {
+// activeWatches returns the watches whose jobs have not ended.
+func (w *Watcher) activeWatches() []*Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var open []*Watch
@@ -277,27 +277,27 @@ func (w *Watcher) open() []*Watch {
 	return open
 }
 
-func (w *Watcher) begin(about scope) {
+func (w *Watcher) beginQuery(about scope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked, w.soon = time.Now(), false
-	if about == everything {
-		w.listed, w.stale = w.asked, false
+	w.lastQuery, w.soon = time.Now(), false
+	if about == allJobs {
+		w.lastList, w.stale = w.lastQuery, false
 	}
 }
 
-// answered notes that the scheduler speaks.
-func (w *Watcher) answered() {
+// recordAnswer notes that the scheduler speaks.
+func (w *Watcher) recordAnswer() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.silence.isZero() {
-		w.log.Info("the scheduler responds again", "silentSince", w.silence.since)
+	if !w.outage.isZero() {
+		w.log.Info("the scheduler responds again", "silentSince", w.outage.since)
 	}
-	w.silence = silence{}
+	w.outage = outage{}
 }
 
-// arrange decides when the next query is due by itself.
-func (w *Watcher) arrange() {
+// scheduleNext decides when the next query is due by itself.
+func (w *Watcher) scheduleNext() {
 	signal(w.recheckLogs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -307,8 +307,8 @@ func (w *Watcher) arrange() {
 // queryIntervalLocked is long only when every watched job has pended for long and none
 // is expected to start soon.
 func (w *Watcher) queryIntervalLocked() time.Duration {
-	if !w.silence.isZero() {
-		return min(w.limits.Query<<min(w.silence.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
+	if !w.outage.isZero() {
+		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
 		if job := x.Job(); !job.State.Ended() && !w.pendsLong(job) {
@@ -341,18 +341,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// silence is how long the scheduler has not answered.
-type silence struct {
+// outage is how long the scheduler has not answered.
+type outage struct {
 	since time.Time
 	times int
 	words string
 }
 
-func (s silence) isZero() bool { return s.times == 0 }
+func (s outage) isZero() bool { return s.times == 0 }
 
-// failed notes that a query failed. One failure is no news to a watch that knows
+// recordFailure notes that a query recordFailure. One failure is no news to a watch that knows
 // its job; a lost link is none at all, since the host's state says it.
-func (w *Watcher) failed(err error) {
+func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
 	if !errors.Is(err, ErrNoAnswer) {
 		w.due = time.Now().Add(w.limits.stretch(w.limits.Query))
@@ -360,28 +360,28 @@ func (w *Watcher) failed(err error) {
 		w.mu.Unlock()
 		return
 	}
-	w.asked, w.soon = time.Now(), false // also where it was not even asked which scheduler it is
-	if w.silence.isZero() {
-		w.silence.since = time.Now()
+	w.lastQuery, w.soon = time.Now(), false // also where it was not even asked which scheduler it is
+	if w.outage.isZero() {
+		w.outage.since = time.Now()
 	}
-	w.silence.times++
-	w.silence.words = err.Error()
-	now, name := w.silence, "the scheduler"
+	w.outage.times++
+	w.outage.words = err.Error()
+	now, name := w.outage, "the scheduler"
 	if w.sched != nil {
 		name = w.sched.name()
 	}
 	w.mu.Unlock()
 
-	for _, x := range w.open() {
+	for _, x := range w.activeWatches() {
 		if now.times > 1 || !x.isKnown() {
 			x.markUnknown("NoAnswer", now.hint(name, x.Job()))
 		}
 	}
-	w.arrange()
+	w.scheduleNext()
 }
 
 // hint says since when there is no answer, and what was known before.
-func (s silence) hint(scheduler string, last api.Job) string {
+func (s outage) hint(scheduler string, last api.Job) string {
 	text := fmt.Sprintf("%s has not responded since %s", scheduler, s.since.Format("15:04"))
 	if last.Node != "" {
 		text += "; the job was last seen on " + last.Node

@@ -12,16 +12,16 @@ import (
 	"tunctl/internal/api"
 )
 
-// ask is a request to read a file from a position.
-type ask struct {
+// fileRequest is a request to read a file from a position.
+type fileRequest struct {
 	pattern string
 	pos     Position
 	max     int
 	newer   time.Time
 }
 
-// got is what was read: the bytes from start on, of a file of size bytes.
-type got struct {
+// fileContent is what was read: the bytes from start on, of a file of size bytes.
+type fileContent struct {
 	found       bool
 	path        string
 	start, size int64
@@ -52,7 +52,7 @@ tunctl_read() {
 `
 
 // readFiles reads several files by one plain command.
-func readFiles(ctx context.Context, sh *shell, asks []ask) ([]got, error) {
+func readFiles(ctx context.Context, sh *shell, asks []fileRequest) ([]fileContent, error) {
 	mark := newMark()
 	var script strings.Builder
 	script.WriteString(readFunctions)
@@ -67,7 +67,7 @@ func readFiles(ctx context.Context, sh *shell, asks []ask) ([]got, error) {
 	return parseRead(res.Stdout, mark, len(asks))
 }
 
-func (a ask) script(mark string) string {
+func (a fileRequest) script(mark string) string {
 	// The literal name comes first: a path from the scheduler may contain brackets.
 	names := quotePath(a.pattern)
 	if word := globWord(a.pattern); word != names {
@@ -85,8 +85,8 @@ func (a ask) script(mark string) string {
 		mark, quote(a.pos.Path), start, a.pos.Offset, a.max+len(a.pos.Tail), newer)
 }
 
-func parseRead(out []byte, mark string, n int) ([]got, error) {
-	list := make([]got, n)
+func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
+	list := make([]fileContent, n)
 	parts := bytes.Split(out, []byte("\n"+mark))
 	if len(parts) < 2 || !bytes.HasPrefix(parts[len(parts)-1], []byte(" end")) {
 		return nil, errors.New("reading a log: the host's answer was cut short")
@@ -103,7 +103,7 @@ func parseRead(out []byte, mark string, n int) ([]got, error) {
 		if err1 != nil || err2 != nil || err3 != nil || i < 0 || i >= n {
 			continue
 		}
-		list[i] = got{found: true, path: f[3], start: start, size: size, data: data}
+		list[i] = fileContent{found: true, path: f[3], start: start, size: size, data: data}
 	}
 	return list, nil
 }
@@ -135,7 +135,7 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 	sh := shellOn(r)
 	var pos Position
 	for {
-		file, err := readFile(ctx, sh, ask{pattern: path, pos: pos, max: maxRead})
+		file, err := readFile(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
 		if err != nil {
 			return err
 		}
@@ -155,12 +155,12 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
 	sh := shellOn(r)
 	// The path may be a glob: which file it is, and how long, comes first.
-	file, err := readFile(ctx, sh, ask{pattern: path})
+	file, err := readFile(ctx, sh, fileRequest{pattern: path})
 	if err != nil {
 		return nil, err
 	}
 	from := max(0, file.size-int64(lines)*1024)
-	file, err = readFile(ctx, sh, ask{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
+	file, err = readFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func lastLines(data []byte, n int) []byte {
 
 // ReadFile returns a small file, such as one in which a server says how to reach it.
 func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
-	file, err := readFile(ctx, shellOn(r), ask{pattern: path, max: maxRead})
+	file, err := readFile(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -207,13 +207,13 @@ func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
 	return file.data, nil
 }
 
-func readFile(ctx context.Context, sh *shell, a ask) (got, error) {
-	list, err := readFiles(ctx, sh, []ask{a})
+func readFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+	list, err := readFiles(ctx, sh, []fileRequest{a})
 	if err != nil {
-		return got{}, err
+		return fileContent{}, err
 	}
 	if !list[0].found {
-		return got{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("cannot read %q on the host: no such file, or no permission", a.pattern)}
+		return fileContent{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("cannot read %q on the host: no such file, or no permission", a.pattern)}
 	}
 	return list[0], nil
 }

@@ -31,9 +31,9 @@ func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
 
 func (slurm) name() string { return Slurm }
 
-// terse: squeue's word for a job's output is a pattern, and says nothing of what the
+// listLacksFiles: squeue's word for a job's output is a pattern, and says nothing of what the
 // job's script sends elsewhere.
-func (slurm) terse() bool { return true }
+func (slurm) listLacksFiles() bool { return true }
 
 // slurmPrelude is queryPrelude, and drops what the person's settings do to Slurm's output.
 const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
@@ -115,7 +115,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	}
 	err = slurmProblem("scontrol", res)
 	if err == nil {
-		if job, ok := s.described(ctx, sh, splitScontrol(string(res.Stdout)), id); ok {
+		if job, ok := s.withScriptLogs(ctx, sh, splitScontrol(string(res.Stdout)), id); ok {
 			job.Cluster = cluster
 			return job, nil
 		}
@@ -124,14 +124,14 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	if !errors.Is(err, errNoJob) {
 		return api.Job{}, err
 	}
-	job, err := s.account(ctx, sh, onCluster(cluster)+"-j "+quote(asked), func(job api.Job) bool { return s.is(job, id) })
+	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+quote(asked), func(job api.Job) bool { return s.matches(job, id) })
 	job.Cluster = cluster
 	return job, err
 }
 
-// described is the job of that id among scontrol's records, with the files that its
+// withScriptLogs is the job of that id among scontrol's records, with the files that its
 // script sends output to while that is of use.
-func (s slurm) described(ctx context.Context, sh *shell, records []slurmRecord, id string) (api.Job, bool) {
+func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRecord, id string) (api.Job, bool) {
 	jobs := make([]api.Job, len(records))
 	for i, r := range records {
 		jobs[i] = r.job()
@@ -175,9 +175,9 @@ done`)
 	return script, lines
 }
 
-// account asks the accounting for an ended job. Whatever keeps it from answering,
+// endedJob asks the accounting for an ended job. Whatever keeps it from answering,
 // the controller has already said that the job is gone.
-func (slurm) account(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
+func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
 	res, err := sh.login(ctx, slurmPrelude+"limit sacct -X -n -P "+which+" -o "+sacctFields)
 	if err != nil {
 		return api.Job{}, err
@@ -253,13 +253,13 @@ func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 	return api.Job{}, errNoJob
 }
 
-func (slurm) submit() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
+func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
 
 // sbatchID is an answer of sbatch's, also of a wrapper that drops --parsable.
 var sbatchID = regexp.MustCompile(`^(?:(\d+)(?:;(\S+))?|Submitted batch job (\d+)(?: on cluster (\S+))?)$`)
 
-// verdict takes the last line that is an id: submit plugins like to print too.
-func (s slurm) verdict(a answer) (string, error) {
+// parseSubmit takes the last line that is an id: submit plugins like to print too.
+func (s slurm) parseSubmit(a answer) (string, error) {
 	if a.exit == 0 {
 		lines := strings.Split(strings.TrimSpace(a.stdout), "\n")
 		for i := range lines {
@@ -303,9 +303,9 @@ func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Durat
 	return slurmProblem("scontrol", res)
 }
 
-// is: an array 54 is its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
+// matches: an array 54 matches its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
 // its parts 64+0 and 64+1.
-func (slurm) is(job api.Job, ref string) bool {
+func (slurm) matches(job api.Job, ref string) bool {
 	id, cluster := splitRef(ref)
 	if cluster != "" && job.Cluster != cluster {
 		return false

@@ -68,8 +68,8 @@ const (
 	// maxSubmitWaits is how often we wait for a submit command that hangs, each time for
 	// most of a command's time limit.
 	maxSubmitWaits = 4
-	// looks is how often we look for the job after an answer that does not tell.
-	looks = 3
+	// maxLooks is how often we look for the job after an answer that does not tell.
+	maxLooks = 3
 )
 
 // Submit submits a job, or finds the one that was submitted under the same tag. After
@@ -101,7 +101,7 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 
 func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
 	if c, ok := sched.(multiCluster); ok {
-		c.include(s.Args)
+		c.addClusters(s.Args)
 	}
 	a, note, err := w.runSubmit(ctx, sched, s)
 	if err != nil && !errors.Is(err, errDoubt) {
@@ -109,13 +109,13 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	}
 	id := ""
 	if err == nil {
-		id, err = sched.verdict(a)
+		id, err = sched.parseSubmit(a)
 	}
 	if errors.Is(err, errDoubt) {
 		var found api.Job
-		if found, err = w.look(ctx, sched, s.Tag, a); err == nil {
+		if found, err = w.findSubmitted(ctx, sched, s.Tag, a); err == nil {
 			if array, ok := sched.(arrays); ok { // sbatch would have answered so too
-				found.ID = array.whole(found.ID)
+				found.ID = array.arrayOf(found.ID)
 			}
 			id = found.Ref()
 		}
@@ -123,13 +123,13 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	if err != nil {
 		return api.Job{}, err
 	}
-	return w.submitted(ctx, sched, s, id, note), nil
+	return w.describeSubmitted(ctx, sched, s, id, note), nil
 }
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk.
 func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
 	mark := newMark()
-	script := submitScript(sched.submit(), s, mark, w.sh.limit*6/10)
+	script := submitScript(sched.submitCommand(), s, mark, w.sh.limit*6/10)
 	for range maxSubmitWaits {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {
@@ -155,10 +155,10 @@ func readAnswer(res Result, mark string) (answer, string, error) {
 	return answer{exit: exit, stdout: parts["out"], stderr: parts["err"]}, strings.TrimSpace(parts["note"]), nil
 }
 
-// look finds the job of a tag whose answer was lost. That it is not there proves
+// findSubmitted finds the job of a tag whose answer was lost. That it is not there proves
 // nothing: a stalled controller takes the request up when it wakes.
-func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answer) (api.Job, error) {
-	for i := range looks {
+func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, a answer) (api.Job, error) {
+	for i := range maxLooks {
 		if i > 0 {
 			if err := sleep(ctx, w.limits.QueryMin); err != nil {
 				return api.Job{}, err
@@ -180,8 +180,8 @@ func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answe
 	}
 }
 
-// submitted is the new job, with as much as the scheduler tells of it right away.
-func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
+// describeSubmitted is the new job, with as much as the scheduler tells of it right away.
+func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
 	id, cluster := splitRef(ref)
 	job, err := sched.detail(ctx, w.sh, ref)
 	if err != nil {

@@ -89,8 +89,8 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	return !sameRun
 }
 
-// tell records what is now known of the job and passes it on if it is news.
-func (x *Watch) tell(s scheduler, job api.Job) {
+// update records what is now known of the job and passes it on if it is news.
+func (x *Watch) update(s scheduler, job api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
@@ -133,9 +133,9 @@ const (
 	graceMisses = 3
 )
 
-// missing notes that the scheduler does not know the job, and reports whether that is
+// confirmMissing notes that the scheduler does not know the job, and reports whether that is
 // to be believed.
-func (x *Watch) missing() bool {
+func (x *Watch) confirmMissing() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := time.Since(x.began) >= Grace

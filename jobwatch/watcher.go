@@ -34,13 +34,13 @@ type Watcher struct {
 	sched     scheduler
 	watches   map[*Watch]struct{}
 	jobs      []api.Job // the last answer
-	asked     time.Time // when the last query began
-	listed    time.Time // when the last one for all jobs began
-	heard     time.Time // when the one began that jobs is the answer to
+	lastQuery time.Time // when the last query began
+	lastList  time.Time // when the last one for all jobs began
+	jobsAt    time.Time // when the one began that jobs is the answer to
 	stale     bool      // we changed something since
 	soon      bool      // a person acted, or a state is about to change
 	due       time.Time // when the next query is to be made by itself
-	silence   silence
+	outage    outage
 	cancelled map[string]time.Time // the jobs that we cancelled and that may still be listed, and when
 }
 
@@ -99,7 +99,7 @@ func (w *Watcher) LastJobs() []api.Job {
 // have its answer.
 func (w *Watcher) Refresh(ctx context.Context) error {
 	w.mu.Lock()
-	fresh := !w.soon && time.Since(w.asked) < w.limits.QueryMin
+	fresh := !w.soon && time.Since(w.lastQuery) < w.limits.QueryMin
 	w.mu.Unlock()
 	if !fresh {
 		return w.query(ctx, watchedOnly)
@@ -140,7 +140,7 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 		return api.Job{}, false, nil
 	}
 	if err == nil && job.State.Ended() {
-		w.outdate(s, job.Ref())
+		w.invalidateIfListed(s, job.Ref())
 	}
 	return w.markCancelled(job), err == nil, err
 }
@@ -171,9 +171,9 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 	return jobs, nil
 }
 
-// outdate has the list asked for again where the last one still has a job that is
+// invalidateIfListed has the list asked for again where the last one still has a job that is
 // over.
-func (w *Watcher) outdate(s scheduler, id string) {
+func (w *Watcher) invalidateIfListed(s scheduler, id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, listed := pick(s, w.jobs, id); listed {
@@ -229,7 +229,7 @@ func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
 			continue
 		}
 		for id := range w.cancelled {
-			if w.sched.is(job, id) {
+			if w.sched.matches(job, id) {
 				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
 			}
 		}
