@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // ErrOwnerUnknown means that it cannot be told to which of several jobs a server belongs.
@@ -66,8 +67,8 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 // processEnviron reads, from the login node, some variables of a process on a compute node.
 func processEnviron(ctx context.Context, sh *shell, node string, pid int, names ...string) (map[string]string, error) {
 	file := "/proc/" + strconv.Itoa(pid) + "/environ"
-	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+quote(node)+" "+
-		quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")
+	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+posixsh.Quote(node)+" "+
+		posixsh.Quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func sameNode(a, b string) bool {
 // the name that a job knows its node by may mean nothing elsewhere.
 func NodeNames(ctx context.Context, r Runner, node string) ([]string, error) {
 	// What is not installed prints nothing.
-	script := "n=" + quote(node) + "\n" + `getent ahosts "$n" 2>/dev/null | awk '{print $1; if ($3) print $3}'` + "\n"
+	script := "n=" + posixsh.Quote(node) + "\n" + `getent ahosts "$n" 2>/dev/null | awk '{print $1; if ($3) print $3}'` + "\n"
 	for _, k := range schedulerKinds {
 		script += k.nodeNames + "\n"
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
@@ -150,7 +151,7 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 	if tasks {
 		options += "-t "
 	}
-	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+quoteAll(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
+	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+posixsh.Join(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
 	return splitQstat(string(res.Stdout)), res, err
 }
 
@@ -250,7 +251,7 @@ func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) 
 	if len(unsure) == 0 {
 		return sure, nil
 	}
-	ids, err := p.qselect(ctx, sh, "-N "+quote(name))
+	ids, err := p.qselect(ctx, sh, "-N "+posixsh.Quote(name))
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +284,7 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 // findTagged reads the id from what qsub answered. Where that was lost, it looks at the two
 // newest of the jobs that were made since: at all of them would be a connection each.
 func (p pbs) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	dir := `"$HOME"/` + quote(tagRoot+"/"+tag)
+	dir := `"$HOME"/` + posixsh.Quote(tagRoot+"/"+tag)
 	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
 t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0
@@ -304,7 +305,7 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 }
 
 func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
-	ids, err := p.qselect(ctx, sh, "-tc.ge."+quote(since))
+	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(since))
 	if _, refused := errors.AsType[*api.Error](err); refused { // Torque cannot be asked so
 		ids, err = p.qselect(ctx, sh, "")
 	}
@@ -391,7 +392,7 @@ var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't conn
 	`timed out|End of File|No default server|Premature end of message`)
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qdel "+quote(id))
+	res, err := sh.login(ctx, queryPrelude+"limit qdel "+posixsh.Quote(id))
 	if err != nil {
 		return err
 	}
@@ -403,7 +404,7 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 }
 
 func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockTime(limit)+" "+quote(id))
+	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockTime(limit)+" "+posixsh.Quote(id))
 	if err != nil {
 		return err
 	}

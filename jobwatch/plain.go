@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // plain is a machine without a scheduler: a job is a process of its own session that
@@ -60,7 +61,7 @@ func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	jobs, err := p.readFolders(ctx, sh, `tunctl_show "$HOME"/`+quote(tagRoot+"/"+id))
+	jobs, err := p.readFolders(ctx, sh, `tunctl_show "$HOME"/`+posixsh.Quote(tagRoot+"/"+id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -180,7 +181,7 @@ func (plain) parseSubmit(a answer) (string, error) {
 // cancel asks first and kills after ten seconds. The group is the process's own,
 // unless the machine has no setsid; dash and busybox spell its signal differently.
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+quote(tagRoot+"/"+id)+`
+	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+posixsh.Quote(tagRoot+"/"+id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }

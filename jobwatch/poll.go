@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // Serve makes the shared query for as long as anything is watched, until ctx is over.
@@ -176,7 +177,7 @@ func (w *Watcher) waitQueryMin(ctx context.Context, about scope) error {
 	}
 	wait := time.Until(last.Add(w.limits.QueryMin))
 	w.mu.Unlock()
-	return sleep(ctx, wait)
+	return ctxtime.Sleep(ctx, wait)
 }
 
 // detailsPerRound bounds how many jobs are asked about one by one after a query.
@@ -324,21 +325,6 @@ func (w *Watcher) pendsLong(job api.Job) bool {
 	}
 	toStart := time.Until(job.ExpectedStart)
 	return job.ExpectedStart.IsZero() || toStart < -w.limits.QuerySlow || toStart > w.limits.QuerySlow
-}
-
-// sleep waits for d unless ctx is over first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // outage is how long the scheduler has not answered.

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tunctl/internal/posixsh"
 )
 
 // mostLogs bounds how many files of one job are followed.
@@ -17,7 +19,7 @@ type redirection struct{ file, word string }
 
 // readRedirections are those of a script that may send output somewhere.
 func readRedirections(ctx context.Context, sh *shell, script string) (string, error) {
-	res, err := sh.plain(ctx, "grep -E '>|tee ' "+quotePath(script)+" 2>/dev/null | head -c 16384")
+	res, err := sh.plain(ctx, "grep -E '>|tee ' "+posixsh.QuotePath(script)+" 2>/dev/null | head -c 16384")
 	return string(res.Stdout), err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // fileRequest is a request to read a file from a position.
@@ -69,7 +70,7 @@ func readFiles(ctx context.Context, sh *shell, asks []fileRequest) ([]fileConten
 
 func (a fileRequest) script(mark string) string {
 	// The literal name comes first: a path from the scheduler may contain brackets.
-	names := quotePath(a.pattern)
+	names := posixsh.QuotePath(a.pattern)
 	if word := globWord(a.pattern); word != names {
 		names = "if test -f " + names + "; then set -- " + names + "; else set -- " + word + "; fi\n"
 	} else {
@@ -82,7 +83,7 @@ func (a fileRequest) script(mark string) string {
 		newer = a.newer.Unix() - 5
 	}
 	return names + fmt.Sprintf("tunctl_read %s %s %d %d %d %d \"$@\"\n",
-		mark, quote(a.pos.Path), start, a.pos.Offset, a.max+len(a.pos.Tail), newer)
+		mark, posixsh.Quote(a.pos.Path), start, a.pos.Offset, a.max+len(a.pos.Tail), newer)
 }
 
 func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
@@ -116,7 +117,7 @@ const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-
 func grepFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
 	res, err := sh.plain(ctx, fmt.Sprintf(
 		"tail -c +%d %s | head -c %d | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
-		offset+1, quote(path), length, quote(searchPattern)))
+		offset+1, posixsh.Quote(path), length, posixsh.Quote(searchPattern)))
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func globWord(pattern string) string {
 	var b, literal strings.Builder
 	flush := func() {
 		if literal.Len() > 0 {
-			b.WriteString(quote(literal.String()))
+			b.WriteString(posixsh.Quote(literal.String()))
 			literal.Reset()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
@@ -49,7 +50,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // then each of the others that jobs were sent to. That one of these does not answer is
 // no failure: its jobs are asked about one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
-	command := "limit squeue " + which + " -h -O " + quote(squeueFormat())
+	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
 	script := slurmPrelude + `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.clusters.all() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
@@ -109,7 +110,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	id, cluster := splitRef(ref)
 	s.clusters.add(cluster)
 	asked, _, _ := strings.Cut(id, "_[") // the tasks that wait together have no name of their own
-	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"show job "+quote(asked))
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(asked))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -124,7 +125,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	if !errors.Is(err, errNoJob) {
 		return api.Job{}, err
 	}
-	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+quote(asked), func(job api.Job) bool { return s.matches(job, id) })
+	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+posixsh.Quote(asked), func(job api.Job) bool { return s.matches(job, id) })
 	job.Cluster = cluster
 	return job, err
 }
@@ -162,7 +163,7 @@ func (r slurmRecord) readScript(ctx context.Context, sh *shell) (script, lines s
 	if len(paths) == 0 {
 		return "", ""
 	}
-	res, err := sh.plain(ctx, "for f in "+quoteAll(paths)+`; do
+	res, err := sh.plain(ctx, "for f in "+posixsh.Join(paths)+`; do
 	test -f "$f" || continue
 	printf '%s\n' "$f"
 	grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384
@@ -284,7 +285,7 @@ var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|S
 
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+"limit scancel "+onCluster(cluster)+quote(id))
+	res, err := sh.login(ctx, slurmPrelude+"limit scancel "+onCluster(cluster)+posixsh.Quote(id))
 	if err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 
 func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockTime(limit))
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+posixsh.Quote(id)+" TimeLimit="+clockTime(limit))
 	if err != nil {
 		return err
 	}
@@ -324,7 +325,7 @@ func (slurm) several(id string) bool { return strings.Contains(id, "_[") }
 // processes asks each node's daemon for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+requireOwnCluster(cluster)+"id="+quote(id)+`
+	res, err := sh.login(ctx, slurmPrelude+requireOwnCluster(cluster)+"id="+posixsh.Quote(id)+`
 case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
 limit sstat -a -i -n -P -j "$id"`)
 	if err != nil {
@@ -351,7 +352,7 @@ limit sstat -a -i -n -P -j "$id"`)
 func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
 	id, cluster := splitRef(ref)
 	res, err := sh.login(ctx, slurmPrelude+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
-`+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
+`+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
 for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
 	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo

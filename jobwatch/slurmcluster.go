@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tunctl/internal/posixsh"
 )
 
 // A Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
@@ -18,7 +20,7 @@ func onCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
-	return "-M " + quote(cluster) + " "
+	return "-M " + posixsh.Quote(cluster) + " "
 }
 
 // requireOwnCluster ends a script with status 127 unless cluster is the host's own: sattach and
@@ -27,7 +29,7 @@ func requireOwnCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
-	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + quote(cluster) + " || exit 127\n"
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + posixsh.Quote(cluster) + " || exit 127\n"
 }
 
 // clusterSet are the clusters, besides the host's own, that jobs were sent to.

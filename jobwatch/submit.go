@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // Submission is a job to be submitted exactly once.
@@ -160,7 +161,7 @@ func readAnswer(res Result, mark string) (answer, string, error) {
 func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, a answer) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
-			if err := sleep(ctx, w.limits.QueryMin); err != nil {
+			if err := ctxtime.Sleep(ctx, w.limits.QueryMin); err != nil {
 				return api.Job{}, err
 			}
 		}

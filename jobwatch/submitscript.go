@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tunctl/internal/posixsh"
 )
 
 // How the submit script ends.
@@ -29,15 +31,15 @@ const (
 // name would travel into the job. The script waits for the answer as long as wait.
 func submitScript(command string, s Submission, mark string, wait time.Duration) string {
 	return strings.NewReplacer(
-		"@DIR@", `"$HOME"/`+quote(tagRoot+"/"+s.Tag),
+		"@DIR@", `"$HOME"/`+posixsh.Quote(tagRoot+"/"+s.Tag),
 		"@ROOT@", `"$HOME"/`+tagRoot,
-		"@BASE@", quote(s.base()),
-		"@WORKDIR@", quotePath(orHome(s.Workdir)),
-		"@SESSION@", quote(s.Session),
+		"@BASE@", posixsh.Quote(s.base()),
+		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
+		"@SESSION@", posixsh.Quote(s.Session),
 		"@CHECK@", checkScript(s),
 		"@WRITE@", writeScript(s),
 		"@NOTE@", noteScript(s),
-		"@ARGS@", quoteAll(s.Args),
+		"@ARGS@", posixsh.Join(s.Args),
 		"@COMMAND@", command,
 		"@MARK@", mark,
 		"@TENTHS@", strconv.Itoa(int(wait/(100*time.Millisecond))),
@@ -88,8 +90,8 @@ func checkScript(s Submission) string {
 	if s.Script == "" {
 		return ":"
 	}
-	return "test -f " + quotePath(s.Script) + " && test -r " + quotePath(s.Script) +
-		" || tunctl_fail " + quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
+	return "test -f " + posixsh.QuotePath(s.Script) + " && test -r " + posixsh.QuotePath(s.Script) +
+		" || tunctl_fail " + posixsh.Quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
 }
 
 // writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse
@@ -97,17 +99,17 @@ func checkScript(s Submission) string {
 func writeScript(s Submission) string {
 	if s.Script == "" {
 		content := bytes.ReplaceAll(s.Content, []byte("\r\n"), []byte("\n"))
-		return "printf '%s' " + quote(string(content)) + ` >"$tunctl_new"`
+		return "printf '%s' " + posixsh.Quote(string(content)) + ` >"$tunctl_new"`
 	}
-	from := "< " + quotePath(s.Script)
+	from := "< " + posixsh.QuotePath(s.Script)
 	return `tunctl_cr=$(printf '\r'); LC_ALL=C sed "s/$tunctl_cr\$//" ` + from + ` >"$tunctl_new"`
 }
 
 // noteScript leaves a note when line ends were changed.
 func noteScript(s Submission) string {
-	note := "printf '%s\\n' " + quote(crlfNote) + ` >"$tunctl_dir/tunctl.note"`
+	note := "printf '%s\\n' " + posixsh.Quote(crlfNote) + ` >"$tunctl_dir/tunctl.note"`
 	if s.Script != "" {
-		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + quotePath(s.Script) + `; then ` + note + `; fi`
+		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + posixsh.QuotePath(s.Script) + `; then ` + note + `; fi`
 	}
 	if bytes.Contains(s.Content, []byte("\r\n")) {
 		return note

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // Watcher speaks to the scheduler of one host, for everybody: all watched jobs share
@@ -295,7 +296,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-w.stepTurn }()
-	if err := sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
+	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
 	leave, err := w.enter(ctx)
