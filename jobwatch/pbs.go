@@ -27,6 +27,12 @@ type pbsCache struct {
 	scripts   map[string]string // the lines of jobs' scripts that send output somewhere, by id
 }
 
+// What PBS can do besides scheduler.
+var (
+	_ selective    = pbs{}
+	_ processOwner = pbs{}
+)
+
 // pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT and comes without qselect's PBS
 // options.
 var pbsKind = schedulerKind{
@@ -76,8 +82,8 @@ var errQstatTable = &api.Error{
 	Hint:    "a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell",
 }
 
-// some asks for a few jobs, of which those that are not in the answer are gone.
-func (p pbs) some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
+// details asks for a few jobs, of which those that are not in the answer are gone.
+func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
 	records, err := p.status(ctx, sh, ids)
 	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
@@ -234,9 +240,9 @@ func isArray(id string) bool {
 	return strings.HasSuffix(number, "[]")
 }
 
-// named are the jobs of a list that are called name. Where the list has only the
+// filterByName returns the jobs of a list that are called name. Where the list has only the
 // beginning of a long name, the server says whose it is.
-func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
+func (p pbs) filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
 	var sure, unsure []api.Job
 	for _, job := range jobs {
 		same, cut := sameName(job.Name, name)
@@ -316,7 +322,7 @@ func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.J
 	if ids = ids[max(0, len(ids)-2):]; len(ids) == 0 {
 		return api.Job{}, errNoJob
 	}
-	jobs, err := p.some(ctx, sh, ids)
+	jobs, err := p.details(ctx, sh, ids)
 	if err != nil {
 		return api.Job{}, err
 	}

@@ -20,6 +20,14 @@ type slurm struct {
 	clusters *clusterSet // nil: the host's own only
 }
 
+// What Slurm can do besides scheduler.
+var (
+	_ multiCluster = slurm{}
+	_ arrays       = slurm{}
+	_ stepReader   = slurm{}
+	_ processOwner = slurm{}
+)
+
 var slurmKind = schedulerKind{
 	name:      Slurm,
 	make:      func() scheduler { return newSlurm() },
@@ -314,13 +322,13 @@ func (slurm) matches(job api.Job, ref string) bool {
 	return job.ID == id || strings.HasPrefix(job.ID, id+"_") || strings.HasPrefix(job.ID, id+"+")
 }
 
-// whole is the array of a task, as in 54_1, or of the tasks that wait, 54_[2-5].
-func (slurm) whole(id string) string {
+// arrayOf is the array of a task, as in 54_1, or of the tasks that wait, 54_[2-5].
+func (slurm) arrayOf(id string) string {
 	id, _, _ = strings.Cut(id, "_")
 	return id
 }
 
-func (slurm) several(id string) bool { return strings.Contains(id, "_[") }
+func (slurm) isTaskRange(id string) bool { return strings.Contains(id, "_[") }
 
 // processes asks each node's daemon for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {

@@ -66,7 +66,7 @@ func (c *clusterSet) all() []string {
 	return slices.Sorted(maps.Keys(c.names))
 }
 
-func (s slurm) include(words []string) bool { return s.clusters.add(clustersInArgs(words)...) }
+func (s slurm) addClusters(words []string) bool { return s.clusters.add(clustersInArgs(words)...) }
 
 // clustersInArgs are the clusters that an option of sbatch's names.
 func clustersInArgs(words []string) []string {
