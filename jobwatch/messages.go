@@ -21,8 +21,8 @@ const siteRuleHint = "this is a rule of the site: follow the message, in args of
 
 // refusal is the scheduler's no, in its own words, with a hint. The first of the known
 // refusals that fits is taken.
-func refusal(a answer, known []refusalHint) error {
-	words := complaints(a)
+func refusal(res Result, known []refusalHint) error {
+	words := complaints(res)
 	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
 	for _, k := range slices.Concat(known, commonRefusals) {
 		if k.words.MatchString(words) {
@@ -33,13 +33,33 @@ func refusal(a answer, known []refusalHint) error {
 	return err
 }
 
+// submitFailure is the error of a submit command that failed: doubt matches the messages
+// after which the job may exist all the same.
+func submitFailure(res Result, doubt *regexp.Regexp, known []refusalHint) error {
+	if killed(res.Exit) || doubt.Match(res.Stderr) {
+		return errDoubt
+	}
+	return refusal(res, known)
+}
+
+// lastMatch is the last line that is the id of a new job: submit plugins print lines of
+// their own.
+func lastMatch(out []byte, id *regexp.Regexp) []string {
+	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
+		if m := id.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
 var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
 
 // complaints are the lines a submit command wrote to its standard error, without its
 // name and without the usage that some print.
-func complaints(a answer) string {
+func complaints(res Result) string {
 	var lines []string
-	for line := range strings.Lines(a.stderr) {
+	for line := range strings.Lines(string(res.Stderr)) {
 		if strings.HasPrefix(line, "usage:") {
 			break
 		}
@@ -49,7 +69,7 @@ func complaints(a answer) string {
 		}
 	}
 	if len(lines) == 0 {
-		return complaint(Result{Stdout: []byte(a.stdout), Exit: a.exit})
+		return complaint(Result{Stdout: res.Stdout, Exit: res.Exit})
 	}
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }

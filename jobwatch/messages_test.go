@@ -16,7 +16,7 @@ import (
 func refused(t *testing.T, scheduler, text string) *api.Error {
 	t.Helper()
 	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals}[scheduler]
-	err, ok := errors.AsType[*api.Error](refusal(answer{exit: 1, stderr: text}, known))
+	err, ok := errors.AsType[*api.Error](refusal(Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
 		t.Fatalf("%q: %#v", text, err)
 	}

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,11 +62,8 @@ const qstatTable = `table() {
 `
 
 func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	res, err := sh.login(ctx, queryPrelude+qstatTable+"table")
-	if err != nil {
-		return nil, err
-	}
-	if err := pbsProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) {
+	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"table")
+	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
 	jobs := parseTable(string(res.Stdout), time.Now().UTC())
@@ -102,16 +100,14 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
-	jobs := jobsOf(records)
-	job, ok := pick(p, jobs, id)
+	job, r, ok := pickRecord(p, records, id)
 	switch {
 	case !ok && err != nil:
 		return api.Job{}, err
 	case !ok:
 		return api.Job{}, errNoJob
 	}
-	i := slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })
-	p.setLog(ctx, sh, &job, records[i])
+	p.setLog(ctx, sh, &job, r)
 	return job, nil
 }
 
@@ -271,11 +267,8 @@ func (p pbs) filterByName(ctx context.Context, sh *shell, jobs []api.Job, name s
 
 // qselect returns the ids of the person's jobs that answer to the options.
 func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, error) {
-	res, err := sh.login(ctx, queryPrelude+`limit qselect -u "$(id -un)" `+options)
+	res, err := pbsQuery(ctx, sh, "qselect", `limit qselect -u "$(id -un)" `+options)
 	if err != nil {
-		return nil, err
-	}
-	if err := pbsProblem("qselect", res); err != nil {
 		return nil, err
 	}
 	var ids []string
@@ -299,15 +292,14 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if err != nil {
 		return api.Job{}, err
 	}
-	answered, since, _ := strings.Cut(string(res.Stdout), "tunctl.since\n")
-	if id, err := p.parseSubmit(answer{stdout: answered}); err == nil {
+	answered, since, _ := bytes.Cut(res.Stdout, []byte("tunctl.since\n"))
+	if id, err := p.parseSubmit(Result{Stdout: answered}); err == nil {
 		return p.detail(ctx, sh, id)
 	}
-	since = strings.TrimSpace(since)
-	if since == "" {
+	if since = bytes.TrimSpace(since); len(since) == 0 {
 		return api.Job{}, errNoJob // nothing was submitted under this tag
 	}
-	return p.findSince(ctx, sh, tag, since)
+	return p.findSince(ctx, sh, tag, string(since))
 }
 
 func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
@@ -342,12 +334,9 @@ func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if p.lacksHistory() {
 		option = ""
 	}
-	res, err := sh.login(ctx, queryPrelude+qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
+	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
 printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the headings, and the newest`)
 	if err != nil {
-		return nil, err
-	}
-	if err := pbsProblem("qstat", res); err != nil {
 		return nil, err
 	}
 	jobs := parseTable(string(res.Stdout), time.Now().UTC())
@@ -378,43 +367,30 @@ tunctl_limit qsub $tunctl_keep "$@" "$tunctl_script"`
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
-func (pbs) parseSubmit(a answer) (string, error) {
-	if a.exit == 0 {
-		lines := strings.Split(strings.TrimSpace(a.stdout), "\n")
-		for i := range lines {
-			if line := strings.TrimSpace(lines[len(lines)-1-i]); qsubID.MatchString(line) {
-				return line, nil
-			}
-		}
-		return "", errDoubt
+func (pbs) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		return "", submitFailure(res, pbsDoubt, pbsRefusals)
 	}
-	if a.killed() || pbsDoubt.MatchString(a.stderr) {
-		return "", errDoubt
+	if m := lastMatch(res.Stdout, qsubID); m != nil {
+		return m[0], nil
 	}
-	return "", refusal(a, pbsRefusals)
+	return "", errDoubt
 }
 
 var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
 	`timed out|End of File|No default server|Premature end of message`)
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qdel "+posixsh.Quote(id))
-	if err != nil {
-		return err
+	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
+	if errors.Is(err, errNoJob) || res.Exit == 168 { // 168: it is about to end already
+		return nil
 	}
-	// 168: it is on its way out already.
-	if err := pbsProblem("qdel", res); err != nil && !errors.Is(err, errNoJob) && res.Exit != 168 {
-		return err
-	}
-	return nil
+	return err
 }
 
 func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockTime(limit)+" "+posixsh.Quote(id))
-	if err != nil {
-		return err
-	}
-	return pbsProblem("qalter", res)
+	_, err := pbsQuery(ctx, sh, "qalter", "limit qalter -l walltime="+clockTime(limit)+" "+posixsh.Quote(id))
+	return err
 }
 
 // matches: the server's name may be left off on either side, and an array matches its tasks too.
@@ -479,6 +455,15 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 		return false
 	}
 	return true
+}
+
+// pbsQuery runs a script of which program is the command that may fail.
+func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
+	res, err := sh.login(ctx, queryPrelude+script)
+	if err != nil {
+		return Result{}, err
+	}
+	return res, pbsProblem(program, res)
 }
 
 // pbsProblem says what a command's status means, nil for success. 153 is an unknown

@@ -40,6 +40,8 @@ line2,B=x
 
 `
 
+func parseQstat(out string) []api.Job { return jobsOf(splitQstat(out)) }
+
 func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)
 	start := time.Date(2026, 11, 15, 0, 13, 42, 0, time.UTC)

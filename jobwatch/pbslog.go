@@ -42,7 +42,7 @@ func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsReco
 	p.cache.mu.Unlock()
 	if !known && job.Script != "" {
 		var err error
-		if lines, err = readRedirections(ctx, sh, job.Script); err != nil {
+		if _, lines, err = readRedirections(ctx, sh, []string{job.Script}); err != nil {
 			return nil
 		}
 		p.cache.mu.Lock()

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -168,11 +169,11 @@ mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 }
 
-func (plain) parseSubmit(a answer) (string, error) {
-	if a.exit != 0 {
-		return "", refusal(a, nil)
+func (plain) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		return "", refusal(res, nil)
 	}
-	if tag := strings.TrimSpace(a.stdout); validTag.MatchString(tag) {
+	if tag := string(bytes.TrimSpace(res.Stdout)); validTag.MatchString(tag) {
 		return tag, nil
 	}
 	return "", errDoubt

@@ -17,10 +17,24 @@ const mostLogs = 4
 // script has it.
 type redirection struct{ file, word string }
 
-// readRedirections are those of a script that may send output somewhere.
-func readRedirections(ctx context.Context, sh *shell, script string) (string, error) {
-	res, err := sh.plain(ctx, "grep -E '>|tee ' "+posixsh.QuotePath(script)+" 2>/dev/null | head -c 16384")
-	return string(res.Stdout), err
+// readRedirections finds a job's script among paths, and reads those of its lines that may
+// send output to a file.
+func readRedirections(ctx context.Context, sh *shell, paths []string) (script, lines string, err error) {
+	if len(paths) == 0 {
+		return "", "", nil
+	}
+	quoted := make([]string, len(paths))
+	for i, p := range paths {
+		quoted[i] = posixsh.QuotePath(p)
+	}
+	res, err := sh.plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
+	test -f "$f" || continue
+	printf '%s\n' "$f"
+	grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384
+	break
+done`)
+	script, lines, _ = strings.Cut(string(res.Stdout), "\n")
+	return script, lines, err
 }
 
 var (

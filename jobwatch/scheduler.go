@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type scheduler interface {
 	// the current folder and prints the new job's id. Its words are "$@".
 	submitCommand() string
 	// parseSubmit reads what that text printed, and its exit status.
-	parseSubmit(a answer) (id string, err error)
+	parseSubmit(res Result) (id string, err error)
 	// matches reports whether job matches the one that a person or we call id, or part of it.
 	matches(job api.Job, id string) bool
 	// asRequested returns job under the id that it was requested by. The task of an array
@@ -180,6 +181,26 @@ func splitRef(ref string) (id, cluster string) {
 }
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
+
+// jobRecord is what a scheduler prints of one job.
+type jobRecord interface{ job() api.Job }
+
+func jobsOf[R jobRecord](records []R) []api.Job {
+	jobs := make([]api.Job, len(records))
+	for i, r := range records {
+		jobs[i] = r.job()
+	}
+	return jobs
+}
+
+// pickRecord is pick, and returns the record of the job too.
+func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
+	jobs := jobsOf(records)
+	if job, ok = pick(s, jobs, id); ok {
+		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
+	}
+	return job, r, ok
+}
 
 // clockTime writes a limit as both schedulers read it: hours count on past a day.
 // Slurm takes whole minutes only and rounds up.

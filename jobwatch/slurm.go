@@ -59,15 +59,12 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // no failure: its jobs are asked about one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
-	script := slurmPrelude + `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
+	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.clusters.all() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
 	}
-	res, err := sh.login(ctx, script+":")
+	res, err := slurmQuery(ctx, sh, "squeue", script+":")
 	if err != nil {
-		return nil, err
-	}
-	if err := slurmProblem("squeue", res); err != nil {
 		return nil, err
 	}
 	jobs := parseSqueue(string(res.Stdout))
@@ -118,11 +115,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	id, cluster := splitRef(ref)
 	s.clusters.add(cluster)
 	asked, _, _ := strings.Cut(id, "_[") // the tasks that wait together have no name of their own
-	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(asked))
-	if err != nil {
-		return api.Job{}, err
-	}
-	err = slurmProblem("scontrol", res)
+	res, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(asked))
 	if err == nil {
 		if job, ok := s.withScriptLogs(ctx, sh, splitScontrol(string(res.Stdout)), id); ok {
 			job.Cluster = cluster
@@ -141,16 +134,11 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 // withScriptLogs is the job of that id among scontrol's records, with the files that its
 // script sends output to while that is of use.
 func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRecord, id string) (api.Job, bool) {
-	jobs := make([]api.Job, len(records))
-	for i, r := range records {
-		jobs[i] = r.job()
-	}
-	job, ok := pick(s, jobs, id)
+	job, r, ok := pickRecord(s, records, id)
 	if !ok || job.State.Ended() {
 		return job, ok
 	}
-	r := records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
-	script, lines := r.readScript(ctx, sh)
+	script, lines, _ := readRedirections(ctx, sh, r.scripts())
 	job.Script = cmp.Or(script, job.Script)
 	own, others := ownLogs(parseRedirections(lines, r.value), "SLURM_JOB")
 	if own != "" {
@@ -162,26 +150,6 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 		}
 	}
 	return job, true
-}
-
-// readScript finds the job's script on the host, and reads the lines of it that may
-// send output somewhere.
-func (r slurmRecord) readScript(ctx context.Context, sh *shell) (script, lines string) {
-	paths := r.scripts()
-	if len(paths) == 0 {
-		return "", ""
-	}
-	res, err := sh.plain(ctx, "for f in "+posixsh.Join(paths)+`; do
-	test -f "$f" || continue
-	printf '%s\n' "$f"
-	grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384
-	break
-done`)
-	if err != nil {
-		return "", ""
-	}
-	script, lines, _ = strings.Cut(string(res.Stdout), "\n")
-	return script, lines
 }
 
 // endedJob asks the accounting for an ended job. Whatever keeps it from answering,
@@ -268,22 +236,17 @@ func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@
 var sbatchID = regexp.MustCompile(`^(?:(\d+)(?:;(\S+))?|Submitted batch job (\d+)(?: on cluster (\S+))?)$`)
 
 // parseSubmit takes the last line that is an id: submit plugins like to print too.
-func (s slurm) parseSubmit(a answer) (string, error) {
-	if a.exit == 0 {
-		lines := strings.Split(strings.TrimSpace(a.stdout), "\n")
-		for i := range lines {
-			if m := sbatchID.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1-i])); m != nil {
-				job := api.Job{ID: m[1] + m[3], Cluster: m[2] + m[4]}
-				s.clusters.add(job.Cluster)
-				return job.Ref(), nil
-			}
-		}
+func (s slurm) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		return "", submitFailure(res, slurmDoubt, slurmRefusals)
+	}
+	m := lastMatch(res.Stdout, sbatchID)
+	if m == nil {
 		return "", errDoubt
 	}
-	if slurmDoubt.MatchString(a.stderr) || a.killed() {
-		return "", errDoubt
-	}
-	return "", refusal(a, slurmRefusals)
+	job := api.Job{ID: m[1] + m[3], Cluster: m[2] + m[4]}
+	s.clusters.add(job.Cluster)
+	return job.Ref(), nil
 }
 
 // slurmNoAnswer are the ways in which Slurm says that the controller does not answer.
@@ -293,23 +256,17 @@ var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|S
 
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+"limit scancel "+onCluster(cluster)+posixsh.Quote(id))
-	if err != nil {
-		return err
+	_, err := slurmQuery(ctx, sh, "scancel", "limit scancel "+onCluster(cluster)+posixsh.Quote(id))
+	if errors.Is(err, errNoJob) {
+		return nil
 	}
-	if err := slurmProblem("scancel", res); err != nil && !errors.Is(err, errNoJob) {
-		return err
-	}
-	return nil
+	return err
 }
 
 func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+posixsh.Quote(id)+" TimeLimit="+clockTime(limit))
-	if err != nil {
-		return err
-	}
-	return slurmProblem("scontrol", res)
+	_, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"update JobId="+posixsh.Quote(id)+" TimeLimit="+clockTime(limit))
+	return err
 }
 
 // matches: an array 54 matches its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
@@ -333,13 +290,10 @@ func (slurm) isTaskRange(id string) bool { return strings.Contains(id, "_[") }
 // processes asks each node's daemon for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+requireOwnCluster(cluster)+"id="+posixsh.Quote(id)+`
+	res, err := slurmQuery(ctx, sh, "sstat", requireOwnCluster(cluster)+"id="+posixsh.Quote(id)+`
 case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
 limit sstat -a -i -n -P -j "$id"`)
 	if err != nil {
-		return nil, err
-	}
-	if err := slurmProblem("sstat", res); err != nil {
 		return nil, err
 	}
 	var pids []int
@@ -359,19 +313,16 @@ limit sstat -a -i -n -P -j "$id"`)
 // person's program, so that its input is held open until after sattach was killed.
 func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, slurmPrelude+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
+	res, err := slurmQuery(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 `+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
 for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
 	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo
 done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
-	if err != nil {
-		return nil, err
-	}
 	if res.Exit == 127 {
 		return nil, ErrNoSteps
 	}
-	return res.Stdout, slurmProblem("squeue", res)
+	return res.Stdout, err
 }
 
 const (
@@ -399,6 +350,15 @@ func (slurm) taskRef(job api.Job) string {
 func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
 	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
 	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
+}
+
+// slurmQuery runs a script of which program is the command that may fail.
+func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
+	res, err := sh.login(ctx, slurmPrelude+script)
+	if err != nil {
+		return Result{}, err
+	}
+	return res, slurmProblem(program, res)
 }
 
 // slurmProblem says what a command's status and complaints mean, nil for success.

@@ -49,16 +49,10 @@ func (e *DoubtError) Error() string {
 // errDoubt is a verdict: the answer does not tell whether there is a job.
 var errDoubt = errors.New("the scheduler's answer was lost")
 
-// answer is what the scheduler's submit command said.
-type answer struct {
-	exit           int
-	stdout, stderr string
-}
-
-// killed reports whether the command did not end by itself: by its time limit, or by
-// a signal that somebody sent. PBS's own statuses begin above these.
-func (a answer) killed() bool {
-	switch a.exit {
+// killed reports whether a submit command was ended by its time limit or by a signal.
+// PBS's own statuses are above these.
+func killed(exit int) bool {
+	switch exit {
 	case 124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15:
 		return true
 	}
@@ -128,13 +122,13 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 }
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk.
-func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
+func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (Result, string, error) {
 	mark := newMark()
 	script := submitScript(sched.submitCommand(), s, mark, w.sh.limit*6/10)
 	for range maxSubmitWaits {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {
-			return answer{}, "", err
+			return Result{}, "", err
 		}
 		switch res.Exit {
 		case submitDone:
@@ -142,23 +136,23 @@ func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) 
 		case submitPending:
 			continue
 		}
-		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + complaint(res)}
+		return Result{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + complaint(res)}
 	}
-	return answer{}, "", errDoubt
+	return Result{}, "", errDoubt
 }
 
-func readAnswer(res Result, mark string) (answer, string, error) {
+func readAnswer(res Result, mark string) (Result, string, error) {
 	parts := sections(string(res.Stdout), mark)
 	exit, err := strconv.Atoi(strings.TrimSpace(parts["exit"]))
 	if err != nil {
-		return answer{}, "", errDoubt
+		return Result{}, "", errDoubt
 	}
-	return answer{exit: exit, stdout: parts["out"], stderr: parts["err"]}, strings.TrimSpace(parts["note"]), nil
+	return Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
 }
 
 // findSubmitted finds the job of a tag whose answer was lost. That it is not there proves
 // nothing: a stalled controller takes the request up when it wakes.
-func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, a answer) (api.Job, error) {
+func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, res Result) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
 			if err := ctxtime.Sleep(ctx, w.limits.QueryMin); err != nil {
@@ -171,8 +165,7 @@ func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string
 		}
 		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
-	words := complaint(Result{Stdout: []byte(a.stdout), Stderr: []byte(a.stderr), Exit: a.exit})
-	doubt := &DoubtError{Tag: tag, Words: words}
+	doubt := &DoubtError{Tag: tag, Words: complaint(res)}
 	return api.Job{}, &api.Error{
 		Code:    api.CodeNeedsPerson,
 		Message: doubt.Error(),
