@@ -66,11 +66,11 @@ func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.
 		}
 		return job, found, err
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	defer leave()
+	defer unlock()
 	job, err := s.findTagged(ctx, w.sh, q.Tag)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
@@ -79,11 +79,11 @@ func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.
 }
 
 func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer unlock()
 	return s.filterByName(ctx, w.sh, jobs, name)
 }
 
@@ -102,11 +102,11 @@ func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.
 	if job.Log != "" && !s.listLacksFiles() {
 		return job
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return job
 	}
-	defer leave()
+	defer unlock()
 	detail, err := s.detail(ctx, w.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, errNoJob) {

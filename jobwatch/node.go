@@ -38,11 +38,11 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if len(others) == 0 {
 		return true, nil
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer leave()
+	defer unlock()
 	pids, err := owner.processes(ctx, w.sh, ref)
 	if err != nil {
 		w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)

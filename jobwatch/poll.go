@@ -12,13 +12,13 @@ import (
 	"tunctl/internal/ctxtime"
 )
 
-// Serve makes the shared query for as long as anything is watched, until ctx is over.
+// Serve makes the shared query while anything is watched, until ctx ends.
 func (w *Watcher) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var looking sync.WaitGroup
-	defer looking.Wait()
+	var logs sync.WaitGroup
+	defer logs.Wait()
 	defer cancel()
-	looking.Go(func() { w.watchForLogs(ctx) })
+	logs.Go(func() { w.watchForLogs(ctx) })
 	for {
 		if err := w.pause(ctx); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (w *Watcher) pause(ctx context.Context) error {
 	}
 }
 
-// nextQuery says when, or that nothing is watched.
+// nextQuery is when the next query is due; ok is false if nothing is watched.
 func (w *Watcher) nextQuery() (at time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,8 +71,8 @@ func (w *Watcher) anyActiveLocked() bool {
 	return false
 }
 
-// refresh makes sure that the last answer is fresh, by a query if need be. Whoever
-// comes while one is under way shares its answer.
+// refresh makes sure that the last answer is fresh, by a query if necessary. Callers during
+// a query share its answer.
 func (w *Watcher) refresh(ctx context.Context) error {
 	if w.fresh() {
 		return nil
@@ -86,36 +86,36 @@ func (w *Watcher) fresh() bool {
 	return !w.stale && !w.jobsAt.IsZero() && time.Since(w.jobsAt) < w.limits.QueryMin
 }
 
-// scope is what a query is about.
+// scope is which jobs a query is for.
 type scope bool
 
 const (
 	allJobs     scope = true
-	watchedOnly scope = false // as far as the scheduler can be asked for that
+	watchedOnly scope = false // if the scheduler can be queried for them alone
 )
 
-// query asks the scheduler and tells the watches.
-func (w *Watcher) query(ctx context.Context, about scope) error {
+// query queries the scheduler and updates the watches.
+func (w *Watcher) query(ctx context.Context, jobs scope) error {
 	s, err := w.scheduler(ctx)
 	if err != nil {
 		w.recordFailure(err)
 		return err
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer unlock()
 	if w.fresh() {
 		w.scheduleNext()
 		return nil
 	}
-	if err := w.waitQueryMin(ctx, about); err != nil {
+	if err := w.waitQueryMin(ctx, jobs); err != nil {
 		return err
 	}
-	open := w.activeWatches()
-	if few, ok := s.(selective); ok && about == watchedOnly && len(open) <= w.limits.Connections {
-		err = w.queryWatched(ctx, few, open)
+	watches := w.activeWatches()
+	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= w.limits.Connections {
+		err = w.queryWatched(ctx, few, watches)
 	} else {
 		err = w.queryAll(ctx, s)
 	}
@@ -141,7 +141,7 @@ func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
 	return nil
 }
 
-// queryWatched asks about the watched jobs alone, which answers all at once.
+// queryWatched queries only the watched jobs, with their details.
 func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watch) error {
 	w.beginQuery(watchedOnly)
 	ids := make([]string, len(watches))
@@ -168,11 +168,11 @@ func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watc
 }
 
 // waitQueryMin keeps two queries Limits.QueryMin apart. A person who wants the list does not
-// wait because a watched job has just been asked about.
-func (w *Watcher) waitQueryMin(ctx context.Context, about scope) error {
+// wait because of a query for the watched jobs alone.
+func (w *Watcher) waitQueryMin(ctx context.Context, jobs scope) error {
 	w.mu.Lock()
 	last := w.lastQuery
-	if about == allJobs {
+	if jobs == allJobs {
 		last = w.lastList
 	}
 	wait := time.Until(last.Add(w.limits.QueryMin))
@@ -180,27 +180,27 @@ func (w *Watcher) waitQueryMin(ctx context.Context, about scope) error {
 	return ctxtime.Sleep(ctx, wait)
 }
 
-// detailsPerRound bounds how many jobs are asked about one by one after a query.
+// detailsPerRound limits how many details are queried after one list.
 const detailsPerRound = 8
 
-// updateWatches tells each watch what the list says of its job, and asks one by one about
-// those that are gone from it or whose log is not known.
+// updateWatches updates each watch from the list, and queries the details of jobs that are
+// missing from it or whose log is not known.
 func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
 	if few, ok := s.(selective); ok {
 		w.updateWithinBudget(ctx, few, jobs)
 		return
 	}
-	asked := 0
+	queried := 0
 	for _, x := range w.activeWatches() {
 		job, listed := pick(s, jobs, x.id)
 		if s.listLacksFiles() {
-			job.Log = "" // to read it, one must know for certain
+			job.Log = "" // the list's guess is not certain enough to read
 		}
 		if listed && !x.wantsDetail(s, job) {
 			x.update(s, job)
 			continue
 		}
-		if asked++; asked > detailsPerRound {
+		if queried++; queried > detailsPerRound {
 			w.Nudge()
 			return
 		}
@@ -208,8 +208,8 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 	}
 }
 
-// updateWithinBudget tells each watch what the list says, and spends the connections that
-// are left of this round on those of which least is known, or longest ago.
+// updateWithinBudget updates each watch from the list, and spends the remaining connections
+// of this round on the jobs whose details are unknown or oldest.
 func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []api.Job) {
 	watches := w.activeWatches()
 	for _, x := range watches {
@@ -227,7 +227,7 @@ func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []ap
 		w.updateFromDetail(ctx, s, x, x.withKnownFacts(job), listed)
 	}
 	if len(watches) > left && watches[left].lastDetail().IsZero() {
-		w.Nudge() // it has its turn in the next round
+		w.Nudge() // for the next round
 	}
 }
 
@@ -254,8 +254,7 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, j
 	}
 }
 
-// updateMissing tells a watch that the scheduler does not know its job, once that is to be
-// believed.
+// updateMissing marks the watch's job as gone, once that is certain.
 func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	if !x.confirmMissing() {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
@@ -264,30 +263,30 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	x.update(s, x.gone(s))
 }
 
-// activeWatches returns the watches whose jobs have not ended.
+// activeWatches returns the watches of jobs that have not ended, sorted by id.
 func (w *Watcher) activeWatches() []*Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var open []*Watch
+	var active []*Watch
 	for x := range w.watches {
 		if !x.over() {
-			open = append(open, x)
+			active = append(active, x)
 		}
 	}
-	slices.SortFunc(open, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
-	return open
+	slices.SortFunc(active, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
+	return active
 }
 
-func (w *Watcher) beginQuery(about scope) {
+func (w *Watcher) beginQuery(jobs scope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lastQuery, w.soon = time.Now(), false
-	if about == allJobs {
+	if jobs == allJobs {
 		w.lastList, w.stale = w.lastQuery, false
 	}
 }
 
-// recordAnswer notes that the scheduler speaks.
+// recordAnswer ends an outage of the scheduler.
 func (w *Watcher) recordAnswer() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,7 +296,7 @@ func (w *Watcher) recordAnswer() {
 	w.outage = outage{}
 }
 
-// scheduleNext decides when the next query is due by itself.
+// scheduleNext sets when the next periodic query is due.
 func (w *Watcher) scheduleNext() {
 	signal(w.recheckLogs)
 	w.mu.Lock()
@@ -305,21 +304,21 @@ func (w *Watcher) scheduleNext() {
 	w.due = time.Now().Add(w.limits.stretch(w.queryIntervalLocked()))
 }
 
-// queryIntervalLocked is long only when every watched job has pended for long and none
-// is expected to start soon.
+// queryIntervalLocked is long only if every watched job has waited for long and none is
+// expected to start soon.
 func (w *Watcher) queryIntervalLocked() time.Duration {
 	if !w.outage.isZero() {
 		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
-		if job := x.Job(); !job.State.Ended() && !w.pendsLong(job) {
+		if job := x.Job(); !job.State.Ended() && !w.waitsLong(job) {
 			return w.limits.Query
 		}
 	}
 	return w.limits.QuerySlow
 }
 
-func (w *Watcher) pendsLong(job api.Job) bool {
+func (w *Watcher) waitsLong(job api.Job) bool {
 	if !job.State.Waiting() || job.Submitted.IsZero() || time.Since(job.Submitted) < w.limits.SlowAfter {
 		return false
 	}
@@ -327,17 +326,16 @@ func (w *Watcher) pendsLong(job api.Job) bool {
 	return job.ExpectedStart.IsZero() || toStart < -w.limits.QuerySlow || toStart > w.limits.QuerySlow
 }
 
-// outage is how long the scheduler has not answered.
+// outage is a time in which the scheduler does not answer.
 type outage struct {
 	since time.Time
 	times int
-	words string
 }
 
 func (s outage) isZero() bool { return s.times == 0 }
 
-// recordFailure notes that a query recordFailure. One failure is no news to a watch that knows
-// its job; a lost link is none at all, since the host's state says it.
+// recordFailure records a failed query. A watch that knows its job ignores the first
+// failure. All ignore a lost connection, since the host's state shows it.
 func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
 	if !errors.Is(err, ErrNoAnswer) {
@@ -346,27 +344,26 @@ func (w *Watcher) recordFailure(err error) {
 		w.mu.Unlock()
 		return
 	}
-	w.lastQuery, w.soon = time.Now(), false // also where it was not even asked which scheduler it is
+	w.lastQuery, w.soon = time.Now(), false // also if the scheduler is not even identified
 	if w.outage.isZero() {
 		w.outage.since = time.Now()
 	}
 	w.outage.times++
-	w.outage.words = err.Error()
-	now, name := w.outage, "the scheduler"
+	current, name := w.outage, "the scheduler"
 	if w.sched != nil {
 		name = w.sched.name()
 	}
 	w.mu.Unlock()
 
 	for _, x := range w.activeWatches() {
-		if now.times > 1 || !x.isKnown() {
-			x.markUnknown("NoAnswer", now.hint(name, x.Job()))
+		if current.times > 1 || !x.isKnown() {
+			x.markUnknown("NoAnswer", current.hint(name, x.Job()))
 		}
 	}
 	w.scheduleNext()
 }
 
-// hint says since when there is no answer, and what was known before.
+// hint says since when there is no answer, and where the job was.
 func (s outage) hint(scheduler string, last api.Job) string {
 	text := fmt.Sprintf("%s has not responded since %s", scheduler, s.since.Format("15:04"))
 	if last.Node != "" {

@@ -75,15 +75,11 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
 		return api.Job{}, &api.Error{Code: api.CodeSubmit, Message: err.Error(), Err: err}
 	}
-	sched, err := w.scheduler(ctx)
+	sched, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return api.Job{}, err
 	}
-	leave, err := w.enter(ctx)
-	if err != nil {
-		return api.Job{}, err
-	}
-	defer leave()
+	defer unlock()
 	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", sched.name())
 	job, err := w.submit(ctx, sched, s)
 	if err != nil {
