@@ -13,25 +13,25 @@ import (
 	"tunctl/internal/api"
 )
 
-// Query says which job to find: by the first of its fields that is set.
+// Query says which job to find, by the first of ID, Tag and Name that is set.
 type Query struct {
 	ID, Tag, Name string
-	// Args are the words that the job was or would be submitted with. They may name
-	// clusters that are to be looked at too.
+	// Args are the arguments that the job was or would be submitted with. They may name
+	// clusters that are queried too.
 	Args []string
 }
 
-// Find finds a job that somebody started before. By id it may have ended; by tag or
-// by name it waits or runs. Of several that which is nearest to being of use is taken,
-// the newest of those, which its hint says; several of a name that run are an
-// AmbiguousError. Of an array the whole is found, not the task.
+// Find finds a job that was started before. By id it may have ended; by tag or by name it
+// waits or runs. Of several, Find returns the one closest to running, and the newest of
+// those, with a hint. If several jobs with the name run, it returns an AmbiguousError. For
+// an array it returns the array, not a task.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	s, err := w.scheduler(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	few, sparing := s.(selective)
-	if sparing && q.ID+q.Tag != "" {
+	few, isSelective := s.(selective)
+	if isSelective && q.ID+q.Tag != "" {
 		return w.findByIDOrTag(ctx, few, q)
 	}
 	if c, ok := s.(multiCluster); ok && c.addClusters(q.Args) {
@@ -41,7 +41,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	if sparing {
+	if isSelective {
 		if jobs, err = w.filterByName(ctx, few, jobs, q.Name); err != nil {
 			return api.Job{}, false, err
 		}
@@ -57,7 +57,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	return s.asRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 
-// findByIDOrTag finds a job whose id is known or lies with its tag, without a list.
+// findByIDOrTag finds a job without a list: its id is known, or stored with its tag.
 func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
 	if q.ID != "" {
 		job, found, err := w.Detail(ctx, q.ID)
@@ -89,15 +89,15 @@ func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job,
 
 // requestedID is what the job that was found is requestedID from now on.
 func (q Query) requestedID(s scheduler, found string) string {
-	asked, _ := splitRef(q.ID)
-	id := cmp.Or(asked, found)
-	if a, ok := s.(arrays); ok && (asked == "" || a.isTaskRange(asked)) {
+	requested, _ := splitRef(q.ID)
+	id := cmp.Or(requested, found)
+	if a, ok := s.(arrays); ok && (requested == "" || a.isTaskRange(requested)) {
 		return a.arrayOf(id)
 	}
 	return id
 }
 
-// withDetail adds what only the detail tells.
+// withDetail adds the facts that only the detail has.
 func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.Job {
 	if job.Log != "" && !s.listLacksFiles() {
 		return job
@@ -120,7 +120,7 @@ func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.
 	return detail
 }
 
-// choose picks the job that is meant.
+// choose returns the job that the query means.
 func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err error) {
 	if q.ID != "" {
 		job, found = pick(s, jobs, q.ID)
@@ -128,7 +128,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	}
 	var matching []api.Job
 	for _, job := range jobs {
-		// A job that only has its name in common and is about to end serves nobody.
+		// A job that has the name and is about to end is of no use.
 		ending := job.State == api.JobCompleting && q.Tag == ""
 		if q.matches(job) && !job.State.Ended() && !ending {
 			matching = append(matching, job)
@@ -154,7 +154,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	return job, true, nil
 }
 
-// pick returns the job called id; of an array's tasks the first that runs, else the
+// pick returns the job with that id; of an array's tasks the first that runs, else the
 // first that waits, else the last that ended.
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 	var tasks []api.Job
@@ -178,7 +178,7 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 	}), true
 }
 
-// readiness orders states by how near a job is to being of use, the nearest first.
+// readiness orders states by how close the job is to running, the closest first.
 func readiness(s api.JobState) int {
 	switch s {
 	case api.JobRunning:
@@ -195,7 +195,7 @@ func readiness(s api.JobState) int {
 	return 5
 }
 
-// onePerArray leaves of the tasks of an array the one that stands for it.
+// onePerArray replaces the tasks of each array by the one that represents it.
 func onePerArray(s scheduler, jobs []api.Job) []api.Job {
 	a, ok := s.(arrays)
 	if !ok {
@@ -215,11 +215,10 @@ func onePerArray(s scheduler, jobs []api.Job) []api.Job {
 	return kept
 }
 
-// AmbiguousError says that several jobs of a name run, between which only a person can
-// choose.
+// AmbiguousError says that several jobs with the name run, so a person must choose.
 type AmbiguousError struct {
 	Name string
-	Jobs []api.Job // those that run, the newest first
+	Jobs []api.Job // the running ones, newest first
 }
 
 // Error implements error.
@@ -243,7 +242,7 @@ func (q Query) matches(job api.Job) bool {
 
 var leadingNumber = regexp.MustCompile(`^\d+`)
 
-// compareIDs orders ids by age as well as ids can: by their number, then their text.
+// compareIDs orders ids by age, as far as they show it: by number, then by text.
 func compareIDs(a, b string) int {
 	x, _ := strconv.ParseInt(leadingNumber.FindString(a), 10, 64)
 	y, _ := strconv.ParseInt(leadingNumber.FindString(b), 10, 64)

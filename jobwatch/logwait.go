@@ -8,10 +8,9 @@ import (
 	"tunctl/internal/api"
 )
 
-// watchForLogs looks, while jobs wait, whether their logs are there yet: a log is the
-// first sign that a job started, and to look for a file costs the host next to
-// nothing, where to ask the scheduler more often would not. Its appearance earns one
-// query.
+// watchForLogs checks, while jobs wait, whether their logs exist. A log is the first sign
+// that a job started, and checking for a file costs the host far less than a query of the
+// scheduler. When a log appears, one query is made.
 func (w *Watcher) watchForLogs(ctx context.Context) {
 	last := time.Now()
 	for {
@@ -33,8 +32,8 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 	}
 }
 
-// logCheckInterval is how long to wait before the next look, if there is anything to
-// look for.
+// logCheckInterval is the time to the next check; the boolean is false if no watch waits
+// for a log.
 func (w *Watcher) logCheckInterval() (time.Duration, bool) {
 	shortest, found := time.Duration(0), false
 	for _, x := range w.activeWatches() {
@@ -50,20 +49,20 @@ func (w *Watcher) logCheckInterval() (time.Duration, bool) {
 	return shortest, found
 }
 
-// checkForLogs looks for all the logs at once.
+// checkForLogs checks for all the logs by one command, and reports whether one appeared.
 func (w *Watcher) checkForLogs(ctx context.Context) bool {
 	var watches []*Watch
-	var asks []fileRequest
+	var requests []fileRequest
 	for _, x := range w.activeWatches() {
 		if job, ok := x.waitsForLog(); ok {
 			watches = append(watches, x)
-			asks = append(asks, fileRequest{pattern: job.Log, newer: job.Submitted})
+			requests = append(requests, fileRequest{pattern: job.Log, newer: job.Submitted})
 		}
 	}
-	if len(asks) == 0 {
+	if len(requests) == 0 {
 		return false
 	}
-	files, err := readFiles(ctx, w.sh, asks)
+	files, err := readFiles(ctx, w.sh, requests)
 	if err != nil {
 		w.log.Debug("cannot look for logs", "err", err)
 		return false
@@ -87,22 +86,22 @@ func (x *Watch) waitsForLog() (api.Job, bool) {
 	return x.job, !x.followed && known && x.job.State.Waiting() && x.logSeenInRun < x.job.Restarts+1
 }
 
-// LogFollowed says that a Follower looks for the job's log, so that nobody else needs to.
+// LogFollowed says that a Follower looks for the job's log, so that the Watcher need not.
 func (x *Watch) LogFollowed() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.followed = true
 }
 
-// logSeen notes that the log was seen, so that one appearance earns one query.
+// logSeen records that the log exists, so that it causes one query only.
 func (x *Watch) logSeen() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.logSeenInRun = x.job.Restarts + 1
 }
 
-// statInterval is how long to wait between two looks for a file that has been waited for
-// so long; less around the time at which it is expected.
+// statInterval is the time between two checks for a file, after having waited for it so
+// long. It is shorter around the expected start of the job.
 func (l Limits) statInterval(waited time.Duration, expected time.Time) time.Duration {
 	slow := l.Stat
 	switch {

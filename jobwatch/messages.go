@@ -9,18 +9,18 @@ import (
 	"tunctl/internal/api"
 )
 
-// refusalHint is a known refusal: why it comes, and how to fix it.
+// refusalHint is a known refusal, with its cause and how to fix it.
 type refusalHint struct {
 	words *regexp.Regexp
 	hint  string
 }
 
-// siteRuleHint is the hint where nothing is known: every site has rules of its own, which
-// its submit filter words as it likes.
+// siteRuleHint is the hint for an unknown refusal: every site has its own rules, and its
+// submit filter its own messages.
 const siteRuleHint = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
 
-// refusal is the scheduler's no, in its own words, with a hint. The first of the known
-// refusals that fits is taken.
+// refusal is the error of a job that was not accepted: the scheduler's message, with the
+// hint of the first known refusal that matches.
 func refusal(res Result, known []refusalHint) error {
 	words := complaints(res)
 	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
@@ -55,8 +55,8 @@ func lastMatch(out []byte, id *regexp.Regexp) []string {
 
 var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
 
-// complaints are the lines a submit command wrote to its standard error, without its
-// name and without the usage that some print.
+// complaints are the lines that a submit command wrote to standard error, without its name
+// and its usage text.
 func complaints(res Result) string {
 	var lines []string
 	for line := range strings.Lines(string(res.Stderr)) {
@@ -87,8 +87,7 @@ const (
 	fromLogin    = "this host may not submit jobs: submit from the login node"
 )
 
-// commonRefusals are of submit filters and wrappers that stand before more than one kind
-// of scheduler.
+// commonRefusals are of submit filters and wrappers that exist for several schedulers.
 var commonRefusals = hints([][2]string{
 	{`no submit host|not a submit host|only .*from .*login`, fromLogin},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql or the guide of the site lists them"},
@@ -100,7 +99,7 @@ var commonRefusals = hints([][2]string{
 	{`line ends|line endings|line breaks`, windowsLines},
 })
 
-// commandError is the failure of a command that ran, in its own words.
+// commandError is the error of a command that failed, with its message.
 func commandError(command string, exit int, words string) error {
 	if exit == 127 {
 		return &api.Error{
@@ -112,8 +111,7 @@ func commandError(command string, exit int, words string) error {
 	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
 }
 
-// complaint is the line of a command's output that says most: its last line
-// that is an error, without the command's name.
+// complaint is the most useful line of a failed command's output: the last one.
 func complaint(res Result) string {
 	text := strings.TrimSpace(string(res.Stderr))
 	if text == "" {
@@ -126,11 +124,11 @@ func complaint(res Result) string {
 	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
 }
 
-// reason is why a job does not run, in words.
+// reason is why a job does not run.
 type reason struct {
 	words string
 	held  bool
-	// never: waiting does not help; somebody has to do something.
+	// never: waiting does not help; a person must act.
 	never bool
 }
 

@@ -10,11 +10,10 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// mostLogs bounds how many files of one job are followed.
-const mostLogs = 4
+// maxLogs limits how many files of one job are followed.
+const maxLogs = 4
 
-// redirection is a file that a job's script writes to: as it is called, and as the
-// script has it.
+// redirection is a file that a job's script writes to: its name, and the word in the script.
 type redirection struct{ file, word string }
 
 // readRedirections finds a job's script among paths, and reads those of its lines that may
@@ -61,8 +60,8 @@ func parseRedirections(lines string, value func(string) string) []redirection {
 	return list
 }
 
-// expandWord puts in the variables that the scheduler sets; any other makes the
-// name unknown.
+// expandWord replaces the variables that the scheduler sets; any other makes the name
+// unknown.
 func expandWord(word string, value func(string) string) (string, bool) {
 	known := true
 	text := shellName.ReplaceAllStringFunc(word, func(v string) string {
@@ -77,21 +76,21 @@ func expandWord(word string, value func(string) string) (string, bool) {
 	return text, known && !strings.ContainsAny(text, "$`")
 }
 
-// ownLogs picks from a script's redirections the log that bears the job's own name
-// or id, and others that look like one.
+// ownLogs returns, of a script's redirections, the log with the job's own name or id, and
+// others that look like logs.
 func ownLogs(list []redirection, mark string) (own string, others []string) {
 	for _, r := range list {
 		switch {
 		case own == "" && strings.Contains(r.word, mark):
 			own = r.file
-		case len(others) < mostLogs-2 && (strings.Contains(r.word, mark) || logLike.MatchString(r.file)):
+		case len(others) < maxLogs-2 && (strings.Contains(r.word, mark) || logLike.MatchString(r.file)):
 			others = append(others, r.file)
 		}
 	}
 	return own, others
 }
 
-// absolutePath completes a path with the folder that a job runs in.
+// absolutePath is file, relative to the folder that a job runs in.
 func absolutePath(folder, file string) string {
 	if path.IsAbs(file) || strings.HasPrefix(file, "~/") {
 		return file

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// fileRequest is a request to read a file from a position.
+// fileRequest is a request to read a file from a position on.
 type fileRequest struct {
 	pattern string
 	pos     Position
@@ -29,9 +29,9 @@ type fileContent struct {
 	data        []byte
 }
 
-// readFunctions defines what reads one file: the newest of the names given, if it is not
-// older than allowed. It starts a little before where we stopped, unless the file is
-// another or too short, and then at the beginning.
+// readFunctions are sh functions that read one file: the newest of the given names, if it is
+// new enough. They start a little before the last position; if the file is another one or
+// too short, at its beginning.
 const readFunctions = `tunctl_stat() { stat -L -c '%s %Y' "$1" 2>/dev/null || stat -L -f '%z %m' "$1"; }
 tunctl_read() {
 	tunctl_mark=$1 tunctl_known=$2 tunctl_start=$3 tunctl_need=$4 tunctl_max=$5 tunctl_newer=$6
@@ -53,11 +53,11 @@ tunctl_read() {
 `
 
 // readFiles reads several files by one plain command.
-func readFiles(ctx context.Context, sh *shell, asks []fileRequest) ([]fileContent, error) {
+func readFiles(ctx context.Context, sh *shell, requests []fileRequest) ([]fileContent, error) {
 	mark := newMark()
 	var script strings.Builder
 	script.WriteString(readFunctions)
-	for i, a := range asks {
+	for i, a := range requests {
 		script.WriteString(a.script(mark + "." + strconv.Itoa(i)))
 	}
 	script.WriteString("printf '\\n%s end\\n' " + mark)
@@ -65,11 +65,11 @@ func readFiles(ctx context.Context, sh *shell, asks []fileRequest) ([]fileConten
 	if err != nil {
 		return nil, err
 	}
-	return parseRead(res.Stdout, mark, len(asks))
+	return parseRead(res.Stdout, mark, len(requests))
 }
 
 func (a fileRequest) script(mark string) string {
-	// The literal name comes first: a path from the scheduler may contain brackets.
+	// The literal name has precedence: a path from the scheduler may contain brackets.
 	names := posixsh.QuotePath(a.pattern)
 	if word := globWord(a.pattern); word != names {
 		names = "if test -f " + names + "; then set -- " + names + "; else set -- " + word + "; fi\n"
@@ -79,7 +79,7 @@ func (a fileRequest) script(mark string) string {
 	start := max(0, a.pos.Offset-int64(len(a.pos.Tail)))
 	newer := int64(0)
 	if !a.newer.IsZero() {
-		// Clocks of file servers and schedulers differ by a little.
+		// The clocks of file servers and schedulers differ a little.
 		newer = a.newer.Unix() - 5
 	}
 	return names + fmt.Sprintf("tunctl_read %s %s %d %d %d %d \"$@\"\n",
@@ -109,11 +109,11 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	return list, nil
 }
 
-// searchPattern matches lines that may say where something serves.
+// searchPattern matches lines that may contain a server's address.
 const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-9]+:[^ ]+:[0-9]+`
 
-// grepFile looks through length bytes of a file from offset on, once and bounded,
-// and passes on the lines that match.
+// grepFile searches length bytes of a file from offset on, and passes on a limited number of
+// lines that match.
 func grepFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
 	res, err := sh.plain(ctx, fmt.Sprintf(
 		"tail -c +%d %s | head -c %d | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
@@ -130,8 +130,8 @@ func grepFile(ctx context.Context, sh *shell, path string, offset, length int64,
 	return nil
 }
 
-// ReadLog reads a log from its beginning to its present end, a maxRead at a time. The
-// path may be a glob, as in FollowOptions.
+// ReadLog reads a log from its beginning to its current end, in parts of maxRead. The path
+// may be a glob, as in FollowOptions.
 func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error {
 	sh := shellOn(r)
 	var pos Position
@@ -155,7 +155,7 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 // TailLog returns the last lines of a log, as a terminal would show them.
 func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
 	sh := shellOn(r)
-	// The path may be a glob: which file it is, and how long, comes first.
+	// The path may be a glob: first find which file it is, and its length.
 	file, err := readFile(ctx, sh, fileRequest{pattern: path})
 	if err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, err
 	return asShown(lastLines(file.data, lines)), nil
 }
 
-// asShown is text without what steers a terminal; of a line that was drawn over and
-// over, as a progress bar is, its last state.
+// asShown is text without control sequences. Of a line that was overwritten, as a progress
+// bar is, it keeps the last state.
 func asShown(text []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(text) {
@@ -196,7 +196,7 @@ func lastLines(data []byte, n int) []byte {
 	return data[at+1:]
 }
 
-// ReadFile returns a small file, such as one in which a server says how to reach it.
+// ReadFile returns a small file, such as the runtime file of a Jupyter server.
 func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
 	file, err := readFile(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
 	if err != nil {
@@ -219,9 +219,9 @@ func readFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, error
 	return list[0], nil
 }
 
-// ExpandLog fills {id}, {name}, {user} and {node} in a log pattern of the config
-// file. What is filled in stands for itself, also where it has a glob's characters;
-// a placeholder whose value is not known yet becomes "*".
+// ExpandLog replaces {id}, {name}, {user} and {node} in a log pattern of the config file.
+// The values are escaped, so that their characters are not a glob's; a placeholder whose
+// value is not known yet becomes "*".
 func ExpandLog(pattern string, job api.Job, user string) string {
 	return strings.NewReplacer(
 		"{id}", globEscape(job.ID),
@@ -231,7 +231,7 @@ func ExpandLog(pattern string, job api.Job, user string) string {
 	).Replace(pattern)
 }
 
-// globSpecial are the characters that mean something in a pattern.
+// globSpecial are the characters with a meaning in a pattern.
 const globSpecial = `*?[]\`
 
 func globEscape(s string) string {
@@ -248,8 +248,8 @@ func globEscape(s string) string {
 	return b.String()
 }
 
-// globWord turns a pattern into a word of sh in which only *, ? and [] are special.
-// A backslash takes the meaning from the character after it.
+// globWord turns a pattern into a word of sh in which only *, ? and [] are special. A
+// backslash escapes the character after it.
 func globWord(pattern string) string {
 	word := ""
 	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
@@ -281,9 +281,9 @@ func globWord(pattern string) string {
 	return word + b.String()
 }
 
-// FindRuntimeFiles returns the files, newest first, in which Jupyter servers of the
-// person said since then how to reach them. They are what there is to read where a
-// job has no log at all, as under srun and salloc; ParseRuntimeFile reads one.
+// FindRuntimeFiles returns the runtime files that Jupyter servers of the person wrote since
+// then, newest first. They have the address of a server whose job has no log, as under srun
+// and salloc; detect.ParseRuntimeFile reads one.
 func FindRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
 	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
 	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null

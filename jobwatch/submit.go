@@ -17,25 +17,25 @@ import (
 
 // Submission is a job to be submitted exactly once.
 type Submission struct {
-	// Tag names the submission. Submitting the same tag again, from here or from
-	// another machine with the same home, never makes a second job.
+	// Tag names the submission. Submitting the same tag again, from here or from another
+	// computer with the same home on the host, never makes a second job.
 	Tag string
 	// Script is the path of the job script on the host; ~/ is the home folder.
 	Script string
-	// Content is the job script itself, when it does not lie on the host, and Base
-	// its file name there.
+	// Content is the job script itself, if it is not on the host, and Base its file name
+	// there.
 	Content []byte
 	Base    string
-	// Args are extra words for the scheduler's submit command.
+	// Args are extra arguments of the scheduler's submit command.
 	Args []string
 	// Workdir is the folder to submit from; the home folder if empty.
 	Workdir string
-	// Session is whose job it is; only for people who look into the tag's folder.
+	// Session is the name of the session, for people who look into the tag's folder.
 	Session string
 }
 
-// DoubtError says that a submission's outcome cannot be found out: the job may exist.
-// A person must look before anything is submitted again under another tag.
+// DoubtError says that the result of a submission is unknown: the job may exist. A person
+// must check before anything is submitted under another tag.
 type DoubtError struct {
 	Tag   string
 	Words string
@@ -46,7 +46,7 @@ func (e *DoubtError) Error() string {
 	return "tunctl cannot tell whether the job was submitted: " + e.Words
 }
 
-// errDoubt is a verdict: the answer does not tell whether there is a job.
+// errDoubt means that the answer does not show whether the job exists.
 var errDoubt = errors.New("the scheduler's answer was lost")
 
 // killed reports whether a submit command was ended by its time limit or by a signal.
@@ -63,14 +63,13 @@ const (
 	// maxSubmitWaits is how often we wait for a submit command that hangs, each time for
 	// most of a command's time limit.
 	maxSubmitWaits = 4
-	// maxLooks is how often we look for the job after an answer that does not tell.
+	// maxLooks is how often we look for the job after errDoubt.
 	maxLooks = 3
 )
 
 // Submit submits a job, or finds the one that was submitted under the same tag. After
-// an error that says that the link was lost, the same call with the same tag is the
-// way on. A refusal is an *api.Error with api.CodeSubmit; a new attempt needs a new
-// tag. See DoubtError for what a person must settle.
+// ErrLost, repeat the call with the same tag. A refusal is an *api.Error with
+// api.CodeSubmit; a new attempt needs a new tag. After a DoubtError, a person must decide.
 func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
 		return api.Job{}, &api.Error{Code: api.CodeSubmit, Message: err.Error(), Err: err}
@@ -105,7 +104,7 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	if errors.Is(err, errDoubt) {
 		var found api.Job
 		if found, err = w.findSubmitted(ctx, sched, s.Tag, a); err == nil {
-			if array, ok := sched.(arrays); ok { // sbatch would have answered so too
+			if array, ok := sched.(arrays); ok { // which is what sbatch would have printed
 				found.ID = array.arrayOf(found.ID)
 			}
 			id = found.Ref()
@@ -117,7 +116,8 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	return w.describeSubmitted(ctx, sched, s, id, note), nil
 }
 
-// runSubmit runs the submit script until the scheduler's answer is on the host's disk.
+// runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
+// returns the answer and a note for the person.
 func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (Result, string, error) {
 	mark := newMark()
 	script := submitScript(sched.submitCommand(), s, mark, w.sh.limit*6/10)
@@ -146,8 +146,8 @@ func readAnswer(res Result, mark string) (Result, string, error) {
 	return Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
 }
 
-// findSubmitted finds the job of a tag whose answer was lost. That it is not there proves
-// nothing: a stalled controller takes the request up when it wakes.
+// findSubmitted finds the job of a tag whose answer was lost. If it is not found, it may
+// still exist later: a stalled controller processes the request when it recovers.
 func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, res Result) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
@@ -170,7 +170,7 @@ func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string
 	}
 }
 
-// describeSubmitted is the new job, with as much as the scheduler tells of it right away.
+// describeSubmitted is the new job, with what the scheduler already reports of it.
 func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
 	id, cluster := splitRef(ref)
 	job, err := sched.detail(ctx, w.sh, ref)
@@ -189,7 +189,7 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	return job
 }
 
-// tagRoot is the folder, in the home on the host, that holds the submissions.
+// tagRoot is the folder of the submissions, in the home on the host.
 const tagRoot = ".tunctl"
 
 func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
