@@ -87,7 +87,7 @@ func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job,
 	return s.filterByName(ctx, w.sh, jobs, name)
 }
 
-// requestedID is what the job that was found is requestedID from now on.
+// requestedID is the id that the job is known by from now on.
 func (q Query) requestedID(s scheduler, found string) string {
 	requested, _ := splitRef(q.ID)
 	id := cmp.Or(requested, found)

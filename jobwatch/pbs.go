@@ -16,6 +16,9 @@ import (
 	"tunctl/internal/posixsh"
 )
 
+// PBS is its name in the config file.
+const PBS = "pbs"
+
 // pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
 // connection to the server, qstat -f once for every job that it is asked about, from one of the few
 // hundred ports that the whole login node has for that: so it is asked sparingly.

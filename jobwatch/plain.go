@@ -12,6 +12,9 @@ import (
 	"tunctl/internal/posixsh"
 )
 
+// None is the name in the config file of a host without a scheduler.
+const None = "none"
+
 // plain is a machine without a scheduler: a job is a process of its own session that
 // outlives the login, with its log and its pid in the tag's folder. Its id is its tag.
 type plain struct{}

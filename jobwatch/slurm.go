@@ -15,6 +15,9 @@ import (
 	"tunctl/internal/posixsh"
 )
 
+// Slurm is its name in the config file.
+const Slurm = "slurm"
+
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
 type slurm struct {
 	clusters *clusterSet // nil: the host's own only
@@ -40,11 +43,10 @@ func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
 
 func (slurm) name() string { return Slurm }
 
-// listLacksFiles: squeue's word for a job's output is a pattern, and says nothing of what the
-// job's script sends elsewhere.
+// listLacksFiles: squeue has a pattern for a job's output, and not what its script redirects.
 func (slurm) listLacksFiles() bool { return true }
 
-// slurmPrelude is queryPrelude, and drops what the person's settings do to Slurm's output.
+// slurmPrelude is queryPrelude without the person's settings for Slurm's output.
 const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
 unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQUEUE_USERS SQUEUE_ARRAY SQUEUE_NAMES
 unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SQUEUE_ALL SQUEUE_ARRAY_UNIQUE SQUEUE_PRIORITY SQUEUE_SIBLING SACCT_FORMAT SCONTROL_ALL
@@ -54,9 +56,9 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	return s.squeue(ctx, sh, "--me")
 }
 
-// squeue asks the host's own cluster, or those that SLURM_CLUSTERS names there, and
-// then each of the others that jobs were sent to. That one of these does not answer is
-// no failure: its jobs are asked about one by one.
+// squeue queries the host's own cluster, or those in its SLURM_CLUSTERS, and then each other
+// cluster that jobs were sent to. If one of these does not answer, that is not an error: its
+// jobs are queried one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
 	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
@@ -71,29 +73,29 @@ func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, 
 	if len(jobs) == 0 && squeueTable.Match(res.Stdout) {
 		return nil, errSqueueTable
 	}
-	told := s.clusters.all()
+	others := s.clusters.all()
 	if m := defaultClusters.FindSubmatch(res.Stdout); m != nil {
-		told = append(told, strings.Split(string(m[1]), ",")...)
+		others = append(others, strings.Split(string(m[1]), ",")...)
 	}
-	return uniqueByCluster(jobs, told), nil
+	return uniqueByCluster(jobs, others), nil
 }
 
-// defaultClusters is how we have the host print its SLURM_CLUSTERS.
+// defaultClusters is the line in which our script prints the host's SLURM_CLUSTERS.
 var defaultClusters = regexp.MustCompile(`^SLURM_CLUSTERS=(.*)\n`)
 
-// squeueTable is the head of the table that squeue prints without our columns.
+// squeueTable is the heading of the table that squeue prints without -O.
 var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 
-// errSqueueTable: to take such an answer for "no jobs" would have a second one submitted.
+// errSqueueTable: reading such an answer as "no jobs" would submit a second one.
 var errSqueueTable = &api.Error{
 	Code:    api.CodeFailed,
 	Message: "squeue on the host prints a table instead of the columns requested with -O",
 	Hint:    "a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell",
 }
 
-// uniqueByCluster leaves each job once, with its cluster if it is one of those that Slurm must
-// be told: squeue names the host's own too.
-func uniqueByCluster(jobs []api.Job, told []string) []api.Job {
+// uniqueByCluster removes repeated jobs, and the cluster of a job unless it is one of others:
+// squeue names the host's own too.
+func uniqueByCluster(jobs []api.Job, others []string) []api.Job {
 	seen := map[string]bool{}
 	kept := jobs[:0]
 	for _, job := range jobs {
@@ -101,7 +103,7 @@ func uniqueByCluster(jobs []api.Job, told []string) []api.Job {
 			continue
 		}
 		seen[job.Ref()] = true
-		if !slices.Contains(told, job.Cluster) {
+		if !slices.Contains(others, job.Cluster) {
 			job.Cluster = ""
 		}
 		kept = append(kept, job)
@@ -109,13 +111,13 @@ func uniqueByCluster(jobs []api.Job, told []string) []api.Job {
 	return kept
 }
 
-// detail asks the controller, which forgets ended jobs after a few minutes, and then
-// the accounting, which a site may not have.
+// detail queries the controller, which forgets ended jobs after a few minutes, and then the
+// accounting, which a site may not have.
 func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, error) {
 	id, cluster := splitRef(ref)
 	s.clusters.add(cluster)
-	asked, _, _ := strings.Cut(id, "_[") // the tasks that wait together have no name of their own
-	res, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(asked))
+	single, _, _ := strings.Cut(id, "_[") // scontrol knows no range of tasks
+	res, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(single))
 	if err == nil {
 		if job, ok := s.withScriptLogs(ctx, sh, splitScontrol(string(res.Stdout)), id); ok {
 			job.Cluster = cluster
@@ -126,13 +128,13 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	if !errors.Is(err, errNoJob) {
 		return api.Job{}, err
 	}
-	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+posixsh.Quote(asked), func(job api.Job) bool { return s.matches(job, id) })
+	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+posixsh.Quote(single), func(job api.Job) bool { return s.matches(job, id) })
 	job.Cluster = cluster
 	return job, err
 }
 
-// withScriptLogs is the job of that id among scontrol's records, with the files that its
-// script sends output to while that is of use.
+// withScriptLogs is the job with that id in scontrol's records. Unless it has ended, it has
+// the files to which its script redirects output.
 func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRecord, id string) (api.Job, bool) {
 	job, r, ok := pickRecord(s, records, id)
 	if !ok || job.State.Ended() {
@@ -152,8 +154,8 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 	return job, true
 }
 
-// endedJob asks the accounting for an ended job. Whatever keeps it from answering,
-// the controller has already said that the job is gone.
+// endedJob finds an ended job in the accounting. If the accounting fails, the controller has
+// still said that the job is gone.
 func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
 	res, err := sh.login(ctx, slurmPrelude+"limit sacct -X -n -P "+which+" -o "+sacctFields)
 	if err != nil {
@@ -164,8 +166,8 @@ func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(a
 	}
 	jobs := parseSacct(string(res.Stdout))
 	for i := range jobs {
-		// The newest record of an id is the last; one that seems to run although the
-		// controller knows nothing of it is a left-over.
+		// The last record of an id is the newest. One that seems to run, although the
+		// controller does not know it, is outdated.
 		if job := jobs[len(jobs)-1-i]; job.State.Ended() && match(job) {
 			return job, nil
 		}
@@ -173,8 +175,8 @@ func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(a
 	return api.Job{}, errNoJob
 }
 
-// history asks the accounting, and where there is none the controller, which
-// remembers ended jobs for a few minutes.
+// history queries the accounting. Without one it queries the controller, which remembers
+// ended jobs for a few minutes.
 func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	jobs, err := s.sacct(ctx, sh, "")
 	if errors.Is(err, errNoAccounting) {
@@ -198,6 +200,9 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 
 // errNoAccounting means that sacct does not work.
 var errNoAccounting = errors.New("sacct does not respond")
+
+// maxListed limits a list of ended jobs.
+const maxListed = "500"
 
 // sacct returns the person's jobs of the last day on one cluster.
 func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
@@ -232,10 +237,9 @@ func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 
 func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
 
-// sbatchID is an answer of sbatch's, also of a wrapper that drops --parsable.
+// sbatchID is an answer of sbatch, also of a wrapper that drops --parsable.
 var sbatchID = regexp.MustCompile(`^(?:(\d+)(?:;(\S+))?|Submitted batch job (\d+)(?: on cluster (\S+))?)$`)
 
-// parseSubmit takes the last line that is an id: submit plugins like to print too.
 func (s slurm) parseSubmit(res Result) (string, error) {
 	if res.Exit != 0 {
 		return "", submitFailure(res, slurmDoubt, slurmRefusals)
@@ -249,7 +253,7 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 	return job.Ref(), nil
 }
 
-// slurmNoAnswer are the ways in which Slurm says that the controller does not answer.
+// slurmNoAnswer matches the messages that say that the controller does not answer.
 var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
 	`Unable to process configuration file|establish a configuration source|Rate limit exceeded`)
@@ -269,8 +273,8 @@ func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Durat
 	return err
 }
 
-// matches: an array 54 matches its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
-// its parts 64+0 and 64+1.
+// matches: the tasks 54_0, 54_1 and 54_[2-5] match the array 54, and the parts 64+0 and 64+1
+// the heterogeneous job 64.
 func (slurm) matches(job api.Job, ref string) bool {
 	id, cluster := splitRef(ref)
 	if cluster != "" && job.Cluster != cluster {
@@ -279,7 +283,7 @@ func (slurm) matches(job api.Job, ref string) bool {
 	return job.ID == id || strings.HasPrefix(job.ID, id+"_") || strings.HasPrefix(job.ID, id+"+")
 }
 
-// arrayOf is the array of a task, as in 54_1, or of the tasks that wait, 54_[2-5].
+// arrayOf is 54 for the task 54_1 and for 54_[2-5].
 func (slurm) arrayOf(id string) string {
 	id, _, _ = strings.Cut(id, "_")
 	return id
@@ -287,7 +291,7 @@ func (slurm) arrayOf(id string) string {
 
 func (slurm) isTaskRange(id string) bool { return strings.Contains(id, "_[") }
 
-// processes asks each node's daemon for the processes of the job's steps.
+// processes queries the daemon of each node for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
 	id, cluster := splitRef(ref)
 	res, err := slurmQuery(ctx, sh, "sstat", requireOwnCluster(cluster)+"id="+posixsh.Quote(id)+`
@@ -308,9 +312,9 @@ limit sstat -a -i -n -P -j "$id"`)
 	return pids, nil
 }
 
-// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the
-// last lines for whoever attaches. An end of sattach's input would be passed on to the
-// person's program, so that its input is held open until after sattach was killed.
+// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
+// lines. The program would see an end of sattach's input, so that is kept open until sattach
+// was killed.
 func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
 	id, cluster := splitRef(ref)
 	res, err := slurmQuery(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
@@ -326,12 +330,12 @@ done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
 }
 
 const (
-	maxSteps    = 2       // how many of a job's steps are listened to, the newest ones
-	stepSeconds = 3       // for how long: what was printed before comes at once
-	stepBytes   = 1 << 18 // how much is taken of what they printed
+	maxSteps    = 2       // how many of a job's steps are read, the newest ones
+	stepSeconds = 3       // for how long: earlier output arrives at once
+	stepBytes   = 1 << 18 // how much of their output is read
 )
 
-// asRequested: the task 54_1 answers to 54 too.
+// asRequested makes 54_1 the task 1 of 54.
 func (slurm) asRequested(job api.Job, id string) api.Job {
 	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
 		job.Task = task
@@ -352,7 +356,7 @@ func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int)
 	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
 }
 
-// slurmQuery runs a script of which program is the command that may fail.
+// slurmQuery runs a script in which program is the command that may fail.
 func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
 	res, err := sh.login(ctx, slurmPrelude+script)
 	if err != nil {
@@ -361,7 +365,7 @@ func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result,
 	return res, slurmProblem(program, res)
 }
 
-// slurmProblem says what a command's status and complaints mean, nil for success.
+// slurmProblem is the error for a command's status and messages, nil for success.
 func slurmProblem(command string, res Result) error {
 	words := complaint(res)
 	switch {
@@ -374,6 +378,3 @@ func slurmProblem(command string, res Result) error {
 	}
 	return commandError(command, res.Exit, words)
 }
-
-// maxListed bounds a list of ended jobs.
-const maxListed = "500"
