@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// setSlurmState translates the state, and puts its reason into words.
+// setSlurmState translates the state, and explains its reason.
 func setSlurmState(job *api.Job, state string) {
 	word, _, _ := strings.Cut(strings.TrimSpace(state), " ") // "CANCELLED by 2001"
 	job.State = slurmState(strings.TrimSuffix(word, "+"))
@@ -62,8 +62,8 @@ func slurmState(word string) api.JobState {
 	return api.JobUnknown
 }
 
-// setSlurmTimes fills in the times. The start of a job that waits is a forecast, and
-// its end means nothing.
+// setSlurmTimes sets the times. The start of a job that waits is a forecast, and its end is
+// meaningless.
 func setSlurmTimes(job *api.Job, submit, start, end string) {
 	job.Submitted = slurmTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
@@ -73,8 +73,8 @@ func setSlurmTimes(job *api.Job, submit, start, end string) {
 	job.Start, job.End = slurmTime(start), slurmTime(end)
 }
 
-// slurmTime reads seconds since 1970, or what Slurm writes, in UTC, when it does not
-// know SLURM_TIME_FORMAT; zero if it is neither.
+// slurmTime reads seconds since 1970, or the format of a Slurm that does not know
+// SLURM_TIME_FORMAT, in UTC; zero for anything else.
 func slurmTime(s string) time.Time {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
@@ -107,7 +107,7 @@ func setSlurmExit(job *api.Job, text string) {
 	job.Exit = &code
 }
 
-// slurmFailure explains how a job failed where its status tells.
+// slurmFailure explains how a job failed, from its exit status.
 func slurmFailure(status, signal int) string {
 	switch {
 	case status == 0 && signal == 53:
