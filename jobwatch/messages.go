@@ -138,3 +138,12 @@ func (r reason) hint() string {
 	}
 	return r.words
 }
+
+// Suspended is the reason of a running job whose processes are stopped.
+const Suspended = "SUSPENDED"
+
+const suspendedHint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+
+func exitHint(status int) string {
+	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+}

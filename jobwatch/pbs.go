@@ -19,16 +19,16 @@ import (
 // PBS is its name in the config file.
 const PBS = "pbs"
 
-// pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
-// connection to the server, qstat -f once for every job that it is asked about, from one of the few
-// hundred ports that the whole login node has for that: so it is asked sparingly.
+// pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own connection
+// to the server, qstat -f one per job, from one of the few hundred privileged ports that the
+// whole login node has. So there must be few queries.
 type pbs struct{ cache *pbsCache }
 
-// pbsCache is what was found out and need not be asked for again.
+// pbsCache is what need not be queried again.
 type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
-	scripts   map[string]string // the lines of jobs' scripts that send output somewhere, by id
+	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
 }
 
 // What PBS can do besides scheduler.
@@ -37,8 +37,7 @@ var (
 	_ processOwner = pbs{}
 )
 
-// pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT and comes without qselect's PBS
-// options.
+// pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT, and its qselect has other options.
 var pbsKind = schedulerKind{
 	name:      PBS,
 	make:      func() scheduler { return newPBS() },
@@ -51,11 +50,11 @@ func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)
 
 func (pbs) name() string { return PBS }
 
-// listLacksFiles: the table of all jobs says nothing of their files.
+// listLacksFiles: the table of all jobs does not have their files.
 func (pbs) listLacksFiles() bool { return true }
 
-// qstatTable asks for all jobs of the person over one connection. Torque has no wide
-// form and says so before it connects.
+// qstatTable lists all jobs of the person over one connection. Torque has no option -w and
+// fails before it connects.
 const qstatTable = `table() {
 	limit qstat $1 -u "$(id -un)" -n -s -1 -w
 	set -- $? $1
@@ -76,14 +75,13 @@ func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	return jobs, nil
 }
 
-// errQstatTable: to take such an answer for "no jobs" would have a second one submitted.
+// errQstatTable: reading such an answer as "no jobs" would submit a second one.
 var errQstatTable = &api.Error{
 	Code:    api.CodeFailed,
 	Message: "qstat on the host does not print the table requested with -u",
 	Hint:    "a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell",
 }
 
-// details asks for a few jobs, of which those that are not in the answer are gone.
 func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
 	records, err := p.status(ctx, sh, ids)
 	if err != nil && !errors.Is(err, errNoJob) {
@@ -98,8 +96,8 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	return jobs, nil
 }
 
-// detail also looks into the job's script for a redirection of its output, since PBS
-// keeps standard output on the node until the job ends.
+// detail also looks for redirections in the job's script, since PBS keeps standard output on
+// the node until the job ends.
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
@@ -114,9 +112,9 @@ func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) 
 	return job, nil
 }
 
-// status is qstat -f of a few jobs, ended ones too. A server without a history, which
-// is how OpenPBS comes, answers -x with success and nothing at all, also for a job that
-// runs; Torque answers with XML. That is found out once.
+// status is qstat -f of a few jobs, also ended ones. A server without a history, which is
+// OpenPBS's default, answers -x with success and no output, even for a running job; Torque
+// answers with XML. The cache remembers that.
 func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, error) {
 	tasks := slices.ContainsFunc(ids, isArray)
 	if len(ids) == 1 && pbsTask.MatchString(ids[0]) {
@@ -142,10 +140,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	return records, pbsProblem("qstat", res)
 }
 
-// pbsTask is the id of one task of an array.
-var pbsTask = regexp.MustCompile(`^(\d+)\[\d+\](.*)$`)
-
-// maxStatus bounds an answer: an array may have thousands of tasks of 2 KB each.
+// maxStatus limits an answer: an array may have thousands of tasks of 2 KB each.
 const maxStatus = "1048576"
 
 func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []string) ([]pbsRecord, Result, error) {
@@ -172,7 +167,7 @@ func (p pbs) setNoHistory(noHistory bool) {
 	p.cache.noHistory = noHistory
 }
 
-// forgetScripts drops what is known of the scripts of other jobs than those.
+// forgetScripts removes the scripts of other jobs from the cache.
 func (p pbs) forgetScripts(records []pbsRecord) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
@@ -181,66 +176,8 @@ func (p pbs) forgetScripts(records []pbsRecord) {
 	})
 }
 
-// withoutArrays leaves of an array and its tasks those that stand for it, and of other
-// records those that were asked for. The record of a task says nothing of its script;
-// the array's does.
-func (p pbs) withoutArrays(records []pbsRecord, ids []string) []pbsRecord {
-	arrays, tasks := map[string]pbsRecord{}, map[string][]pbsRecord{}
-	for _, r := range records {
-		arrays[r["Job Id"]] = r
-	}
-	for _, r := range records {
-		if array := arrays[r["array_id"]]; array != nil {
-			r["Submit_arguments"] = array["Submit_arguments"]
-			tasks[r["array_id"]] = append(tasks[r["array_id"]], r)
-		}
-	}
-	var kept []pbsRecord
-	for _, r := range records {
-		asked := func(id string) bool { return p.matches(api.Job{ID: r["Job Id"]}, id) }
-		wholeAsked := func(id string) bool { return isArray(id) && asked(id) }
-		switch {
-		case !slices.ContainsFunc(ids, asked):
-		case len(tasks[r["Job Id"]]) > 0:
-			kept = append(kept, r.runningTasks(tasks[r["Job Id"]])...)
-		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, wholeAsked):
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-// runningTasks are the tasks of an array that run, or else the array itself, which PBS
-// calls begun also while nothing of it runs.
-func (r pbsRecord) runningTasks(tasks []pbsRecord) []pbsRecord {
-	var running []pbsRecord
-	waits := false
-	for _, task := range tasks {
-		switch task["job_state"] {
-		case "R", "S", "U":
-			running = append(running, task)
-		case "Q", "W", "H":
-			waits = true
-		}
-	}
-	switch {
-	case len(running) > 0:
-		return running
-	case r["job_state"] == "B" && waits:
-		r["job_state"] = "Q"
-	case r["job_state"] == "B":
-		r["job_state"] = "E"
-	}
-	return []pbsRecord{r}
-}
-
-func isArray(id string) bool {
-	number, _, _ := strings.Cut(id, ".")
-	return strings.HasSuffix(number, "[]")
-}
-
-// filterByName returns the jobs of a list that are called name. Where the list has only the
-// beginning of a long name, the server says whose it is.
+// filterByName queries the server for the name if the list only has the beginning of a long
+// one.
 func (p pbs) filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
 	var sure, unsure []api.Job
 	for _, job := range jobs {
@@ -268,7 +205,7 @@ func (p pbs) filterByName(ctx context.Context, sh *shell, jobs []api.Job, name s
 	return sure, nil
 }
 
-// qselect returns the ids of the person's jobs that answer to the options.
+// qselect returns the ids of the person's jobs that match the options.
 func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, error) {
 	res, err := pbsQuery(ctx, sh, "qselect", `limit qselect -u "$(id -un)" `+options)
 	if err != nil {
@@ -283,8 +220,8 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 	return ids, nil
 }
 
-// findTagged reads the id from what qsub answered. Where that was lost, it looks at the two
-// newest of the jobs that were made since: at all of them would be a connection each.
+// findTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
+// the jobs created since: each job costs a connection.
 func (p pbs) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	dir := `"$HOME"/` + posixsh.Quote(tagRoot+"/"+tag)
 	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
@@ -329,9 +266,9 @@ func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.J
 	return api.Job{}, errNoJob
 }
 
-// history asks which jobs changed within the last day, and for the table of all that
-// the server keeps, which has their ends but not the times of them. Where qselect
-// cannot tell, as with Torque, the newest of the table will do.
+// history reads the table of all jobs that the server keeps, which does not have the times
+// at which they ended. qselect finds those that changed within the last day; if it cannot,
+// as with Torque, the newest of the table are returned.
 func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	option := "-x"
 	if p.lacksHistory() {
@@ -347,7 +284,7 @@ printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the head
 	since := time.Now().UTC().Add(-recently)
 	ids, err := p.qselect(ctx, sh, option+" -tm.ge."+since.Format("200601021504"))
 	if err != nil {
-		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table is an answer too
+		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table alone is an answer
 	}
 	return slices.DeleteFunc(jobs, func(j api.Job) bool {
 		return !slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, j.ID) })
@@ -356,11 +293,11 @@ printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the head
 
 const (
 	maxTable    = "2000" // lines of a table of ended jobs
-	newestEnded = 50     // of which so many are shown where their age is not known
+	newestEnded = 50     // how many of them are returned if their age is not known
 )
 
-// submitCommand has the output written where it belongs from the start (-k oed), unless the
-// script or the person says otherwise.
+// submitCommand makes PBS write the output to its final place from the start (-k oed), unless
+// the script or the arguments have -k or -o.
 func (pbs) submitCommand() string {
 	return `tunctl_keep='-k oed'
 for tunctl_i; do case $tunctl_i in -k*|-o*) tunctl_keep=;; esac; done
@@ -380,9 +317,6 @@ func (pbs) parseSubmit(res Result) (string, error) {
 	return "", errDoubt
 }
 
-var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
-	`timed out|End of File|No default server|Premature end of message`)
-
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
 	if errors.Is(err, errNoJob) || res.Exit == 168 { // 168: it is about to end already
@@ -396,7 +330,7 @@ func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration
 	return err
 }
 
-// matches: the server's name may be left off on either side, and an array matches its tasks too.
+// matches: the server's name may be missing on either side, and tasks match their array.
 func (pbs) matches(job api.Job, id string) bool {
 	jobNumber, jobServer, jobFull := strings.Cut(job.ID, ".")
 	number, server, full := strings.Cut(id, ".")
@@ -410,7 +344,7 @@ func (pbs) matches(job api.Job, id string) bool {
 	return ok && strings.HasPrefix(jobNumber, array+"[")
 }
 
-// asRequested gives a short id its server's name.
+// asRequested completes a short id with the server's name.
 func (pbs) asRequested(job api.Job, id string) api.Job {
 	if !strings.HasPrefix(job.ID, id+".") {
 		job.ID = id
@@ -425,7 +359,7 @@ func (pbs) taskRef(job api.Job) string {
 	return job.ID
 }
 
-// processes: PBS does not tell.
+// processes: PBS does not report them.
 func (pbs) processes(context.Context, *shell, string) ([]int, error) { return nil, nil }
 
 func (pbs) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
@@ -433,11 +367,11 @@ func (pbs) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) (
 	return []string{env["PBS_JOBID"]}, err
 }
 
-// historyOff is said of a job that ended at a server that remembers none.
+// historyOff is part of the hint of a job that ended on a server without a history.
 const historyOff = "this PBS server keeps no job history, so it is not known how the job ended"
 
-// explainGone: a job that was never seen running was deleted, or no queue accepted it.
-// Where the server forgets every job, only its time limit can tell anything.
+// explainGone: a job that was never seen running was deleted, or no queue accepted it. If the
+// server has no history, only the time limit shows how a job ended.
 func (p pbs) explainGone(job *api.Job, ran bool) bool {
 	noHistory := p.lacksHistory()
 	over := !job.End.IsZero() && time.Until(job.End) < 0
@@ -460,7 +394,7 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 	return true
 }
 
-// pbsQuery runs a script of which program is the command that may fail.
+// pbsQuery runs a script in which program is the command that may fail.
 func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
 	res, err := sh.login(ctx, queryPrelude+script)
 	if err != nil {
@@ -469,8 +403,8 @@ func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, e
 	return res, pbsProblem(program, res)
 }
 
-// pbsProblem says what a command's status means, nil for success. 153 is an unknown
-// job, 35 one that has finished.
+// pbsProblem is the error for a command's status and messages, nil for success. 153 is an
+// unknown job, 35 one that has finished.
 func pbsProblem(command string, res Result) error {
 	words := complaint(res)
 	switch {

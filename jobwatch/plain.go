@@ -15,8 +15,8 @@ import (
 // None is the name in the config file of a host without a scheduler.
 const None = "none"
 
-// plain is a machine without a scheduler: a job is a process of its own session that
-// outlives the login, with its log and its pid in the tag's folder. Its id is its tag.
+// plain is a host without a scheduler: a job is a process in its own session that survives
+// the logout, with its log and its pid in the tag's folder. Its id is its tag.
 type plain struct{}
 
 var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }}
@@ -25,16 +25,15 @@ func (plain) name() string { return None }
 
 func (plain) listLacksFiles() bool { return false }
 
-// plainStamp tells when a process started, so that another one that got the same pid
-// later is not taken for it.
+// plainStamp prints when a process started, to recognize another process with the same pid.
 const plainStamp = `tunctl_stamp() {
 	if test -r "/proc/$1/stat"; then sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20
 	else LC_ALL=C TZ=UTC0 ps -o lstart= -p "$1" | tr -s ' ' '_'; fi
 }
 `
 
-// plainJobs prints one record a tag's folder that holds a process: the folder, what
-// is in its pid file, whether that lives, its exit status, and its script.
+// plainJobs prints one record for each tag's folder with a process: the folder, the content
+// of its pid file, whether the process is alive, its exit status, and its script.
 const plainJobs = plainStamp + `tunctl_show() {
 	test -f "$1/tunctl.pid" || return 0
 	read -r pid stamp since node <"$1/tunctl.pid" || return 0
@@ -149,9 +148,8 @@ func epoch(s string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// submitCommand starts the script in a session of its own. A keeper stays beside it to
-// record how it ends; it catches the polite signal, which goes to the whole group,
-// so that it outlives the script by that much.
+// submitCommand starts the script in its own session. A second process records how it ends:
+// it ignores SIGTERM, which goes to the whole group, and so outlives the script.
 func (plain) submitCommand() string {
 	return plainStamp + `tunctl_keeper='
 trap : TERM
@@ -182,8 +180,8 @@ func (plain) parseSubmit(res Result) (string, error) {
 	return "", errDoubt
 }
 
-// cancel asks first and kills after ten seconds. The group is the process's own,
-// unless the machine has no setsid; dash and busybox spell its signal differently.
+// cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless
+// the host has no setsid; dash and busybox differ in the syntax of kill for a group.
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+posixsh.Quote(tagRoot+"/"+id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0

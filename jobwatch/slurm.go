@@ -253,11 +253,6 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 	return job.Ref(), nil
 }
 
-// slurmNoAnswer matches the messages that say that the controller does not answer.
-var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
-	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
-	`Unable to process configuration file|establish a configuration source|Rate limit exceeded`)
-
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
 	_, err := slurmQuery(ctx, sh, "scancel", "limit scancel "+onCluster(cluster)+posixsh.Quote(id))

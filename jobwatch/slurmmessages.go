@@ -160,3 +160,8 @@ var slurmReasonParts = []struct {
 	{"Job's QOS not permitted", "", reason{words: "the QOS is not allowed in this partition: change --qos or --partition", never: true}},
 	{"Reserved for maintenance", "", reason{words: "a maintenance is coming: a shorter --time may fit before it"}},
 }
+
+// slurmNoAnswer matches the messages that say that the controller does not answer.
+var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
+	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
+	`Unable to process configuration file|establish a configuration source|Rate limit exceeded`)

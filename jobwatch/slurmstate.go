@@ -22,9 +22,9 @@ func setSlurmState(job *api.Job, state string) {
 		job.Hint = r.hint()
 	case job.State == api.JobRunning && job.Reason == "Prolog":
 		job.Hint = slurmReason(job.Reason).hint()
-	case word == "SUSPENDED" || word == "STOPPED":
+	case word == Suspended || word == "STOPPED":
 		job.Reason = word
-		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+		job.Hint = suspendedHint
 	case word == "DEADLINE":
 		job.Hint = "the deadline of the job passed, or could no longer be met"
 	case word != "" && job.Reason == "" && job.State.Ended() && job.State != api.JobFinished:
@@ -119,5 +119,5 @@ func slurmFailure(status, signal int) string {
 	case status == 127:
 		return "the script called a command that is not installed on the node: see the log"
 	}
-	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+	return exitHint(status)
 }
