@@ -21,6 +21,13 @@ type Query struct {
 	Args []string
 }
 
+func (q Query) matches(job api.Job) bool {
+	if q.Tag != "" {
+		return hasTag(job, q.Tag) || job.ID == q.Tag
+	}
+	return q.Name != "" && job.Name == q.Name
+}
+
 // Find finds a job that was started before. By id it may have ended; by tag or by name it
 // waits or runs. Of several, Find returns the one closest to running, and the newest of
 // those, with a hint. If several jobs with the name run, it returns an AmbiguousError. For
@@ -154,6 +161,26 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	return job, true, nil
 }
 
+// onePerArray replaces the tasks of each array by the one that represents it.
+func onePerArray(s scheduler, jobs []api.Job) []api.Job {
+	a, ok := s.(arrays)
+	if !ok {
+		return jobs
+	}
+	var kept []api.Job
+	seen := map[string]bool{}
+	for _, job := range jobs {
+		whole := api.Job{ID: a.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
+		if seen[whole] {
+			continue
+		}
+		seen[whole] = true
+		job, _ = pick(s, jobs, whole)
+		kept = append(kept, job)
+	}
+	return kept
+}
+
 // pick returns the job with that id; of an array's tasks the first that runs, else the
 // first that waits, else the last that ended.
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
@@ -195,26 +222,6 @@ func readiness(s api.JobState) int {
 	return 5
 }
 
-// onePerArray replaces the tasks of each array by the one that represents it.
-func onePerArray(s scheduler, jobs []api.Job) []api.Job {
-	a, ok := s.(arrays)
-	if !ok {
-		return jobs
-	}
-	var kept []api.Job
-	seen := map[string]bool{}
-	for _, job := range jobs {
-		whole := api.Job{ID: a.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
-		if seen[whole] {
-			continue
-		}
-		seen[whole] = true
-		job, _ = pick(s, jobs, whole)
-		kept = append(kept, job)
-	}
-	return kept
-}
-
 // AmbiguousError says that several jobs with the name run, so a person must choose.
 type AmbiguousError struct {
 	Name string
@@ -231,13 +238,6 @@ func (e *AmbiguousError) Error() string {
 		}
 	}
 	return fmt.Sprintf("%d jobs called %q are running: %s", len(list), e.Name, strings.Join(list, ", "))
-}
-
-func (q Query) matches(job api.Job) bool {
-	if q.Tag != "" {
-		return hasTag(job, q.Tag) || job.ID == q.Tag
-	}
-	return q.Name != "" && job.Name == q.Name
 }
 
 var leadingNumber = regexp.MustCompile(`^\d+`)

@@ -146,7 +146,7 @@ func (f *Follower) Position() []Position {
 }
 
 func (f *Follower) pause(ctx context.Context) error {
-	timer := time.NewTimer(f.limits.stretch(f.interval()))
+	timer := time.NewTimer(f.limits.withJitter(f.interval()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

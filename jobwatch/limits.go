@@ -79,8 +79,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// stretch lengthens d by a random part of the jitter. It never shortens d, which may be the
+// withJitter lengthens d by a random part of the jitter. It never shortens d, which may be the
 // minimum that a site demands.
-func (l Limits) stretch(d time.Duration) time.Duration {
+func (l Limits) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Float64()*l.Jitter*float64(d)) //nolint:gosec // spreading load needs no secrecy
 }

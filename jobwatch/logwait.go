@@ -16,7 +16,7 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 	for {
 		var timer <-chan time.Time
 		if interval, ok := w.logCheckInterval(); ok {
-			timer = time.After(time.Until(last.Add(w.limits.stretch(interval))))
+			timer = time.After(time.Until(last.Add(w.limits.withJitter(interval))))
 		}
 		select {
 		case <-ctx.Done():

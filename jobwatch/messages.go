@@ -22,7 +22,7 @@ const siteRuleHint = "this is a rule of the site: follow the message, in args of
 // refusal is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.
 func refusal(res Result, known []refusalHint) error {
-	words := complaints(res)
+	words := errorLines(res)
 	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
 	for _, k := range slices.Concat(known, commonRefusals) {
 		if k.words.MatchString(words) {
@@ -55,9 +55,9 @@ func lastMatch(out []byte, id *regexp.Regexp) []string {
 
 var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
 
-// complaints are the lines that a submit command wrote to standard error, without its name
+// errorLines are the lines that a submit command wrote to standard error, without its name
 // and its usage text.
-func complaints(res Result) string {
+func errorLines(res Result) string {
 	var lines []string
 	for line := range strings.Lines(string(res.Stderr)) {
 		if strings.HasPrefix(line, "usage:") {
@@ -69,12 +69,12 @@ func complaints(res Result) string {
 		}
 	}
 	if len(lines) == 0 {
-		return complaint(Result{Stdout: res.Stdout, Exit: res.Exit})
+		return lastErrorLine(Result{Stdout: res.Stdout, Exit: res.Exit})
 	}
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
 
-func hints(rows [][2]string) []refusalHint {
+func compileHints(rows [][2]string) []refusalHint {
 	list := make([]refusalHint, len(rows))
 	for i, row := range rows {
 		list[i] = refusalHint{regexp.MustCompile(`(?i)` + row[0]), row[1]}
@@ -88,7 +88,7 @@ const (
 )
 
 // commonRefusals are of submit filters and wrappers that exist for several schedulers.
-var commonRefusals = hints([][2]string{
+var commonRefusals = compileHints([][2]string{
 	{`no submit host|not a submit host|only .*from .*login`, fromLogin},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql or the guide of the site lists them"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc or the guide of the site lists them"},
@@ -98,31 +98,6 @@ var commonRefusals = hints([][2]string{
 	{`quota|disk (?:space|full)`, "your quota is used up, or the disk is full: free disk space"},
 	{`line ends|line endings|line breaks`, windowsLines},
 })
-
-// commandError is the error of a command that failed, with its message.
-func commandError(command string, exit int, words string) error {
-	if exit == 127 {
-		return &api.Error{
-			Code:    api.CodeFailed,
-			Message: fmt.Sprintf("%q is not on the host's PATH", command),
-			Hint:    `set scheduler for this host in the config, or add the command to the PATH of your login shell there`,
-		}
-	}
-	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
-}
-
-// complaint is the most useful line of a failed command's output: the last one.
-func complaint(res Result) string {
-	text := strings.TrimSpace(string(res.Stderr))
-	if text == "" {
-		text = strings.TrimSpace(string(res.Stdout))
-	}
-	if text == "" {
-		return fmt.Sprintf("status %d", res.Exit)
-	}
-	last := text[strings.LastIndexByte(text, '\n')+1:]
-	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
-}
 
 // reason is why a job does not run.
 type reason struct {
@@ -146,4 +121,29 @@ const suspendedHint = "the job is suspended by the scheduler or an administrator
 
 func exitHint(status int) string {
 	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+}
+
+// commandError is the error of a command that failed, with its message.
+func commandError(command string, exit int, words string) error {
+	if exit == 127 {
+		return &api.Error{
+			Code:    api.CodeFailed,
+			Message: fmt.Sprintf("%q is not on the host's PATH", command),
+			Hint:    `set scheduler for this host in the config, or add the command to the PATH of your login shell there`,
+		}
+	}
+	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
+}
+
+// lastErrorLine is the most useful line of a failed command's output: the last one.
+func lastErrorLine(res Result) string {
+	text := strings.TrimSpace(string(res.Stderr))
+	if text == "" {
+		text = strings.TrimSpace(string(res.Stdout))
+	}
+	if text == "" {
+		return fmt.Sprintf("status %d", res.Exit)
+	}
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
 }

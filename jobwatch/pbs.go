@@ -244,7 +244,7 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 
 func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
 	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(since))
-	if _, refused := errors.AsType[*api.Error](err); refused { // Torque cannot be asked so
+	if _, refused := errors.AsType[*api.Error](err); refused { // Torque does not know the option
 		ids, err = p.qselect(ctx, sh, "")
 	}
 	if err != nil {
@@ -406,7 +406,7 @@ func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, e
 // pbsProblem is the error for a command's status and messages, nil for success. 153 is an
 // unknown job, 35 one that has finished.
 func pbsProblem(command string, res Result) error {
-	words := complaint(res)
+	words := lastErrorLine(res)
 	switch {
 	case res.Exit == 0 && !strings.Contains(string(res.Stderr), "Unknown Job Id"):
 		return nil

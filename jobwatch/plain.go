@@ -88,7 +88,7 @@ func (plain) readFolders(ctx context.Context, sh *shell, which string) ([]api.Jo
 		return nil, err
 	}
 	if res.Exit != 0 {
-		return nil, commandError("sh", res.Exit, complaint(res))
+		return nil, commandError("sh", res.Exit, lastErrorLine(res))
 	}
 	var jobs []api.Job
 	for record := range strings.SplitSeq(string(res.Stdout), "\x1e\n") {
@@ -199,7 +199,7 @@ exit 0`)
 		return err
 	}
 	if res.Exit != 0 {
-		return commandError("kill", res.Exit, complaint(res))
+		return commandError("kill", res.Exit, lastErrorLine(res))
 	}
 	return nil
 }

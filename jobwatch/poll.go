@@ -71,6 +71,20 @@ func (w *Watcher) anyActiveLocked() bool {
 	return false
 }
 
+// activeWatches returns the watches of jobs that have not ended, sorted by id.
+func (w *Watcher) activeWatches() []*Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var active []*Watch
+	for x := range w.watches {
+		if !x.over() {
+			active = append(active, x)
+		}
+	}
+	slices.SortFunc(active, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
+	return active
+}
+
 // refresh makes sure that the last answer is fresh, by a query if necessary. Callers during
 // a query share its answer.
 func (w *Watcher) refresh(ctx context.Context) error {
@@ -180,6 +194,15 @@ func (w *Watcher) waitQueryMin(ctx context.Context, jobs scope) error {
 	return ctxtime.Sleep(ctx, wait)
 }
 
+func (w *Watcher) beginQuery(jobs scope) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastQuery, w.soon = time.Now(), false
+	if jobs == allJobs {
+		w.lastList, w.stale = w.lastQuery, false
+	}
+}
+
 // detailsPerRound limits how many details are queried after one list.
 const detailsPerRound = 8
 
@@ -263,45 +286,12 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	x.update(s, x.gone(s))
 }
 
-// activeWatches returns the watches of jobs that have not ended, sorted by id.
-func (w *Watcher) activeWatches() []*Watch {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var active []*Watch
-	for x := range w.watches {
-		if !x.over() {
-			active = append(active, x)
-		}
-	}
-	slices.SortFunc(active, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
-	return active
-}
-
-func (w *Watcher) beginQuery(jobs scope) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lastQuery, w.soon = time.Now(), false
-	if jobs == allJobs {
-		w.lastList, w.stale = w.lastQuery, false
-	}
-}
-
-// recordAnswer ends an outage of the scheduler.
-func (w *Watcher) recordAnswer() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.outage.isZero() {
-		w.log.Info("the scheduler responds again", "silentSince", w.outage.since)
-	}
-	w.outage = outage{}
-}
-
 // scheduleNext sets when the next periodic query is due.
 func (w *Watcher) scheduleNext() {
 	signal(w.recheckLogs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due = time.Now().Add(w.limits.stretch(w.queryIntervalLocked()))
+	w.due = time.Now().Add(w.limits.withJitter(w.queryIntervalLocked()))
 }
 
 // queryIntervalLocked is long only if every watched job has waited for long and none is
@@ -334,12 +324,22 @@ type outage struct {
 
 func (s outage) isZero() bool { return s.times == 0 }
 
+// recordAnswer ends an outage of the scheduler.
+func (w *Watcher) recordAnswer() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.outage.isZero() {
+		w.log.Info("the scheduler responds again", "silentSince", w.outage.since)
+	}
+	w.outage = outage{}
+}
+
 // recordFailure records a failed query. A watch that knows its job ignores the first
 // failure. All ignore a lost connection, since the host's state shows it.
 func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
 	if !errors.Is(err, ErrNoAnswer) {
-		w.due = time.Now().Add(w.limits.stretch(w.limits.Query))
+		w.due = time.Now().Add(w.limits.withJitter(w.limits.Query))
 		w.soon = false
 		w.mu.Unlock()
 		return

@@ -46,7 +46,7 @@ func readPBSSample(s sample) ([]sampleRecord, string) {
 		records = append(records, tableSample(row))
 	}
 	if len(records) == 0 {
-		records = []sampleRecord{{fact: onlyText(complaint(s.res))}}
+		records = []sampleRecord{{fact: onlyText(lastErrorLine(s.res))}}
 	}
 	return records, ""
 }

@@ -13,6 +13,118 @@ import (
 	"tunctl/internal/posixsh"
 )
 
+// ReadLog reads a log from its beginning to its current end, in parts of maxRead. The path
+// may be a glob, as in FollowOptions.
+func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error {
+	sh := shellOn(r)
+	var pos Position
+	for {
+		file, err := readOneFile(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
+		if err != nil {
+			return err
+		}
+		if len(file.data) == 0 || pos.Path != "" && (file.path != pos.Path || file.start != pos.Offset) {
+			return nil
+		}
+		chunk := Chunk{Path: file.path, Offset: file.start, Data: file.data}
+		sink(chunk)
+		pos = Position{Path: chunk.Path, Offset: chunk.Offset + int64(len(chunk.Data))}
+		if pos.Offset >= file.size {
+			return nil
+		}
+	}
+}
+
+// TailLog returns the last lines of a log, as a terminal would show them.
+func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
+	sh := shellOn(r)
+	// The path may be a glob: first find which file it is, and its length.
+	file, err := readOneFile(ctx, sh, fileRequest{pattern: path})
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, file.size-int64(lines)*1024)
+	file, err = readOneFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
+	if err != nil {
+		return nil, err
+	}
+	return asShown(lastLines(file.data, lines)), nil
+}
+
+// asShown is text without control sequences. Of a line that was overwritten, as a progress
+// bar is, it keeps the last state.
+func asShown(text []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		line, ended := bytes.CutSuffix(line, []byte("\n"))
+		line = bytes.TrimRight(line, "\r")
+		line = line[bytes.LastIndexByte(line, '\r')+1:]
+		out = append(out, api.Sanitize(string(line))...)
+		if ended {
+			out = append(out, '\n')
+		}
+	}
+	return out
+}
+
+func lastLines(data []byte, n int) []byte {
+	end := bytes.TrimRight(data, "\n")
+	at := len(end)
+	for range n {
+		at = bytes.LastIndexByte(end[:at], '\n')
+		if at < 0 {
+			return data
+		}
+	}
+	return data[at+1:]
+}
+
+// ReadFile returns a small file, such as the runtime file of a Jupyter server.
+func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
+	file, err := readOneFile(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
+	if err != nil {
+		return nil, err
+	}
+	if file.size > maxRead {
+		return nil, fmt.Errorf("file %q is too large: %d bytes", path, file.size)
+	}
+	return file.data, nil
+}
+
+// FindRuntimeFiles returns the runtime files that Jupyter servers of the person wrote since
+// then, newest first. They have the address of a server whose job has no log, as under srun
+// and salloc; detect.ParseRuntimeFile reads one.
+func FindRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
+	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
+	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
+done | head -n 20 | while IFS= read -r f; do
+	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"
+done`)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for line := range strings.Lines(string(res.Stdout)) {
+		written, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if n, err := strconv.ParseInt(written, 10, 64); err == nil && !time.Unix(n, 0).Before(since.Truncate(time.Second)) {
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
+// ExpandLog replaces {id}, {name}, {user} and {node} in a log pattern of the config file.
+// The values are escaped, so that their characters are not a glob's; a placeholder whose
+// value is not known yet becomes "*".
+func ExpandLog(pattern string, job api.Job, user string) string {
+	return strings.NewReplacer(
+		"{id}", globEscape(job.ID),
+		"{name}", globEscape(job.Name),
+		"{user}", globEscape(user),
+		"{node}", globEscape(job.Node),
+	).Replace(pattern)
+}
+
 // fileRequest is a request to read a file from a position on.
 type fileRequest struct {
 	pattern string
@@ -109,6 +221,17 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	return list, nil
 }
 
+func readOneFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+	list, err := readFiles(ctx, sh, []fileRequest{a})
+	if err != nil {
+		return fileContent{}, err
+	}
+	if !list[0].found {
+		return fileContent{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("cannot read %q on the host: no such file, or no permission", a.pattern)}
+	}
+	return list[0], nil
+}
+
 // searchPattern matches lines that may contain a server's address.
 const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-9]+:[^ ]+:[0-9]+`
 
@@ -128,107 +251,6 @@ func grepFile(ctx context.Context, sh *shell, path string, offset, length int64,
 		}
 	}
 	return nil
-}
-
-// ReadLog reads a log from its beginning to its current end, in parts of maxRead. The path
-// may be a glob, as in FollowOptions.
-func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error {
-	sh := shellOn(r)
-	var pos Position
-	for {
-		file, err := readFile(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
-		if err != nil {
-			return err
-		}
-		if len(file.data) == 0 || pos.Path != "" && (file.path != pos.Path || file.start != pos.Offset) {
-			return nil
-		}
-		chunk := Chunk{Path: file.path, Offset: file.start, Data: file.data}
-		sink(chunk)
-		pos = Position{Path: chunk.Path, Offset: chunk.Offset + int64(len(chunk.Data))}
-		if pos.Offset >= file.size {
-			return nil
-		}
-	}
-}
-
-// TailLog returns the last lines of a log, as a terminal would show them.
-func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
-	sh := shellOn(r)
-	// The path may be a glob: first find which file it is, and its length.
-	file, err := readFile(ctx, sh, fileRequest{pattern: path})
-	if err != nil {
-		return nil, err
-	}
-	from := max(0, file.size-int64(lines)*1024)
-	file, err = readFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
-	if err != nil {
-		return nil, err
-	}
-	return asShown(lastLines(file.data, lines)), nil
-}
-
-// asShown is text without control sequences. Of a line that was overwritten, as a progress
-// bar is, it keeps the last state.
-func asShown(text []byte) []byte {
-	var out []byte
-	for line := range bytes.Lines(text) {
-		line, ended := bytes.CutSuffix(line, []byte("\n"))
-		line = bytes.TrimRight(line, "\r")
-		line = line[bytes.LastIndexByte(line, '\r')+1:]
-		out = append(out, api.Sanitize(string(line))...)
-		if ended {
-			out = append(out, '\n')
-		}
-	}
-	return out
-}
-
-func lastLines(data []byte, n int) []byte {
-	end := bytes.TrimRight(data, "\n")
-	at := len(end)
-	for range n {
-		at = bytes.LastIndexByte(end[:at], '\n')
-		if at < 0 {
-			return data
-		}
-	}
-	return data[at+1:]
-}
-
-// ReadFile returns a small file, such as the runtime file of a Jupyter server.
-func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
-	file, err := readFile(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
-	if err != nil {
-		return nil, err
-	}
-	if file.size > maxRead {
-		return nil, fmt.Errorf("file %q is too large: %d bytes", path, file.size)
-	}
-	return file.data, nil
-}
-
-func readFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
-	list, err := readFiles(ctx, sh, []fileRequest{a})
-	if err != nil {
-		return fileContent{}, err
-	}
-	if !list[0].found {
-		return fileContent{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("cannot read %q on the host: no such file, or no permission", a.pattern)}
-	}
-	return list[0], nil
-}
-
-// ExpandLog replaces {id}, {name}, {user} and {node} in a log pattern of the config file.
-// The values are escaped, so that their characters are not a glob's; a placeholder whose
-// value is not known yet becomes "*".
-func ExpandLog(pattern string, job api.Job, user string) string {
-	return strings.NewReplacer(
-		"{id}", globEscape(job.ID),
-		"{name}", globEscape(job.Name),
-		"{user}", globEscape(user),
-		"{node}", globEscape(job.Node),
-	).Replace(pattern)
 }
 
 // globSpecial are the characters with a meaning in a pattern.
@@ -279,26 +301,4 @@ func globWord(pattern string) string {
 	}
 	flush()
 	return word + b.String()
-}
-
-// FindRuntimeFiles returns the runtime files that Jupyter servers of the person wrote since
-// then, newest first. They have the address of a server whose job has no log, as under srun
-// and salloc; detect.ParseRuntimeFile reads one.
-func FindRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
-	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
-	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
-done | head -n 20 | while IFS= read -r f; do
-	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"
-done`)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for line := range strings.Lines(string(res.Stdout)) {
-		written, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if n, err := strconv.ParseInt(written, 10, 64); err == nil && !time.Unix(n, 0).Before(since.Truncate(time.Second)) {
-			files = append(files, file)
-		}
-	}
-	return files, nil
 }

@@ -278,6 +278,15 @@ func (slurm) matches(job api.Job, ref string) bool {
 	return job.ID == id || strings.HasPrefix(job.ID, id+"_") || strings.HasPrefix(job.ID, id+"+")
 }
 
+// asRequested makes 54_1 the task 1 of 54.
+func (slurm) asRequested(job api.Job, id string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
+
 // arrayOf is 54 for the task 54_1 and for 54_[2-5].
 func (slurm) arrayOf(id string) string {
 	id, _, _ = strings.Cut(id, "_")
@@ -285,6 +294,13 @@ func (slurm) arrayOf(id string) string {
 }
 
 func (slurm) isTaskRange(id string) bool { return strings.Contains(id, "_[") }
+
+func (slurm) taskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID += "_" + job.Task
+	}
+	return job.Ref()
+}
 
 // processes queries the daemon of each node for the processes of the job's steps.
 func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
@@ -305,6 +321,11 @@ limit sstat -a -i -n -P -j "$id"`)
 		}
 	}
 	return pids, nil
+}
+
+func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
+	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
+	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
 }
 
 // stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
@@ -330,27 +351,6 @@ const (
 	stepBytes   = 1 << 18 // how much of their output is read
 )
 
-// asRequested makes 54_1 the task 1 of 54.
-func (slurm) asRequested(job api.Job, id string) api.Job {
-	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
-		job.Task = task
-	}
-	job.ID = id
-	return job
-}
-
-func (slurm) taskRef(job api.Job) string {
-	if job.Task != "" {
-		job.ID += "_" + job.Task
-	}
-	return job.Ref()
-}
-
-func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
-	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
-	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
-}
-
 // slurmQuery runs a script in which program is the command that may fail.
 func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
 	res, err := sh.login(ctx, slurmPrelude+script)
@@ -362,7 +362,7 @@ func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result,
 
 // slurmProblem is the error for a command's status and messages, nil for success.
 func slurmProblem(command string, res Result) error {
-	words := complaint(res)
+	words := lastErrorLine(res)
 	switch {
 	case res.Exit == 0:
 		return nil

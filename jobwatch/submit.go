@@ -132,7 +132,7 @@ func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) 
 		case submitPending:
 			continue
 		}
-		return Result{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + complaint(res)}
+		return Result{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + lastErrorLine(res)}
 	}
 	return Result{}, "", errDoubt
 }
@@ -161,7 +161,7 @@ func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string
 		}
 		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
-	doubt := &DoubtError{Tag: tag, Words: complaint(res)}
+	doubt := &DoubtError{Tag: tag, Words: lastErrorLine(res)}
 	return api.Job{}, &api.Error{
 		Code:    api.CodeNeedsPerson,
 		Message: doubt.Error(),

@@ -138,6 +138,15 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	return w.markCancelled(job), err == nil, err
 }
 
+// invalidateIfListed marks the list as stale if it still has a job that has ended.
+func (w *Watcher) invalidateIfListed(s scheduler, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, listed := pick(s, w.jobs, id); listed {
+		w.stale = true
+	}
+}
+
 // recently is how long ended jobs are listed.
 const recently = 24 * time.Hour
 
@@ -158,15 +167,6 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 	})
 	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
 	return jobs, nil
-}
-
-// invalidateIfListed marks the list as stale if it still has a job that has ended.
-func (w *Watcher) invalidateIfListed(s scheduler, id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, listed := pick(s, w.jobs, id); listed {
-		w.stale = true
-	}
 }
 
 // Cancel ends a job. A job that has ended already is not an error.
@@ -283,7 +283,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer unlock()
-	w.nextStepOutput = time.Now().Add(w.limits.stretch(w.limits.Query))
+	w.nextStepOutput = time.Now().Add(w.limits.withJitter(w.limits.Query))
 	return steps.stepOutput(ctx, w.sh, id)
 }
 
