@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// reader takes in what a Follower reads, one round at a time.
+// reader collects what a Follower reads, one round at a time.
 type reader struct {
 	*Follower
 	t      *testing.T
@@ -66,7 +66,7 @@ func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
 		r.expects("grown", more, false)
 		r.expects("unchanged", "", false)
 	}
-	// Another agent goes on where this one stopped.
+	// Another agent continues where this one stopped.
 	from := r.Position()
 	if from[0].Offset != int64(len(text)) {
 		t.Errorf("position %+v", from)
@@ -179,7 +179,7 @@ func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
 	}
 }
 
-// disk is a Runner in memory that knows one file's size, for the pace of reading.
+// disk is a Runner in memory with one file's size, to test how often it is read.
 type disk struct {
 	mu    sync.Mutex
 	text  string
@@ -201,7 +201,7 @@ func (d *disk) Run(_ context.Context, _ string, stdin []byte) (Result, error) {
 	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
 }
 
-// between is how many reads fell into a stretch of time.
+// between is how many reads there were in a period.
 func (d *disk) between(from time.Time, length time.Duration) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// machine is a Runner on this computer: a login node with a home and programs of its
-// own, reached through the login shell given.
+// machine is a Runner on this computer: a login node with its own home and programs, and
+// the given login shell.
 type machine struct {
 	home, bin string
 	shell     []string // the login shell's words before the command
@@ -40,7 +40,7 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	// As on clusters with modules, only a login shell finds the programs.
+	// Only a login shell finds the programs, as on clusters with modules.
 	m.file(t, ".profile", m.pathLine())
 	return m
 }

@@ -185,7 +185,7 @@ func TestTheScriptOfAPBSJobIsTheWordThatIsNoOption(t *testing.T) {
 	}
 }
 
-// fakePBS puts a PBS of a few lines on the machine.
+// fakePBS installs a PBS of a few lines on the machine.
 func fakePBS(t *testing.T, m *machine) {
 	t.Helper()
 	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)

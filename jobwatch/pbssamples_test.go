@@ -51,17 +51,17 @@ func readPBSSample(s sample) ([]sampleRecord, string) {
 	return records, ""
 }
 
-// otherQstat are the questions for queues and servers, and for other forms of jobs.
+// otherQstat are the options for queues and servers, and for other formats of jobs.
 var otherQstat = regexp.MustCompile(` -\w*[BQq]\b| -F *dsv`)
 
-// onlyText compares the words of a failure: the program takes the last line of them.
+// onlyText compares the message of a failure: the program reads its last line.
 func onlyText(said string) func(name, want string) (string, bool, bool) {
 	return func(name, want string) (string, bool, bool) {
 		return said, strings.Contains(want, said), name == "text"
 	}
 }
 
-// pbsLetters are the states that a letter may stand for: a comment may say more.
+// pbsLetters are the states that a letter may mean: a comment may have more.
 var pbsLetters = map[string][]api.JobState{
 	"Q": {api.JobQueued}, "W": {api.JobQueued}, "T": {api.JobQueued}, "H": {api.JobHeld},
 	"R": {api.JobRunning, api.JobCompleting}, "B": {api.JobRunning}, "M": {api.JobRunning},
@@ -126,8 +126,8 @@ func samePBSTime(got time.Time, want string) (string, bool, bool) {
 	return got.Format(time.ANSIC), got.Format(time.ANSIC) == want, true
 }
 
-// samePBSExit: what a job ended with is its own from 0 to 255, a signal above 256, and
-// PBS's below; a job that did not run ended with nothing.
+// samePBSExit: an exit status is the job's own from 0 to 255, a signal above 256, and PBS's
+// own below 0; a job that did not run has none.
 func samePBSExit(want string, job api.Job) bool {
 	status, err := strconv.Atoi(want)
 	if status > 256 {
@@ -137,8 +137,7 @@ func samePBSExit(want string, job api.Job) bool {
 	return err == nil && (none && job.Exit == nil || !none && job.Exit != nil && *job.Exit == status)
 }
 
-// tableSample compares a line of a table; the program makes do without the server's
-// name where that is cut.
+// tableSample compares a line of a table; the program drops the server's name if that is cut.
 func tableSample(row qstatRow) sampleRecord {
 	job := row.job(time.Now())
 	id := row.cells[headID]
@@ -167,7 +166,7 @@ func onlyID(id string) func(name, want string) (string, bool, bool) {
 	return func(name, want string) (string, bool, bool) { return id, id == want, name == "id" }
 }
 
-// qsubSample compares what a person is told of a submission.
+// qsubSample compares what the program reads in the answer to a submission.
 func qsubSample(s sample) sampleRecord {
 	id, err := pbs{}.parseSubmit(s.res)
 	said := ""

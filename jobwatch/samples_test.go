@@ -14,11 +14,10 @@ import (
 	"testing"
 )
 
-// A folder of samples has an index.tsv beside them: one line a sample, with what a
-// person reads in it ("facts"). TestPublicCapturesMatchTheirIndex compares that with
-// what the program reads in it.
+// A folder of samples has an index.tsv: one line per sample, with what a person reads in it
+// ("facts"). TestPublicCapturesMatchTheirIndex compares that with what the program reads.
 //
-// A scheduler is plugged in by a line in sampleReaders.
+// To add a scheduler, add a line to sampleReaders.
 
 // sampleReaders are the schedulers whose samples can be read.
 var sampleReaders = map[string]sampleReader{
@@ -26,19 +25,19 @@ var sampleReaders = map[string]sampleReader{
 	PBS:   readPBSSample,
 }
 
-// sampleReader reads a sample as the program would. Where the program never asks for
-// such an answer, it says so in why.
+// sampleReader reads a sample as the program would. If the program never gets such an
+// answer, why says so.
 type sampleReader func(s sample) (records []sampleRecord, why string)
 
 // sampleRecord is one job, or one submission, that the program read in a sample.
 type sampleRecord struct {
 	id string
-	// fact compares what the program read with want, which a person read. read is
-	// false for a fact that the program has no use for.
+	// fact compares what the program read with want, which a person read. read is false for
+	// a fact that the program does not use.
 	fact func(name, want string) (got string, same, read bool)
 }
 
-// sample is a line of an index and the answer it speaks of.
+// sample is a line of an index and its recorded answer.
 type sample struct {
 	capture
 	version   string
@@ -59,7 +58,7 @@ func TestPublicCapturesMatchTheirIndex(t *testing.T) {
 	}
 }
 
-// sampleReport is what came of comparing samples with their index.
+// sampleReport is the result of comparing samples with their index.
 type sampleReport struct {
 	compared int // facts
 	notes    []string
@@ -116,7 +115,7 @@ func (r *sampleReport) compareFolder(folder string) {
 	r.notef("%s: %d facts compared", folder, r.compared-before)
 }
 
-// compareFacts compares the facts of one job with the record that is about it.
+// compareFacts compares the facts of one job with its record.
 func (r *sampleReport) compareFacts(s sample, facts map[string]string, records []sampleRecord) {
 	if len(facts) == 0 {
 		return
@@ -139,7 +138,7 @@ func (r *sampleReport) compareFacts(s sample, facts map[string]string, records [
 	}
 }
 
-// recordOf is the record that facts speak of: the one of the same id, or the only one.
+// recordOf is the record of the facts: the one with the same id, or the only one.
 func recordOf(facts map[string]string, records []sampleRecord, jobs int) (sampleRecord, bool) {
 	for _, r := range records {
 		if r.id == facts["id"] {
@@ -244,8 +243,8 @@ func samplePath(folder, file string) (string, error) {
 	return below[0], nil
 }
 
-// parseCapture reads a recorded answer: its first line may tell the command and the
-// exit status, and standard error follows a line of its own.
+// parseCapture reads a recorded answer: its first line may have the command and the exit
+// status, and a separate line precedes standard error.
 func parseCapture(path string, data []byte) capture {
 	c := capture{name: strings.TrimSuffix(filepath.Base(path), ".txt")}
 	c.res.Stdout = data
@@ -260,8 +259,8 @@ func parseCapture(path string, data []byte) capture {
 	return c
 }
 
-// readFacts reads what an index says of a sample: of one job, of a list of jobs (also
-// as "jobs"), or a list of each fact ("ids", "states").
+// readFacts reads the facts of a sample: those of one job, of a list of jobs (also as
+// "jobs"), or a list of each fact ("ids", "states").
 func readFacts(text string) ([]map[string]string, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -299,7 +298,7 @@ func listedFacts(list []any) ([]map[string]string, error) {
 	return facts, nil
 }
 
-// jobFacts are the facts of an object's job, or of its jobs where it has lists.
+// jobFacts are the facts of an object's job, or of its jobs if it has lists.
 func jobFacts(object map[string]any) []map[string]string {
 	one, lists := map[string]string{}, map[string][]any{}
 	for name, value := range object {
@@ -338,7 +337,7 @@ var samplePrograms = map[string]string{
 	"condor_q": "htcondor", "condor_submit": "htcondor", "flux": "flux",
 }
 
-// sampleWords tell the scheduler in a path or a version.
+// sampleWords identify the scheduler in a path or a version.
 var sampleWords = []struct{ word, scheduler string }{
 	{"slurm", Slurm},
 	{"torque", PBS},
@@ -351,8 +350,8 @@ var sampleWords = []struct{ word, scheduler string }{
 	{"flux", "flux"},
 }
 
-// schedulerOfSample tells whose answer a sample is: by its command where only one
-// scheduler has that, else by the nearest folder's name, the version, and the form.
+// schedulerOfSample finds the scheduler of a sample: by its command if only one scheduler has
+// that, else by the nearest folder's name, the version, and the form.
 func schedulerOfSample(path, command, version, out string) string {
 	for program := range strings.FieldsSeq(command) {
 		if s, ok := samplePrograms[filepath.Base(program)]; ok {

@@ -10,8 +10,8 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// hideOthers leaves on the login shell's PATH only what the machine has of its own, for
-// the computer that runs the test may have a scheduler.
+// hideOthers leaves only the machine's own programs on the login shell's PATH, since the
+// computer that runs the test may have a scheduler.
 func (m *machine) hideOthers(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"cat", "id", "uname", "timeout", "sh"} {

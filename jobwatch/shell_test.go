@@ -86,7 +86,7 @@ func TestNothingOfAScriptThatIsCutShortRuns(t *testing.T) {
 	script := frame("mark", `echo ran >>"$HOME/ran"; if true; then echo '}'; fi; printf '%s' 'a
 }
 b'`)
-	// All of it has arrived with the last closing brace.
+	// The script is complete with the last closing brace.
 	whole := strings.LastIndexByte(script, '}')
 	for _, command := range []string{posixsh.LoginScript, posixsh.Script} {
 		for cut := 0; cut <= whole; cut++ {

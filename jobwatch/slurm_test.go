@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// parseScontrol reads the answer of scontrol show job, one line a job.
+// parseScontrol reads the output of scontrol show job.
 func parseScontrol(out string) []api.Job {
 	var jobs []api.Job
 	for _, r := range splitScontrol(out) {
@@ -161,8 +161,8 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
-// scontrolText is a record in the form with several lines; what is not given is as
-// for a running batch job.
+// scontrolText is a record in the form with several lines; the other fields are those of a
+// running batch job.
 func scontrolText(fields ...string) string {
 	value := map[string]string{
 		"JobId": "7", "JobName": "nb", "UserId": "mira(5101)", "GroupId": "domain users(513)", "JobState": "RUNNING", "Reason": "None", "BatchFlag": "1",
@@ -238,8 +238,8 @@ func TestTheScriptIsToldFromItsArguments(t *testing.T) {
 	}
 }
 
-// queueOf puts a Slurm on the machine whose squeue prints the file ~/queue (or
-// ~/queue.CLUSTER with -M) and whose scontrol shows the file ~/job.ID.
+// queueOf installs a Slurm on the machine whose squeue prints the file ~/queue (or
+// ~/queue.CLUSTER with -M) and whose scontrol prints the file ~/job.ID.
 func queueOf(t *testing.T, m *machine) {
 	t.Helper()
 	const options = `printf '%s\n' "$*" >>"$HOME/asked.${0##*/}"
@@ -253,12 +253,12 @@ cat "$HOME/job.$id$cluster" 2>/dev/null || { echo "slurm_load_jobs error: Invali
 	m.program(t, "scancel", options+"exit 0")
 }
 
-// listed is a line of squeue's.
+// listed is a line of squeue.
 func listed(id, array, task, state, node, cluster, name string) string {
 	return squeueRecord(id, array, task, state, "p", node, "1794702600", "1794702650", "N/A", "0", "None", "/h/run.sh", "/h/%j", "1", "u", node, cluster, name)
 }
 
-// serving serves the watcher until the test is over.
+// serving runs the Watcher's Serve until the test ends.
 func serving(t *testing.T, w *Watcher) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -267,7 +267,7 @@ func serving(t *testing.T, w *Watcher) {
 	t.Cleanup(func() { cancel(); done.Wait() })
 }
 
-// until waits for news of a watched job that fits.
+// until waits until the watched job fits.
 func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 	t.Helper()
 	for job := range x.C() {
@@ -372,7 +372,7 @@ func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
 		t.Errorf("cancelled by %q, %v", m.read(t, "asked.scancel"), err)
 	}
 
-	// Another computer, which knows the session's words only, and one that knows the id.
+	// Another computer that only knows the session's arguments, and one that knows the id.
 	for _, q := range []Query{{Name: "nb", Args: []string{"--time=1", "--clusters=gpu"}}, {ID: "4711;gpu"}} {
 		job, found, err := slurmWatcher(m).Find(t.Context(), q)
 		if err != nil || !found || job.Ref() != "4711;gpu" || job.Node != "viper01" {
@@ -436,7 +436,7 @@ func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 			t.Errorf("%+v after %s", job, took)
 		}
 
-		// One that was known for long is gone at once.
+		// A job that was known for long is gone at once.
 		c.mu.Lock()
 		delete(c.jobs, "7")
 		c.order = nil

@@ -48,14 +48,14 @@ var sampleStates = map[string]api.JobState{
 	"RESIZING": api.JobRunning, "SIGNALING": api.JobRunning, "REVOKED": api.JobCancelled, "STAGE_OUT": api.JobCompleting,
 }
 
-// sampleState compares a state. A job that waits may be held, which only its reason tells.
+// sampleState compares a state. A waiting job may be held, which only its reason shows.
 func sampleState(want string, job api.Job) (string, bool, bool) {
 	word, _, _ := strings.Cut(want, " ")
 	state, known := sampleStates[strings.TrimSuffix(word, "+")]
 	return string(job.State), state == job.State || state == api.JobQueued && job.State == api.JobHeld, known
 }
 
-// plainTime is a time of Slurm's; samples from manual pages have typesetting in theirs.
+// plainTime is a time as Slurm prints it; samples from manual pages have typesetting in it.
 var plainTime = regexp.MustCompile(`^(?:\d+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)$`)
 
 // scontrolSample compares with both the job that a record becomes and the record.
@@ -129,7 +129,7 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 	return got.Format("2006-01-02T15:04:05"), got.Equal(slurmTime(want)), true
 }
 
-// sbatchSample compares what sbatch's answer to a submission is taken for.
+// sbatchSample compares what the program reads in sbatch's answer.
 func sbatchSample(s sample) sampleRecord {
 	ref, err := slurm{}.parseSubmit(s.res)
 	id, cluster, _ := strings.Cut(ref, ";")
@@ -141,7 +141,7 @@ func sbatchSample(s sample) sampleRecord {
 		case "cluster":
 			return cluster, cluster == want, true
 		case "cause":
-			// The words of a cause are the index's own: that there is one is compared.
+			// The index words causes its own way: compare only whether there is one.
 			if refused == nil {
 				return "no refusal", errors.Is(err, errDoubt), true
 			}
@@ -151,7 +151,7 @@ func sbatchSample(s sample) sampleRecord {
 	}}
 }
 
-// failureSample compares what the failure of a query is taken for.
+// failureSample compares what the program reads in a failed query.
 func failureSample(program string, s sample) sampleRecord {
 	err := slurmProblem(program, s.res)
 	return sampleRecord{fact: func(name, _ string) (string, bool, bool) {
@@ -170,7 +170,7 @@ func sacctColumns(s sample) string {
 	return strings.ReplaceAll(strings.Trim(header, "|"), "|", ",")
 }
 
-// sacctSamples lays the columns of sacct -p or -P out as our own query has them.
+// sacctSamples converts the columns of sacct -p or -P to those of our query.
 func sacctSamples(s sample) []sampleRecord {
 	_, rest, _ := strings.Cut(string(s.res.Stdout), "\n")
 	var records []sampleRecord

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// cut is a machine whose link breaks during one command: what has arrived of it by
-// then runs on, or is hit by a signal.
+// cut is a machine whose connection breaks during one command: the part that has arrived
+// keeps running, or gets a signal.
 type cut struct {
 	*machine
 	bytes  int           // how much of the script arrives; all of it if negative
@@ -67,7 +67,7 @@ func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 	}
 }
 
-// breakLink submits over a link that breaks, and again over a good one.
+// breakLink submits over a connection that breaks, and again over a good one.
 func breakLink(t *testing.T, s Submission, c *cut) {
 	c.machine = newMachine(t)
 	fakeSlurm(t, c.machine)
