@@ -258,12 +258,7 @@ func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.J
 	if err != nil {
 		return api.Job{}, err
 	}
-	for _, job := range jobs {
-		if hasTag(job, tag) {
-			return job, nil
-		}
-	}
-	return api.Job{}, errNoJob
+	return withTag(jobs, tag)
 }
 
 // history reads the table of all jobs that the server keeps, which does not have the times

@@ -164,11 +164,10 @@ func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(a
 	if res.Exit != 0 {
 		return api.Job{}, errNoJob
 	}
-	jobs := parseSacct(string(res.Stdout))
-	for i := range jobs {
-		// The last record of an id is the newest. One that seems to run, although the
-		// controller does not know it, is outdated.
-		if job := jobs[len(jobs)-1-i]; job.State.Ended() && match(job) {
+	// The last record of an id is the newest. One that seems to run, although the controller
+	// does not know it, is outdated.
+	for _, job := range slices.Backward(parseSacct(string(res.Stdout))) {
+		if job.State.Ended() && match(job) {
 			return job, nil
 		}
 	}
@@ -221,18 +220,13 @@ func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, e
 	return jobs, nil
 }
 
-// findTagged also sees jobs that have just ended.
+// findTagged: -t all includes jobs that have just ended.
 func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	jobs, err := s.squeue(ctx, sh, "--me -t all")
 	if err != nil {
 		return api.Job{}, err
 	}
-	for _, job := range jobs {
-		if hasTag(job, tag) {
-			return job, nil
-		}
-	}
-	return api.Job{}, errNoJob
+	return withTag(jobs, tag)
 }
 
 func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }

@@ -199,6 +199,16 @@ func hasTag(job api.Job, tag string) bool {
 	return strings.Contains(job.Script, "/"+tagRoot+"/"+tag+"/")
 }
 
+// withTag returns the job that was submitted from the folder of tag.
+func withTag(jobs []api.Job, tag string) (api.Job, error) {
+	for _, job := range jobs {
+		if hasTag(job, tag) {
+			return job, nil
+		}
+	}
+	return api.Job{}, errNoJob
+}
+
 // ownPrefix begins the names of our own files in a tag's folder.
 const ownPrefix = "tunctl."
 
