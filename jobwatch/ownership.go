@@ -50,7 +50,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 			return true, nil
 		}
 	}
-	if !slices.ContainsFunc(others, func(j api.Job) bool { return sameNode(j.Node, job.Node) }) {
+	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
 		return true, nil // a container may number its processes itself
 	}
 	owner, err := w.jobOfProcess(ctx, job.Node, pid)
@@ -123,8 +123,8 @@ limit sstat -a -i -n -P -j "$id"`)
 	return pids, nil
 }
 
-// sameNode reports whether two names are one node's, short or with its domain.
-func sameNode(a, b string) bool {
+// SameNode reports whether two names are one node's, short or with its domain.
+func SameNode(a, b string) bool {
 	a, _, _ = strings.Cut(a, ".")
 	b, _, _ = strings.Cut(b, ".")
 	return strings.EqualFold(a, b)
