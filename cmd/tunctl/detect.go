@@ -8,10 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/term"
 	"tunctl/jobwatch/detect"
 )
 
-func detectCommand(t *terminal) *cli.Command {
+func detectCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "detect",
 		Usage:     "find the server address in a job log",
@@ -28,7 +29,7 @@ func detectCommand(t *terminal) *cli.Command {
 	}
 }
 
-func detectLog(c *cli.Context, t *terminal) error {
+func detectLog(c *cli.Context, t *term.Terminal) error {
 	if c.NArg() != 1 {
 		return usagef("detect takes one file, or - for standard input")
 	}
@@ -48,11 +49,11 @@ func detectLog(c *cli.Context, t *terminal) error {
 	d.Flush()
 	found := d.Finding()
 	if c.Bool("json") {
-		if err := t.indented(found.Report(c.Bool("secrets"))); err != nil {
+		if err := t.PrintIndentedJSON(found.Report(c.Bool("secrets"))); err != nil {
 			return err
 		}
 	} else {
-		found.Explain(t.out, c.Bool("secrets"))
+		found.Explain(t.Out, c.Bool("secrets"))
 	}
 	if !found.Found {
 		return silentError(exitFailed)
@@ -60,9 +61,9 @@ func detectLog(c *cli.Context, t *terminal) error {
 	return nil
 }
 
-func openLog(name string, t *terminal) (io.ReadCloser, error) {
+func openLog(name string, t *term.Terminal) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(t.in), nil
+		return io.NopCloser(t.In), nil
 	}
 	return os.Open(name)
 }

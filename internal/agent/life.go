@@ -76,7 +76,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	var silent <-chan time.Time // tells when the job has run for long without a word
 	l.inherit(job)
 	for {
-		l.session.take(job)
+		l.session.setJob(job)
 		l.node, l.task = job.Node, job.Task
 		offer(l.remind.news, job)
 		offer(l.keep.news, job)
