@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -12,7 +13,8 @@ import (
 )
 
 // RuntimeFiles are the files in which the Jupyter servers of one job write how to
-// reach them. It is not safe for concurrent use.
+// reach them: all there is to read where a job has no log, as under srun and salloc.
+// It is not safe for concurrent use.
 type RuntimeFiles struct {
 	watcher *Watcher
 	runner  Runner
@@ -84,7 +86,7 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere boo
 	if r.job.Start.IsZero() {
 		return f, false
 	}
-	files, err := FindRuntimeFiles(ctx, r.runner, r.job.Start)
+	files, err := findRuntimeFiles(ctx, r.runner, r.job.Start)
 	if err != nil {
 		return f, false
 	}
@@ -100,6 +102,27 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere boo
 		}
 	}
 	return better, found
+}
+
+// findRuntimeFiles returns the runtime files of all Jupyter servers of the person that
+// were written since then, newest first.
+func findRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
+	res, err := readShell(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
+	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
+done | head -n 20 | while IFS= read -r f; do
+	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"
+done`)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for line := range strings.Lines(string(res.Stdout)) {
+		written, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if n, err := strconv.ParseInt(written, 10, 64); err == nil && !time.Unix(n, 0).Before(since.Truncate(time.Second)) {
+			files = append(files, file)
+		}
+	}
+	return files, nil
 }
 
 func (r *RuntimeFiles) read(ctx context.Context, file string) (api.Endpoint, bool) {
