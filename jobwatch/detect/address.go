@@ -7,45 +7,45 @@ import (
 )
 
 // target is an address as a log prints it, before anything is believed of it.
-type target struct {
-	scheme string
-	host   string
-	port   int
-	socket string
-	path   string
-	token  string
-	masked bool // a token is needed, but the log hides it: token=...
-	inner  bool // on the loopback of host
+type address struct {
+	scheme     string
+	host       string
+	port       int
+	socket     string
+	path       string
+	token      string
+	masked     bool // a token is needed, but the log hides it: token=...
+	onLoopback bool // on the loopback of host
 }
 
 // place is what a printed host name is worth to somebody on the login node.
-type place int
+type hostKind int
 
 const (
-	nowhere  place = iota // no host printed, or a word that stands for one
-	loopback              // the node's own loopback
-	wildcard              // every address of the node
-	named                 // a name or an address that can be dialled
+	noHost       hostKind = iota // no host printed, or a word that stands for one
+	loopbackHost                 // the node's own loopback
+	wildcardHost                 // every address of the node
+	namedHost                    // a name or an address that can be dialled
 )
 
 // place classifies the target's host.
-func (t target) place() place {
+func (t address) kind() hostKind {
 	h := strings.ToLower(strings.Trim(t.host, "[]"))
 	switch h {
 	case "0.0.0.0", "::", "*", "...", "all ip addresses on your system":
-		return wildcard
+		return wildcardHost
 	case "localhost", "::1", "localhost.localdomain", "ip6-localhost", "0:0:0:0:0:0:0:1":
-		return loopback
+		return loopbackHost
 	case "", "unix":
-		return nowhere
+		return noHost
 	}
 	switch {
 	case strings.HasPrefix(h, "127."):
-		return loopback
+		return loopbackHost
 	case isPlaceholderHost(h):
-		return nowhere
+		return noHost
 	}
-	return named
+	return namedHost
 }
 
 // isPlaceholderHost reports whether h stands for a host name without being one.
@@ -61,7 +61,7 @@ func isPlaceholderHost(h string) bool {
 
 // clone copies the target's words, which are parts of a long line, and leaves out
 // those that no server would print.
-func (t target) clone() target {
+func (t address) clone() address {
 	keep := func(s string, most int) string {
 		if len(s) > most {
 			return ""
@@ -75,7 +75,7 @@ func (t target) clone() target {
 
 // foundURL is a URL and where in its line it stands.
 type foundURL struct {
-	target
+	address
 	start, end int
 }
 
@@ -121,7 +121,7 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // parseWebURL reads what follows "http://" at from. Servers print hosts that no
 // URL parser accepts, so each form has its branch.
 func parseWebURL(text, scheme string, from int) foundURL {
-	u := foundURL{target: target{scheme: scheme}}
+	u := foundURL{address: address{scheme: scheme}}
 	rest := text[from:]
 	n := authorityLen(rest)
 	u.host, u.port = splitAuthority(rest[:n])
@@ -133,7 +133,7 @@ func parseWebURL(text, scheme string, from int) foundURL {
 	}
 	tail := trimURL(rest[n:pathEnd(rest, n)], text[:from])
 	u.end = from + n + len(tail)
-	u.readTail(tail)
+	u.parseTail(tail)
 	return u
 }
 
@@ -243,7 +243,7 @@ func trimURL(tail, before string) string {
 }
 
 // readTail fills in the path and the token.
-func (t *target) readTail(tail string) {
+func (t *address) parseTail(tail string) {
 	tail, _, _ = strings.Cut(tail, "#")
 	path, query, _ := strings.Cut(tail, "?")
 	t.path = path
@@ -264,7 +264,7 @@ func (t *target) readTail(tail string) {
 
 // setToken takes the value of a token parameter. Dots, dashes and stars alone
 // mean that there is one which the server does not print.
-func (t *target) setToken(value string) {
+func (t *address) setToken(value string) {
 	if strings.Trim(value, ".-*_•…") == "" {
 		t.masked = true
 		return
@@ -277,7 +277,7 @@ func (t *target) setToken(value string) {
 
 // hasRealToken reports whether the token could be one, rather than the
 // placeholder of an instruction.
-func (t target) hasRealToken() bool {
+func (t address) hasRealToken() bool {
 	if len(t.token) < 16 {
 		return false
 	}
@@ -295,8 +295,8 @@ func parseUnixURL(text string, from int) foundURL {
 	rest := text[from:]
 	n := authorityLen(rest)
 	end := pathEnd(rest, n)
-	u := foundURL{target: target{scheme: "http"}, end: from + end}
-	u.readTail(trimURL(rest[n:end], ""))
+	u := foundURL{address: address{scheme: "http"}, end: from + end}
+	u.parseTail(trimURL(rest[n:end], ""))
 	if path, err := url.PathUnescape(rest[:n]); err == nil {
 		u.socket = path
 	}
@@ -304,7 +304,7 @@ func parseUnixURL(text string, from int) foundURL {
 }
 
 // String shows the target without its token.
-func (t target) String() string {
+func (t address) String() string {
 	switch {
 	case t.socket != "":
 		return t.socket
@@ -324,7 +324,7 @@ func (t target) String() string {
 }
 
 // link is the target as a link to open.
-func (t target) link() string {
+func (t address) link() string {
 	u := url.URL{Scheme: t.scheme, Host: t.host, Path: t.path}
 	return u.String()
 }

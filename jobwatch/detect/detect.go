@@ -12,7 +12,7 @@ package detect
 // concurrent use.
 type Detector struct {
 	custom  []App
-	book    *ruleBook
+	rules   *ruleSet
 	ev      *evidence
 	streams []*Stream
 	found   *Finding // nil when the evidence changed since
@@ -21,7 +21,7 @@ type Detector struct {
 // New returns a detector that looks for the app called only, or for any
 // app if only is empty. A person's own apps are looked for first.
 func New(only string, custom ...App) *Detector {
-	d := &Detector{book: builtinRules(), ev: newEvidence(only)}
+	d := &Detector{rules: builtinRules(), ev: newEvidence(only)}
 	for _, app := range custom {
 		if d.ev.wants(app.Name) {
 			d.custom = append(d.custom, app)
@@ -39,7 +39,7 @@ func (d *Detector) Stream(name string) *Stream {
 			return s
 		}
 	}
-	s := &Stream{d: d, name: name, reading: newReading(d.ev)}
+	s := &Stream{d: d, name: name, reader: newReader(d.ev)}
 	d.streams = append(d.streams, s)
 	return s
 }
@@ -58,7 +58,7 @@ func (d *Detector) Flush() {
 // Finding is the best that can be said so far.
 func (d *Detector) Finding() Finding {
 	if d.found == nil {
-		f := d.ev.judge()
+		f := d.ev.resolve()
 		d.found = &f
 	}
 	return *d.found
@@ -66,13 +66,13 @@ func (d *Detector) Finding() Finding {
 
 // Stream is one of a job's files.
 type Stream struct {
-	d       *Detector
-	name    string
-	split   lineSplitter
-	gauge   wrapGauge
-	reading *reading
-	open    string // the last line, if a URL at its end may go on in the next
-	openAt  int
+	d         *Detector
+	name      string
+	split     lineSplitter
+	wrap      wrapWidth
+	reader    *reader
+	pending   string // the last line, if a URL at its end may go on in the next
+	pendingAt int
 }
 
 // Write takes the next bytes of the file. It never fails.
@@ -90,43 +90,43 @@ func (s *Stream) flush() {
 
 // Reset forgets what this file said: it was truncated or replaced.
 func (s *Stream) Reset() {
-	s.d.ev.forget(s.name)
+	s.d.ev.dropStream(s.name)
 	s.d.found = nil
-	*s = Stream{d: s.d, name: s.name, reading: newReading(s.d.ev)}
+	*s = Stream{d: s.d, name: s.name, reader: newReader(s.d.ev)}
 }
 
 // line reads one line.
 func (s *Stream) line(n int, raw []byte) {
-	s.gauge.see(len(raw))
-	rules, app := s.d.book.find(raw)
-	if rules.empty() && s.open == "" && len(s.d.custom) == 0 {
+	s.wrap.observe(len(raw))
+	rules, app := s.d.rules.find(raw)
+	if rules.empty() && s.pending == "" && len(s.d.custom) == 0 {
 		return
 	}
 	text := cleanLine(raw)
-	if joined, ok := s.gauge.rejoin(s.open, text); s.open != "" && ok {
-		s.d.ev.retract(spot{s.name, s.openAt})
-		n, text = s.openAt, joined
-		rules, app = s.d.book.find([]byte(joined))
+	if joined, ok := s.wrap.join(s.pending, text); s.pending != "" && ok {
+		s.d.ev.dropLine(position{s.name, s.pendingAt})
+		n, text = s.pendingAt, joined
+		rules, app = s.d.rules.find([]byte(joined))
 	}
-	s.open, s.openAt = "", n
-	if len(text) < maxLine/2 && mayGoOn(text) {
-		s.open = text
+	s.pending, s.pendingAt = "", n
+	if len(text) < maxLine/2 && mayContinue(text) {
+		s.pending = text
 	}
-	s.interpret(logLine{at: spot{s.name, n}, text: text, app: app}, rules)
+	s.applyRules(logLine{at: position{s.name, n}, text: text, app: app}, rules)
 }
 
 // interpret tries the rules on a line.
-func (s *Stream) interpret(l logLine, rules bitset) {
+func (s *Stream) applyRules(l logLine, rules bitset) {
 	for _, app := range s.d.custom {
 		for _, re := range app.Patterns {
-			if s.reading.custom(app.Name, re, l) {
+			if s.reader.applyCustom(app.Name, re, l) {
 				s.d.found = nil
 			}
 		}
 	}
 	for i := range rules.all {
 		s.d.found = nil
-		if s.reading.apply(&s.d.book.rules[i], l) {
+		if s.reader.apply(&s.d.rules.rules[i], l) {
 			return
 		}
 	}

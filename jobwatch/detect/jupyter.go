@@ -42,7 +42,7 @@ var jupyterRules = []rule{
 	{needle: "token=", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
 	{
-		app: appJupyter, act: moves, needle: "already in use", said: "a port that is in use",
+		app: appJupyter, act: moves, needle: "already in use", desc: "a port that is in use",
 		re: regexp.MustCompile(`(?i)\bport (?P<port>\d+) is already in use`),
 	},
 }
@@ -50,14 +50,14 @@ var jupyterRules = []rule{
 // jupyterHeader matches the header, in all versions back to IPython's.
 var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyterlab)\b(?:[ /]?[\w.]+){0,4} is running at\b`)
 
-func readJupyterHeader(r *reading, l logLine) {
+func readJupyterHeader(r *reader, l logLine) {
 	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
-		r.ev.begin(appJupyter)
+		r.ev.startAnnouncement(appJupyter)
 		r.mark(jupyterBlock, l)
 	}
 }
 
-func markJupyterBlock(r *reading, l logLine) { r.mark(jupyterBlock, l) }
+func markJupyterBlock(r *reader, l logLine) { r.mark(jupyterBlock, l) }
 
 // isHub reports whether a line is JupyterHub's own: it serves logins, not a
 // person's notebook.
@@ -67,20 +67,20 @@ func isHub(text string) bool {
 
 // readJupyterURLs sorts the URLs of a line into the server's own, links of the
 // instructions, and the rest.
-func readJupyterURLs(r *reading, l logLine) {
+func readJupyterURLs(r *reader, l logLine) {
 	urls := findURLs(l.text)
 	if len(urls) == 0 || isHub(l.text) {
 		return
 	}
 	own := isJupyterAnnouncement(r, l, urls[0])
 	for _, u := range urls {
-		s := sighting{at: l.at, app: appJupyter, to: u.target, said: ownURL}
+		s := statement{at: l.at, app: appJupyter, addr: u.address, desc: ownURL}
 		switch {
 		case own:
-			r.ev.announce(s)
+			r.ev.addOwn(s)
 		case hasTokenParam(l.text[u.start:u.end]) && !isRequestLine(l.text):
-			s.said = "a link with a token"
-			r.ev.link(s)
+			s.desc = "a link with a token"
+			r.ev.addLink(s)
 		}
 	}
 }
@@ -88,28 +88,28 @@ func readJupyterURLs(r *reading, l logLine) {
 // Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
 // token that is named as one.
 var (
-	bareLink  = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
-	toldToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
+	bareLink   = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
+	namedToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
 )
 
-func readJupyterLink(r *reading, l logLine) {
+func readJupyterLink(r *reader, l logLine) {
 	if m := bareLink.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(bareLink, l.text, m), said: "a link with a token"})
+		r.ev.addLink(statement{at: l.at, app: appJupyter, addr: matchedAddress(bareLink, l.text, m), desc: "a link with a token"})
 	}
 }
 
-func readJupyterToken(r *reading, l logLine) {
-	if r.about(l) != appJupyter || hasTokenParam(l.text) {
+func readJupyterToken(r *reader, l logLine) {
+	if r.appNear(l) != appJupyter || hasTokenParam(l.text) {
 		return
 	}
-	if m := toldToken.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(toldToken, l.text, m), said: "the token named by the job script"})
+	if m := namedToken.FindStringSubmatchIndex(l.text); m != nil {
+		r.ev.addLink(statement{at: l.at, app: appJupyter, addr: matchedAddress(namedToken, l.text, m), desc: "the token named by the job script"})
 	}
 }
 
 // isJupyterAnnouncement reports whether the line says no more than where the
 // server is.
-func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
+func isJupyterAnnouncement(r *reader, l logLine, u foundURL) bool {
 	before, after := strings.TrimRight(l.text[:u.start], "[<`"), strings.TrimSpace(l.text[u.end:])
 	if strings.Trim(after, ">`") != "" && !strings.HasPrefix(after, "](") && !strings.HasPrefix(after, "::") {
 		return false // "](" goes on in Markdown, "::" in the output of `jupyter server list`
@@ -123,7 +123,7 @@ func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
 		return false
 	}
 	inBlock := r.marked(jupyterBlock, l, blockLines)
-	return tagged || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.place() != loopback
+	return tagged || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.kind() != loopbackHost
 }
 
 // dropConjunction drops the word or bullet that leads to a further URL.
@@ -160,8 +160,8 @@ func isRequestLine(text string) bool {
 // openFile is the page that Jupyter leaves beside its runtime file.
 var openFile = regexp.MustCompile(`file://(/\S*/(?:jp|nb)server-\d+)-open\.html`)
 
-func readRuntimeFile(r *reading, l logLine) {
+func readRuntimeFile(r *reader, l logLine) {
 	if m := openFile.FindStringSubmatch(l.text); m != nil {
-		r.ev.runtimeFile(unescapePath(m[1])+".json", l.at)
+		r.ev.setRuntimeFile(unescapePath(m[1])+".json", l.at)
 	}
 }

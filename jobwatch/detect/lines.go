@@ -112,13 +112,13 @@ const jupyterTokenLen = 48
 
 // wrapGauge tells whether lines were broken by a terminal of fixed width: then
 // the longest lines are all of the same length.
-type wrapGauge struct {
+type wrapWidth struct {
 	width int // the longest line so far
 	full  int // how many were that long
 }
 
 // see takes in the length of one more line.
-func (g *wrapGauge) see(n int) {
+func (g *wrapWidth) observe(n int) {
 	switch {
 	case n > g.width:
 		g.width, g.full = n, 1
@@ -128,14 +128,14 @@ func (g *wrapGauge) see(n int) {
 }
 
 // fills reports whether a line of n bytes reached the terminal's edge.
-func (g *wrapGauge) fills(n int) bool {
+func (g *wrapWidth) isFull(n int) bool {
 	return n == g.width && n >= 60 && (g.full > 1 || n == 80)
 }
 
 // rejoin returns the line that was broken into first and next, if a URL at the
 // end of first goes on in next.
-func (g *wrapGauge) rejoin(first, next string) (string, bool) {
-	if breaksOff(first) {
+func (g *wrapWidth) join(first, next string) (string, bool) {
+	if endsInAddress(first) {
 		return strings.TrimRight(first, " \t\\") + " " + strings.TrimSpace(next), true
 	}
 	open, word := lastURL(first), strings.TrimSpace(next)
@@ -151,7 +151,7 @@ func (g *wrapGauge) rejoin(first, next string) (string, bool) {
 			return "", false
 		}
 	case isHex(word) && len(tokenOf(open))+len(word) == jupyterTokenLen && isHex(tokenOf(open)):
-	case g.fills(len(first)) && !tokenIsWhole(open):
+	case g.isFull(len(first)) && !tokenIsWhole(open):
 		if word, _, _ = strings.Cut(word, " "); next[0] == ' ' || !isURLWord(word) {
 			return "", false
 		}
@@ -173,7 +173,7 @@ func lastURL(line string) string {
 // breaksOff reports whether a line ends in the midst of an address: within the
 // parentheses of "http://(n003 or 127.0.0.1):8888/", or before an address that is
 // put on a line of its own.
-func breaksOff(line string) bool {
+func endsInAddress(line string) bool {
 	line = strings.TrimRight(line, " \t\\")
 	if strings.HasSuffix(line, "view the dashboard at") {
 		return true
@@ -183,7 +183,7 @@ func breaksOff(line string) bool {
 }
 
 // mayGoOn reports whether the next line could be a part of this one.
-func mayGoOn(line string) bool { return lastURL(line) != "" || breaksOff(line) }
+func mayContinue(line string) bool { return lastURL(line) != "" || endsInAddress(line) }
 
 // tokenOf is the token at the end of a URL.
 func tokenOf(text string) string {

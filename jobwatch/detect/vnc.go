@@ -15,23 +15,23 @@ var vncRules = []rule{
 	{needle: "desktop", read: readVNCDisplay},
 	{needle: "vnc display", read: readVNCDisplay},
 	{needle: "vnc server", read: readVNCDisplay},
-	{app: appNoVNC, act: announces, needle: "/vnc", said: "noVNC's page", re: regexp.MustCompile(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
+	{app: appNoVNC, act: announces, needle: "/vnc", desc: "noVNC's page", re: regexp.MustCompile(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
 	{needle: "- listen on ", read: readWebsockify},
 	{needle: "web server. web root", read: readWebRoot},
 	{
-		app: appNoVNC, act: announces, needle: "webserver and websockets proxy", path: "/vnc.html", said: "noVNC's web server",
+		app: appNoVNC, act: announces, needle: "webserver and websockets proxy", path: "/vnc.html", desc: "noVNC's web server",
 		re: regexp.MustCompile(`Starting webserver and WebSockets proxy on port (?P<port>\d+)`),
 	},
 	{
-		app: appVNC, act: announces, needle: "started vnc server on", said: "the VNC server named by the web portal",
+		app: appVNC, act: announces, needle: "started vnc server on", desc: "the VNC server named by the web portal",
 		re: regexp.MustCompile(`Successfully started VNC server on ` + wherePattern),
 	},
 	{
-		app: appVNC, act: announces, needle: "listening for vnc connections", said: "the VNC server's own line",
+		app: appVNC, act: announces, needle: "listening for vnc connections", desc: "the VNC server's own line",
 		re: regexp.MustCompile(`Listening for VNC connections on .*port (?P<port>\d+)`),
 	},
 	{
-		app: appVNC, act: announces, needle: "vnc port", said: "the VNC port named by the job script",
+		app: appVNC, act: announces, needle: "vnc port", desc: "the VNC port named by the job script",
 		re: regexp.MustCompile(`(?i)local \(compute node\) VNC port is (?P<port>\d+)`),
 	},
 }
@@ -45,7 +45,7 @@ var vncRules = []rule{
 //	got VNC display :1
 var vncDisplay = regexp.MustCompile(`(?i)(?:desktop is|desktop at|started on display|the vnc desktop is:|got vnc display|for display)\s+(` + hostPattern + `)?:(\d{1,3})\b(?: on machine (` + hostPattern + `))?`)
 
-func readVNCDisplay(r *reading, l logLine) {
+func readVNCDisplay(r *reader, l logLine) {
 	m := vncDisplay.FindStringSubmatch(l.text)
 	if m == nil {
 		return
@@ -54,8 +54,8 @@ func readVNCDisplay(r *reading, l logLine) {
 	if err != nil {
 		return
 	}
-	to := target{host: cmp.Or(m[1], m[3]), port: vncBase + display}
-	r.ev.announce(sighting{at: l.at, app: appVNC, to: to, said: "the VNC server's display :" + m[2]})
+	to := address{host: cmp.Or(m[1], m[3]), port: vncBase + display}
+	r.ev.addOwn(statement{at: l.at, app: appVNC, addr: to, desc: "the VNC server's display :" + m[2]})
 }
 
 // Websockify tells where it listens, and only then whether it also serves a page
@@ -66,15 +66,15 @@ func readVNCDisplay(r *reading, l logLine) {
 //	  - Web server. Web root: /opt/noVNC
 var websockify = regexp.MustCompile(`- Listen on (?P<host>` + hostPattern + `)?:(?P<port>\d+)`)
 
-func readWebsockify(r *reading, l logLine) {
+func readWebsockify(r *reader, l logLine) {
 	if m := websockify.FindStringSubmatchIndex(l.text); m != nil {
-		r.webSocket = sighting{at: l.at, app: appNoVNC, to: matchedTarget(websockify, l.text, m), said: "noVNC's web server"}
-		r.webSocket.to.path = "/vnc.html"
+		r.websockify = statement{at: l.at, app: appNoVNC, addr: matchedAddress(websockify, l.text, m), desc: "noVNC's web server"}
+		r.websockify.addr.path = "/vnc.html"
 	}
 }
 
-func readWebRoot(r *reading, l logLine) {
-	if r.webSocket.to.port != 0 && l.at.line-r.webSocket.at.line <= nearby {
-		r.ev.announce(r.webSocket)
+func readWebRoot(r *reader, l logLine) {
+	if r.websockify.addr.port != 0 && l.at.line-r.websockify.at.line <= nearby {
+		r.ev.addOwn(r.websockify)
 	}
 }
