@@ -1,19 +1,20 @@
 package detect
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// App is a person's own app: patterns with the named groups host, port, token,
-// path and scheme, tried on every line of the log.
+// App is an app from the config: patterns with the named groups host, port, token,
+// path and scheme, which are tried on every line of the log.
 type App struct {
 	Name     string
 	Patterns []*regexp.Regexp
 }
 
-// The apps we know. Their names are what `app =` of a session takes.
+// The known apps. These are the values of `app =` of a session.
 const (
 	appJupyter     = "jupyter"
 	appRStudio     = "rstudio"
@@ -31,12 +32,12 @@ const (
 	appDask        = "dask"
 	appRay         = "ray"
 	appSpark       = "spark"
-	appWeb         = "http" // some web server: offered, never opened by itself
+	appWeb         = "http" // any other web server: offered, never opened unasked
 )
 
-// appsByRank is whom to believe to be what a person came for, when one log
-// announces several: places to work in, then pages made to be looked at, then
-// dashboards that come along with a computation, then any web server.
+// appsByRank is the order in which a log that announces several apps is resolved:
+// apps to work in, then pages to look at, then dashboards of a computation, then any
+// web server.
 var appsByRank = []string{
 	appJupyter, appRStudio, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC,
 	appStreamlit, appGradio, appBokeh,
@@ -44,13 +45,16 @@ var appsByRank = []string{
 	appWeb,
 }
 
-// Apps are the names of the apps we know, those first that people mean most often.
+// Apps are the names of the known apps, those first that people most likely want.
 func Apps() []string { return slices.Clone(appsByRank) }
 
-// appRank is an app's place in that order; a person's own app comes before all.
+// appRank is an app's place in that order; apps from the config come before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 
-// appWords are the words by which a line tells which app it speaks of.
+// isWorkApp reports whether people work in the app, as in those up to VNC.
+func isWorkApp(app string) bool { return appRank(app) <= appRank(appVNC) }
+
+// appWords are the words by which a line names an app.
 var appWords = []struct{ word, app string }{
 	{"jupyter", appJupyter},
 	{"ipython notebook", appJupyter},
@@ -67,19 +71,18 @@ var appWords = []struct{ word, app string }{
 	{"gradio", appGradio},
 }
 
-// passRules are lines that look like an announcement and are none; they come
-// first, and end the reading of their line.
-var ignoreRules = []rule{
-	{act: ignores, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`JupyterHub is now running at ` + urlPattern)},
-	{act: ignores, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`Hub API listening (?:on|at) ` + urlPattern)},
-	{act: ignores, needle: "configproxy", desc: "the proxy of JupyterHub", re: regexp.MustCompile(`\[ConfigProxy\].*` + urlPattern)},
-	{act: ignores, needle: "--logdir", desc: "advice on how to start TensorBoard", re: regexp.MustCompile(`tensorboard --logdir.*` + urlPattern)},
-	{act: ignores, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: regexp.MustCompile(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
-	{act: ignores, needle: "public url", desc: "a public link through the maker's own service", re: regexp.MustCompile(`(?i)running on public URL:\s*` + urlPattern)},
-	{act: ignores, needle: "external url", desc: "the address as the Internet would see it", re: regexp.MustCompile(`External URL:\s*` + urlPattern)},
+// misleadingRules come first: no other rule is tried on a line that matches.
+var misleadingRules = []rule{
+	{act: misleads, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`JupyterHub is now running at ` + urlPattern)},
+	{act: misleads, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`Hub API listening (?:on|at) ` + urlPattern)},
+	{act: misleads, needle: "configproxy", desc: "the proxy of JupyterHub", re: regexp.MustCompile(`\[ConfigProxy\].*` + urlPattern)},
+	{act: misleads, needle: "--logdir", desc: "advice on how to start TensorBoard", re: regexp.MustCompile(`tensorboard --logdir.*` + urlPattern)},
+	{act: misleads, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: regexp.MustCompile(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
+	{act: misleads, needle: "public url", desc: "a public link through the maker's own service", re: regexp.MustCompile(`(?i)running on public URL:\s*` + urlPattern)},
+	{act: misleads, needle: "external url", desc: "the address as the Internet would see it", re: regexp.MustCompile(`External URL:\s*` + urlPattern)},
 }
 
-// workRules are places to work in.
+// workRules are of apps to work in.
 var workRules = []rule{
 	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: regexp.MustCompile(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
 	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: regexp.MustCompile(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
@@ -96,7 +99,7 @@ var workRules = []rule{
 	{needle: "discovered", needsApp: true, read: readDiscovered},
 }
 
-// pageRules are pages made to be looked at.
+// pageRules are of pages to look at.
 var pageRules = []rule{
 	{app: appStreamlit, act: marks, needle: "your streamlit app", re: regexp.MustCompile(`view your Streamlit app`)},
 	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: regexp.MustCompile(`\bNetwork URL:\s+` + urlPattern)},
@@ -108,7 +111,7 @@ var pageRules = []rule{
 	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: regexp.MustCompile(`Launching server at ` + urlPattern)},
 }
 
-// dashboardRules are pages that come along with a computation.
+// dashboardRules are of dashboards of a computation.
 var dashboardRules = []rule{
 	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: regexp.MustCompile(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
 	{app: appMLflow, act: marks, needle: "mlflow", re: regexp.MustCompile(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`)},
@@ -124,7 +127,7 @@ var dashboardRules = []rule{
 	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: regexp.MustCompile(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
 }
 
-// webRules are web servers of any kind.
+// webRules are of any other web server.
 var webRules = []rule{
 	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: regexp.MustCompile(`\bRunning on ` + urlPattern)},
@@ -141,20 +144,17 @@ var webRules = []rule{
 	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
 }
 
-// discovered is how Open OnDemand's scripts tell that they saw a server's port open.
+// discovered matches the line of Open OnDemand's scripts when a server's port is open.
 var discovered = regexp.MustCompile(`(?i)\bDiscovered .* listening on port (?P<port>\d+)`)
 
 func readDiscovered(r *reader, l logLine) {
-	if m := discovered.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.addOwn(statement{
-			at: l.at, app: l.app, addr: matchedAddress(discovered, l.text, m),
-			desc: "the portal's script, which has seen the port open",
-		})
+	if addr, ok := l.match(discovered); ok {
+		r.ev.addOwn(statement{at: l.at, app: l.app, addr: addr, desc: "the portal's script, which has seen the port open"})
 	}
 }
 
-// Dask's scheduler tells its own address and its dashboard's, the latter often as
-// a bare port:
+// Dask's scheduler prints its own address and that of its dashboard, which is often
+// only a port:
 //
 //	distributed.scheduler - INFO -   Scheduler at:   tcp://10.201.0.91:8786
 //	distributed.scheduler - INFO -   dashboard at:                     :8787
@@ -170,16 +170,9 @@ func readDaskScheduler(r *reader, l logLine) {
 }
 
 func readDaskDashboard(r *reader, l logLine) {
-	m := daskDashboard.FindStringSubmatchIndex(l.text)
-	if m == nil {
-		return
+	if addr, ok := l.match(daskDashboard); ok {
+		addr.host = cmp.Or(addr.host, r.daskHost)
+		addr.path = cmp.Or(addr.path, "/status")
+		r.ev.addOwn(statement{at: l.at, app: appDask, addr: addr, desc: ownURL})
 	}
-	s := statement{at: l.at, app: appDask, addr: matchedAddress(daskDashboard, l.text, m), desc: ownURL}
-	if s.addr.host == "" {
-		s.addr.host = r.daskHost
-	}
-	if s.addr.path == "" {
-		s.addr.path = "/status"
-	}
-	r.ev.addOwn(s)
 }

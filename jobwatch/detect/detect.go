@@ -7,19 +7,19 @@
 // it finds.
 package detect
 
-// Detector reads a job's log as it grows and says where the job serves. It takes
-// bytes in any chunks and remembers a bounded amount of them. It is not safe for
-// concurrent use.
+// Detector reads a job's log while it grows and finds the address of the job's
+// server. It accepts bytes in any chunks and remembers a bounded amount of them. It is
+// not safe for concurrent use.
 type Detector struct {
 	custom  []App
 	rules   *ruleSet
 	ev      *evidence
 	streams []*Stream
-	found   *Finding // nil when the evidence changed since
+	found   *Finding // nil if the evidence has changed since
 }
 
-// New returns a detector that looks for the app called only, or for any
-// app if only is empty. A person's own apps are looked for first.
+// New returns a detector for the app called only, or for any app if only is empty.
+// Apps from the config are tried first.
 func New(only string, custom ...App) *Detector {
 	d := &Detector{rules: builtinRules(), ev: newEvidence(only)}
 	for _, app := range custom {
@@ -30,9 +30,9 @@ func New(only string, custom ...App) *Detector {
 	return d
 }
 
-// Stream returns the part of the detector that reads the file called name. A job
-// that writes its hints to one file and its errors to another gives evidence in
-// both; each file has its own lines, all are judged together.
+// Stream returns the part of the detector that reads the file called name. A job may
+// write its hints to one file and its errors to another: the lines of each file are
+// its own, and the finding follows from all of them.
 func (d *Detector) Stream(name string) *Stream {
 	for _, s := range d.streams {
 		if s.name == name {
@@ -44,18 +44,20 @@ func (d *Detector) Stream(name string) *Stream {
 	return s
 }
 
-// Write takes the next bytes of the log. It never fails.
+// Write reads the next bytes of the log. It never fails.
 func (d *Detector) Write(p []byte) (int, error) { return d.Stream("").Write(p) }
 
-// Flush says that the log ends here: a last line without a newline is taken as it
-// is. It is for who reads a log once; one that grows may be cut off anywhere.
+// Flush reads a last line without a newline. It is for a log that is complete: one
+// that grows may be cut off anywhere.
 func (d *Detector) Flush() {
 	for _, s := range d.streams {
-		s.flush()
+		if len(s.split.buf) > 0 {
+			s.split.feed([]byte("\n"), s.line)
+		}
 	}
 }
 
-// Finding is the best that can be said so far.
+// Finding returns what the log says so far.
 func (d *Detector) Finding() Finding {
 	if d.found == nil {
 		f := d.ev.resolve()
@@ -64,31 +66,24 @@ func (d *Detector) Finding() Finding {
 	return *d.found
 }
 
-// Stream is one of a job's files.
+// Stream is one file of a job's log.
 type Stream struct {
 	d         *Detector
 	name      string
 	split     lineSplitter
 	wrap      wrapWidth
 	reader    *reader
-	pending   string // the last line, if a URL at its end may go on in the next
+	pending   string // the last line, if the next one may continue it
 	pendingAt int
 }
 
-// Write takes the next bytes of the file. It never fails.
+// Write reads the next bytes of the file. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.split.feed(p, s.line)
 	return len(p), nil
 }
 
-// flush ends a last line without a newline.
-func (s *Stream) flush() {
-	if len(s.split.buf) > 0 {
-		s.split.feed([]byte("\n"), s.line)
-	}
-}
-
-// Reset forgets what this file said: it was truncated or replaced.
+// Reset drops everything read from this file: it was truncated or replaced.
 func (s *Stream) Reset() {
 	s.d.ev.dropStream(s.name)
 	s.d.found = nil
@@ -103,7 +98,7 @@ func (s *Stream) line(n int, raw []byte) {
 		return
 	}
 	text := cleanLine(raw)
-	if joined, ok := s.wrap.join(s.pending, text); s.pending != "" && ok {
+	if joined, ok := s.wrap.join(s.pending, text); ok {
 		s.d.ev.dropLine(position{s.name, s.pendingAt})
 		n, text = s.pendingAt, joined
 		rules, app = s.d.rules.find([]byte(joined))
@@ -115,7 +110,7 @@ func (s *Stream) line(n int, raw []byte) {
 	s.applyRules(logLine{at: position{s.name, n}, text: text, app: app}, rules)
 }
 
-// interpret tries the rules on a line.
+// applyRules tries the patterns from the config and then the given rules.
 func (s *Stream) applyRules(l logLine, rules bitset) {
 	for _, app := range s.d.custom {
 		for _, re := range app.Patterns {

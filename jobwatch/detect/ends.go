@@ -2,8 +2,8 @@ package detect
 
 import "regexp"
 
-// endRules notice that a server, or its whole job, is over. Servers whose own
-// words are not known here end with their job.
+// endRules notice that a server, or its whole job, is over. A server whose last words
+// are not known here ends with its job.
 var endRules = []rule{
 	{
 		act: endsJob, needle: "cancelled at", desc: "Slurm ended the job",
@@ -57,7 +57,7 @@ var endRules = []rule{
 	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: regexp.MustCompile(`Keyboard interrupt received, exiting`)},
 }
 
-// killed matches the shell's word on a command that ended by a signal:
+// killed matches the shell's message about a command that a signal ended:
 //
 //	/var/spool/slurmd/job7/slurm_script: line 9: 4711 Killed   jupyter lab --no-browser
 var killed = regexp.MustCompile(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// hintRules read what a job's script tells the person: the command for a tunnel,
-// or in its own words where the server will be. It was written before the server
-// tried to bind, by somebody who knew the node's name.
+// hintRules read what a job script prints for the person: the command for a tunnel,
+// or a sentence about where the server will be. It was printed before the server tried
+// to bind, by a script that knows the name of its node.
 var hintRules = []rule{
 	{needle: "ssh", read: readTunnelCommand},
 	{needle: "plink", read: readTunnelCommand},
@@ -24,9 +24,9 @@ var hintRules = []rule{
 	{needle: "reverse", read: readReversePort},
 }
 
-// tunnelCommand matches each -L of an ssh command: bundled with other letters or
-// not, with a bind address or not. The local port may be anything, also a
-// placeholder; what counts is the far side.
+// tunnelSpec matches each -L of an ssh command: bundled with other letters or not,
+// with a bind address or not. The local port may be anything, also a placeholder: only
+// the remote address counts.
 var (
 	sshCommand    = regexp.MustCompile(`\b(?:(?:auto)?ssh|plink|putty)(?:\.exe)?\s.*?-`)
 	tunnelSpec    = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
@@ -57,8 +57,8 @@ func readTunnelCommand(r *reader, l logLine) {
 	}
 }
 
-// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It does not name the
-// node unless HOST is reached through a jump: then HOST is the node.
+// readLoopbackHint reads `ssh -L 8888:localhost:8888 HOST`. HOST is the node only if it
+// is reached through a jump.
 func (r *reader) readLoopbackHint(s statement, l logLine) {
 	node := innerHost(l.text)
 	if node == "" {
@@ -71,7 +71,7 @@ func (r *reader) readLoopbackHint(s statement, l logLine) {
 	}
 }
 
-// innerHost is the host at the end of a command that goes through another one:
+// innerHost is the last host of a command that goes through another one:
 // `ssh -J login node`, or `ssh … login ssh … node`. It is "" for a plain ssh.
 func innerHost(text string) string {
 	last := strings.LastIndex(text, "ssh ")
@@ -92,16 +92,13 @@ func innerHost(text string) string {
 }
 
 func readLocalForward(r *reader, l logLine) {
-	if m := forwardConfig.FindStringSubmatchIndex(l.text); m != nil {
-		s := statement{at: l.at, app: r.appNear(l), desc: "the job's LocalForward line", addr: matchedAddress(forwardConfig, l.text, m)}
-		if s.addr.kind() == namedHost {
-			r.ev.addHint(s)
-		}
+	if addr, ok := l.match(forwardConfig); ok && addr.kind() == namedHost {
+		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "the job's LocalForward line", addr: addr})
 	}
 }
 
-// Prose about where a server will be. The line must name an app, and the host must
-// look like a node's name: "on port 8888 on this machine" is no hint.
+// Sentences about where a server will be. The line must name an app, and the host must
+// look like the name of a node: "on port 8888 on this machine" is no hint.
 var (
 	portOnHost = []*regexp.Regexp{
 		regexp.MustCompile(`(?i)\bport(?: number)?[\s:=#]+(?P<port>\d{4,5})\b[^\w]{0,3}(?:\s?\bon\b|@|\bat\b)\s*(?:the |compute |node |host |server )*(?P<host>` + hostPattern + `)`),
@@ -124,42 +121,39 @@ func readHostPort(r *reader, l logLine) {
 	r.readProse(hostPort, l, func(host string) bool { return strings.Trim(host, "0123456789") != "" }) // not a time of day
 }
 
-// readWorkHostPort takes the same in words that are also used of dashboards which run
-// somewhere else: only apps to work in count.
+// readWorkHostPort reads the same in words that are also used for dashboards on other
+// machines: only apps to work in count.
 func readWorkHostPort(r *reader, l logLine) {
-	if appRank(l.app) <= appRank(appVNC) {
+	if isWorkApp(l.app) {
 		readHostPort(r, l)
 	}
 }
 
-// readProse takes a sentence about an app's host and port.
+// readProse reads a sentence about an app's host and port. It reports whether there is
+// one.
 func (r *reader) readProse(re *regexp.Regexp, l logLine, isHost func(string) bool) bool {
 	if isHub(l.text) {
 		return false
 	}
-	m := re.FindStringSubmatchIndex(l.text)
-	if m == nil || notRunning.MatchString(l.text) {
+	addr, ok := l.match(re)
+	if !ok || notRunning.MatchString(l.text) || addr.kind() != namedHost || !isHost(addr.host) {
 		return false
 	}
-	s := statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: matchedAddress(re, l.text, m)}
-	if s.addr.kind() != namedHost || !isHost(s.addr.host) {
-		return false
-	}
-	r.ev.addHint(s)
+	r.ev.addHint(statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: addr})
 	return true
 }
 
-// looksLikeNode reports whether a word in a sentence is a host's name.
+// looksLikeNode reports whether a word in a sentence can be the name of a host.
 func looksLikeNode(host string) bool { return strings.ContainsAny(host, "0123456789.") }
 
-// appURL matches a sentence that leads to a URL.
+// appURL matches a sentence that a URL follows.
 var appURL = regexp.MustCompile(`(?i)\b(?:running|available|listening|accessible|reachable|started|access it|url)\b[^/]{0,40}$`)
 
-// readAppURL takes a sentence such as "RStudio is now running at http://n003:8787".
-// A training job speaks of its dashboards' servers in the same words, wherever they
-// are: only apps to work in count, and only with a port of their own.
+// readAppURL reads a sentence such as "RStudio is now running at http://n003:8787".
+// Training jobs print the same about dashboards on other machines: only apps to work
+// in count, and only with a port of their own.
 func readAppURL(r *reader, l logLine) {
-	if appRank(l.app) > appRank(appVNC) || isHub(l.text) {
+	if !isWorkApp(l.app) || isHub(l.text) {
 		return
 	}
 	urls := findURLs(l.text)
@@ -174,13 +168,13 @@ func readAppURL(r *reader, l logLine) {
 }
 
 func readTunnelProse(r *reader, l logLine) {
-	if m := tunnelProse.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "an instruction printed by the job script", addr: matchedAddress(tunnelProse, l.text, m)})
+	if addr, ok := l.match(tunnelProse); ok {
+		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "an instruction printed by the job script", addr: addr})
 	}
 }
 
-// reversePort matches the words of sites whose jobs open a port on the login node,
-// after TACC's scripts: "got login node VNC port 18455".
+// reversePort matches what jobs print that open a port on the login node, as TACC's
+// scripts do: "got login node VNC port 18455".
 var reversePort = regexp.MustCompile(`(?i)\blogin[ -](?:node|host)s?\b(?:'s)?(?: \w+){0,2} port(?: is|:)? (?P<port>\d{4,5})\b|\breverse (?:tunnel|port)\w*\b.{0,30}\bport (?P<port2>\d{4,5})\b`)
 
 func readReversePort(r *reader, l logLine) {

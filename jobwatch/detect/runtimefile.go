@@ -41,21 +41,21 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	return e, nil
 }
 
-// reachOf is how a server bound to a printed host is reached.
-func reachOf(t address) (reach api.Reach, needsNode bool) {
+// reachOf is how a server that is bound to an address is reached.
+func reachOf(a address) (reach api.Reach, needsNode bool) {
 	switch {
-	case t.socket != "" || t.kind() == loopbackHost:
+	case a.socket != "" || a.kind() == loopbackHost:
 		return api.ReachNode, true
-	case t.kind() == namedHost:
+	case a.kind() == namedHost:
 		return api.ReachLogin, false
 	}
 	return api.ReachLogin, true
 }
 
-// WithRuntime returns the finding corrected by the server's runtime file, which is
-// believed over everything in the log; see the order in resolve.go. What the file
-// cannot know stays: a reverse tunnel's port, the name of the node when the server
-// listens on every address, and the page below the base URL.
+// WithRuntime returns the finding corrected by the server's runtime file, which counts
+// more than everything in the log; see the order in resolve.go. What the file cannot
+// know is kept: a reverse tunnel's port, the name of the node when the server listens
+// on every address, and the page below the base URL.
 func (f Finding) WithRuntime(e api.Endpoint) Finding {
 	f.Found, f.Doubt, f.Guess = true, false, false
 	f.App, f.Token, f.Scheme = e.App, e.Token, e.Scheme

@@ -9,8 +9,8 @@ import (
 // vncBase is the port of display :0; display :N listens on the Nth after it.
 const vncBase = 5900
 
-// vncRules read the starters of VNC servers, which tell a display, and of noVNC,
-// whose page a browser can open.
+// vncRules are of VNC servers, whose starters print a display, and of noVNC, whose page
+// a browser can open.
 var vncRules = []rule{
 	{needle: "desktop", read: readVNCDisplay},
 	{needle: "vnc display", read: readVNCDisplay},
@@ -36,7 +36,7 @@ var vncRules = []rule{
 	},
 }
 
-// vncDisplay matches where a starter tells the display it took:
+// vncDisplay matches how starters print the display:
 //
 //	New 'n003:1 (ann)' desktop is n003:1
 //	New 'n003:1 (ann)' desktop at :1 on machine n003
@@ -54,12 +54,12 @@ func readVNCDisplay(r *reader, l logLine) {
 	if err != nil {
 		return
 	}
-	to := address{host: cmp.Or(m[1], m[3]), port: vncBase + display}
-	r.ev.addOwn(statement{at: l.at, app: appVNC, addr: to, desc: "the VNC server's display :" + m[2]})
+	addr := address{host: cmp.Or(m[1], m[3]), port: vncBase + display}
+	r.ev.addOwn(statement{at: l.at, app: appVNC, addr: addr, desc: "the VNC server's display :" + m[2]})
 }
 
-// Websockify tells where it listens, and only then whether it also serves a page
-// or merely passes a portal's websockets on:
+// Websockify first prints where it listens, and then whether it also serves a page or
+// only relays the websockets of a portal:
 //
 //	WebSocket server settings:
 //	  - Listen on :6080
@@ -67,9 +67,9 @@ func readVNCDisplay(r *reader, l logLine) {
 var websockify = regexp.MustCompile(`- Listen on (?P<host>` + hostPattern + `)?:(?P<port>\d+)`)
 
 func readWebsockify(r *reader, l logLine) {
-	if m := websockify.FindStringSubmatchIndex(l.text); m != nil {
-		r.websockify = statement{at: l.at, app: appNoVNC, addr: matchedAddress(websockify, l.text, m), desc: "noVNC's web server"}
-		r.websockify.addr.path = "/vnc.html"
+	if addr, ok := l.match(websockify); ok {
+		addr.path = "/vnc.html"
+		r.websockify = statement{at: l.at, app: appNoVNC, addr: addr, desc: "noVNC's web server"}
 	}
 }
 
