@@ -179,7 +179,7 @@ func checkSlurmErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case strings.HasSuffix(c.name, ".sbatch") || strings.HasPrefix(c.name, "sbatch_p") || strings.HasPrefix(c.name, "err.") && strings.Contains(c.command, "sbatch ") && c.res.Exit != 0:
-		id, err := slurm{}.verdict(answer{exit: c.res.Exit, stdout: string(c.res.Stdout), stderr: string(c.res.Stderr)})
+		id, err := slurm{}.parseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):
@@ -313,7 +313,7 @@ func checkPBSErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case program == "qsub" && !strings.ContainsAny(c.command, ";|"):
-		id, err := pbs{}.verdict(answer{exit: c.res.Exit, stdout: string(c.res.Stdout), stderr: string(c.res.Stderr)})
+		id, err := pbs{}.parseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):

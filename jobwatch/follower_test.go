@@ -156,7 +156,7 @@ func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
 	if string(got[2].Data) != "now at http://cn01:8888/?token=abc\n" {
 		t.Errorf("found %q", got[2].Data)
 	}
-	if read > 2*bite || len(m.ran) != 3 {
+	if read > 2*maxRead || len(m.ran) != 3 {
 		t.Errorf("read %d bytes by %d commands", read, len(m.ran))
 	}
 	m.file(t, "log", text+"more\n")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tunctl/internal/posixsh"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +45,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) pathLine() string { return "PATH=" + quote(m.bin) + ":$PATH\n" }
+func (m *machine) pathLine() string { return "PATH=" + posixsh.Quote(m.bin) + ":$PATH\n" }
 
 // program puts an sh script on the machine's PATH.
 func (m *machine) program(t *testing.T, name, text string) {

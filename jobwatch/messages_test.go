@@ -16,7 +16,7 @@ import (
 func refused(t *testing.T, scheduler, text string) *api.Error {
 	t.Helper()
 	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals}[scheduler]
-	err, ok := errors.AsType[*api.Error](refusal(answer{exit: 1, stderr: text}, known))
+	err, ok := errors.AsType[*api.Error](refusal(Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
 		t.Fatalf("%q: %#v", text, err)
 	}
@@ -50,7 +50,7 @@ func TestEveryKnownRefusalGetsItsCauseAndRemedy(t *testing.T) {
 		}
 		for _, row := range rows {
 			got := refused(t, row["scheduler"], row["text"])
-			if got.Hint == ownRule {
+			if got.Hint == siteRuleHint {
 				t.Errorf("%s: %q (%s) is not known", filepath.Base(file), row["text"], row["cause"])
 				continue
 			}
@@ -101,7 +101,7 @@ func TestASubmitLimitIsNotTakenForATimeLimit(t *testing.T) {
 
 func TestASitesOwnTextIsPassedOnWithAHint(t *testing.T) {
 	got := refused(t, Slurm, "sbatch: error: Please be kind to your neighbours\nsbatch: error: Batch job submission failed: Unspecified error\n")
-	if !strings.Contains(got.Message, "Please be kind to your neighbours") || got.Hint != ownRule {
+	if !strings.Contains(got.Message, "Please be kind to your neighbours") || got.Hint != siteRuleHint {
 		t.Errorf("%q, hint %q", got.Message, got.Hint)
 	}
 }

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,19 +13,26 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own
 // connection to the server, qstat -f once for every job that it is asked about, from one of the few
 // hundred ports that the whole login node has for that: so it is asked sparingly.
-type pbs struct{ learned *pbsLearned }
+type pbs struct{ cache *pbsCache }
 
-// pbsLearned is what was found out and need not be asked for again.
-type pbsLearned struct {
+// pbsCache is what was found out and need not be asked for again.
+type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that send output somewhere, by id
 }
+
+// What PBS can do besides scheduler.
+var (
+	_ selective    = pbs{}
+	_ processOwner = pbs{}
+)
 
 // pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT and comes without qselect's PBS
 // options.
@@ -36,12 +44,12 @@ var pbsKind = schedulerKind{
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
 }
 
-func newPBS() pbs { return pbs{learned: &pbsLearned{scripts: make(map[string]string)}} }
+func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
 
-// terse: the table of all jobs says nothing of their files.
-func (pbs) terse() bool { return true }
+// listLacksFiles: the table of all jobs says nothing of their files.
+func (pbs) listLacksFiles() bool { return true }
 
 // qstatTable asks for all jobs of the person over one connection. Torque has no wide
 // form and says so before it connects.
@@ -54,35 +62,32 @@ const qstatTable = `table() {
 `
 
 func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	res, err := sh.login(ctx, queryPrelude+qstatTable+"table")
-	if err != nil {
-		return nil, err
-	}
-	if err := pbsProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) {
+	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"table")
+	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
 	jobs := parseTable(string(res.Stdout), time.Now().UTC())
 	if len(jobs) == 0 && !emptyTable(string(res.Stdout)) {
-		return nil, errQstat
+		return nil, errQstatTable
 	}
 	return jobs, nil
 }
 
-// errQstat: to take such an answer for "no jobs" would have a second one submitted.
-var errQstat = &api.Error{
+// errQstatTable: to take such an answer for "no jobs" would have a second one submitted.
+var errQstatTable = &api.Error{
 	Code:    api.CodeFailed,
 	Message: "qstat on the host does not print the table requested with -u",
 	Hint:    "a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell",
 }
 
-// some asks for a few jobs, of which those that are not in the answer are gone.
-func (p pbs) some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
+// details asks for a few jobs, of which those that are not in the answer are gone.
+func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
 	records, err := p.status(ctx, sh, ids)
 	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
 	p.forgetScripts(records)
-	records = p.serving(records, ids)
+	records = p.withoutArrays(records, ids)
 	jobs := jobsOf(records)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
@@ -94,17 +99,15 @@ func (p pbs) some(ctx context.Context, sh *shell, ids []string) ([]api.Job, erro
 // keeps standard output on the node until the job ends.
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
-	records = p.serving(records, []string{id})
-	jobs := jobsOf(records)
-	job, ok := pick(p, jobs, id)
+	records = p.withoutArrays(records, []string{id})
+	job, r, ok := pickRecord(p, records, id)
 	switch {
 	case !ok && err != nil:
 		return api.Job{}, err
 	case !ok:
 		return api.Job{}, errNoJob
 	}
-	i := slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })
-	p.setLog(ctx, sh, &job, records[i])
+	p.setLog(ctx, sh, &job, r)
 	return job, nil
 }
 
@@ -129,7 +132,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	default:
 		return records, pbsProblem("qstat", res)
 	}
-	p.learn(!history)
+	p.setNoHistory(!history)
 	if records, res, err = p.qstat(ctx, sh, history, tasks, ids); err != nil {
 		return nil, err
 	}
@@ -150,35 +153,35 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 	if tasks {
 		options += "-t "
 	}
-	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+quoteAll(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
+	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+posixsh.Join(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
 	return splitQstat(string(res.Stdout)), res, err
 }
 
 func (p pbs) lacksHistory() bool {
-	p.learned.mu.Lock()
-	defer p.learned.mu.Unlock()
-	return p.learned.noHistory
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	return p.cache.noHistory
 }
 
-func (p pbs) learn(noHistory bool) {
-	p.learned.mu.Lock()
-	defer p.learned.mu.Unlock()
-	p.learned.noHistory = noHistory
+func (p pbs) setNoHistory(noHistory bool) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	p.cache.noHistory = noHistory
 }
 
 // forgetScripts drops what is known of the scripts of other jobs than those.
 func (p pbs) forgetScripts(records []pbsRecord) {
-	p.learned.mu.Lock()
-	defer p.learned.mu.Unlock()
-	maps.DeleteFunc(p.learned.scripts, func(id, _ string) bool {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool {
 		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
 	})
 }
 
-// serving leaves of an array and its tasks those that stand for it, and of other
+// withoutArrays leaves of an array and its tasks those that stand for it, and of other
 // records those that were asked for. The record of a task says nothing of its script;
 // the array's does.
-func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
+func (p pbs) withoutArrays(records []pbsRecord, ids []string) []pbsRecord {
 	arrays, tasks := map[string]pbsRecord{}, map[string][]pbsRecord{}
 	for _, r := range records {
 		arrays[r["Job Id"]] = r
@@ -191,12 +194,12 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 	}
 	var kept []pbsRecord
 	for _, r := range records {
-		asked := func(id string) bool { return p.is(api.Job{ID: r["Job Id"]}, id) }
+		asked := func(id string) bool { return p.matches(api.Job{ID: r["Job Id"]}, id) }
 		wholeAsked := func(id string) bool { return isArray(id) && asked(id) }
 		switch {
 		case !slices.ContainsFunc(ids, asked):
 		case len(tasks[r["Job Id"]]) > 0:
-			kept = append(kept, r.activeTasks(tasks[r["Job Id"]])...)
+			kept = append(kept, r.runningTasks(tasks[r["Job Id"]])...)
 		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, wholeAsked):
 			kept = append(kept, r)
 		}
@@ -204,9 +207,9 @@ func (p pbs) serving(records []pbsRecord, ids []string) []pbsRecord {
 	return kept
 }
 
-// activeTasks are the tasks of an array that run, or else the array itself, which PBS
+// runningTasks are the tasks of an array that run, or else the array itself, which PBS
 // calls begun also while nothing of it runs.
-func (r pbsRecord) activeTasks(tasks []pbsRecord) []pbsRecord {
+func (r pbsRecord) runningTasks(tasks []pbsRecord) []pbsRecord {
 	var running []pbsRecord
 	waits := false
 	for _, task := range tasks {
@@ -233,9 +236,9 @@ func isArray(id string) bool {
 	return strings.HasSuffix(number, "[]")
 }
 
-// named are the jobs of a list that are called name. Where the list has only the
+// filterByName returns the jobs of a list that are called name. Where the list has only the
 // beginning of a long name, the server says whose it is.
-func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
+func (p pbs) filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
 	var sure, unsure []api.Job
 	for _, job := range jobs {
 		same, cut := sameName(job.Name, name)
@@ -250,12 +253,12 @@ func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) 
 	if len(unsure) == 0 {
 		return sure, nil
 	}
-	ids, err := p.qselect(ctx, sh, "-N "+quote(name))
+	ids, err := p.qselect(ctx, sh, "-N "+posixsh.Quote(name))
 	if err != nil {
 		return nil, err
 	}
 	for _, job := range unsure {
-		if slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, job.ID) }) {
+		if slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, job.ID) }) {
 			sure = append(sure, job)
 		}
 	}
@@ -264,11 +267,8 @@ func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) 
 
 // qselect returns the ids of the person's jobs that answer to the options.
 func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, error) {
-	res, err := sh.login(ctx, queryPrelude+`limit qselect -u "$(id -un)" `+options)
+	res, err := pbsQuery(ctx, sh, "qselect", `limit qselect -u "$(id -un)" `+options)
 	if err != nil {
-		return nil, err
-	}
-	if err := pbsProblem("qselect", res); err != nil {
 		return nil, err
 	}
 	var ids []string
@@ -280,10 +280,10 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 	return ids, nil
 }
 
-// tagged reads the id from what qsub answered. Where that was lost, it looks at the two
+// findTagged reads the id from what qsub answered. Where that was lost, it looks at the two
 // newest of the jobs that were made since: at all of them would be a connection each.
-func (p pbs) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	dir := `"$HOME"/` + quote(tagRoot+"/"+tag)
+func (p pbs) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+	dir := `"$HOME"/` + posixsh.Quote(tagRoot+"/"+tag)
 	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
 t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0
@@ -292,19 +292,18 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if err != nil {
 		return api.Job{}, err
 	}
-	answered, since, _ := strings.Cut(string(res.Stdout), "tunctl.since\n")
-	if id, err := p.verdict(answer{stdout: answered}); err == nil {
+	answered, since, _ := bytes.Cut(res.Stdout, []byte("tunctl.since\n"))
+	if id, err := p.parseSubmit(Result{Stdout: answered}); err == nil {
 		return p.detail(ctx, sh, id)
 	}
-	since = strings.TrimSpace(since)
-	if since == "" {
+	if since = bytes.TrimSpace(since); len(since) == 0 {
 		return api.Job{}, errNoJob // nothing was submitted under this tag
 	}
-	return p.lookFor(ctx, sh, tag, since)
+	return p.findSince(ctx, sh, tag, string(since))
 }
 
-func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
-	ids, err := p.qselect(ctx, sh, "-tc.ge."+quote(since))
+func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
+	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(since))
 	if _, refused := errors.AsType[*api.Error](err); refused { // Torque cannot be asked so
 		ids, err = p.qselect(ctx, sh, "")
 	}
@@ -315,7 +314,7 @@ func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job
 	if ids = ids[max(0, len(ids)-2):]; len(ids) == 0 {
 		return api.Job{}, errNoJob
 	}
-	jobs, err := p.some(ctx, sh, ids)
+	jobs, err := p.details(ctx, sh, ids)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -327,20 +326,17 @@ func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job
 	return api.Job{}, errNoJob
 }
 
-// recorded asks which jobs changed within the last day, and for the table of all that
+// history asks which jobs changed within the last day, and for the table of all that
 // the server keeps, which has their ends but not the times of them. Where qselect
 // cannot tell, as with Torque, the newest of the table will do.
-func (p pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	option := "-x"
 	if p.lacksHistory() {
 		option = ""
 	}
-	res, err := sh.login(ctx, queryPrelude+qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
+	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
 printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the headings, and the newest`)
 	if err != nil {
-		return nil, err
-	}
-	if err := pbsProblem("qstat", res); err != nil {
 		return nil, err
 	}
 	jobs := parseTable(string(res.Stdout), time.Now().UTC())
@@ -351,7 +347,7 @@ printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the head
 		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table is an answer too
 	}
 	return slices.DeleteFunc(jobs, func(j api.Job) bool {
-		return !slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, j.ID) })
+		return !slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, j.ID) })
 	}), nil
 }
 
@@ -360,9 +356,9 @@ const (
 	newestEnded = 50     // of which so many are shown where their age is not known
 )
 
-// submit has the output written where it belongs from the start (-k oed), unless the
+// submitCommand has the output written where it belongs from the start (-k oed), unless the
 // script or the person says otherwise.
-func (pbs) submit() string {
+func (pbs) submitCommand() string {
 	return `tunctl_keep='-k oed'
 for tunctl_i; do case $tunctl_i in -k*|-o*) tunctl_keep=;; esac; done
 if grep -Eq '^#PBS[[:space:]](.*[[:space:]])?-[ko]' "$tunctl_script"; then tunctl_keep=; fi
@@ -371,47 +367,34 @@ tunctl_limit qsub $tunctl_keep "$@" "$tunctl_script"`
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
-func (pbs) verdict(a answer) (string, error) {
-	if a.exit == 0 {
-		lines := strings.Split(strings.TrimSpace(a.stdout), "\n")
-		for i := range lines {
-			if line := strings.TrimSpace(lines[len(lines)-1-i]); qsubID.MatchString(line) {
-				return line, nil
-			}
-		}
-		return "", errDoubt
+func (pbs) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		return "", submitFailure(res, pbsDoubt, pbsRefusals)
 	}
-	if a.killed() || pbsDoubt.MatchString(a.stderr) {
-		return "", errDoubt
+	if m := lastMatch(res.Stdout, qsubID); m != nil {
+		return m[0], nil
 	}
-	return "", refusal(a, pbsRefusals)
+	return "", errDoubt
 }
 
-var pbsSilent = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
+var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
 	`timed out|End of File|No default server|Premature end of message`)
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qdel "+quote(id))
-	if err != nil {
-		return err
+	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
+	if errors.Is(err, errNoJob) || res.Exit == 168 { // 168: it is about to end already
+		return nil
 	}
-	// 168: it is on its way out already.
-	if err := pbsProblem("qdel", res); err != nil && !errors.Is(err, errNoJob) && res.Exit != 168 {
-		return err
-	}
-	return nil
+	return err
 }
 
 func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockSpan(limit)+" "+quote(id))
-	if err != nil {
-		return err
-	}
-	return pbsProblem("qalter", res)
+	_, err := pbsQuery(ctx, sh, "qalter", "limit qalter -l walltime="+clockTime(limit)+" "+posixsh.Quote(id))
+	return err
 }
 
-// is: the server's name may be left off on either side, and an array is its tasks too.
-func (pbs) is(job api.Job, id string) bool {
+// matches: the server's name may be left off on either side, and an array matches its tasks too.
+func (pbs) matches(job api.Job, id string) bool {
 	jobNumber, jobServer, jobFull := strings.Cut(job.ID, ".")
 	number, server, full := strings.Cut(id, ".")
 	if full && jobFull && jobServer != server {
@@ -474,14 +457,23 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 	return true
 }
 
+// pbsQuery runs a script of which program is the command that may fail.
+func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
+	res, err := sh.login(ctx, queryPrelude+script)
+	if err != nil {
+		return Result{}, err
+	}
+	return res, pbsProblem(program, res)
+}
+
 // pbsProblem says what a command's status means, nil for success. 153 is an unknown
 // job, 35 one that has finished.
 func pbsProblem(command string, res Result) error {
-	words := firstComplaint(res)
+	words := complaint(res)
 	switch {
 	case res.Exit == 0 && !strings.Contains(string(res.Stderr), "Unknown Job Id"):
 		return nil
-	case res.Exit == 124 || pbsSilent.Match(res.Stderr):
+	case res.Exit == 124 || pbsNoAnswer.Match(res.Stderr):
 		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
 	case res.Exit == 0, res.Exit == 153, res.Exit == 35:
 		return errNoJob

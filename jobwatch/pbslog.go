@@ -36,18 +36,18 @@ func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
 
 // redirections are the files that the job's script writes to. PBS runs the script as
 // it was submitted, so that it is read once.
-func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirectedTo {
-	p.learned.mu.Lock()
-	lines, known := p.learned.scripts[job.ID]
-	p.learned.mu.Unlock()
+func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirection {
+	p.cache.mu.Lock()
+	lines, known := p.cache.scripts[job.ID]
+	p.cache.mu.Unlock()
 	if !known && job.Script != "" {
 		var err error
-		if lines, err = redirectingLines(ctx, sh, job.Script); err != nil {
+		if _, lines, err = readRedirections(ctx, sh, []string{job.Script}); err != nil {
 			return nil
 		}
-		p.learned.mu.Lock()
-		p.learned.scripts[job.ID] = lines
-		p.learned.mu.Unlock()
+		p.cache.mu.Lock()
+		p.cache.scripts[job.ID] = lines
+		p.cache.mu.Unlock()
 	}
 	return parseRedirections(lines, r.value)
 }
@@ -103,7 +103,7 @@ func (r pbsRecord) absolute(p string) string {
 	if p == "" {
 		return ""
 	}
-	return inFolder(r.workdir(), p)
+	return absolutePath(r.workdir(), p)
 }
 
 // workdir is the folder the job was submitted from; Torque also has an attribute for it.

@@ -12,19 +12,6 @@ import (
 // pbsRecord is what qstat -f tells of one job, by attribute; its id is "Job Id".
 type pbsRecord map[string]string
 
-// parseQstat reads the answer of qstat -f.
-func parseQstat(out string) []api.Job {
-	return jobsOf(splitQstat(out))
-}
-
-func jobsOf(records []pbsRecord) []api.Job {
-	jobs := make([]api.Job, len(records))
-	for i, r := range records {
-		jobs[i] = r.job()
-	}
-	return jobs
-}
-
 var pbsAttribute = regexp.MustCompile(`^( *)([A-Za-z_][A-Za-z0-9_.]*) = (.*)$`)
 
 // torqueNames are the attributes that Torque calls otherwise.

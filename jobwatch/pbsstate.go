@@ -84,7 +84,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 func (r pbsRecord) setEnd(job *api.Job) {
 	status, err := strconv.Atoi(r["Exit_status"])
 	if err != nil {
-		r.setUncounted(job)
+		r.setEndWithoutStatus(job)
 		return
 	}
 	if strings.Contains(job.Reason, dependencyLost) { // Torque gives such a job the status of a deleted one
@@ -108,8 +108,8 @@ func (r pbsRecord) setEnd(job *api.Job) {
 	}
 }
 
-// setUncounted tells how a job without an exit status ended, from its comment.
-func (r pbsRecord) setUncounted(job *api.Job) {
+// setEndWithoutStatus tells how a job without an exit status ended, from its comment.
+func (r pbsRecord) setEndWithoutStatus(job *api.Job) {
 	ran := strings.HasPrefix(job.Reason, "Job run at") || strings.HasPrefix(job.Reason, "Job started on")
 	switch end := pbsEndReason(job.Reason); {
 	case r["job_state"] == "X":

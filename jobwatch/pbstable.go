@@ -141,7 +141,7 @@ func (row *qstatRow) id() string {
 }
 
 func (row *qstatRow) job(now time.Time) api.Job {
-	limit := tableSpan(row.cells[headLimit])
+	limit := tableDuration(row.cells[headLimit])
 	r := pbsRecord{
 		"Job Id": row.id(), "Job_Name": row.cells[headName], "queue": strings.TrimSuffix(row.cells[headQueue], "*"),
 		"job_state": row.cells[headState], "exec_host": row.node, "comment": row.note,
@@ -149,7 +149,7 @@ func (row *qstatRow) job(now time.Time) api.Job {
 	job := r.job()
 	if elapsed := row.cells[headElapsed]; elapsed != "" && job.State == api.JobRunning {
 		// The table counts minutes, so no more than minutes is claimed.
-		job.Start = now.Add(-tableSpan(elapsed)).Truncate(time.Minute)
+		job.Start = now.Add(-tableDuration(elapsed)).Truncate(time.Minute)
 		if limit > 0 {
 			job.End = job.Start.Add(limit)
 		}
@@ -157,8 +157,8 @@ func (row *qstatRow) job(now time.Time) api.Job {
 	return job
 }
 
-// tableSpan reads HH:MM, and HH:MM:SS as Torque has it.
-func tableSpan(s string) time.Duration {
+// tableDuration reads HH:MM, and HH:MM:SS as Torque has it.
+func tableDuration(s string) time.Duration {
 	if strings.Count(s, ":") == 1 {
 		s += ":00"
 	}

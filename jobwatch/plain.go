@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // plain is a machine without a scheduler: a job is a process of its own session that
@@ -18,7 +20,7 @@ var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{
 
 func (plain) name() string { return None }
 
-func (plain) terse() bool { return false }
+func (plain) listLacksFiles() bool { return false }
 
 // plainStamp tells when a process started, so that another one that got the same pid
 // later is not taken for it.
@@ -46,7 +48,7 @@ const plainJobs = plainStamp + `tunctl_show() {
 `
 
 func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	jobs, err := p.recorded(ctx, sh)
+	jobs, err := p.history(ctx, sh)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	jobs, err := p.show(ctx, sh, `tunctl_show "$HOME"/`+quote(tagRoot+"/"+id))
+	jobs, err := p.readFolders(ctx, sh, `tunctl_show "$HOME"/`+posixsh.Quote(tagRoot+"/"+id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -70,21 +72,21 @@ func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 	return jobs[0], nil
 }
 
-func (p plain) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+func (p plain) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	return p.detail(ctx, sh, tag)
 }
 
-func (p plain) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
-	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+func (p plain) history(ctx context.Context, sh *shell) ([]api.Job, error) {
+	return p.readFolders(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
-func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
+func (plain) readFolders(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	res, err := sh.plain(ctx, plainJobs+which)
 	if err != nil {
 		return nil, err
 	}
 	if res.Exit != 0 {
-		return nil, commandError("sh", res.Exit, firstComplaint(res))
+		return nil, commandError("sh", res.Exit, complaint(res))
 	}
 	var jobs []api.Job
 	for record := range strings.SplitSeq(string(res.Stdout), "\x1e\n") {
@@ -144,10 +146,10 @@ func epoch(s string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// submit starts the script in a session of its own. A keeper stays beside it to
+// submitCommand starts the script in a session of its own. A keeper stays beside it to
 // record how it ends; it catches the polite signal, which goes to the whole group,
 // so that it outlives the script by that much.
-func (plain) submit() string {
+func (plain) submitCommand() string {
 	return plainStamp + `tunctl_keeper='
 trap : TERM
 "$@" >>"$tunctl_dir/tunctl.log" 2>&1 &
@@ -167,11 +169,11 @@ mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 }
 
-func (plain) verdict(a answer) (string, error) {
-	if a.exit != 0 {
-		return "", refusal(a, nil)
+func (plain) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		return "", refusal(res, nil)
 	}
-	if tag := strings.TrimSpace(a.stdout); validTag.MatchString(tag) {
+	if tag := string(bytes.TrimSpace(res.Stdout)); validTag.MatchString(tag) {
 		return tag, nil
 	}
 	return "", errDoubt
@@ -180,7 +182,7 @@ func (plain) verdict(a answer) (string, error) {
 // cancel asks first and kills after ten seconds. The group is the process's own,
 // unless the machine has no setsid; dash and busybox spell its signal differently.
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+quote(tagRoot+"/"+id)+`
+	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+posixsh.Quote(tagRoot+"/"+id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
@@ -196,7 +198,7 @@ exit 0`)
 		return err
 	}
 	if res.Exit != 0 {
-		return commandError("kill", res.Exit, firstComplaint(res))
+		return commandError("kill", res.Exit, complaint(res))
 	}
 	return nil
 }
@@ -205,6 +207,6 @@ func (plain) extend(context.Context, *shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
 
-func (plain) is(job api.Job, id string) bool { return job.ID == id }
+func (plain) matches(job api.Job, id string) bool { return job.ID == id }
 
 func (plain) asRequested(job api.Job, _ string) api.Job { return job }

@@ -46,7 +46,7 @@ func readPBSSample(s sample) ([]sampleRecord, string) {
 		records = append(records, tableSample(row))
 	}
 	if len(records) == 0 {
-		records = []sampleRecord{{fact: onlyText(firstComplaint(s.res))}}
+		records = []sampleRecord{{fact: onlyText(complaint(s.res))}}
 	}
 	return records, ""
 }
@@ -169,7 +169,7 @@ func onlyID(id string) func(name, want string) (string, bool, bool) {
 
 // qsubSample compares what a person is told of a submission.
 func qsubSample(s sample) sampleRecord {
-	id, err := pbs{}.verdict(answer{exit: s.res.Exit, stdout: string(s.res.Stdout), stderr: string(s.res.Stderr)})
+	id, err := pbs{}.parseSubmit(s.res)
 	said := ""
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		said = refused.Message

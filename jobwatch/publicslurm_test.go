@@ -72,7 +72,7 @@ func scontrolSample(r slurmRecord) sampleRecord {
 			return sampleState(want, job)
 		case "reason":
 			told := job.Reason == strings.ReplaceAll(want, "_", " ") || r["JobState"] == "SUSPENDED"
-			return r["Reason"], r["Reason"] == want && (told || slurmWord(want) == ""), true
+			return r["Reason"], r["Reason"] == want && (told || slurmValue(want) == ""), true
 		case "node":
 			return job.Node, SameNode(job.Node, want), true
 		case "partition", "queue":
@@ -131,7 +131,7 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 
 // sbatchSample compares what sbatch's answer to a submission is taken for.
 func sbatchSample(s sample) sampleRecord {
-	ref, err := slurm{}.verdict(answer{exit: s.res.Exit, stdout: string(s.res.Stdout), stderr: string(s.res.Stderr)})
+	ref, err := slurm{}.parseSubmit(s.res)
 	id, cluster, _ := strings.Cut(ref, ";")
 	refused, _ := errors.AsType[*api.Error](err)
 	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {

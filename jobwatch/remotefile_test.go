@@ -52,7 +52,7 @@ func FuzzLogPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		dir := t.TempDir()
 		m := &machine{home: dir, shell: []string{"sh", "-c"}}
-		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []ask{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
+		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []fileRequest{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
 		if err != nil {
 			t.Fatal(err)
 		}

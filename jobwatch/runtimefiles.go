@@ -107,7 +107,7 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere boo
 // findRuntimeFiles returns the runtime files of all Jupyter servers of the person that
 // were written since then, newest first.
 func findRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
-	res, err := readShell(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
+	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
 	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
 done | head -n 20 | while IFS= read -r f; do
 	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,25 +23,25 @@ type scheduler interface {
 	name() string
 	// list returns the person's jobs that wait or run, in one query.
 	list(ctx context.Context, sh *shell) ([]api.Job, error)
-	// terse reports whether list tells less of a job's files than detail.
-	terse() bool
+	// listLacksFiles reports whether list tells less of a job's files than detail.
+	listLacksFiles() bool
 	// detail returns all there is to know about one job, also an ended one.
 	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
-	// recorded returns the person's jobs of the last day or more that the host
+	// history returns the person's jobs of the last day or more that the host
 	// remembers; those that wait or run may be among them.
-	recorded(ctx context.Context, sh *shell) ([]api.Job, error)
-	// tagged looks, also among ended jobs, for one submitted from the folder of tag.
-	tagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
+	history(ctx context.Context, sh *shell) ([]api.Job, error)
+	// findTagged looks, also among ended jobs, for one submitted from the folder of tag.
+	findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
 	cancel(ctx context.Context, sh *shell, id string) error
 	// extend sets a job's time limit, counted from its start.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
-	// submit returns the sh text that hands the file "$tunctl_script" to the scheduler from
+	// submitCommand returns the sh text that hands the file "$tunctl_script" to the scheduler from
 	// the current folder and prints the new job's id. Its words are "$@".
-	submit() string
-	// verdict reads what that text printed, and its exit status.
-	verdict(a answer) (id string, err error)
-	// is reports whether job is the one that a person or we call id, or part of it.
-	is(job api.Job, id string) bool
+	submitCommand() string
+	// parseSubmit reads what that text printed, and its exit status.
+	parseSubmit(res Result) (id string, err error)
+	// matches reports whether job matches the one that a person or we call id, or part of it.
+	matches(job api.Job, id string) bool
 	// asRequested returns job under the id that it was requested by. The task of an array
 	// that was requested as a whole keeps its number in api.Job.Task.
 	asRequested(job api.Job, id string) api.Job
@@ -129,34 +130,34 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 // its list is short, and every job that it is asked about costs it a connection.
 type selective interface {
 	scheduler
-	// some returns all there is to know about a few jobs. One that is not among them
+	// details returns all there is to know about a few jobs. One that is not among them
 	// is gone.
-	some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
-	// named returns those of a list that are called name.
-	named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
+	details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
+	// filterByName returns those of a list that are called name.
+	filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
 	// explainGone fills in the state and the hint of a job that the scheduler no longer
 	// knows, if it has more to say than that; ran reports whether it was seen running.
 	explainGone(job *api.Job, ran bool) bool
 }
 
-// clustered is a scheduler that may have several clusters.
-type clustered interface {
-	// include has the clusters queried that words for the submit command name. It
+// multiCluster is a scheduler that may have several clusters.
+type multiCluster interface {
+	// addClusters has the clusters queried that words for the submit command name. It
 	// reports whether there is a new one among them.
-	include(words []string) bool
+	addClusters(words []string) bool
 }
 
 // arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
 // come and go.
 type arrays interface {
-	// whole is the array that a job belongs to, or the job itself.
-	whole(id string) string
-	// several reports whether an id is of several tasks that wait together.
-	several(id string) bool
+	// arrayOf is the array that a job belongs to, or the job itself.
+	arrayOf(id string) string
+	// isTaskRange reports whether an id is of isTaskRange tasks that wait together.
+	isTaskRange(id string) bool
 }
 
-// stepper is a scheduler that can show the newest output of a job's running steps.
-type stepper interface {
+// stepReader is a scheduler that can show the newest output of a job's running steps.
+type stepReader interface {
 	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
 }
 
@@ -181,9 +182,29 @@ func splitRef(ref string) (id, cluster string) {
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
 
-// clockSpan writes a limit as both schedulers read it: hours count on past a day.
+// jobRecord is what a scheduler prints of one job.
+type jobRecord interface{ job() api.Job }
+
+func jobsOf[R jobRecord](records []R) []api.Job {
+	jobs := make([]api.Job, len(records))
+	for i, r := range records {
+		jobs[i] = r.job()
+	}
+	return jobs
+}
+
+// pickRecord is pick, and returns the record of the job too.
+func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
+	jobs := jobsOf(records)
+	if job, ok = pick(s, jobs, id); ok {
+		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
+	}
+	return job, r, ok
+}
+
+// clockTime writes a limit as both schedulers read it: hours count on past a day.
 // Slurm takes whole minutes only and rounds up.
-func clockSpan(d time.Duration) string {
+func clockTime(d time.Duration) string {
 	s := int((d + time.Second - 1) / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

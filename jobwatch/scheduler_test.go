@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"tunctl/internal/posixsh"
 )
 
 // hideOthers leaves on the login shell's PATH only what the machine has of its own, for
@@ -21,7 +23,7 @@ func (m *machine) hideOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.file(t, ".profile", "PATH="+quote(m.bin)+"\n")
+	m.file(t, ".profile", "PATH="+posixsh.Quote(m.bin)+"\n")
 }
 
 func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {

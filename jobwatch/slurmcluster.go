@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tunctl/internal/posixsh"
 )
 
 // A Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
@@ -18,16 +20,16 @@ func onCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
-	return "-M " + quote(cluster) + " "
+	return "-M " + posixsh.Quote(cluster) + " "
 }
 
-// hereOnly ends a script with status 127 unless cluster is the host's own: sattach and
+// requireOwnCluster ends a script with status 127 unless cluster is the host's own: sattach and
 // sstat know no other.
-func hereOnly(cluster string) string {
+func requireOwnCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
-	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + quote(cluster) + " || exit 127\n"
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + posixsh.Quote(cluster) + " || exit 127\n"
 }
 
 // clusterSet are the clusters, besides the host's own, that jobs were sent to.
@@ -64,10 +66,10 @@ func (c *clusterSet) all() []string {
 	return slices.Sorted(maps.Keys(c.names))
 }
 
-func (s slurm) include(words []string) bool { return s.clusters.add(clusterWords(words)...) }
+func (s slurm) addClusters(words []string) bool { return s.clusters.add(clustersInArgs(words)...) }
 
-// clusterWords are the clusters that an option of sbatch's names.
-func clusterWords(words []string) []string {
+// clustersInArgs are the clusters that an option of sbatch's names.
+func clustersInArgs(words []string) []string {
 	var names []string
 	for i, word := range words {
 		value := ""

@@ -250,7 +250,7 @@ func TestClustersAreReadFromSbatchsWords(t *testing.T) {
 	for words, want := range map[string]string{
 		"-M gpu": "gpu", "-Mgpu": "gpu", "--clusters=gpu,cpu": "gpu cpu", "--clusters gpu": "gpu", "--cluster=gpu": "gpu", "--mem=1G -p x": "", "-M": "", "-M all": "",
 	} {
-		if got := strings.Join(clusterWords(strings.Fields(words)), " "); got != want {
+		if got := strings.Join(clustersInArgs(strings.Fields(words)), " "); got != want {
 			t.Errorf("%s: %q, want %q", words, got, want)
 		}
 	}
@@ -384,7 +384,7 @@ func TestATableInsteadOfTheColumnsIsNotTakenForNoJobs(t *testing.T) {
 	m := newMachine(t)
 	m.program(t, "squeue", `echo "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"; echo "                 7      day       nb     mira  R       0:10      1 lyra07"`)
 	_, found, err := slurmWatcher(m).Find(t.Context(), Query{Name: "nb"})
-	if found || !errors.Is(err, errTable) {
+	if found || !errors.Is(err, errSqueueTable) {
 		t.Errorf("%v, %v", found, err)
 	}
 }

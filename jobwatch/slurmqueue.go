@@ -48,9 +48,9 @@ func squeueJob(f []string) api.Job {
 		ID:      taskID(id, f[1], f[2]),
 		Queue:   f[4],
 		Node:    batchNode(f[15], f[5]),
-		Reason:  slurmWord(f[10]),
-		Script:  slurmWord(f[11]),
-		Cluster: slurmWord(f[16]),
+		Reason:  slurmValue(f[10]),
+		Script:  slurmValue(f[11]),
+		Cluster: slurmValue(f[16]),
 		Name:    strings.TrimRight(f[17], " "),
 	}
 	job.Restarts, _ = strconv.Atoi(f[9])
@@ -145,12 +145,12 @@ func taskID(id, array, task string) string {
 // batchNode is the node on which a batch script runs: the one that Slurm names, or
 // the first of them all.
 func batchNode(host, list string) string {
-	return cmp.Or(slurmWord(host), firstNode(list))
+	return cmp.Or(slurmValue(host), firstNode(list))
 }
 
 // firstNode is the node on which a batch script runs: the first of cn[01-02],gpu7.
 func firstNode(list string) string {
-	if slurmWord(list) == "" {
+	if slurmValue(list) == "" {
 		return ""
 	}
 	var node strings.Builder
@@ -173,8 +173,8 @@ func firstNode(list string) string {
 	return node.String()
 }
 
-// slurmWord is a value, or nothing where Slurm has several words for that.
-func slurmWord(s string) string {
+// slurmValue is a value, or nothing where Slurm has several words for that.
+func slurmValue(s string) string {
 	switch s = strings.TrimSpace(s); s {
 	case "None", "(null)", "N/A", "n/a", "None assigned", "Unknown", "NONE":
 		return ""

@@ -35,8 +35,8 @@ const tailKeys = `SegmentSize SpreadSegments ConsolidateSegments Switches BurstB
 // a line of their own in the form with several lines.
 const freeKeys = `Command SubmitLine WorkDir AdminComment SystemComment Comment Extra StdErr StdIn StdOut BurstBuffer`
 
-// goingOn are the free texts that may have several lines; a path has not.
-const goingOn = `JobName SubmitLine AdminComment SystemComment Comment Extra BurstBuffer`
+// multilineKeys are the free texts that may have several lines; a path has not.
+const multilineKeys = `JobName SubmitLine AdminComment SystemComment Comment Extra BurstBuffer`
 
 var (
 	anyKey    = keyPattern(`(?:^|\s)`, scontrolKeys+" "+freeKeys)
@@ -106,7 +106,7 @@ func (r slurmRecord) readLines(text string) {
 			last = r.add(line, anyKey)
 		case newKey.MatchString(line) || strings.TrimSpace(line) == "":
 			last = "" // a key of a Slurm to come, or the record's end
-		case contains(goingOn, last):
+		case contains(multilineKeys, last):
 			r[last] += "\n" + strings.TrimSpace(line)
 		}
 	}
@@ -181,8 +181,8 @@ func (r slurmRecord) job() api.Job {
 		Name:   r["JobName"],
 		Queue:  r["Partition"],
 		Node:   batchNode(r["BatchHost"], r["NodeList"]),
-		Reason: strings.ReplaceAll(slurmWord(r["Reason"]), "_", " "),
-		Script: slurmWord(r["Command"]),
+		Reason: strings.ReplaceAll(slurmValue(r["Reason"]), "_", " "),
+		Script: slurmValue(r["Command"]),
 		Log:    r.output("StdOut"),
 	}
 	if file := r.output("StdErr"); file != "" && file != job.Log {
@@ -244,11 +244,11 @@ func (r slurmRecord) user() string {
 // arguments stand behind it, and spaces may be in either. A relative path is one from
 // the working folder.
 func (r slurmRecord) scripts() []string {
-	command := slurmWord(r["Command"])
+	command := slurmValue(r["Command"])
 	if command == "" || r["BatchFlag"] == "0" {
 		return nil
 	}
-	command = inFolder(r["WorkDir"], command)
+	command = absolutePath(r["WorkDir"], command)
 	var paths []string
 	for i := range len(command) {
 		if command[i] == ' ' {
@@ -281,7 +281,7 @@ func (r slurmRecord) value(name string) string {
 
 // logFile is a path if it is one that can be followed.
 func logFile(path string) string {
-	if path = slurmWord(path); path == "/dev/null" {
+	if path = slurmValue(path); path == "/dev/null" {
 		return ""
 	}
 	return path
