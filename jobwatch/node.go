@@ -50,7 +50,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if slices.Contains(pids, pid) {
 		return true, nil
 	}
-	if !slices.ContainsFunc(others, func(j api.Job) bool { return sameNode(j.Node, job.Node) }) {
+	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
 		return true, nil // in a container, process ids may differ
 	}
 	ids, err := owner.jobsOfProcess(ctx, w.sh, job.Node, pid)
@@ -80,8 +80,8 @@ func processEnviron(ctx context.Context, sh *shell, node string, pid int, names 
 	return env, nil
 }
 
-// sameNode compares two names of nodes without their domains.
-func sameNode(a, b string) bool {
+// SameNode compares two names of nodes without their domains.
+func SameNode(a, b string) bool {
 	a, _, _ = strings.Cut(a, ".")
 	b, _, _ = strings.Cut(b, ".")
 	return strings.EqualFold(a, b)
