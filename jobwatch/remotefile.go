@@ -91,28 +91,6 @@ func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
 	return file.data, nil
 }
 
-// FindRuntimeFiles returns the runtime files that Jupyter servers of the person wrote since
-// then, newest first. They have the address of a server whose job has no log, as under srun
-// and salloc; detect.ParseRuntimeFile reads one.
-func FindRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
-	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
-	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
-done | head -n 20 | while IFS= read -r f; do
-	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"
-done`)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for line := range strings.Lines(string(res.Stdout)) {
-		written, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if n, err := strconv.ParseInt(written, 10, 64); err == nil && !time.Unix(n, 0).Before(since.Truncate(time.Second)) {
-			files = append(files, file)
-		}
-	}
-	return files, nil
-}
-
 // ExpandLog replaces {id}, {name}, {user} and {node} in a log pattern of the config file.
 // The values are escaped, so that their characters are not a glob's; a placeholder whose
 // value is not known yet becomes "*".
