@@ -1,7 +1,6 @@
 package jobwatch
 
 import (
-	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -68,74 +67,4 @@ func (r pbsRecord) output(job api.Job) (file string, readable bool) {
 		return path.Join(r.variable("PBS_O_HOME"), path.Base(file)), true
 	}
 	return file, false
-}
-
-// qsubValued are the options of qsub, in PBS and Torque, that have a value.
-const qsubValued = "aAbcCdDeFjJkKlmMNopPqrRStTuvWw"
-
-// script is the path of the job's script: the last argument of qsub that is neither an option
-// nor its value. It is empty if qsub read the script from standard input.
-func (r pbsRecord) script() string {
-	args := r["Submit_arguments"]
-	if at := strings.LastIndex(args, "/"+tagRoot+"/"); at >= 0 {
-		start := strings.LastIndexAny(args[:at], " \t") + 1
-		return strings.TrimSpace(args[start:])
-	}
-	script, skip := "", false
-	for _, word := range strings.Fields(args) {
-		switch {
-		case skip:
-			skip = false
-		case word == "--": // a command follows, no script
-			return ""
-		case word == "-": // standard input
-		case strings.HasPrefix(word, "-"):
-			skip = len(word) == 2 && strings.Contains(qsubValued, word[1:])
-		case word != "<jsdl-hpcpa:Argument>":
-			script = word
-		}
-	}
-	return script
-}
-
-// absolute is a path, relative to the folder that the job was submitted from.
-func (r pbsRecord) absolute(p string) string {
-	if p == "" {
-		return ""
-	}
-	return absolutePath(r.workdir(), p)
-}
-
-// workdir is the folder the job was submitted from; Torque also has an attribute for it.
-func (r pbsRecord) workdir() string {
-	return cmp.Or(r.variable("PBS_O_WORKDIR"), r["init_work_dir"])
-}
-
-// variable is one of PBS's own variables, which come first in Variable_List. A comma within a
-// value has a backslash before it.
-func (r pbsRecord) variable(name string) string {
-	list := strings.ReplaceAll(r["Variable_List"], `\,`, "\x00")
-	for pair := range strings.SplitSeq(list, ",") {
-		if value, ok := strings.CutPrefix(pair, name+"="); ok {
-			return strings.ReplaceAll(value, "\x00", ",")
-		}
-	}
-	return ""
-}
-
-// value is a variable of the job's script, if PBS sets it.
-func (r pbsRecord) value(name string) string {
-	switch name {
-	case "PBS_JOBID":
-		return r["Job Id"]
-	case "PBS_JOBNAME":
-		return r["Job_Name"]
-	case "HOME", "PBS_O_HOME":
-		return r.variable("PBS_O_HOME")
-	case "PBS_O_WORKDIR":
-		return r.workdir()
-	case "USER", "LOGNAME", "PBS_O_LOGNAME":
-		return r.variable("PBS_O_LOGNAME")
-	}
-	return ""
 }
