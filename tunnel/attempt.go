@@ -63,7 +63,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 		return err
 	}
 	if !t.host.leadsTo(t.identity) {
-		return fmt.Errorf("%s: %w", t.host.label(), ErrDown) // nobody wanted this one
+		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // nobody wanted this one
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -48,13 +47,7 @@ func startKerberos(t *testing.T) *kerberos {
 		},
 	}
 	config.AddHostKey(k.key)
-	_, port, err := net.SplitHostPort(far(t, func(c *net.TCPConn) { _, _, _, _ = ssh.NewServerConn(c, config) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if k.port, err = strconv.Atoi(port); err != nil {
-		t.Fatal(err)
-	}
+	k.port = answerOn(t, func(c net.Conn) { _, _, _, _ = ssh.NewServerConn(c, config) })
 	return k
 }
 

@@ -155,7 +155,7 @@ func (c *conn) ended() bool {
 }
 
 // gone is the error of a caller whose connection ended.
-func (c *conn) gone() error { return fmt.Errorf("%w: %w", ErrDown, c.reason()) }
+func (c *conn) gone() error { return fmt.Errorf("%w: %w", api.ErrDown, c.reason()) }
 
 // reason is why the connection ended.
 func (c *conn) reason() error {

@@ -231,7 +231,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return &api.Error{Code: api.CodeUnreachable, Message: h.label() + " is not connected", Err: classPassing.of(ErrDown)}
+				return &api.Error{Code: api.CodeUnreachable, Message: h.label() + " is not connected", Err: classPassing.of(api.ErrDown)}
 			}
 			if f.stop != nil {
 				return f.stop.why
@@ -259,7 +259,7 @@ func (h *Host) gaveUp(cause error) *api.Error {
 	return e
 }
 
-// current is the live connection, or ErrDown with the reason.
+// current is the live connection, or api.ErrDown with the reason.
 func (h *Host) current() (*conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -267,7 +267,7 @@ func (h *Host) current() (*conn, error) {
 		return h.facts.live, nil
 	}
 	if h.view.Cause != "" {
-		return nil, fmt.Errorf("%s: %w: %s", h.label(), ErrDown, h.view.Cause)
+		return nil, fmt.Errorf("%s: %w: %s", h.label(), api.ErrDown, h.view.Cause)
 	}
-	return nil, fmt.Errorf("%s: %w", h.label(), ErrDown)
+	return nil, fmt.Errorf("%s: %w", h.label(), api.ErrDown)
 }

@@ -90,7 +90,7 @@ func TestRunGivesOutputAndStatus(t *testing.T) {
 		b, _ := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
-		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) {
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("Run while down: %v", err)
 		}
 		h.Up()
@@ -133,10 +133,10 @@ func TestDialNamesTheKindOfFailure(t *testing.T) {
 			t.Errorf("echo: %q %v", got, err)
 		}
 		_ = c.Close()
-		if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
+		if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("refused: %v", err)
 		}
-		if _, err := h.Dial(t.Context(), "tcp", "elsewhere:1"); !errors.Is(err, ErrProhibited) {
+		if _, err := h.Dial(t.Context(), "tcp", "elsewhere:1"); !errors.Is(err, api.ErrProhibited) {
 			t.Errorf("prohibited: %v", err)
 		}
 	})
@@ -152,7 +152,7 @@ func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.pause(true)
 		start := time.Now()
-		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) {
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("Run on a frozen server: %v", err)
 		}
 		if took := time.Since(start); took > 125*time.Second {

@@ -107,7 +107,7 @@ func viaError(hop string, err error) error {
 // beyond puts a failed dial from a hop into words.
 func (t *attempt) beyond(hop *Host, err error) *api.Error {
 	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.Address(), hop.label(), err)}
-	if errors.Is(err, ErrProhibited) {
+	if errors.Is(err, api.ErrProhibited) {
 		e.Code, e.Err = api.CodeForward, classPermanent.of(err)
 		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.Address())
 	}

@@ -139,7 +139,7 @@ func TestAHalfOpenHopIsFound(t *testing.T) {
 		time.Sleep(time.Hour)
 		servers["outer"].pause(true)
 		start := time.Now()
-		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) || time.Since(start) > 125*time.Second {
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) || time.Since(start) > 125*time.Second {
 			t.Errorf("Run: %v after %v", err, time.Since(start))
 		}
 		servers["outer"].pause(false)

@@ -110,7 +110,7 @@ func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
 	}
 	closed := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	for range 3 {
-		if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+		if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("a dial to a closed port says %v", err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
 	echoes(t, h, "tcp", echoServer(t))
 	echoes(t, h, "unix", echoAt(t, "unix", filepath.Join(t.TempDir(), "echo")))
 	carriesBack(t, h)
-	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
 	}
 	h.Down()
@@ -261,7 +261,7 @@ func rider(config string) {
 	}
 	must(h.Await(ctx))
 	_, err := h.Dial(ctx, "tcp", os.Getenv("TUNCTL_TEST_CLOSED"))
-	if !errors.Is(err, ErrRefused) {
+	if !errors.Is(err, api.ErrRefused) {
 		must(fmt.Errorf("a dial to a closed port says %w", err))
 	}
 	c, err := h.Dial(ctx, "tcp", os.Getenv("TUNCTL_TEST_ECHO"))
@@ -389,7 +389,7 @@ func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveFar(t, fake, func(net.Conn) { asked <- struct{}{} })
+	serveEach(t, fake, func(net.Conn) { asked <- struct{}{} })
 	<-asked
 	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
 		t.Error(err)

@@ -23,6 +23,13 @@ func answerOn(t *testing.T, serve func(net.Conn)) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveEach(t, l, serve)
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// serveEach serves each connection to l with serve until the test ends.
+func serveEach(t *testing.T, l net.Listener, serve func(net.Conn)) {
+	t.Helper()
 	var wg sync.WaitGroup
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
 	wg.Go(func() {
@@ -32,12 +39,11 @@ func answerOn(t *testing.T, serve func(net.Conn)) int {
 				return
 			}
 			wg.Go(func() {
-				defer func() { _ = c.Close() }()
+				defer closing(c)
 				serve(c)
 			})
 		}
 	})
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {

@@ -64,7 +64,7 @@ func TestAnSSHOfOursCarriesCommandsAndForwards(t *testing.T) {
 		t.Errorf("the echo says %q, %v", buf, err)
 	}
 	closed := net.JoinHostPort("127.0.0.1", fmt.Sprint(freePort(t)))
-	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
 	}
 	if r, err := h.Run(t.Context(), "echo still", nil); err != nil || string(r.Stdout) != "still\n" {

@@ -43,9 +43,9 @@ func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, erro
 		}
 		nc, err := c.dial(ctx, network, address)
 		switch {
-		case err == nil || errors.Is(err, ErrRefused):
+		case err == nil || errors.Is(err, api.ErrRefused):
 			return nc, err
-		case errors.Is(err, ErrDown) && again:
+		case errors.Is(err, api.ErrDown) && again:
 			continue // it ended with the host's connection, or the job
 		case errors.Is(err, context.DeadlineExceeded):
 			p.drop(c) // a node that went without a word; the next dial finds out
@@ -238,9 +238,9 @@ func (p *hop) knock(ctx context.Context, s *sshconfig.Settings) (net.Conn, error
 			switch {
 			case a.err == nil:
 				return a.raw, nil
-			case ctx.Err() != nil || errors.Is(a.err, ErrDown):
+			case ctx.Err() != nil || errors.Is(a.err, api.ErrDown):
 				return nil, a.err
-			case errors.Is(a.err, ErrProhibited):
+			case errors.Is(a.err, api.ErrProhibited):
 				return nil, p.noWay(classPermanent.of(a.err))
 			case first == nil:
 				first = a.err

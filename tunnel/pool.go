@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/internal/netwatch"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -96,7 +97,7 @@ func NewPool(o Options) *Pool {
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
 		news: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
-		watch: watchNetwork, lookup: net.DefaultResolver.LookupHost,
+		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost,
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		return d.DialContext(ctx, network, address)

@@ -22,7 +22,7 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // demoSession is what the demo brings up.
@@ -194,7 +194,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: tunnel.DialHere, DisableKeepAlives: true}}
+	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: forward.DialHere, DisableKeepAlives: true}}
 	res, err := browser.Do(req)
 	if err != nil {
 		return fmt.Errorf("cannot fetch the page: %s", api.Redact(err.Error()))

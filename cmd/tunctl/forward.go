@@ -30,11 +30,11 @@ func forwardCommand(t *terminal) *cli.Command {
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error { return forward(c, t) },
+		Action: func(c *cli.Context) error { return forwardPorts(c, t) },
 	}
 }
 
-func forward(c *cli.Context, t *terminal) error {
+func forwardPorts(c *cli.Context, t *terminal) error {
 	if c.NArg() < 2 {
 		return usagef("forward takes a host and a forward, as in `tunctl forward narval 5432:db.int:5432`")
 	}

@@ -150,9 +150,9 @@ func (c *checkup) forwarding(ctx context.Context) {
 	case err == nil:
 		_ = conn.Close()
 		c.ok("forwarding", "the host forwards connections")
-	case errors.Is(err, tunnel.ErrRefused):
+	case errors.Is(err, api.ErrRefused):
 		c.ok("forwarding", "the host forwards connections")
-	case errors.Is(err, tunnel.ErrProhibited):
+	case errors.Is(err, api.ErrProhibited):
 		c.add("forwarding", api.CheckBad, "the host does not allow forwarding", "ask the site which login node allows it, or use its web portal")
 	default:
 		c.failed("forwarding", err, "try again")

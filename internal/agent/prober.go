@@ -167,7 +167,7 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 		if first == nil || r.endpoint.Reach == api.ReachNode {
 			ep, first = r.endpoint, err
 		}
-		if ctx.Err() != nil || errors.Is(err, tunnel.ErrDown) {
+		if ctx.Err() != nil || errors.Is(err, api.ErrDown) {
 			break
 		}
 	}

@@ -20,13 +20,15 @@ var allowed = map[string][]string{
 	"internal/home":             {"internal/atomicfile"},
 	"internal/suggest":          {},
 	"internal/peer":             {},
+	"internal/netwatch":         {},
 	"internal/arrows":           {},
 	"internal/testprogram":      {},
 	"internal/testreport":       {},
 	"internal/wording":          {},
 	"internal/release":          {},
 	"configs":                   {"internal/api", "internal/suggest"},
-	"tunnel":                    {"tunnel/mux", "tunnel/sshconfig", "internal/api", "internal/peer"},
+	"tunnel":                    {"tunnel/mux", "tunnel/sshconfig", "internal/api", "internal/netwatch"},
+	"tunnel/forward":            {"internal/api", "internal/peer"},
 	"tunnel/mux":                {},
 	"tunnel/sshconfig":          {"internal/api"},
 	"jobwatch":                  {"internal/api"},
@@ -34,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/doctor":           {"internal/api"},
 	"internal/autostart":        {"internal/api", "internal/atomicfile"},
 	"internal/client":           {"internal/api", "internal/atomicfile", "internal/home"},
-	"internal/agent":            {"tunnel", "tunnel/mux", "tunnel/sshconfig", "jobwatch", "internal/gateway", "configs", "internal/api", "internal/atomicfile", "internal/home", "internal/suggest", "internal/peer"},
+	"internal/agent":            {"tunnel", "tunnel/forward", "tunnel/mux", "tunnel/sshconfig", "jobwatch", "internal/gateway", "configs", "internal/api", "internal/atomicfile", "internal/home", "internal/suggest", "internal/peer", "internal/netwatch"},
 	"internal/gateway":          {"internal/atomicfile"},
 	"internal/transfer":         {"internal/api"},
 	"internal/lab":              {},
@@ -43,7 +45,7 @@ var allowed = map[string][]string{
 	"jobwatch/realtest":         {},
 	"tunnel/realtest":           {},
 	"internal/e2e":              {},
-	"internal/bench":            {"tunnel", "tunnel/mux", "tunnel/sshconfig", "internal/bench/ground", "internal/bench/table", "internal/api", "internal/peer"},
+	"internal/bench":            {"tunnel", "tunnel/forward", "tunnel/mux", "tunnel/sshconfig", "internal/bench/ground", "internal/bench/table", "internal/api", "internal/peer", "internal/netwatch"},
 	"internal/bench/ground":     {},
 	"internal/bench/table":      {},
 	"internal/bench/idle":       {},
@@ -55,7 +57,7 @@ var allowed = map[string][]string{
 }
 
 // noSSH are the packages that must not reach an SSH library by any way.
-var noSSH = []string{"tray", "internal/client", "internal/desktop", "configs", "internal/api", "jobwatch"}
+var noSSH = []string{"tray", "internal/client", "internal/desktop", "configs", "internal/api", "jobwatch", "tunnel/forward"}
 
 type pkg struct {
 	ImportPath string
