@@ -5,12 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // reach opens a byte stream to the host's port: through other hosts, through a
@@ -111,6 +118,33 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	return e
 }
 
+// Spelling is what is known of a name that a person gave for a host.
+type Spelling struct {
+	Written bool   // the name is in the config or the ssh config, or was logged in to before
+	Meant   string // the name that was probably meant; "" where none is near
+}
+
+// misspelled adds to a failed dial what the name was probably meant to be. A name that the
+// name service does not have, and that is written nowhere or is nearly another, is not
+// tried again.
+func (t *attempt) misspelled(e *api.Error) *api.Error {
+	name := t.host.name
+	s := t.pool.o.Spelling(name)
+	if s.Meant != "" {
+		e.Hint = fmt.Sprintf("did you mean %s?", s.Meant)
+	}
+	dns, isDNS := errors.AsType[*net.DNSError](e)
+	if s.Written && s.Meant == "" || !isDNS || !dns.IsNotFound || len(t.host.usersNow()) > 0 {
+		return e
+	}
+	e.Code, e.Err = api.CodeUnknownHost, classPermanent.of(e.Err)
+	e.Message = fmt.Sprintf("no host %q in the config, the ssh config or DNS", name)
+	if s.Meant == "" {
+		e.Hint = "`tunctl hosts` lists the hosts of the config; a name of an internal network may need the VPN"
+	}
+	return e
+}
+
 func isTimeout(err error) bool {
 	n, ok := errors.AsType[net.Error](err)
 	return ok && n.Timeout()
@@ -125,4 +159,45 @@ func plain(err error) error {
 		err = call.Err
 	}
 	return err
+}
+
+// classes are the names of ssh_config's IPQoS.
+var classes = map[string]int{
+	"af11": 0x28, "af12": 0x30, "af13": 0x38, "af21": 0x48, "af22": 0x50, "af23": 0x58,
+	"af31": 0x68, "af32": 0x70, "af33": 0x78, "af41": 0x88, "af42": 0x90, "af43": 0x98,
+	"cs0": 0x00, "cs1": 0x20, "cs2": 0x40, "cs3": 0x60, "cs4": 0x80, "cs5": 0xa0, "cs6": 0xc0, "cs7": 0xe0,
+	"ef": 0xb8, "le": 0x04, "lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04,
+}
+
+// class is the traffic class for forwarded data, the last word of IPQoS.
+func class(ipqos string) (int, bool) {
+	words := strings.Fields(ipqos)
+	if len(words) == 0 {
+		return 0, false
+	}
+	word := strings.ToLower(words[len(words)-1])
+	if c, ok := classes[word]; ok {
+		return c, true
+	}
+	n, err := strconv.ParseUint(word, 0, 8)
+	return int(n), err == nil
+}
+
+// tune sets the traffic class the person asked for. Some networks drop or slow
+// what ssh marks by default, so without a wish nothing is marked.
+func tune(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
+	tos, ok := class(s.IPQoS)
+	tcp, isTCP := c.RemoteAddr().(*net.TCPAddr)
+	if !ok || !isTCP {
+		return
+	}
+	var err error
+	if tcp.IP.To4() != nil {
+		err = ipv4.NewConn(c).SetTOS(tos)
+	} else {
+		err = ipv6.NewConn(c).SetTrafficClass(tos)
+	}
+	if err != nil {
+		log.Debug("IPQoS not set", "err", err)
+	}
 }

@@ -2,7 +2,9 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,7 +129,7 @@ func (h *Host) greet(ctx context.Context, c *conn) {
 // knock makes the host say something over a connection that an ssh program holds,
 // where a keepalive would end the link: it opens a session, and a refusal is an answer
 // too.
-func (c *conn) knock() {
+func (c *conn) probeSession() {
 	session, err := c.client.NewSession()
 	if err == nil {
 		_ = session.Start(":")
@@ -231,7 +233,7 @@ func (p *pulse) ask() {
 	p.waiting = p.c.spawn(func() {
 		start := time.Now()
 		if p.c.mute {
-			p.c.knock()
+			p.c.probeSession()
 			p.replies <- time.Since(start)
 			return
 		}
@@ -241,4 +243,62 @@ func (p *pulse) ask() {
 			p.replies <- time.Since(start)
 		}
 	})
+}
+
+// errMute says that a connection can be asked nothing: an ssh of its own holds it.
+var errMute = errors.New("a connection that the ssh program holds cannot be measured")
+
+// Ping asks a connected host for a sign of life and returns how long that took: the
+// round trip and whatever queues on the way are filled by others.
+func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
+	c, err := h.current()
+	if err != nil {
+		return 0, err
+	}
+	if c.mute {
+		return 0, errMute
+	}
+	answered := make(chan error, 1)
+	start := time.Now()
+	started := c.spawn(func() {
+		_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
+		answered <- err
+	})
+	if !started {
+		return 0, c.gone()
+	}
+	select {
+	case err := <-answered:
+		return time.Since(start), err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// endingSoon is when a certificate's end is worth a warning.
+const endingSoon = 30 * time.Minute
+
+// endingTimer rings when the end of a certificate comes near; never without one.
+func endingTimer(ends time.Time) *time.Timer {
+	if ends.IsZero() {
+		never := time.NewTimer(time.Hour)
+		never.Stop()
+		return never
+	}
+	return time.NewTimer(time.Until(ends.Add(-endingSoon)))
+}
+
+// certificateEnds warns that the connection outlives its certificate: it stays, but
+// cannot be made again.
+func (h *Host) certificateEnds(at time.Time) {
+	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
+	h.log.Warn("certificate ends soon", "at", at)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Contains(h.view.Warnings, text) {
+		return
+	}
+	h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
+	h.view.CertificateEnds = at
+	h.publishLocked()
 }

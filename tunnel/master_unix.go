@@ -5,9 +5,11 @@ package tunnel
 import (
 	"context"
 	"net"
+	"slices"
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/api"
 	"tunctl/tunnel/mux"
 )
 
@@ -48,4 +50,28 @@ func (l *listening) Wait() error {
 	_ = l.beside.Close()
 	_ = l.beside.Wait()
 	return err
+}
+
+// attachMaster makes a connection of the person's control socket.
+func (t *attempt) attachMaster(ctx context.Context) (*conn, error) {
+	path := t.settings.ControlPath
+	raw, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	t.wire = newWire(raw)
+	t.wire.seen = true // there is no greeting on this one
+	m, channels, requests, err := mux.Attach(t.wire, mux.Options{Path: path, Heard: t.wire.hear})
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(t, ssh.NewClient(m, channels, requests))
+	c.mute, c.lent = true, true
+	c.transport, c.because = api.TransportMaster, "your own ssh connection at "+path
+	c.auth, c.via = "controlmaster", slices.Concat([]string{}, t.settings.ProxyJump)
+	if err := t.probeMaster(ctx, c); err != nil {
+		c.close(err)
+		return nil, err
+	}
+	return c, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel/sshconfig"
 )
 
 // serve turns wishes into a connection until ctx ends.
@@ -42,8 +42,8 @@ const (
 // out. A wait without an end is until the wishes change.
 func (h *Host) next(now time.Time) (move, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
-	mayRide := h.mayRide()
-	newLent := h.newLent()
+	reuse := h.reusesMaster()
+	newSocket := h.newControlSocket()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
@@ -55,11 +55,11 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	}
 	if f.stop != nil {
 		switch stopped := f.stop.until.IsZero() || now.Before(f.stop.until); {
-		case stopped && mayRide && newLent != nil:
-			h.socket = *newLent
+		case stopped && reuse && newSocket != nil:
+			h.socket = *newSocket
 			return moveTry, time.Time{} // which logs in nowhere
-		case stopped && mayRide:
-			return moveWait, sooner(now, f.stop.until)
+		case stopped && reuse:
+			return moveWait, nextMasterPoll(now, f.stop.until)
 		case stopped:
 			return moveWait, f.stop.until
 		}
@@ -67,7 +67,7 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	}
 	at := f.nextTry
 	if !now.Before(f.attended) {
-		if !silent && !mayRide {
+		if !silent && !reuse {
 			f.stop = &stop{state: api.HostNeedsLogin, why: h.mayAsk()}
 			h.enterLocked()
 			return moveWait, time.Time{}
@@ -82,14 +82,6 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 		return moveWait, at
 	}
 	return moveTry, time.Time{}
-}
-
-// mayRide reports whether the host may be reached without a login of ours: by the
-// person's own connection.
-func (h *Host) mayRide() bool {
-	var s sshconfig.Settings
-	h.pool.o.Preset(h.name, &s)
-	return s.ReuseMaster
 }
 
 // mayAsk is the error of a login that nobody is there for.
@@ -277,6 +269,16 @@ func (h *Host) leave() {
 	defer h.mu.Unlock()
 	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""
 	h.enterLocked()
+}
+
+// backoff is the wait before try number failures+1: it doubles from least to most,
+// less up to a fifth at random, so that many laptops do not return at one moment.
+func backoff(failures int, least, most time.Duration) time.Duration {
+	wait := most
+	if shift := failures - 1; shift < 30 {
+		wait = min(most, least<<max(shift, 0))
+	}
+	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
 }
 
 // asError is err as an *api.Error, which every failed try should have.

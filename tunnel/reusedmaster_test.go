@@ -280,7 +280,7 @@ func rider(config string) {
 		go func() { _, _ = h.Dial(ctx, "tcp", os.Getenv("TUNCTL_TEST_CLOSED")) }()
 		go func() { _, _ = h.Run(ctx, "sleep 100", nil) }()
 	}
-	go live.knock()
+	go live.probeSession()
 	time.Sleep(200 * time.Millisecond) // nothing tells that a question is on its way
 	fmt.Println("under way")
 	select {}
@@ -394,7 +394,7 @@ func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
 	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
 		t.Error(err)
 	}
-	if h.newLent() != nil {
+	if h.newControlSocket() != nil {
 		t.Error("it would be asked again")
 	}
 	if n := l.logins(); n != 1 {
