@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -96,12 +97,12 @@ func onHost(s *sshServer, viaSSH, viaSrun func(ch ssh.Channel, line string) int)
 		}
 	}
 	s.set(func(s *sshServer) {
-		s.commands = map[string]func(ssh.Channel) int{plainStarter: run(plainStarter, viaSSH), loginStarter: run(loginStarter, viaSrun)}
+		s.commands = map[string]func(ssh.Channel) int{posixsh.Line: run(posixsh.Line, viaSSH), posixsh.LoginLine: run(posixsh.LoginLine, viaSrun)}
 	})
 	return func() (ssh, srun int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return counts[plainStarter], counts[loginStarter]
+		return counts[posixsh.Line], counts[posixsh.LoginLine]
 	}
 }
 
@@ -347,8 +348,8 @@ func runRelay(t *testing.T, program, host, port string, input []byte) ([]byte, e
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	line := "exec sh -c " + shellWord(relayScript) + " relay mark " + host + " " + port + " " +
-		shellWord("exec("+strconv.Quote(relayPython)+")") + " " + shellWord(relayBash)
+	line := "exec sh -c " + posixsh.Quote(relayScript) + " relay mark " + host + " " + port + " " +
+		posixsh.Quote("exec("+strconv.Quote(relayPython)+")") + " " + posixsh.Quote(relayBash)
 	t.Setenv("SHELL", "/bin/sh")
 	cmd := sshconfig.ShellCommand(ctx, line, nil) // in a process group that ends as a whole
 	cmd.Env = []string{"PATH=" + dir}

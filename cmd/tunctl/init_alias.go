@@ -17,7 +17,7 @@ const maxAliases = 40
 func (i *interview) findAliases() {
 	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
 	if err != nil {
-		i.term.say("tunctl: %v", err)
+		i.term.Say("tunctl: %v", err)
 	}
 	names = append(names, puttyHosts()...)
 	slices.Sort(names)

@@ -11,6 +11,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -212,7 +213,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := jobwatch.NewDetector(c.session.app(), c.agent.customApps()...)
+	detector := detect.New(c.session.app(), c.agent.customApps()...)
 	size := 0
 	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
 		size += len(chunk.Data)

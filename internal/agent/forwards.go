@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
@@ -30,7 +31,7 @@ type forwards struct {
 
 // listen opens the session's local side, once.
 func (s *session) listen(ctx context.Context) error {
-	last := s.agent.store.session(s.name).Port
+	last := s.agent.store.Session(s.name).Port
 	specs, err := s.fixedSpecs(ctx)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (s *session) keepPort() {
 	if fwd.page == nil || fwd.page.Note() != "" {
 		return // a substitute: the wanted port is tried again at the next up
 	}
-	s.remember(func(r *record) { r.Port = fwd.page.Port() })
+	_ = s.record(func(r *state.Session) { r.Port = fwd.page.Port() }, nil)
 }
 
 func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards, error) {

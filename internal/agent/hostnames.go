@@ -33,7 +33,7 @@ func (a *Agent) hostNames() []string {
 // a session of the config has may be mistyped there.
 func (a *Agent) spelling(name string) tunnel.Spelling {
 	names := a.hostNames()
-	_, remembered := a.store.host(name)
+	remembered := a.store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
 	if !remembered && !slices.Contains(a.ownNames(), name) {
 		s.Meant = meant(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))

@@ -59,7 +59,7 @@ func (p *prober) reaches(ep api.Endpoint, since time.Time) reaches {
 	cfg := s.cfg
 	s.mu.Unlock()
 	r := reaches{
-		config: cfg.Reach, log: ep.Reach, last: s.agent.store.session(s.name).Reach,
+		config: cfg.Reach, log: ep.Reach, last: s.agent.store.Session(s.name).Reach,
 		stuck: time.Since(since) > s.agent.limits.NodeGrace,
 	}
 	if site, ok := s.agent.named(cfg.Host); ok {

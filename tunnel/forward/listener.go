@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,22 +64,21 @@ func listenTCP(bind string, want, last int) (*localSide, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on a local port: %w", err)
 	}
-	if wished := cmp0(want, last); wished != 0 && side.port() != wished {
-		side.note = fmt.Sprintf("%v; using port %d instead", &portTakenError{wished, peer.HolderOf(wished), first}, side.port())
+	if wished := cmp.Or(want, last); wished != 0 && side.port() != wished {
+		side.note = fmt.Sprintf("%s; using port %d instead", portTaken(wished, first), side.port())
 	}
 	return side, nil
 }
 
-func (l *localSide) port() int { return int(l.addr.Port()) }
-
-// cmp0 is the first of its arguments that is not zero.
-func cmp0(ports ...int) int {
-	i := slices.IndexFunc(ports, func(p int) bool { return p != 0 })
-	if i < 0 {
-		return 0
+// portTaken says that a port cannot be used, and by whom it is used where that is known.
+func portTaken(port int, err error) string {
+	if holder := peer.HolderOf(port); holder != (peer.Holder{}) {
+		return fmt.Sprintf("port %d is in use by %v", port, holder)
 	}
-	return ports[i]
+	return fmt.Sprintf("port %d cannot be used: %v", port, err)
 }
+
+func (l *localSide) port() int { return int(l.addr.Port()) }
 
 // candidates lists the ports to try, best first; 0 lets the system choose.
 func candidates(want, last int) []int {
@@ -88,7 +88,7 @@ func candidates(want, last int) []int {
 			ports = append(ports, p)
 		}
 	}
-	if near := cmp0(want, last); near != 0 {
+	if near := cmp.Or(want, last); near != 0 {
 		for p := near + 1; p <= min(near+nearbyPorts, 65535); p++ {
 			if !slices.Contains(ports, p) {
 				ports = append(ports, p)
