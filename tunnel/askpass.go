@@ -87,12 +87,12 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestion
 	}
 	if wantsTouch(string(text)) {
 		t.host.step("logging in: touch your security key")
-		t.guard.restart(t.pool.o.Limits.PromptTimeout)
+		t.timeout.restart(t.pool.o.Limits.PromptTimeout)
 		return
 	}
 	p := sshQuestion(api.NewRemoteText(string(text)).String())
 	p.Retry = before.repeats(p, t.settings.NumberOfPasswordPrompts)
-	answer, err := t.ask(ctx, p)
+	answer, err := t.promptText(ctx, p)
 	if err != nil {
 		return
 	}
@@ -116,7 +116,7 @@ func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
 	if q.times == 1 || p.Kind == api.PromptQuestion && strings.Contains(strings.ToLower(p.Text), "password") {
 		return ""
 	}
-	return notRight("that was not right", max(prompts-q.times+1, 1))
+	return wrongAnswer("that was not right", max(prompts-q.times+1, 1))
 }
 
 // wantsTouch reports whether ssh only tells that a security key waits for a finger,

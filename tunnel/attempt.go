@@ -13,27 +13,27 @@ import (
 
 // attempt is one try to connect to a host.
 type attempt struct {
-	host     *Host
-	pool     *Pool
-	log      *slog.Logger
-	attended bool   // a person may be asked
-	client   string // through which they asked for it
-	banned   bool   // a ban is suspected: the person is told first
-	lentOnly bool   // no login: at most the person's own connection is ridden
+	host      *Host
+	pool      *Pool
+	log       *slog.Logger
+	attended  bool   // a person may be asked
+	client    string // through which they asked for it
+	banned    bool   // a ban is suspected: the person is told first
+	reuseOnly bool   // no login: at most the person's own connection is ridden
 
 	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to
 	wire     *wire
-	guard    *guard
+	timeout  *timeout
 	loginAt  time.Time  // when the server began to see a login
 	denied   *api.Error // why we stopped by ourselves
 	answered bool       // a person answered questions of the ssh program
-	onlySSH  string     // why the ssh program logs in, where the config does not say so
+	whySSH   string     // why the ssh program logs in, where the config does not say so
 }
 
 // connect dials, checks the host key and logs in.
 func (t *attempt) connect(ctx context.Context) (*conn, error) {
-	if t.banned && !t.lentOnly {
+	if t.banned && !t.reuseOnly {
 		if err := t.confirmBan(ctx); err != nil {
 			return nil, err
 		}
@@ -58,11 +58,11 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 	if t.settings, err = t.host.settings(ctx); err != nil {
 		return err
 	}
-	t.host.learn(&t.settings)
+	t.host.showSettings(&t.settings)
 	if t.identity, err = t.pool.identity(ctx, &t.settings, t.host.name); err != nil {
 		return err
 	}
-	if !t.host.leadsTo(t.identity) {
+	if !t.host.updateIdentity(t.identity) {
 		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // nobody wanted this one
 	}
 	return nil
@@ -73,22 +73,22 @@ func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 	if c := t.reusedMaster(ctx); c != nil {
 		return c, nil
 	}
-	if t.lentOnly {
-		return nil, t.host.mayAsk()
+	if t.reuseOnly {
+		return nil, t.host.loginMayAsk()
 	}
 	if err := t.checkAccount(); err != nil {
 		return nil, err
 	}
-	if err := t.prepare(ctx); err != nil {
+	if err := t.runBeforeLogin(ctx); err != nil {
 		return nil, err
 	}
-	return t.establish(ctx)
+	return t.logInByTransport(ctx)
 }
 
-// prepare runs the command that the config wants run before a login, such as one
+// runBeforeLogin runs the command that the config wants run before a login, such as one
 // that fetches a certificate for the day. It is run only while a person waits: it may
 // open a browser or ask for a touch.
-func (t *attempt) prepare(ctx context.Context) error {
+func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	line := t.settings.BeforeLogin
 	if line == "" || !t.attended {
 		return nil
@@ -115,21 +115,21 @@ func (t *attempt) prepare(ctx context.Context) error {
 	return e
 }
 
-// establish logs in by the host's transport.
-func (t *attempt) establish(ctx context.Context) (*conn, error) {
-	if t.needsSSH(ctx) {
-		return t.byMaster(ctx)
+// logInByTransport logs in by the host's transport.
+func (t *attempt) logInByTransport(ctx context.Context) (*conn, error) {
+	if t.usesSSHProgram(ctx) {
+		return t.logInBySSH(ctx)
 	}
-	c, err := t.native(ctx)
-	if err != nil && t.onlySSH != "" {
-		t.log.Info("the ssh program logs in instead", "why", t.onlySSH)
-		return t.byMaster(ctx)
+	c, err := t.logInNatively(ctx)
+	if err != nil && t.whySSH != "" {
+		t.log.Info("the ssh program logs in instead", "why", t.whySSH)
+		return t.logInBySSH(ctx)
 	}
 	return c, err
 }
 
-// native logs in by ourselves.
-func (t *attempt) native(ctx context.Context) (*conn, error) {
+// logInNatively logs in by ourselves.
+func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 	t.host.step("connecting to " + t.settings.Address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (t *attempt) native(ctx context.Context) (*conn, error) {
 // share uses the connection of a host that is the same account by another name.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	t.host.step("sharing the connection of " + owner.label())
-	if err := t.borrow(ctx, owner, t.identity); err != nil {
+	if err := t.useHost(ctx, owner, t.identity); err != nil {
 		return nil, err
 	}
 	c, err := owner.current()
@@ -154,14 +154,14 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 		return nil, err
 	}
 	if c.identity != t.identity {
-		return nil, errLeadsElsewhere
+		return nil, errIdentityChanged
 	}
 	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil
 }
 
-// learn shows the settings a try goes by.
-func (h *Host) learn(s *sshconfig.Settings) {
+// showSettings shows the settings a try goes by.
+func (h *Host) showSettings(s *sshconfig.Settings) {
 	v := s.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -45,7 +45,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 		}
 	})
 	if !started {
-		return nil, c.gone()
+		return nil, c.downError()
 	}
 	select {
 	case r := <-results:
@@ -69,7 +69,7 @@ type channelConn struct {
 func (c *channelConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
-		err = c.link.gone()
+		err = c.link.downError()
 	}
 	return n, err
 }
@@ -83,7 +83,7 @@ func (c *channelConn) CloseWrite() error {
 // section 5.1.
 func (c *conn) dialError(address string, err error) error {
 	if c.ended() {
-		return c.gone()
+		return c.downError()
 	}
 	err = api.RemoteError(err) // the host says why
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
@@ -122,7 +122,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		}
 	})
 	if !started {
-		return nil, c.gone()
+		return nil, c.downError()
 	}
 	select {
 	case r := <-results:
@@ -130,7 +130,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		case r.err == nil:
 			return r.l, nil
 		case c.ended():
-			return nil, c.gone()
+			return nil, c.downError()
 		}
 		return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, r.err)
 	case <-ctx.Done():
@@ -138,9 +138,9 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	}
 }
 
-// ownSessions is how many of a connection's sessions are kept for our own commands,
+// reservedSessions is how many of a connection's sessions are kept for our own commands,
 // so that a person's open shells never stop a job's watch.
-const ownSessions = 2
+const reservedSessions = 2
 
 // OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
 // connection, for a guest: a person's shell or copy that shares it. A "session"
@@ -163,20 +163,20 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		return c.openRaw(ctx, kind, payload)
 	}
 	for {
-		slot := c.slots.takeGuest(ctx, c.done)
+		slot := c.sessions.acquireShared(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
 				return nil, nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 			}
-			return nil, nil, c.gone()
+			return nil, nil, c.downError()
 		}
 		ch, requests, err := c.openRaw(ctx, kind, payload)
 		if err == nil {
-			slot.open()
-			return &guestSession{Channel: ch, give: sync.OnceFunc(slot.give)}, requests, nil
+			slot.accepted()
+			return &sharedSession{Channel: ch, release: sync.OnceFunc(slot.release)}, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
-			slot.give()
+			slot.release()
 			return nil, nil, err
 		}
 		if !slot.refused() {
@@ -206,12 +206,12 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		}
 	})
 	if !started {
-		return nil, nil, c.gone()
+		return nil, nil, c.downError()
 	}
 	select {
 	case r := <-results:
 		if r.err != nil && c.ended() {
-			return nil, nil, c.gone()
+			return nil, nil, c.downError()
 		}
 		return r.channel, r.requests, r.err
 	case <-ctx.Done():
@@ -219,14 +219,14 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 	}
 }
 
-// guestSession gives its slot back when it is closed.
-type guestSession struct {
+// sharedSession gives its slot back when it is closed.
+type sharedSession struct {
 	ssh.Channel
-	give func()
+	release func()
 }
 
 // Close ends the session.
-func (g *guestSession) Close() error {
-	defer g.give()
+func (g *sharedSession) Close() error {
+	defer g.release()
 	return g.Channel.Close()
 }

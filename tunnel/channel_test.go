@@ -97,17 +97,17 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 	cancel()
 	done := make(chan struct{})
 	for _, tc := range []struct{ limit, guests int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
-		s := newSlots(tc.limit, time.Minute)
+		s := newSessionLimit(tc.limit, time.Minute)
 		for range tc.guests {
-			if s.takeGuest(t.Context(), done) == nil {
+			if s.acquireShared(t.Context(), done) == nil {
 				t.Fatalf("limit %d: no session for a guest", tc.limit)
 			}
 		}
-		if s.takeGuest(over, done) != nil {
+		if s.acquireShared(over, done) != nil {
 			t.Errorf("limit %d: more than %d guests", tc.limit, tc.guests)
 		}
 		for range tc.limit - tc.guests {
-			if s.take(t.Context(), done) == nil {
+			if s.acquire(t.Context(), done) == nil {
 				t.Errorf("limit %d: none left for us", tc.limit)
 			}
 		}
@@ -115,15 +115,15 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 }
 
 func TestAGuestGetsTheSessionThatAnotherGivesBack(t *testing.T) {
-	s := newSlots(3, time.Minute)
+	s := newSessionLimit(3, time.Minute)
 	done := make(chan struct{})
-	first := s.takeGuest(t.Context(), done)
+	first := s.acquireShared(t.Context(), done)
 	if first == nil {
 		t.Fatal("none free")
 	}
-	got := make(chan *slot, 1)
-	go func() { got <- s.takeGuest(t.Context(), done) }()
-	first.give()
+	got := make(chan *sessionSlot, 1)
+	go func() { got <- s.acquireShared(t.Context(), done) }()
+	first.release()
 	if <-got == nil {
 		t.Error("it waited in vain")
 	}

@@ -18,30 +18,30 @@ import (
 
 // conn is one live SSH connection.
 type conn struct {
-	client   *ssh.Client
-	wire     *wire
-	log      *slog.Logger
-	limits   Limits
-	interval time.Duration // of the keepalive
-	misses   int
-	mute     bool // no requests on the connection as a whole: its mux link would die
-	lent     bool // it is the person's own, and tells nothing of how a login goes
-	slots    *slots
-	since    time.Time
-	done     chan struct{} // closed when the transport has ended
+	client    *ssh.Client
+	wire      *wire
+	log       *slog.Logger
+	limits    Limits
+	interval  time.Duration // of the keepalive
+	maxMissed int
+	heldBySSH bool // no requests on the connection as a whole: its mux link would die
+	reused    bool // it is the person's own, and tells nothing of how a login goes
+	sessions  *sessionLimit
+	since     time.Time
+	done      chan struct{} // closed when the transport has ended
 
-	owner     *Host // who logged in; others may share it
-	settings  sshconfig.Settings
-	identity  string // what the settings led to when it was dialled; see Pool.identity
-	transport string
-	because   string // why it is not the usual one
+	owner        *Host // who logged in; others may share it
+	settings     sshconfig.Settings
+	identity     string // what the settings led to when it was dialled; see Pool.identity
+	transport    string
+	transportWhy string // why it is not the usual one
 
-	auth   string
-	silent bool
-	via    []string
-	ends   time.Time // of the certificate that logged in; zero: none
+	auth            string
+	silent          bool
+	via             []string
+	certificateEnds time.Time // of the certificate that logged in; zero: none
 
-	agreed *api.Algorithms // nil where another program holds the connection
+	algorithms *api.Algorithms // nil where another program holds the connection
 
 	mu        sync.Mutex
 	loginNode string
@@ -55,13 +55,13 @@ type conn struct {
 func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: t.pool.o.Limits,
-		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
-		slots: newSlots(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
-		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
+		interval: t.pool.o.Limits.KeepaliveEvery, maxMissed: t.pool.o.Limits.KeepaliveMax,
+		sessions: newSessionLimit(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
+		since:    time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {
-		c.interval, c.misses = own, max(t.settings.ServerAliveCountMax, 1)
+		c.interval, c.maxMissed = own, max(t.settings.ServerAliveCountMax, 1)
 	}
 	c.wg.Go(func() {
 		err := client.Wait()
@@ -72,21 +72,21 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		c.mu.Unlock()
 		close(c.done)
 	})
-	if !c.wire.whenEnded(c.seal) {
-		c.seal()
+	if !c.wire.setOnEnd(c.failPendingWrites) {
+		c.failPendingWrites()
 	}
 	return c
 }
 
-// sealPatience is how long the end of a link may be kept from the library. Only a
+// failWritesTimeout is how long the end of a link may be kept from the library. Only a
 // key exchange under way, with its queue full, makes it take any time.
-const sealPatience = time.Second
+const failWritesTimeout = time.Second
 
-// seal has the library notice that nothing can be sent before it hears that nothing
+// failPendingWrites has the library notice that nothing can be sent before it hears that nothing
 // comes. It takes the first packet that it cannot send for sent; were that one the
 // opening of a channel, and all channels ended already, it would wait for the answer
 // without end, and whoever closes the connection with it.
-func (c *conn) seal() {
+func (c *conn) failPendingWrites() {
 	_ = c.wire.Close()
 	noticed := make(chan struct{})
 	go func() { // it ends at the latest when the library knows
@@ -95,7 +95,7 @@ func (c *conn) seal() {
 	}()
 	select {
 	case <-noticed:
-	case <-time.After(sealPatience):
+	case <-time.After(failWritesTimeout):
 	}
 }
 
@@ -122,16 +122,16 @@ func (c *conn) close(why error) {
 	c.mu.Unlock()
 	_ = c.wire.Close()
 	_ = c.client.Close()
-	c.settle()
+	c.waitSpawned()
 }
 
-// closePatience is how long a close waits for what runs beside the connection. All
+// closeTimeout is how long a close waits for what runs beside the connection. All
 // of that ends with the link at once; were it not so, the host must come back all
 // the same.
-const closePatience = 10 * time.Second
+const closeTimeout = 10 * time.Second
 
-// settle waits for what runs beside the connection.
-func (c *conn) settle() {
+// waitSpawned waits for what runs beside the connection.
+func (c *conn) waitSpawned() {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
@@ -139,7 +139,7 @@ func (c *conn) settle() {
 	}()
 	select {
 	case <-settled:
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 		c.log.Error("a goroutine outlives its connection")
 	}
 }
@@ -154,34 +154,34 @@ func (c *conn) ended() bool {
 	}
 }
 
-// gone is the error of a caller whose connection ended.
-func (c *conn) gone() error { return fmt.Errorf("%w: %w", api.ErrDown, c.reason()) }
+// downError is the error of a caller whose connection ended.
+func (c *conn) downError() error { return fmt.Errorf("%w: %w", api.ErrDown, c.endReason()) }
 
-// reason is why the connection ended.
-func (c *conn) reason() error {
+// endReason is why the connection ended.
+func (c *conn) endReason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why == nil || errors.Is(c.why, io.EOF) {
 		return errors.New("the host closed the connection")
 	}
 	if said, ok := disconnectText(c.why); ok {
-		return &hungUpError{said, c.why}
+		return &hostClosedError{said, c.why}
 	}
 	return plain(api.RemoteError(c.why))
 }
 
-// hungUpError is the end of a connection by a host that said why.
-type hungUpError struct {
+// hostClosedError is the end of a connection by a host that said why.
+type hostClosedError struct {
 	said api.RemoteText
 	err  error
 }
 
-func (e *hungUpError) Error() string { return "the host closed the connection: " + e.said.String() }
-func (e *hungUpError) Unwrap() error { return e.err }
+func (e *hostClosedError) Error() string { return "the host closed the connection: " + e.said.String() }
+func (e *hostClosedError) Unwrap() error { return e.err }
 
 // remember keeps how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
-	if c.lent {
+	if c.reused {
 		return
 	}
 	m.SetSilent(host, c.silent)

@@ -36,9 +36,9 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	defer cancel()
 	raw, err = t.dial(ctx)
 	if err != nil {
-		return nil, nil, t.misspelled(t.unreachable(err, limit))
+		return nil, nil, t.withSpelling(t.unreachable(err, limit))
 	}
-	tune(raw, &t.settings, t.log)
+	setTrafficClass(raw, &t.settings, t.log)
 	return raw, []string{}, nil
 }
 
@@ -124,10 +124,10 @@ type Spelling struct {
 	Meant   string // the name that was probably meant; "" where none is near
 }
 
-// misspelled adds to a failed dial what the name was probably meant to be. A name that the
+// withSpelling adds to a failed dial what the name was probably meant to be. A name that the
 // name service does not have, and that is written nowhere or is nearly another, is not
 // tried again.
-func (t *attempt) misspelled(e *api.Error) *api.Error {
+func (t *attempt) withSpelling(e *api.Error) *api.Error {
 	name := t.host.name
 	s := t.pool.o.Spelling(name)
 	if s.Meant != "" {
@@ -161,32 +161,32 @@ func plain(err error) error {
 	return err
 }
 
-// classes are the names of ssh_config's IPQoS.
-var classes = map[string]int{
+// trafficClasses are the names of ssh_config's IPQoS.
+var trafficClasses = map[string]int{
 	"af11": 0x28, "af12": 0x30, "af13": 0x38, "af21": 0x48, "af22": 0x50, "af23": 0x58,
 	"af31": 0x68, "af32": 0x70, "af33": 0x78, "af41": 0x88, "af42": 0x90, "af43": 0x98,
 	"cs0": 0x00, "cs1": 0x20, "cs2": 0x40, "cs3": 0x60, "cs4": 0x80, "cs5": 0xa0, "cs6": 0xc0, "cs7": 0xe0,
 	"ef": 0xb8, "le": 0x04, "lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04,
 }
 
-// class is the traffic class for forwarded data, the last word of IPQoS.
-func class(ipqos string) (int, bool) {
+// trafficClass is the traffic class for forwarded data, the last word of IPQoS.
+func trafficClass(ipqos string) (int, bool) {
 	words := strings.Fields(ipqos)
 	if len(words) == 0 {
 		return 0, false
 	}
 	word := strings.ToLower(words[len(words)-1])
-	if c, ok := classes[word]; ok {
+	if c, ok := trafficClasses[word]; ok {
 		return c, true
 	}
 	n, err := strconv.ParseUint(word, 0, 8)
 	return int(n), err == nil
 }
 
-// tune sets the traffic class the person asked for. Some networks drop or slow
+// setTrafficClass sets the traffic class the person asked for. Some networks drop or slow
 // what ssh marks by default, so without a wish nothing is marked.
-func tune(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
-	tos, ok := class(s.IPQoS)
+func setTrafficClass(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
+	tos, ok := trafficClass(s.IPQoS)
 	tcp, isTCP := c.RemoteAddr().(*net.TCPAddr)
 	if !ok || !isTCP {
 		return

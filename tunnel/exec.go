@@ -41,17 +41,17 @@ func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte)
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	for {
-		slot := c.slots.take(ctx, c.done)
+		slot := c.sessions.acquire(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
 				return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 			}
-			return Result{}, c.gone()
+			return Result{}, c.downError()
 		}
 		x := newExecution(slot, c.limits.MaxOutput)
 		if !c.spawn(func() { x.run(c, command, stdin) }) {
-			slot.give()
-			return Result{}, c.gone()
+			slot.release()
+			return Result{}, c.downError()
 		}
 		select {
 		case <-x.ended:
@@ -61,8 +61,8 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 		}
 		switch {
 		case (x.err != nil || x.result.Exit < 0) && c.ended():
-			return Result{}, c.gone()
-		case !x.again:
+			return Result{}, c.downError()
+		case !x.retry:
 			return x.result, x.err
 		}
 	}
@@ -71,11 +71,11 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 // execution is one command under way. Opening a channel and waiting for its end
 // know no ctx, so it runs beside its caller, who may leave.
 type execution struct {
-	slot      *slot
+	slot      *sessionSlot
 	out, errs limitedBuffer
 	result    Result
 	err       error
-	again     bool // the server had no session to spare
+	retry     bool // the server had no session to spare
 	ended     chan struct{}
 
 	mu        sync.Mutex
@@ -83,20 +83,20 @@ type execution struct {
 	abandoned bool
 }
 
-func newExecution(slot *slot, maxOutput int) *execution {
+func newExecution(slot *sessionSlot, maxOutput int) *execution {
 	return &execution{slot: slot, out: limitedBuffer{left: maxOutput}, errs: limitedBuffer{left: maxOutput}, ended: make(chan struct{})}
 }
 
 func (x *execution) run(c *conn, command string, stdin []byte) {
 	defer close(x.ended)
-	defer x.leave()
+	defer x.releaseSlot()
 	session, err := c.client.NewSession()
 	if err != nil {
 		x.err = fmt.Errorf("opening a session: %w", api.RemoteError(err))
 		return
 	}
 	defer func() { _ = session.Close() }()
-	if !x.hold(session) {
+	if !x.setSession(session) {
 		return
 	}
 	x.out.full = func() { _ = session.Close() }
@@ -105,7 +105,7 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	session.Stdout, session.Stderr = &x.out, &x.errs
 	err = session.Start(command)
 	if err == nil {
-		x.slot.open()
+		x.slot.accepted()
 		err = session.Wait()
 	}
 	x.result.Exit, x.err = exitStatus(err)
@@ -115,18 +115,18 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
 }
 
-// leave gives the slot back. The person's own ssh opens a session only with the
+// releaseSlot gives the slot back. The person's own ssh opens a session only with the
 // command, so that it is only then that a server says that it has none.
-func (x *execution) leave() {
+func (x *execution) releaseSlot() {
 	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
-		x.again = x.slot.refused()
+		x.retry = x.slot.refused()
 		return
 	}
-	x.slot.give()
+	x.slot.release()
 }
 
-// hold keeps the session for abandon, and reports whether it is still wanted.
-func (x *execution) hold(s *ssh.Session) bool {
+// setSession keeps the session for abandon, and reports whether it is still wanted.
+func (x *execution) setSession(s *ssh.Session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.session = s

@@ -21,10 +21,10 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	limits := &t.pool.o.Limits
 	wire := newWire(raw) // not t's: that may have another before the end of this one
 	t.wire = wire
-	t.guard = newGuard(t.bannerLimit(), func() { _ = wire.Close() })
-	defer t.guard.stop()
-	t.wire.greeted = func() { t.guard.restart(limits.HandshakeTimeout) }
-	t.wire.ended = cancel // a person need not answer a server that has hung up
+	t.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
+	defer t.timeout.stop()
+	t.wire.onGreeting = func() { t.timeout.restart(limits.HandshakeTimeout) }
+	t.wire.onEnd = cancel // a person need not answer a server that has hung up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
 	defer closeOnEnd()
 
@@ -47,8 +47,8 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
-	c.auth, c.silent, c.ends = login.methods(), login.silent(), login.keys.ends()
-	c.agreed = agreed(sc)
+	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.certificateEnd()
+	c.algorithms = negotiated(sc)
 	return c, nil
 }
 
@@ -103,13 +103,13 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	switch {
 	case t.denied != nil:
 		return t.denied
-	case t.guard.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
+	case t.timeout.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
 		return silentProxy(address, t.bannerLimit(), greeting)
-	case t.guard.expired() && !t.wire.hasGreeted():
+	case t.timeout.expired() && !t.wire.hasGreeted():
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)
-	case t.guard.expired(): // of no class of its own: it may have been a login by then
+	case t.timeout.expired(): // of no class of its own: it may have been a login by then
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,
 			Message: fmt.Sprintf("%s did not finish the SSH handshake within %s", address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
@@ -132,8 +132,8 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	}
 }
 
-// agreed are the algorithms of a connection; nil where it does not tell.
-func agreed(c ssh.Conn) *api.Algorithms {
+// negotiated are the algorithms of a connection; nil where it does not tell.
+func negotiated(c ssh.Conn) *api.Algorithms {
 	m, ok := c.(ssh.AlgorithmsConnMetadata)
 	if !ok {
 		return nil

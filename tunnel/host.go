@@ -39,12 +39,12 @@ type Host struct {
 	probe  bool // the network changed since the last look
 	// outdated says that the live connection's settings are no longer what the config
 	// says, rereadDue that this is to be looked at once the try under way is over.
-	outdated, rereadDue bool
+	outdated, recheckDue bool
 	// beyondNative is why only the ssh program can log in, as the server's methods told.
-	beyondNative string
-	nodeWay      nodeWay       // of the last node behind it
-	socket       controlSocket // of the person's own connection, where it may be ridden
-	changed      chan struct{}
+	sshOnlyWhy string
+	nodeWay    nodeWay       // of the last node behind it
+	socket     controlSocket // of the person's own connection, where it may be ridden
+	changed    chan struct{}
 }
 
 func newHost(p *Pool, name string) *Host {
@@ -80,7 +80,7 @@ func (h *Host) attendLocked(client string) {
 	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
 	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
 // Want says that the host is wanted though nobody may be there: it is logged in to
@@ -91,7 +91,7 @@ func (h *Host) Want() {
 	h.asked, h.quiet = true, false
 	h.facts.wanted = true
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
 // Down disconnects, also from the compute nodes behind the host. It returns the other
@@ -102,7 +102,7 @@ func (h *Host) Down() (usedBy []string) {
 			user.Down()
 		}
 		if !user.wanted() {
-			h.giveBack(user) // as its own goroutine is about to do
+			h.removeUser(user) // as its own goroutine is about to do
 		}
 	}
 	h.mu.Lock()
@@ -139,7 +139,7 @@ func (h *Host) unwantLocked() {
 	if h.asked || len(h.users) > 0 {
 		return
 	}
-	h.endWishLocked()
+	h.dropWantedLocked()
 }
 
 // unusedLocked is unwantLocked for a host that another has ended its use of: those who
@@ -150,8 +150,8 @@ func (h *Host) unusedLocked() {
 	}
 }
 
-// endWishLocked is unwantLocked whoever uses the host.
-func (h *Host) endWishLocked() {
+// dropWantedLocked is unwantLocked whoever uses the host.
+func (h *Host) dropWantedLocked() {
 	f := &h.facts
 	f.wanted = false
 	f.stop, f.failure, f.failures, f.nextTry, f.attended = nil, nil, 0, time.Time{}, time.Time{}
@@ -159,11 +159,11 @@ func (h *Host) endWishLocked() {
 		h.cancel()
 	}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
-// kicked wakes the host's goroutine.
-func (h *Host) kicked() {
+// wake wakes the host's goroutine.
+func (h *Host) wake() {
 	select {
 	case h.kick <- struct{}{}:
 	default:
@@ -176,7 +176,7 @@ func (h *Host) networkChanged() {
 	h.probe = h.facts.live != nil
 	h.facts.failures, h.facts.nextTry = 0, time.Time{}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
 // Status is how the host is now.
@@ -221,7 +221,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		_, uses := h.users[user]
 		h.mu.Unlock()
 		if user != nil && !uses {
-			return errLeadsElsewhere
+			return errIdentityChanged
 		}
 		if user != nil {
 			user.setAsking(f.asking)
@@ -243,13 +243,13 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return h.gaveUp(ctx.Err())
+			return h.awaitError(ctx.Err())
 		}
 	}
 }
 
-// gaveUp is the error of a wait that ended before the host was settled.
-func (h *Host) gaveUp(cause error) *api.Error {
+// awaitError is the error of a wait that ended before the host was settled.
+func (h *Host) awaitError(cause error) *api.Error {
 	s := h.Status()
 	why := cmp.Or(s.Cause, string(s.State))
 	e := &api.Error{Code: api.CodeTimeout, Message: fmt.Sprintf("%s is not connected yet: %s", h.label(), why), Hint: s.Hint, Err: cause}

@@ -25,7 +25,7 @@ type hostKeys struct {
 	ctx context.Context
 	try *attempt
 	s   *sshconfig.Settings
-	db  *knownFiles
+	db  *knownHosts
 
 	offered []string // the algorithms that the server was to choose from; see order
 
@@ -37,7 +37,7 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 }
 
 func (k *hostKeys) load() error {
-	db, err := readKnownFiles(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
+	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
 		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("known_hosts cannot be read: %v", err), Err: classPermanent.of(err)}
 	}
@@ -240,7 +240,7 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	case len(others) > 0:
 		text += " known_hosts has keys of other types for this host, which your ssh settings do not accept: " + k.list(others) + "."
 	}
-	answer, err := k.try.ask(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
+	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
 			return &api.Error{

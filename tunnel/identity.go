@@ -13,9 +13,9 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// errLeadsElsewhere is the error of who wanted to share a connection that the owner's
+// errIdentityChanged is the error of who wanted to share a connection that the owner's
 // settings no longer lead to.
-var errLeadsElsewhere = errors.New("the settings now lead to another host")
+var errIdentityChanged = errors.New("the settings now lead to another host")
 
 // settings are what the host's next dial goes by.
 func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
@@ -97,11 +97,11 @@ func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte)
 	return c.runNamed(ctx, h.label(), command, stdin)
 }
 
-// leadsTo takes note of where the host's settings lead. Who shares a connection wants
+// updateIdentity takes note of where the host's settings lead. Who shares a connection wants
 // that account, not this name: where the name leads elsewhere now, they look for
 // another owner. It reports whether the host is still wanted.
-func (h *Host) leadsTo(identity string) bool {
-	h.pool.disown(h, identity) // before they wake
+func (h *Host) updateIdentity(identity string) bool {
+	h.pool.dropOwnership(h, identity) // before they wake
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := len(h.users)
@@ -122,10 +122,10 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return nil, nil
 		}
 		c, err := t.share(ctx, owner)
-		if !errors.Is(err, errLeadsElsewhere) {
+		if !errors.Is(err, errIdentityChanged) {
 			return c, err
 		}
-		owner.giveBack(t.host)
+		owner.removeUser(t.host)
 		t.pool.replaceOwner(t.identity, owner, t.host)
 	}
 }
@@ -149,8 +149,8 @@ func (t *attempt) checkAccount() error {
 	return t.host.needsPerson(fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", now), nil)
 }
 
-// reread compares the settings that the host goes by with those of now.
-func (h *Host) reread(ctx context.Context) {
+// recheckSettings compares the settings that the host goes by with those of now.
+func (h *Host) recheckSettings(ctx context.Context) {
 	h.mu.Lock()
 	concerned := h.facts.wanted || h.facts.live != nil
 	h.mu.Unlock()
@@ -168,7 +168,7 @@ func (h *Host) reread(ctx context.Context) {
 	same := now.SameDial(h.used)
 	switch {
 	case f.trying != "":
-		h.rereadDue = true // once it is clear what the try leads to
+		h.recheckDue = true // once it is clear what the try leads to
 		return
 	case f.live != nil:
 		h.outdated = !same
@@ -180,7 +180,7 @@ func (h *Host) reread(ctx context.Context) {
 		if now.Account() != h.used.Account() {
 			f.refusals, f.ban, f.lastLogin = 0, time.Time{}, time.Time{}
 		}
-		h.kicked()
+		h.wake()
 	}
 	h.enterLocked()
 }

@@ -15,8 +15,8 @@ import (
 // know it.
 const keepaliveRequest = "keepalive@openssh.com"
 
-// loginNodeTimeout bounds the first command on a connection.
-const loginNodeTimeout = 10 * time.Second
+// firstCommandTimeout bounds the first command on a connection.
+const firstCommandTimeout = 10 * time.Second
 
 // hold keeps the live connection until it ends, is unwanted, or ctx ends.
 func (h *Host) hold(ctx context.Context) {
@@ -24,15 +24,15 @@ func (h *Host) hold(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	defer h.lost(c)
+	defer h.connectionLost(c)
 	if c.owner != h {
-		h.ride(ctx, c)
+		h.holdShared(ctx, c)
 		return
 	}
-	c.spawn(func() { h.greet(ctx, c) })
-	p := newPulse(c)
+	c.spawn(func() { h.runFirstCommand(ctx, c) })
+	p := newKeepalive(c)
 	defer p.stop()
-	ending := endingTimer(c.ends)
+	ending := certificateTimer(c.certificateEnds)
 	defer ending.Stop()
 	for {
 		select {
@@ -47,25 +47,25 @@ func (h *Host) hold(ctx context.Context) {
 				c.close(nil)
 				return
 			}
-			if h.takeProbe() {
-				p.probe(h.patience())
+			if h.consumeProbe() {
+				p.probe(h.probeTimeout())
 			}
 		case <-p.timer.C:
-			if err := p.beat(time.Now()); err != nil {
+			if err := p.tick(time.Now()); err != nil {
 				c.close(err)
 			}
 		case <-ending.C:
-			h.certificateEnds(c.ends)
+			h.warnCertificateEnds(c.certificateEnds)
 		case rtt := <-p.replies:
-			p.answered()
+			p.gotReply()
 			c.measure(rtt, "")
 			h.refresh()
 		}
 	}
 }
 
-// ride uses another host's connection, which that host keeps.
-func (h *Host) ride(ctx context.Context, c *conn) {
+// holdShared uses another host's connection, which that host keeps.
+func (h *Host) holdShared(ctx context.Context, c *conn) {
 	for {
 		select {
 		case <-c.done:
@@ -86,7 +86,7 @@ func (h *Host) unwanted() bool {
 	return !h.facts.wanted || h.ended == h.facts.live
 }
 
-func (h *Host) takeProbe() bool {
+func (h *Host) consumeProbe() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	probe := h.probe
@@ -94,9 +94,9 @@ func (h *Host) takeProbe() bool {
 	return probe
 }
 
-// patience is how long a probe may take. A connection that only a person can make
+// probeTimeout is how long a probe may take. A connection that only a person can make
 // again is given time for the network to come back.
-func (h *Host) patience() time.Duration {
+func (h *Host) probeTimeout() time.Duration {
 	if h.pool.o.Memory.Silent(h.name) {
 		return h.pool.o.Limits.ProbeTimeout
 	}
@@ -109,10 +109,10 @@ func (h *Host) refresh() {
 	h.enterLocked()
 }
 
-// greet runs the connection's first command: sshd turns Nagle's algorithm off only
+// runFirstCommand runs the connection's first command: sshd turns Nagle's algorithm off only
 // once a session was opened, and the answer tells which login node we are on.
-func (h *Host) greet(ctx context.Context, c *conn) {
-	ctx, cancel := context.WithTimeout(ctx, loginNodeTimeout)
+func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
+	ctx, cancel := context.WithTimeout(ctx, firstCommandTimeout)
 	defer cancel()
 	start := time.Now()
 	out, err := c.run(ctx, "hostname", nil)
@@ -126,7 +126,7 @@ func (h *Host) greet(ctx context.Context, c *conn) {
 	h.refresh()
 }
 
-// knock makes the host say something over a connection that an ssh program holds,
+// probeSession makes the host say something over a connection that an ssh program holds,
 // where a keepalive would end the link: it opens a session, and a refusal is an answer
 // too.
 func (c *conn) probeSession() {
@@ -137,60 +137,60 @@ func (c *conn) probeSession() {
 	}
 }
 
-// pulse asks a silent connection for signs of life. At most one request is
+// keepalive asks a silent connection for signs of life. At most one request is
 // outstanding, since x/crypto's SendRequest has no timeout and one stuck request
 // blocks all later ones (golang/go#19338); any byte received counts as life.
-type pulse struct {
-	c       *conn
-	timer   *time.Timer
-	replies chan time.Duration
-	waiting bool          // a request is outstanding
-	quiet   int           // intervals without a byte
-	reads   int           // what the wire had heard when we last looked
-	probing time.Duration // the limit of the probe under way; 0 without one
-	again   bool          // the network changed once more meanwhile
+type keepalive struct {
+	c          *conn
+	timer      *time.Timer
+	replies    chan time.Duration
+	waiting    bool          // a request is outstanding
+	missed     int           // intervals without a byte
+	reads      int           // what the wire had heard when we last looked
+	probing    time.Duration // the limit of the probe under way; 0 without one
+	probeAgain bool          // the network changed once more meanwhile
 }
 
-func newPulse(c *conn) *pulse {
-	p := &pulse{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
-	if c.mute {
+func newKeepalive(c *conn) *keepalive {
+	p := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+	if c.heldBySSH {
 		p.timer.Stop() // the ssh that holds it looks after it
 	}
 	return p
 }
 
-func (p *pulse) stop() { p.timer.Stop() }
+func (p *keepalive) stop() { p.timer.Stop() }
 
 // probe wants a sign of life within limit.
-func (p *pulse) probe(limit time.Duration) {
+func (p *keepalive) probe(limit time.Duration) {
 	if p.probing > 0 {
-		p.again = true // what it hears may be from before
+		p.probeAgain = true // what it hears may be from before
 		return
 	}
 	p.probing = limit
-	_, p.reads = p.c.wire.heard()
-	p.ask()
+	_, p.reads = p.c.wire.lastHeard()
+	p.sendRequest()
 	p.timer.Reset(limit)
 }
 
-// beat is called when the timer rings; its error is the connection's death.
-func (p *pulse) beat(now time.Time) error {
-	last, reads := p.c.wire.heard()
+// tick is called when the timer rings; its error is the connection's death.
+func (p *keepalive) tick(now time.Time) error {
+	last, reads := p.c.wire.lastHeard()
 	alive := reads > p.reads
 	p.reads = reads
 	if alive {
-		p.quiet = 0
+		p.missed = 0
 	}
 	if limit := p.probing; limit > 0 && !alive {
 		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
-	if p.c.mute && p.probing > 0 && p.waiting {
+	if p.c.heldBySSH && p.probing > 0 && p.waiting {
 		// What came may have been on its way when the link died, and no later beat would
 		// find that out: the answer itself is wanted.
 		p.timer.Reset(p.probing)
 		return nil
 	}
-	if p.probed() || p.c.mute {
+	if p.endProbe() || p.c.heldBySSH {
 		return nil
 	}
 	silence := now.Sub(last)
@@ -198,47 +198,47 @@ func (p *pulse) beat(now time.Time) error {
 		p.timer.Reset(p.c.interval - silence)
 		return nil
 	}
-	if p.quiet >= p.c.misses {
+	if p.missed >= p.c.maxMissed {
 		return fmt.Errorf("no response for %s", api.DurationText(silence))
 	}
-	p.quiet++
+	p.missed++
 	p.timer.Reset(p.c.interval)
-	p.ask()
+	p.sendRequest()
 	return nil
 }
 
-// probed ends a probe that was answered, and reports whether there is another.
-func (p *pulse) probed() bool {
+// endProbe ends a probe that was answered, and reports whether there is another.
+func (p *keepalive) endProbe() bool {
 	limit := p.probing
 	p.probing = 0
-	if p.again {
-		p.again = false
+	if p.probeAgain {
+		p.probeAgain = false
 		p.probe(limit)
 	}
 	return p.probing > 0
 }
 
-// answered notes the answer to what was asked.
-func (p *pulse) answered() {
+// gotReply notes the answer to what was asked.
+func (p *keepalive) gotReply() {
 	p.waiting = false
-	if p.probing == 0 || p.probed() {
+	if p.probing == 0 || p.endProbe() {
 		return
 	}
-	if p.c.mute {
+	if p.c.heldBySSH {
 		p.timer.Stop()
 	} else {
 		p.timer.Reset(p.c.interval)
 	}
 }
 
-// ask sends one request, unless one is outstanding.
-func (p *pulse) ask() {
+// sendRequest sends one request, unless one is outstanding.
+func (p *keepalive) sendRequest() {
 	if p.waiting {
 		return
 	}
 	p.waiting = p.c.spawn(func() {
 		start := time.Now()
-		if p.c.mute {
+		if p.c.heldBySSH {
 			p.c.probeSession()
 			p.replies <- time.Since(start)
 			return
@@ -251,8 +251,8 @@ func (p *pulse) ask() {
 	})
 }
 
-// errMute says that a connection can be asked nothing: an ssh of its own holds it.
-var errMute = errors.New("a connection that the ssh program holds cannot be measured")
+// errHeldBySSH says that a connection can be asked nothing: an ssh of its own holds it.
+var errHeldBySSH = errors.New("a connection that the ssh program holds cannot be measured")
 
 // Ping asks a connected host for a sign of life and returns how long that took: the
 // round trip and whatever queues on the way are filled by others.
@@ -261,8 +261,8 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if c.mute {
-		return 0, errMute
+	if c.heldBySSH {
+		return 0, errHeldBySSH
 	}
 	answered := make(chan error, 1)
 	start := time.Now()
@@ -271,7 +271,7 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 		answered <- err
 	})
 	if !started {
-		return 0, c.gone()
+		return 0, c.downError()
 	}
 	select {
 	case err := <-answered:
@@ -281,22 +281,22 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// endingSoon is when a certificate's end is worth a warning.
-const endingSoon = 30 * time.Minute
+// certificateWarning is when a certificate's end is worth a warning.
+const certificateWarning = 30 * time.Minute
 
-// endingTimer rings when the end of a certificate comes near; never without one.
-func endingTimer(ends time.Time) *time.Timer {
+// certificateTimer rings when the end of a certificate comes near; never without one.
+func certificateTimer(ends time.Time) *time.Timer {
 	if ends.IsZero() {
 		never := time.NewTimer(time.Hour)
 		never.Stop()
 		return never
 	}
-	return time.NewTimer(time.Until(ends.Add(-endingSoon)))
+	return time.NewTimer(time.Until(ends.Add(-certificateWarning)))
 }
 
-// certificateEnds warns that the connection outlives its certificate: it stays, but
+// warnCertificateEnds warns that the connection outlives its certificate: it stays, but
 // cannot be made again.
-func (h *Host) certificateEnds(at time.Time) {
+func (h *Host) warnCertificateEnds(at time.Time) {
 	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()

@@ -34,7 +34,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "expires at") {
 			t.Errorf("warnings %q", w)
 		}
-		if left := time.Until(now.CertificateEnds); left <= 0 || left > endingSoon {
+		if left := time.Until(now.CertificateEnds); left <= 0 || left > certificateWarning {
 			t.Errorf("it ends in %v", left)
 		}
 		select {
@@ -50,8 +50,8 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	defer func() { _ = local.Close() }()
 	defer func() { _ = remote.Close() }()
 	w := newWire(local)
-	w.seen = true // the greeting has come
-	p := newPulse(&conn{wire: w, mute: true, interval: time.Hour})
+	w.greeted = true // the greeting has come
+	p := newKeepalive(&conn{wire: w, heldBySSH: true, interval: time.Hour})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
 	p.probe(time.Hour)
@@ -60,10 +60,10 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	if _, err := io.ReadFull(w, make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.beat(time.Now()); err != nil {
+	if err := p.tick(time.Now()); err != nil {
 		t.Errorf("with bytes heard: %v", err)
 	}
-	if err := p.beat(time.Now()); err == nil {
+	if err := p.tick(time.Now()); err == nil {
 		t.Error("the probe ended without an answer")
 	}
 }

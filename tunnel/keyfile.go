@@ -121,7 +121,7 @@ func (k *fileKey) unlock() error {
 	question := passphrasePrompt(k.path)
 	for left := maxPassphrases; left > 0; left-- {
 		if left < maxPassphrases {
-			question.Retry = notRight("that was not right", left)
+			question.Retry = wrongAnswer("that was not right", left)
 		}
 		passphrase, err := k.ask(question)
 		if err != nil {

@@ -26,7 +26,7 @@ func (h *Host) Lease(attended bool, client string) (release func()) {
 	default:
 		h.facts.wanted = true
 		h.enterLocked()
-		h.kicked()
+		h.wake()
 	}
 	return sync.OnceFunc(h.release)
 }
@@ -57,7 +57,7 @@ func (h *Host) leasesOverLocked() {
 	switch {
 	case h.leases > 0: // another came just then
 	case h.facts.stop != nil:
-		h.kicked() // no use of its hops any more
+		h.wake() // no use of its hops any more
 	default:
 		h.unwantLocked()
 		if !h.facts.wanted {

@@ -22,15 +22,15 @@ const (
 	methodPassword    = "password"
 )
 
-// errBeyondUs ends a login that the ssh program takes over.
-var errBeyondUs = errors.New("the ssh program logs in")
+// errSSHTakesOver ends a login that the ssh program takes over.
+var errSSHTakesOver = errors.New("the ssh program logs in")
 
 // login picks one login method after another, as the server allows.
 type login struct {
 	ctx  context.Context
 	try  *attempt
 	s    *sshconfig.Settings
-	keys *keychain
+	keys *userKeys
 
 	offered     bool     // the server has told its methods
 	allowed     []string // what it still accepts
@@ -50,18 +50,18 @@ type login struct {
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
-	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newKeychain(ctx, t)}
+	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newUserKeys(ctx, t)}
 }
 
 func (l *login) close() { l.keys.close() }
 
 // next is x/crypto's AuthCallback: it sees what the server allows now.
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
-	l.settle(c)
+	l.noteResult(c)
 	if l.try.denied != nil {
 		return nil, l.try.denied
 	}
-	if l.try.wire.isDead() {
+	if l.try.wire.readFailed() {
 		return nil, nil
 	}
 	for _, name := range l.order() {
@@ -77,8 +77,8 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	return nil, l.giveUp()
 }
 
-// settle notes how the last method ended.
-func (l *login) settle(c *ssh.ClientAuthContext) {
+// noteResult notes how the last method ended.
+func (l *login) noteResult(c *ssh.ClientAuthContext) {
 	l.offered, l.allowed = true, c.AllowedMethods
 	if l.last == "" {
 		return
@@ -153,10 +153,10 @@ func (l *login) triesLeft() int {
 	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
 }
 
-// put puts a question to the person. The first one after a wrong answer says so.
-func (l *login) put(p api.Prompt) (api.Answer, error) {
+// prompt puts a question to the person. The first one after a wrong answer says so.
+func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
-	answer, err := l.try.question(l.ctx, p)
+	answer, err := l.try.prompt(l.ctx, p)
 	l.tooLate = err != nil && l.try.denied == nil
 	return answer, err
 }
@@ -197,7 +197,7 @@ func (l *login) answer(p api.Prompt) (string, error) {
 	}
 	l.typed, l.codes = true, true
 	l.asked++
-	answer, err := l.put(p)
+	answer, err := l.prompt(p)
 	return answer.Text, err
 }
 
@@ -214,8 +214,8 @@ func (l *login) banner(message string) error {
 // giveUp is why no method is left, or nil to let the library report the refusal.
 func (l *login) giveUp() error {
 	if len(l.tried) == 0 {
-		if yes, err := l.try.beyondUs(l.allowed); yes || err != nil {
-			return cmp.Or(err, errBeyondUs)
+		if yes, err := l.try.handOverToSSH(l.allowed); yes || err != nil {
+			return cmp.Or(err, errSSHTakesOver)
 		}
 	}
 	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // a passphrase that nobody was there for
@@ -227,8 +227,8 @@ func (l *login) giveUp() error {
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
 	switch {
-	case l.keys.unable != "":
-		return l.try.deny(l.keys.unable, l.keys.cause)
+	case l.keys.signFailure != "":
+		return l.try.deny(l.keys.signFailure, l.keys.cause)
 	case len(l.passed) > 0 && interactive:
 		return l.try.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
@@ -252,15 +252,15 @@ func (l *login) methods() string {
 
 // silent reports whether the same login would succeed without a person.
 func (l *login) silent() bool {
-	return (!l.interacted || l.answersItself()) && !l.keys.touched()
+	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched()
 }
 
 // refused puts a refused login into words.
 func (l *login) refused(err error) *api.Error {
-	if l.tooLate && l.try.wire.isDead() {
+	if l.tooLate && l.try.wire.readFailed() {
 		return l.try.host.needsPerson("the server closed the connection before there was an answer", err)
 	}
-	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
+	if l.try.wire.readFailed() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),
 			Message: fmt.Sprintf("%s closed the connection during the login", l.s.Address()),
@@ -282,8 +282,8 @@ func (l *login) refused(err error) *api.Error {
 	if slices.Contains(did, methodKey) {
 		e.Message += " (" + l.keys.describe() + ")"
 	}
-	if l.keys.unable != "" {
-		e.Message += "; " + l.keys.unable
+	if l.keys.signFailure != "" {
+		e.Message += "; " + l.keys.signFailure
 	}
 	if len(l.allowed) > 0 {
 		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")

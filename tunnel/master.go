@@ -30,19 +30,19 @@ const masterPoll = 50 * time.Millisecond
 type master struct {
 	dir    string
 	cmd    *exec.Cmd
-	said   *spoken
+	stderr *stderrBuffer
 	end    context.CancelFunc
 	exited chan struct{}
 	once   sync.Once
 }
 
-// byMaster logs in by the ssh program.
-func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
+// logInBySSH logs in by the ssh program.
+func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t.host.step("waiting for ssh to log in")
-	t.guard = newGuard(t.pool.o.Limits.HandshakeTimeout, cancel)
-	defer t.guard.stop()
+	t.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
+	defer t.timeout.stop()
 	m, err := t.startMaster(ctx)
 	if err != nil {
 		return nil, err
@@ -64,12 +64,12 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 		m.close()
 		return nil, t.masterFailed(ctx, m, err)
 	}
-	c, err := t.ride(ctx, raw, m)
+	c, err := t.attachOwnMaster(ctx, raw, m)
 	if err != nil {
 		m.close()
 		return nil, err
 	}
-	c.transport, c.because = api.TransportOpenSSH, t.onlySSH
+	c.transport, c.transportWhy = api.TransportOpenSSH, t.whySSH
 	c.auth, c.silent, c.via = api.TransportOpenSSH, !asked(), slices.Concat([]string{}, t.settings.ProxyJump)
 	return c, nil
 }
@@ -87,7 +87,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &master{dir: dir, said: newSpoken(), end: end, exited: make(chan struct{})}
+	m := &master{dir: dir, stderr: newStderrBuffer(), end: end, exited: make(chan struct{})}
 	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
 	if s.ServerAliveInterval > 0 {
 		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
@@ -100,7 +100,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	if s.SSHConfig != "" {
 		args = append(args, "-F", s.SSHConfig)
 	}
-	if t.host.onlySSH() != "" { // the server accepts little else, and its default is no
+	if t.host.whySSH() != "" { // the server accepts little else, and its default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
 	if i := strings.LastIndexByte(t.host.name, ','); i >= 0 { // hops that no settings name
@@ -109,7 +109,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second
 	m.cmd.Env = env.Environ()
-	m.cmd.Stderr = m.said
+	m.cmd.Stderr = m.stderr
 	if t.attended && t.pool.o.Askpass != "" {
 		m.cmd.Env = append(m.cmd.Env, "SSH_ASKPASS="+t.pool.o.Askpass, "SSH_ASKPASS_REQUIRE=force", AskpassSocket+"="+m.askSocket())
 	} else {
@@ -125,7 +125,7 @@ func (m *master) askSocket() string { return filepath.Join(m.dir, "ask") }
 // start runs the program, which ends with us even if we are killed, where the system
 // can do that.
 func (m *master) start() error {
-	endWithUs(m.cmd)
+	killWithParent(m.cmd)
 	started := make(chan error)
 	go func() {
 		// Linux takes the end of the thread that started it for ours.
@@ -170,10 +170,10 @@ func (m *master) close() {
 	})
 }
 
-// ride makes a connection of the master's control socket.
-func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
+// attachOwnMaster makes a connection of the master's control socket.
+func (t *attempt) attachOwnMaster(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
 	t.wire = newWire(raw)
-	t.wire.seen = true // there is no greeting on this one
+	t.wire.greeted = true // there is no greeting on this one
 	sc, foreign, unasked, err := ssh.NewControlClientConn(t.wire)
 	var channels <-chan ssh.NewChannel
 	var requests <-chan *ssh.Request
@@ -185,7 +185,7 @@ func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, err
 		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: classPassing.of(err)}
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
-	c.mute = true
+	c.heldBySSH = true
 	c.wg.Go(func() { ssh.DiscardRequests(unasked) })
 	c.wg.Go(func() { rejectAll(foreign) })
 	c.wg.Go(func() {
@@ -204,14 +204,14 @@ func rejectAll(channels <-chan ssh.NewChannel) {
 
 // masterFailed puts the end of an ssh that did not log in into words.
 func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error {
-	expired := t.guard.expired()
+	expired := t.timeout.expired()
 	switch {
 	case t.denied != nil:
 		return t.denied
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := readSSH(m.said.raw()), m.said.text().String()
+	reason, said := readSSH(m.stderr.raw()), m.stderr.text().String()
 	if !reason.login {
 		t.loginAt = time.Time{}
 	}

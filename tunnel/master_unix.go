@@ -13,11 +13,11 @@ import (
 	"tunctl/tunnel/mux"
 )
 
-// listening is a master's connection whose listeners on the host are asked for beside
+// listeningConn is a master's connection whose listeners on the host are asked for beside
 // it: a master does not pass the answer to such a request on to who asked through it.
-type listening struct {
+type listeningConn struct {
 	ssh.Conn
-	beside ssh.Conn
+	forwards ssh.Conn
 }
 
 // withListeners completes a master's connection.
@@ -30,25 +30,25 @@ func (m *master) withListeners(ctx context.Context, c ssh.Conn) (ssh.Conn, <-cha
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return &listening{c, beside}, channels, requests, nil
+	return &listeningConn{c, beside}, channels, requests, nil
 }
 
 // SendRequest implements ssh.Conn.
-func (l *listening) SendRequest(name string, wantReply bool, payload []byte) (bool, []byte, error) {
-	return l.beside.SendRequest(name, wantReply, payload)
+func (l *listeningConn) SendRequest(name string, wantReply bool, payload []byte) (bool, []byte, error) {
+	return l.forwards.SendRequest(name, wantReply, payload)
 }
 
 // Close implements ssh.Conn.
-func (l *listening) Close() error {
-	_ = l.beside.Close()
+func (l *listeningConn) Close() error {
+	_ = l.forwards.Close()
 	return l.Conn.Close()
 }
 
 // Wait implements ssh.Conn.
-func (l *listening) Wait() error {
+func (l *listeningConn) Wait() error {
 	err := l.Conn.Wait()
-	_ = l.beside.Close()
-	_ = l.beside.Wait()
+	_ = l.forwards.Close()
+	_ = l.forwards.Wait()
 	return err
 }
 
@@ -60,14 +60,14 @@ func (t *attempt) attachMaster(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	t.wire = newWire(raw)
-	t.wire.seen = true // there is no greeting on this one
-	m, channels, requests, err := mux.Attach(t.wire, mux.Options{Path: path, Heard: t.wire.hear})
+	t.wire.greeted = true // there is no greeting on this one
+	m, channels, requests, err := mux.Attach(t.wire, mux.Options{Path: path, Heard: t.wire.noteRead})
 	if err != nil {
 		return nil, err
 	}
 	c := newConn(t, ssh.NewClient(m, channels, requests))
-	c.mute, c.lent = true, true
-	c.transport, c.because = api.TransportMaster, "your own ssh connection at "+path
+	c.heldBySSH, c.reused = true, true
+	c.transport, c.transportWhy = api.TransportMaster, "your own ssh connection at "+path
 	c.auth, c.via = "controlmaster", slices.Concat([]string{}, t.settings.ProxyJump)
 	if err := t.probeMaster(ctx, c); err != nil {
 		c.close(err)

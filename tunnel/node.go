@@ -34,7 +34,7 @@ import (
 type Node struct {
 	login *Host
 	log   *slog.Logger
-	hop   *hop
+	hop   *nodeHop
 	ways  []way
 
 	finding chan struct{} // held by who looks for a way
@@ -75,9 +75,9 @@ func isFinal(err error) bool {
 	return false
 }
 
-// errEndSilent says that a way onto a node stands, and that what it leads to does not
+// errTargetSilent says that a way onto a node stands, and that what it leads to does not
 // answer.
-var errEndSilent = errors.New("the node was reached, but nothing responded there")
+var errTargetSilent = errors.New("the node was reached, but nothing responded there")
 
 // NodeOptions say which node is meant.
 type NodeOptions struct {
@@ -97,9 +97,9 @@ type nodeWay struct {
 
 // Node is a node behind the host. Nothing is dialled yet.
 func (h *Host) Node(o NodeOptions) *Node {
-	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newHop(h, o.Names), finding: make(chan struct{}, 1)}
+	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newNodeHop(h, o.Names), finding: make(chan struct{}, 1)}
 	n.ways = []way{{name: "an SSH hop", dial: n.hop.dial}}
-	onHost := &relays{host: h, names: o.Names, job: o.Job, patience: h.pool.o.Limits.NodeDial}
+	onHost := &relays{host: h, names: o.Names, job: o.Job, timeout: h.pool.o.Limits.NodeDial}
 	n.ways = append(n.ways, way{name: "ssh on " + h.label(), scarce: true, dial: onHost.dialSSH})
 	if o.Job != "" {
 		n.ways = append(n.ways, way{name: "srun", scarce: true, dial: onHost.dialSrun})
@@ -157,7 +157,7 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 		_, bad := errors.AsType[*noWayError](err) // which may wrap a refusal of the node's sshd
 		switch {
 		case bad:
-		case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errEndSilent):
+		case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errTargetSilent):
 			n.log.Info("connected to the node", "way", w.name)
 			n.settle(w)
 			n.login.setNodeWay(w.name)

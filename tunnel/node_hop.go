@@ -16,26 +16,26 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// hop is our own SSH connection to a node, through the host's. It is made when it
+// nodeHop is our own SSH connection to a node, through the host's. It is made when it
 // is first needed and ends with the host's; there is nothing to keep alive beyond
 // that one.
-type hop struct {
+type nodeHop struct {
 	login *Host
 	names []string
 	host  *Host         // stands for the node; of no pool, and never published
-	turn  chan struct{} // held by who uses or makes conn
+	lock  chan struct{} // held by who uses or makes conn
 	conn  *conn
 	final error // why no more logins are tried
 }
 
-func newHop(login *Host, names []string) *hop {
+func newNodeHop(login *Host, names []string) *nodeHop {
 	h := newHost(login.pool, login.name+","+names[0])
 	h.quiet, h.behind = true, login.name
-	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
+	return &nodeHop{login: login, names: names, host: h, lock: make(chan struct{}, 1)}
 }
 
 // dial is the hop as a way onto the node.
-func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (p *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for again := true; ; again = false {
 		c, err := p.connection(ctx)
 		if err != nil {
@@ -49,7 +49,7 @@ func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, erro
 			continue // it ended with the host's connection, or the job
 		case errors.Is(err, context.DeadlineExceeded):
 			p.drop(c) // a node that went without a word; the next dial finds out
-			return nil, fmt.Errorf("%w: %w", errEndSilent, err)
+			return nil, fmt.Errorf("%w: %w", errTargetSilent, err)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
@@ -57,13 +57,13 @@ func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, erro
 	}
 }
 
-func (p *hop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
+func (p *nodeHop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
 
 // connection is the live one, made if need be.
-func (p *hop) connection(ctx context.Context) (*conn, error) {
+func (p *nodeHop) connection(ctx context.Context) (*conn, error) {
 	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
+	case p.lock <- struct{}{}:
+		defer func() { <-p.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -87,7 +87,7 @@ func (p *hop) connection(ctx context.Context) (*conn, error) {
 	p.conn = c
 	// sshd turns Nagle's algorithm off only once a session was opened.
 	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loginNodeTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstCommandTimeout)
 		defer cancel()
 		_, _ = c.run(ctx, "true", nil)
 	})
@@ -95,11 +95,11 @@ func (p *hop) connection(ctx context.Context) (*conn, error) {
 }
 
 // drop closes a connection that does not answer.
-func (p *hop) drop(c *conn) { _ = c.wire.Close() }
+func (p *nodeHop) drop(c *conn) { _ = c.wire.Close() }
 
-func (p *hop) close() {
-	p.turn <- struct{}{}
-	defer func() { <-p.turn }()
+func (p *nodeHop) close() {
+	p.lock <- struct{}{}
+	defer func() { <-p.lock }()
 	if p.conn != nil {
 		p.conn.close(nil)
 		p.conn = nil
@@ -107,7 +107,7 @@ func (p *hop) close() {
 }
 
 // connect logs in to the node with the person's keys. Nobody is asked anything.
-func (p *hop) connect(ctx context.Context) (*conn, error) {
+func (p *nodeHop) connect(ctx context.Context) (*conn, error) {
 	t := &attempt{host: p.host, pool: p.login.pool, log: p.host.log}
 	preparing, cancel := context.WithTimeout(ctx, 2*p.login.pool.o.Limits.NodeDial)
 	known, err := p.settings(preparing, &t.settings)
@@ -119,7 +119,7 @@ func (p *hop) connect(ctx context.Context) (*conn, error) {
 		return nil, p.noWay(err)
 	}
 	defer func() { _ = os.Remove(known) }()
-	raw, err := p.knock(ctx, &t.settings)
+	raw, err := p.dialFirst(ctx, &t.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (p *hop) connect(ctx context.Context) (*conn, error) {
 // settings are the person's for the node, with the account and the keys that let
 // them in at the host. The returned file holds what the cluster knows of the node's
 // host key; it is for the caller to remove.
-func (p *hop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
+func (p *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
 	login, err := p.login.current()
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func union(a, b []string) []string {
 }
 
 // clusterKeys fetches what ssh on the host knows of the node's key, into a file.
-func (p *hop) clusterKeys(ctx context.Context) string {
+func (p *nodeHop) clusterKeys(ctx context.Context) string {
 	names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !safeWord(name) })
 	r, err := p.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
 		"; do for f in ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts; do ssh-keygen -F $n -f $f 2>/dev/null; done; done'", nil)
@@ -193,13 +193,13 @@ func (p *hop) clusterKeys(ctx context.Context) string {
 	return file
 }
 
-// knockNext is how long one name of a node is waited for before the next is tried too.
-const knockNext = 500 * time.Millisecond
+// nextNameAfter is how long one name of a node is waited for before the next is tried too.
+const nextNameAfter = 500 * time.Millisecond
 
-// knock opens a stream to the node's SSH port by the first of its names that leads
+// dialFirst opens a stream to the node's SSH port by the first of its names that leads
 // there. They are tried one after another, and side by side where one does not answer:
 // a firewall that drops packets must not use up the time of the other ways.
-func (p *hop) knock(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
+func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
 	names := union([]string{s.Hostname}, p.names)
 	type answer struct {
 		raw net.Conn
@@ -224,11 +224,11 @@ func (p *hop) knock(ctx context.Context, s *sshconfig.Settings) (net.Conn, error
 		if next < len(names) {
 			name := names[next]
 			wg.Go(func() {
-				raw, err := p.knockAt(knocking, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+				raw, err := p.dialName(knocking, net.JoinHostPort(name, strconv.Itoa(s.Port)))
 				answers <- answer{raw, err}
 			})
 			next, open = next+1, open+1
-			soon = time.After(knockNext)
+			soon = time.After(nextNameAfter)
 		}
 		select {
 		case <-soon:
@@ -252,8 +252,8 @@ func (p *hop) knock(ctx context.Context, s *sshconfig.Settings) (net.Conn, error
 	}
 }
 
-// knockAt opens a stream to one address, within the time that a name has.
-func (p *hop) knockAt(ctx context.Context, address string) (net.Conn, error) {
+// dialName opens a stream to one address, within the time that a name has.
+func (p *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error) {
 	limit := p.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -21,7 +21,7 @@ type relays struct {
 	names []string
 	job   string
 
-	patience time.Duration // for each name to answer
+	timeout time.Duration // for each name to answer
 
 	mu    sync.Mutex
 	final error // why no more logins on the node are tried
@@ -55,11 +55,11 @@ func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn
 		mark := newMark()
 		// What is read of its messages is told at this level only.
 		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
-			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.patience/time.Second)+1, address, name)
+			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.timeout/time.Second)+1, address, name)
 		var c net.Conn
-		c, err = r.start(ctx, posixsh.Line, line, signs{
-			way: what, mark: mark, more: sshConfirmed, refused: sshRefused,
-			class: func(said string) failureClass { return readSSH(said).class }, greeted: sshGreeted, within: r.patience,
+		c, err = r.start(ctx, posixsh.Line, line, readiness{
+			way: what, mark: mark, stderr: sshConfirmed, refused: sshRefused,
+			class: func(said string) failureClass { return readSSH(said).class }, answered: sshGreeted, timeout: r.timeout,
 		})
 		if _, bad := errors.AsType[*noWayError](err); !bad {
 			return c, err
@@ -98,11 +98,11 @@ func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Con
 	line := fmt.Sprintf("exec srun --overlap --jobid=%s --nodelist=%s --nodes=1 --ntasks=1 --mpi=none --quiet -u sh -c %s relay %s %s %s %s %s",
 		r.job, node, posixsh.Quote(relayScript), mark, posixsh.Quote(host), posixsh.Quote(port),
 		posixsh.Quote("exec("+strconv.Quote(relayPython)+")"), posixsh.Quote(relayBash))
-	return r.start(ctx, posixsh.LoginLine, line, signs{way: what, mark: mark, refused: relayRefused})
+	return r.start(ctx, posixsh.LoginLine, line, readiness{way: what, mark: mark, refused: relayRefused})
 }
 
 // start runs a line on the host and waits for its signs that the connection stands.
-func (r *relays) start(ctx context.Context, starter, line string, by signs) (net.Conn, error) {
+func (r *relays) start(ctx context.Context, starter, line string, by readiness) (net.Conn, error) {
 	c, err := r.host.current()
 	if err != nil {
 		return nil, err
@@ -111,11 +111,11 @@ func (r *relays) start(ctx context.Context, starter, line string, by signs) (net
 	if err != nil {
 		return nil, err
 	}
-	if by.greeted != "" {
-		late := time.AfterFunc(by.within, func() { s.endUnless(by.greeted) })
+	if by.answered != "" {
+		late := time.AfterFunc(by.timeout, func() { s.closeUnless(by.answered) })
 		defer late.Stop()
 	}
-	if err := s.await(ctx, by); err != nil {
+	if err := s.awaitReady(ctx, by); err != nil {
 		_ = s.Close()
 		return nil, err
 	}

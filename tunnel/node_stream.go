@@ -24,11 +24,11 @@ const spareSessions = 2
 // stream is a command's standard input and output as a connection.
 type stream struct {
 	conn    *conn
-	slot    *slot
+	slot    *sessionSlot
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
-	said    *spoken
+	stderr  *stderrBuffer
 	exited  chan struct{}
 	status  int
 	err     error // how waiting for the status failed
@@ -37,33 +37,33 @@ type stream struct {
 	unanswered atomic.Bool // it was ended because the node kept silent
 }
 
-// signs are how a command tells that its far end stands, or never will.
-type signs struct {
+// readiness are how a command tells that its far end stands, or never will.
+type readiness struct {
 	way     string
 	mark    string // a line on its output; what comes before is not the connection's
-	more    string // said on standard error after that, if anything
+	stderr  string // said on standard error after that, if anything
 	refused func(exit int, said string) bool
 
-	class   func(said string) failureClass // of its failure; nil: not known
-	greeted string                         // said once the node has answered; "": never said
-	within  time.Duration                  // how long the node has to answer
+	class    func(said string) failureClass // of its failure; nil: not known
+	answered string                         // said once the node has answered; "": never said
+	timeout  time.Duration                  // how long the node has to answer
 }
 
 // stream starts a command that carries a connection, and gives it its first line.
 // It waits for a session, of which the last ones are kept for commands that end.
 func (c *conn) stream(ctx context.Context, command, line string) (*stream, error) {
-	slot, err := c.slots.takeLeaving(ctx, c.done)
+	slot, err := c.sessions.acquireForStream(ctx, c.done)
 	if err != nil {
 		if c.ended() {
-			return nil, c.gone()
+			return nil, c.downError()
 		}
 		return nil, err
 	}
-	s := &stream{conn: c, slot: slot, said: newSpoken(), exited: make(chan struct{}), status: -1}
+	s := &stream{conn: c, slot: slot, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
 	started := make(chan error, 1)
 	if !c.spawn(func() { s.run(command, line, started) }) {
-		slot.give()
-		return nil, c.gone()
+		slot.release()
+		return nil, c.downError()
 	}
 	select {
 	case err := <-started:
@@ -92,16 +92,16 @@ func (s *stream) run(command, line string, started chan<- error) {
 			s.slot.refused()
 			err = &noWayError{"a command on the host", fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err))}
 		} else {
-			s.slot.give()
+			s.slot.release()
 		}
 		started <- err
 		return
 	}
-	s.slot.open()
-	defer s.slot.give()
+	s.slot.accepted()
+	defer s.slot.release()
 	started <- nil
 	s.status, s.err = exitStatus(session.Wait())
-	s.said.end()
+	s.stderr.end()
 	close(s.exited)
 	_ = session.Close()
 }
@@ -116,7 +116,7 @@ func (s *stream) begin(command, line string) error {
 		return err
 	}
 	s.in, s.out = in, bufio.NewReader(out)
-	s.session.Stderr = s.said
+	s.session.Stderr = s.stderr
 	if err := s.session.Start(command); err != nil {
 		return fmt.Errorf("running a command: %w", err)
 	}
@@ -124,11 +124,11 @@ func (s *stream) begin(command, line string) error {
 	return nil
 }
 
-// await returns when the command has given its signs, or says why it did not.
-func (s *stream) await(ctx context.Context, by signs) error {
+// awaitReady returns when the command has given its signs, or says why it did not.
+func (s *stream) awaitReady(ctx context.Context, by readiness) error {
 	result := make(chan error, 1)
-	if !s.conn.spawn(func() { result <- s.look(by) }) {
-		return s.conn.gone()
+	if !s.conn.spawn(func() { result <- s.waitReady(by) }) {
+		return s.conn.downError()
 	}
 	select {
 	case err := <-result:
@@ -139,7 +139,7 @@ func (s *stream) await(ctx context.Context, by signs) error {
 	}
 }
 
-func (s *stream) look(by signs) error {
+func (s *stream) waitReady(by readiness) error {
 	for {
 		line, err := s.out.ReadString('\n')
 		if err != nil {
@@ -149,23 +149,23 @@ func (s *stream) look(by signs) error {
 			break
 		}
 	}
-	if by.more != "" && !s.said.await(by.more) {
+	if by.stderr != "" && !s.stderr.await(by.stderr) {
 		return s.failed(by)
 	}
 	return nil
 }
 
 // failed says why a command ended before its connection stood.
-func (s *stream) failed(by signs) error {
+func (s *stream) failed(by readiness) error {
 	<-s.exited
-	said := s.said.text().String()
+	said := s.stderr.text().String()
 	class := classUnknown
 	if by.class != nil {
-		class = by.class(s.said.raw())
+		class = by.class(s.stderr.raw())
 	}
 	switch {
 	case s.conn.ended():
-		return s.conn.gone()
+		return s.conn.downError()
 	case s.err == nil && by.refused(s.status, said):
 		return fmt.Errorf("%w: %s", api.ErrRefused, said)
 	case s.unanswered.Load():
@@ -176,9 +176,9 @@ func (s *stream) failed(by signs) error {
 	return &noWayError{by.way, class.of(errors.New(said))}
 }
 
-// endUnless ends a command that has not said some words yet.
-func (s *stream) endUnless(words string) {
-	if !strings.Contains(s.said.raw(), words) {
+// closeUnless ends a command that has not said some words yet.
+func (s *stream) closeUnless(words string) {
+	if !strings.Contains(s.stderr.raw(), words) {
 		s.unanswered.Store(true)
 		_ = s.Close()
 	}
@@ -195,7 +195,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	case s.err != nil:
 		return n, s.err
 	case s.status != 0:
-		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.said.text())
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.stderr.text())
 	}
 	return n, io.EOF
 }
@@ -232,19 +232,19 @@ func (s *stream) SetReadDeadline(time.Time) error { return errors.ErrUnsupported
 // SetWriteDeadline implements net.Conn.
 func (s *stream) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
-// spoken is a command's standard error: looked at while it comes, its last lines
+// stderrBuffer is a command's standard error: looked at while it comes, its last lines
 // kept.
-type spoken struct {
-	mu    sync.Mutex
-	all   bytes.Buffer
-	over  bool
-	heard chan struct{} // closed at the next word, or the end
+type stderrBuffer struct {
+	mu      sync.Mutex
+	all     bytes.Buffer
+	ended   bool
+	changed chan struct{} // closed at the next word, or the end
 }
 
-func newSpoken() *spoken { return &spoken{heard: make(chan struct{})} }
+func newStderrBuffer() *stderrBuffer { return &stderrBuffer{changed: make(chan struct{})} }
 
 // Write implements io.Writer.
-func (s *spoken) Write(p []byte) (int, error) {
+func (s *stderrBuffer) Write(p []byte) (int, error) {
 	const most = 64 << 10
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,27 +252,27 @@ func (s *spoken) Write(p []byte) (int, error) {
 		s.all.Next(s.all.Len() / 2)
 	}
 	s.all.Write(p)
-	s.stirLocked()
+	s.notifyLocked()
 	return len(p), nil
 }
 
-func (s *spoken) end() {
+func (s *stderrBuffer) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
-	s.stirLocked()
+	s.ended = true
+	s.notifyLocked()
 }
 
-func (s *spoken) stirLocked() {
-	close(s.heard)
-	s.heard = make(chan struct{})
+func (s *stderrBuffer) notifyLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // await waits for words, and reports whether they came before the end.
-func (s *spoken) await(words string) bool {
+func (s *stderrBuffer) await(words string) bool {
 	for {
 		s.mu.Lock()
-		found, over, heard := bytes.Contains(s.all.Bytes(), []byte(words)), s.over, s.heard
+		found, over, heard := bytes.Contains(s.all.Bytes(), []byte(words)), s.ended, s.changed
 		s.mu.Unlock()
 		if found || over {
 			return found
@@ -282,14 +282,14 @@ func (s *spoken) await(words string) bool {
 }
 
 // raw is all that was said and is kept.
-func (s *spoken) raw() string {
+func (s *stderrBuffer) raw() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.String()
 }
 
 // text is what was said to a person.
-func (s *spoken) text() api.RemoteText {
+func (s *stderrBuffer) text() api.RemoteText {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []string

@@ -44,7 +44,7 @@ type Options struct {
 type Pool struct {
 	o        Options
 	keys     keyring
-	news     chan struct{} // something to publish
+	queued   chan struct{} // something to publish
 	reloaded chan struct{} // the config changed
 
 	// The ways to the world outside, replaced in tests; resolve is nil unless it is.
@@ -68,7 +68,7 @@ func NewPool(o Options) *Pool {
 		o.Prompter = nobody{}
 	}
 	if o.Memory == nil {
-		o.Memory = newBriefMemory()
+		o.Memory = newProcessMemory()
 	}
 	if o.Passwords == nil {
 		o.Passwords = noPasswords{}
@@ -96,7 +96,7 @@ func NewPool(o Options) *Pool {
 	}
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
-		news: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
+		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
 		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost,
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
@@ -147,10 +147,10 @@ func (p *Pool) Host(name string) *Host {
 	})
 }
 
-// Beyond is a compute node behind its login node: a host that is reached through
+// Behind is a compute node behind its login node: a host that is reached through
 // another, whatever its own settings say of jumps, and, unless node says otherwise, by
 // the same user. Nothing is dialled.
-func (p *Pool) Beyond(host, node string) *Host {
+func (p *Pool) Behind(host, node string) *Host {
 	p.Host(host)
 	name := host + "," + node
 	return p.host(name, func() *Host {
@@ -196,11 +196,11 @@ func (p *Pool) Reload(sshConfig string) {
 	p.mu.Lock()
 	p.sshConfig = sshConfig
 	p.mu.Unlock()
-	p.rereadSoon()
+	p.recheckSoon()
 }
 
-// rereadSoon has the hosts' settings compared; its caller may hold a host's lock.
-func (p *Pool) rereadSoon() {
+// recheckSoon has the hosts' settings compared; its caller may hold a host's lock.
+func (p *Pool) recheckSoon() {
 	select {
 	case p.reloaded <- struct{}{}:
 	default:
@@ -216,8 +216,8 @@ func (p *Pool) serveReloads(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, h := range p.all() {
-			h.reread(ctx)
+		for _, h := range p.allHosts() {
+			h.recheckSettings(ctx)
 		}
 	}
 }
@@ -234,8 +234,8 @@ func (p *Pool) owner(h *Host, identity string) *Host {
 	return h
 }
 
-// disown ends a host's ownership of every connection but one; "" is none.
-func (p *Pool) disown(h *Host, except string) {
+// dropOwnership ends a host's ownership of every connection but one; "" is none.
+func (p *Pool) dropOwnership(h *Host, except string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.owners, func(identity string, o *Host) bool { return o == h && identity != except })
@@ -245,7 +245,7 @@ func (p *Pool) disown(h *Host, except string) {
 // a stream uses.
 func (p *Pool) Hosts() []api.Host {
 	list := []api.Host{}
-	for _, h := range p.all() {
+	for _, h := range p.allHosts() {
 		h.mu.Lock()
 		if !h.quiet {
 			list = append(list, h.view)
@@ -255,7 +255,7 @@ func (p *Pool) Hosts() []api.Host {
 	return list
 }
 
-func (p *Pool) all() []*Host {
+func (p *Pool) allHosts() []*Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.SortedFunc(maps.Values(p.hosts), func(a, b *Host) int { return strings.Compare(a.name, b.name) })
@@ -265,18 +265,18 @@ func (p *Pool) all() []*Host {
 // or routes: live connections are probed, waits between tries start over.
 func (p *Pool) NetworkChanged() {
 	p.o.Log.Debug("network changed")
-	for _, h := range p.all() {
+	for _, h := range p.allHosts() {
 		h.networkChanged()
 	}
 }
 
-// tell queues a change; its caller may hold a host's lock.
-func (p *Pool) tell(h api.Host) {
+// enqueue queues a change; its caller may hold a host's lock.
+func (p *Pool) enqueue(h api.Host) {
 	p.mu.Lock()
 	p.queue = append(p.queue, h)
 	p.mu.Unlock()
 	select {
-	case p.news <- struct{}{}:
+	case p.queued <- struct{}{}:
 	default:
 	}
 }
@@ -285,7 +285,7 @@ func (p *Pool) tell(h api.Host) {
 func (p *Pool) publish(done <-chan struct{}) {
 	for open := true; open; {
 		select {
-		case <-p.news:
+		case <-p.queued:
 		case <-done:
 			open = false
 		}

@@ -9,30 +9,30 @@ import (
 	"tunctl/internal/api"
 )
 
-// ask is question for those who need the text only.
-func (t *attempt) ask(ctx context.Context, p api.Prompt) (string, error) {
-	answer, err := t.question(ctx, p)
+// promptText is question for those who need the text only.
+func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) {
+	answer, err := t.prompt(ctx, p)
 	return answer.Text, err
 }
 
-// question asks the person who waits for this try. The handshake's clock stands still
+// prompt asks the person who waits for this try. The handshake's clock stands still
 // meanwhile. Its error is final for the try.
-func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error) {
+func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
 	// Most questions are in the server's words, or in those of a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
 		return api.Answer{}, t.deny(fmt.Sprintf("the login asks %q", strings.TrimSpace(p.Text)), ErrNobody)
 	}
-	if t.guard != nil {
-		t.guard.pause()
-		defer t.guard.resume()
+	if t.timeout != nil {
+		t.timeout.pause()
+		defer t.timeout.resume()
 	}
 	limit := t.pool.o.Limits.PromptTimeout
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer t.host.setAsking("")
-	answer, err := t.put(asking, p)
+	answer, err := t.promptClients(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
 		return api.Answer{}, t.deny(unanswered(p), context.Canceled)
@@ -48,9 +48,9 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
 }
 
-// put asks through the client that caused the try. When that has left, or its person
+// promptClients asks through the client that caused the try. When that has left, or its person
 // stops, the next one who asked for the host meanwhile takes over.
-func (t *attempt) put(ctx context.Context, p api.Prompt) (api.Answer, error) {
+func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	for {
 		p.Client = t.client
 		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind) })
@@ -77,8 +77,8 @@ func unanswered(p api.Prompt) string {
 	return fmt.Sprintf("the question %q was not answered", strings.TrimSpace(p.Text))
 }
 
-// notRight says that an answer was wrong, and how many tries are left.
-func notRight(what string, left int) string {
+// wrongAnswer says that an answer was wrong, and how many tries are left.
+func wrongAnswer(what string, left int) string {
 	if left == 1 {
 		return what + "; 1 more try before we stop"
 	}
@@ -95,7 +95,7 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 
 // confirmBan tells the person of a suspected ban before trying again.
 func (t *attempt) confirmBan(ctx context.Context) error {
-	answer, err := t.ask(ctx, api.Prompt{
+	answer, err := t.promptText(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
 		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
 	})

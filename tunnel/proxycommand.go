@@ -19,11 +19,11 @@ import (
 type proxyConn struct {
 	io.Reader
 	io.WriteCloser
-	cmd    *exec.Cmd
-	stderr *tail
-	exited chan struct{}
-	once   sync.Once
-	end    context.CancelFunc
+	cmd     *exec.Cmd
+	stderr  *tail
+	exited  chan struct{}
+	closing sync.Once
+	end     context.CancelFunc
 }
 
 // startProxy runs a ProxyCommand. The process ends with the connection; ctx bounds
@@ -69,7 +69,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 
 // Close ends the process and waits for it.
 func (p *proxyConn) Close() error {
-	p.once.Do(func() {
+	p.closing.Do(func() {
 		_ = p.WriteCloser.Close()
 		p.end()
 		_ = p.cmd.Wait()

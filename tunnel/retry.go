@@ -12,35 +12,35 @@ import (
 
 // serve turns wishes into a connection until ctx ends.
 func (h *Host) serve(ctx context.Context) {
-	defer h.leave()
+	defer h.stopServing()
 	for ctx.Err() == nil {
-		switch move, until := h.next(time.Now()); move {
-		case moveTry:
+		switch move, until := h.nextAction(time.Now()); move {
+		case actionTry:
 			h.try(ctx)
-		case moveHold:
+		case actionHold:
 			h.hold(ctx)
-		case moveWait:
+		case actionWait:
 			h.sleep(ctx, until)
-		case moveRest:
-			h.pool.giveBack(h)
+		case actionIdle:
+			h.pool.removeUserOfAll(h)
 			h.sleep(ctx, time.Time{})
 		}
 	}
 }
 
-// move is what a host does next.
-type move int
+// action is what a host does next.
+type action int
 
 const (
-	moveWait move = iota
-	moveTry
-	moveHold
-	moveRest // not wanted, or stopped with nobody waiting
+	actionWait action = iota
+	actionTry
+	actionHold
+	actionIdle // not wanted, or stopped with nobody waiting
 )
 
-// next decides what to do now, by the rules that keep a person from being locked
+// nextAction decides what to do now, by the rules that keep a person from being locked
 // out. A wait without an end is until the wishes change.
-func (h *Host) next(now time.Time) (move, time.Time) {
+func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
 	reuse := h.reusesMaster()
 	newSocket := h.newControlSocket()
@@ -48,29 +48,29 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	defer h.mu.Unlock()
 	f := &h.facts
 	if f.live != nil {
-		return moveHold, time.Time{}
+		return actionHold, time.Time{}
 	}
 	if !f.wanted || f.stop != nil && h.leases == 0 && h.onlyLeasedLocked() {
-		return moveRest, time.Time{}
+		return actionIdle, time.Time{}
 	}
 	if f.stop != nil {
 		switch stopped := f.stop.until.IsZero() || now.Before(f.stop.until); {
 		case stopped && reuse && newSocket != nil:
 			h.socket = *newSocket
-			return moveTry, time.Time{} // which logs in nowhere
+			return actionTry, time.Time{} // which logs in nowhere
 		case stopped && reuse:
-			return moveWait, nextMasterPoll(now, f.stop.until)
+			return actionWait, nextMasterPoll(now, f.stop.until)
 		case stopped:
-			return moveWait, f.stop.until
+			return actionWait, f.stop.until
 		}
 		f.stop = nil
 	}
 	at := f.nextTry
 	if !now.Before(f.attended) {
 		if !silent && !reuse {
-			f.stop = &stop{state: api.HostNeedsLogin, why: h.mayAsk()}
+			f.stop = &stop{state: api.HostNeedsLogin, why: h.loginMayAsk()}
 			h.enterLocked()
-			return moveWait, time.Time{}
+			return actionWait, time.Time{}
 		}
 		if spaced := f.lastLogin.Add(h.pool.o.Limits.LoginSpacing); !f.lastLogin.IsZero() && spaced.After(at) {
 			at = spaced
@@ -79,13 +79,13 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	if now.Before(at) {
 		f.nextTry = at
 		h.enterLocked()
-		return moveWait, at
+		return actionWait, at
 	}
-	return moveTry, time.Time{}
+	return actionTry, time.Time{}
 }
 
-// mayAsk is the error of a login that nobody is there for.
-func (h *Host) mayAsk() *api.Error {
+// loginMayAsk is the error of a login that nobody is there for.
+func (h *Host) loginMayAsk() *api.Error {
 	return h.needsPerson("the login may ask for a password, a code or a touch", nil)
 }
 
@@ -118,16 +118,16 @@ func (h *Host) sleep(ctx context.Context, until time.Time) {
 func (h *Host) try(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := h.begin(cancel)
+	t := h.beginTry(cancel)
 	if t == nil {
 		return
 	}
 	c, err := t.connect(ctx)
-	h.finish(t, c, err)
+	h.finishTry(t, c, err)
 }
 
-// begin enters the try, unless the wish ended meanwhile.
-func (h *Host) begin(cancel context.CancelFunc) *attempt {
+// beginTry enters the try, unless the wish ended meanwhile.
+func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	silent := h.pool.o.Memory.Silent(h.name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,7 +141,7 @@ func (h *Host) begin(cancel context.CancelFunc) *attempt {
 	attended := time.Now().Before(f.attended)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log,
-		attended: attended, client: f.client, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
+		attended: attended, client: f.client, banned: time.Now().Before(f.ban), reuseOnly: f.stop != nil || !attended && !silent,
 	}
 }
 
@@ -168,8 +168,8 @@ func (h *Host) lastClient() string {
 	return h.facts.client
 }
 
-// finish draws the conclusions of a try.
-func (h *Host) finish(t *attempt, c *conn, err error) {
+// finishTry draws the conclusions of a try.
+func (h *Host) finishTry(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
 	f.trying, f.asking, h.cancel = "", "", nil
@@ -198,7 +198,7 @@ func (h *Host) finish(t *attempt, c *conn, err error) {
 // failedLocked decides between another try and a stop, by the failure's class alone.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
-	if t.lentOnly && f.stop != nil {
+	if t.reuseOnly && f.stop != nil {
 		return // it stands as before
 	}
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
@@ -237,8 +237,8 @@ func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 	}
 }
 
-// lost draws the conclusions of a connection's end.
-func (h *Host) lost(c *conn) {
+// connectionLost draws the conclusions of a connection's end.
+func (h *Host) connectionLost(c *conn) {
 	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,10 +247,10 @@ func (h *Host) lost(c *conn) {
 	h.probe = false
 	byUs := h.ended == c // whoever wants the host since then wants another
 	if onlyLeased && !h.asked && !byUs {
-		h.endWishLocked() // its users have lost the connection, too
+		h.dropWantedLocked() // its users have lost the connection, too
 	}
 	if f.wanted && !byUs {
-		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.reason()), Err: classPassing.of(c.reason())}
+		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.endReason()), Err: classPassing.of(c.endReason())}
 		f.failures++
 		if time.Since(c.since) >= l.StableAfter {
 			f.failures = 0
@@ -263,8 +263,8 @@ func (h *Host) lost(c *conn) {
 	h.enterLocked()
 }
 
-// leave is the end of the host's goroutine.
-func (h *Host) leave() {
+// stopServing is the end of the host's goroutine.
+func (h *Host) stopServing() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""

@@ -57,7 +57,7 @@ func (l *login) secret(p api.Prompt) (string, error) {
 		l.saved.used = true
 		return l.saved.text, nil
 	}
-	answer, err := l.put(p)
+	answer, err := l.prompt(p)
 	l.saved.typed, l.saved.where = answer.Text, answer.Keep
 	return answer.Text, err
 }
@@ -75,7 +75,7 @@ func (l *login) failedAnswers() {
 		l.try.warn(wrong + " and has been deleted")
 	}
 	if l.typed && l.triesLeft() > 0 {
-		l.retry = notRight(wrong, l.triesLeft())
+		l.retry = wrongAnswer(wrong, l.triesLeft())
 	}
 	l.saved.typed, l.saved.where = "", ""
 	l.asked = 0
@@ -92,9 +92,9 @@ func (l *login) keepPassword() {
 	}
 }
 
-// answersItself reports whether the questions of this login can be answered without
+// needsNoPerson reports whether the questions of this login can be answered without
 // a person the next time.
-func (l *login) answersItself() bool {
+func (l *login) needsNoPerson() bool {
 	return l.asked == 1 && (l.saved.used && l.saved.text != "" || l.saved.where != "")
 }
 

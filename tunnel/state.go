@@ -62,17 +62,17 @@ func (h *Host) enterLocked() {
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
 		rtt, node := c.measured()
-		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.agreed
+		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.algorithms
 		v.RTTMs = float64(rtt) / float64(time.Millisecond)
-		v.Transport, v.TransportWhy = c.transport, c.because
+		v.Transport, v.TransportWhy = c.transport, c.transportWhy
 	} else {
 		v.Transport, v.TransportWhy = "", ""
 		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
 	}
 	v.Outdated = h.outdatedLocked()
-	if h.rereadDue && h.facts.trying == "" {
-		h.rereadDue = false
-		h.pool.rereadSoon()
+	if h.recheckDue && h.facts.trying == "" {
+		h.recheckDue = false
+		h.pool.recheckSoon()
 	}
 	if sameHost(&v, &h.view) {
 		return
@@ -90,7 +90,7 @@ func (h *Host) publishLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	if !h.quiet {
-		h.pool.tell(h.view)
+		h.pool.enqueue(h.view)
 	}
 }
 

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// guard ends something that takes too long, and stands still while a person
+// timeout ends something that takes too long, and stands still while a person
 // answers. It works where deadlines do not: a connection through a jump host has
 // none, and x/crypto's Timeout ends with the TCP connect (golang/go#51926).
-type guard struct {
-	mu    sync.Mutex
-	end   func()
-	timer *time.Timer
-	due   time.Time
-	left  time.Duration // while paused
-	fired bool
+type timeout struct {
+	mu        sync.Mutex
+	onExpire  func()
+	timer     *time.Timer
+	due       time.Time
+	left      time.Duration // while paused
+	isExpired bool
 }
 
-func newGuard(limit time.Duration, end func()) *guard {
-	g := &guard{end: end, due: time.Now().Add(limit)}
-	g.timer = time.AfterFunc(limit, g.fire)
+func newTimeout(limit time.Duration, end func()) *timeout {
+	g := &timeout{onExpire: end, due: time.Now().Add(limit)}
+	g.timer = time.AfterFunc(limit, g.expire)
 	return g
 }
 
-func (g *guard) fire() {
+func (g *timeout) expire() {
 	g.mu.Lock()
-	g.fired = true
+	g.isExpired = true
 	g.mu.Unlock()
-	g.end()
+	g.onExpire()
 }
 
 // restart begins a new limit.
-func (g *guard) restart(limit time.Duration) {
+func (g *timeout) restart(limit time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.timer.Stop() {
@@ -40,7 +40,7 @@ func (g *guard) restart(limit time.Duration) {
 	}
 }
 
-func (g *guard) pause() {
+func (g *timeout) pause() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.timer.Stop() {
@@ -48,24 +48,24 @@ func (g *guard) pause() {
 	}
 }
 
-func (g *guard) resume() {
+func (g *timeout) resume() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.fired {
+	if !g.isExpired {
 		g.due = time.Now().Add(g.left)
 		g.timer.Reset(g.left)
 	}
 }
 
-func (g *guard) stop() {
+func (g *timeout) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.timer.Stop()
 }
 
 // expired reports whether the limit was reached.
-func (g *guard) expired() bool {
+func (g *timeout) expired() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.fired
+	return g.isExpired
 }

@@ -15,14 +15,14 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// needsSSH decides whether the ssh program logs in: because the config says so, or
+// usesSSHProgram decides whether the ssh program logs in: because the config says so, or
 // because the settings, the key files or an earlier look at the server tell that we
 // cannot. No login is tried to find out: it would be one more that failed.
-func (t *attempt) needsSSH(ctx context.Context) bool {
+func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if t.settings.Transport != "" {
 		return t.settings.Transport == api.TransportOpenSSH
 	}
-	why := t.host.onlySSH()
+	why := t.host.whySSH()
 	if why == "" && t.settings.PKCS11Provider != "" {
 		why = "PKCS11Provider is set"
 	}
@@ -32,18 +32,18 @@ func (t *attempt) needsSSH(ctx context.Context) bool {
 	if why == "" {
 		return false
 	}
-	if hint, err := t.sshAtHand(); err != nil {
+	if hint, err := t.findSSH(); err != nil {
 		t.warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
-	t.onlySSH = why
+	t.whySSH = why
 	return true
 }
 
-// sshAtHand looks for an ssh program whose connection we can use, and says what to do
+// findSSH looks for an ssh program whose connection we can use, and says what to do
 // where there is none.
-func (t *attempt) sshAtHand() (hint string, err error) {
+func (t *attempt) findSSH() (hint string, err error) {
 	if runtime.GOOS == "windows" {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
@@ -60,7 +60,7 @@ func (t *attempt) securityKey(ctx context.Context) string {
 	}
 	var path string
 	others := 0
-	k := newKeychain(ctx, t)
+	k := newUserKeys(ctx, t)
 	defer k.close()
 	for _, file := range s.IdentityFiles {
 		text, _, err := readKeyFile(file)
@@ -109,9 +109,9 @@ func tokenKey(text []byte) ssh.PublicKey {
 	return public
 }
 
-// lacks says which of the methods that a server accepts only the ssh program has; ""
+// sshOnlyMethod says which of the methods that a server accepts only the ssh program has; ""
 // if there is none.
-func (t *attempt) lacks(allowed []string) string {
+func (t *attempt) sshOnlyMethod(allowed []string) string {
 	switch {
 	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
 		return "the server accepts Kerberos logins, which only the ssh program supports"
@@ -121,37 +121,37 @@ func (t *attempt) lacks(allowed []string) string {
 	return ""
 }
 
-// beyondUs is called when no method of ours is left and none has failed. It reports
+// handOverToSSH is called when no method of ours is left and none has failed. It reports
 // whether the ssh program is to log in; its error is why that cannot be.
-func (t *attempt) beyondUs(allowed []string) (bool, error) {
-	why := t.lacks(allowed)
+func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
+	why := t.sshOnlyMethod(allowed)
 	if why == "" {
 		return false, nil
 	}
 	if t.settings.Transport == api.TransportNative {
 		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
-	if hint, err := t.sshAtHand(); err != nil {
+	if hint, err := t.findSSH(); err != nil {
 		t.denied = &api.Error{
 			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: hint,
 			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.label(), why),
 		}
 		return false, t.denied
 	}
-	t.onlySSH = why
-	t.host.setOnlySSH(why)
+	t.whySSH = why
+	t.host.setWhySSH(why)
 	return true, nil
 }
 
-// onlySSH is what a server's methods have told us, so that we need not ask again.
-func (h *Host) onlySSH() string {
+// whySSH is what a server's methods have told us, so that we need not ask again.
+func (h *Host) whySSH() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.beyondNative
+	return h.sshOnlyWhy
 }
 
-func (h *Host) setOnlySSH(why string) {
+func (h *Host) setWhySSH(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.beyondNative = why
+	h.sshOnlyWhy = why
 }

@@ -24,8 +24,8 @@ const (
 
 // What a port can say instead of an SSH greeting.
 var (
-	errSilent     = errors.New("the server sent no banner")
-	errTurnedAway = errors.New("the server refuses this address")
+	errSilent         = errors.New("the server sent no banner")
+	errAddressRefused = errors.New("the server refuses this address")
 )
 
 // greetingError is a first line that no SSH server sends.
@@ -37,23 +37,23 @@ func (e *greetingError) Error() string { return fmt.Sprintf("the server sent %q"
 // greeting before the library does, buffers, and knows when it last heard anything.
 type wire struct {
 	net.Conn
-	r       *bufio.Reader
-	greeted func() // called once, when the greeting has come
+	r          *bufio.Reader
+	onGreeting func() // called once, when the greeting has come
 
-	mu       sync.Mutex
-	ended    func() // called once, when reading has failed and before the reader is told
-	seen     bool
-	bad      error // what came in place of a greeting
-	dead     error // why reading ended
-	mute     bool  // writing has failed
-	lastRead time.Time
-	reads    int
-	closing  sync.Once
-	closeErr error
+	mu          sync.Mutex
+	onEnd       func() // called once, when reading has failed and before the reader is told
+	greeted     bool
+	greetingErr error // what came in place of a greeting
+	readErr     error // why reading ended
+	writeFailed bool  // writing has failed
+	lastRead    time.Time
+	reads       int
+	closing     sync.Once
+	closeErr    error
 }
 
 func newWire(raw net.Conn) *wire {
-	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), greeted: func() {}, ended: func() {}, lastRead: time.Now()}
+	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), onGreeting: func() {}, onEnd: func() {}, lastRead: time.Now()}
 }
 
 // Read implements net.Conn. Only the library's one reader calls it. Nothing is
@@ -71,11 +71,11 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.lastRead = time.Now()
 		w.reads++
 	}
-	failed := err != nil && w.dead == nil
+	failed := err != nil && w.readErr == nil
 	if failed {
-		w.dead = err
+		w.readErr = err
 	}
-	ended := w.ended
+	ended := w.onEnd
 	w.mu.Unlock()
 	if failed {
 		ended()
@@ -92,7 +92,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if err != nil {
 		w.mu.Lock()
-		w.mute = true
+		w.writeFailed = true
 		w.mu.Unlock()
 	}
 	return n, err
@@ -101,14 +101,14 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) greet() error {
 	err := checkGreeting(w.r)
 	w.mu.Lock()
-	w.seen, w.bad, w.dead = err == nil, err, err
-	ended := w.ended
+	w.greeted, w.greetingErr, w.readErr = err == nil, err, err
+	ended := w.onEnd
 	w.mu.Unlock()
 	if err != nil {
 		ended()
 		return err
 	}
-	w.greeted()
+	w.onGreeting()
 	return nil
 }
 
@@ -126,9 +126,9 @@ func checkGreeting(r *bufio.Reader) error {
 				return nil
 			}
 			if bytes.Contains(line, []byte("Not allowed at this time")) {
-				return errTurnedAway
+				return errAddressRefused
 			}
-			if i == 0 && looksForeign(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
+			if i == 0 && isOtherProtocol(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
 				return &greetingError{firstLine(text)}
 			}
 		}
@@ -142,8 +142,8 @@ func checkGreeting(r *bufio.Reader) error {
 	}
 }
 
-// looksForeign knows the first words of what commonly answers instead of sshd.
-func looksForeign(line []byte) bool {
+// isOtherProtocol knows the first words of what commonly answers instead of sshd.
+func isOtherProtocol(line []byte) bool {
 	for _, start := range []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"} {
 		if bytes.HasPrefix(line, []byte(start)) {
 			return true
@@ -171,7 +171,7 @@ func notSSH(address string, greeting error) *api.Error {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
-	if errors.Is(greeting, errTurnedAway) {
+	if errors.Is(greeting, errAddressRefused) {
 		e.Err = classBanned.of(greeting)
 		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
 	}
@@ -181,48 +181,48 @@ func notSSH(address string, greeting error) *api.Error {
 func (w *wire) hasGreeted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.seen
+	return w.greeted
 }
 
 // badGreeting is what came in place of a greeting, unless we hung up ourselves.
 func (w *wire) badGreeting() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if errors.Is(w.bad, net.ErrClosed) || errors.Is(w.bad, io.ErrClosedPipe) {
+	if errors.Is(w.greetingErr, net.ErrClosed) || errors.Is(w.greetingErr, io.ErrClosedPipe) {
 		return nil
 	}
-	return w.bad
+	return w.greetingErr
 }
 
-// heard is when the last bytes came, and how often some came before.
-func (w *wire) heard() (last time.Time, reads int) {
+// lastHeard is when the last bytes came, and how often some came before.
+func (w *wire) lastHeard() (last time.Time, reads int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lastRead, w.reads
 }
 
-// hear notes a sign of life that came by another way.
-func (w *wire) hear() {
+// noteRead notes a sign of life that came by another way.
+func (w *wire) noteRead() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lastRead = time.Now()
 	w.reads++
 }
 
-// isDead reports whether reading has failed.
-func (w *wire) isDead() bool {
+// readFailed reports whether reading has failed.
+func (w *wire) readFailed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dead != nil
+	return w.readErr != nil
 }
 
-// whenEnded has f called, in place of what was to be called, when reading fails. It
+// setOnEnd has f called, in place of what was to be called, when reading fails. It
 // reports whether that is still to come.
-func (w *wire) whenEnded(f func()) bool {
+func (w *wire) setOnEnd(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended = f
-	return w.dead == nil
+	w.onEnd = f
+	return w.readErr == nil
 }
 
 // isBroken reports whether reading or writing has failed. A lost link may show in
@@ -230,7 +230,7 @@ func (w *wire) whenEnded(f func()) bool {
 func (w *wire) isBroken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dead != nil || w.mute
+	return w.readErr != nil || w.writeFailed
 }
 
 // Close implements net.Conn; it may be called any number of times.
