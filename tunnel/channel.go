@@ -29,34 +29,54 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	nc, err := open(ctx, c, func() (net.Conn, error) {
+		nc, err := c.client.Dial(network, address)
+		if err != nil {
+			return nil, dialError(address, err)
+		}
+		return nc, nil
+	}, closeLate[net.Conn])
+	if err != nil {
+		return nil, err
+	}
+	return &channelConn{nc, c}, nil
+}
+
+// open calls f beside its caller, who returns when ctx ends: x/crypto's own opening
+// functions take no ctx. What f opens after that goes to late.
+func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
-		conn net.Conn
-		err  error
+		opened T
+		err    error
 	}
 	results := make(chan result)
 	started := c.spawn(func() {
-		nc, err := c.client.Dial(network, address)
+		opened, err := f()
 		select {
-		case results <- result{nc, err}:
+		case results <- result{opened, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = nc.Close()
+				late(opened)
 			}
 		}
 	})
+	var r result
 	if !started {
-		return nil, c.downError()
+		return r.opened, c.downError()
 	}
 	select {
-	case r := <-results:
-		if r.err != nil {
-			return nil, c.dialError(address, r.err)
+	case r = <-results:
+		if r.err != nil && c.ended() {
+			r.err = c.downError()
 		}
-		return &channelConn{r.conn, c}, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		r.err = ctx.Err()
 	}
+	return r.opened, r.err
 }
+
+// closeLate closes what was opened after its caller left.
+func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 
 // channelConn is a connection beyond the host. x/crypto ends its channels with the
 // link as if the far side had sent all; here such a read fails with api.ErrDown.
@@ -81,10 +101,7 @@ func (c *channelConn) CloseWrite() error {
 
 // dialError names the kind of a failed dial by the reason codes of RFC 4254,
 // section 5.1.
-func (c *conn) dialError(address string, err error) error {
-	if c.ended() {
-		return c.downError()
-	}
+func dialError(address string, err error) error {
 	err = api.RemoteError(err) // the host says why
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
 	if !ok {
@@ -106,36 +123,13 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	if err != nil {
 		return nil, err
 	}
-	type result struct {
-		l   net.Listener
-		err error
-	}
-	results := make(chan result)
-	started := c.spawn(func() {
+	return open(ctx, c, func() (net.Listener, error) {
 		l, err := c.client.Listen(network, address)
-		select {
-		case results <- result{l, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = l.Close()
-			}
+		if err != nil {
+			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
 		}
-	})
-	if !started {
-		return nil, c.downError()
-	}
-	select {
-	case r := <-results:
-		switch {
-		case r.err == nil:
-			return r.l, nil
-		case c.ended():
-			return nil, c.downError()
-		}
-		return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, r.err)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+		return l, nil
+	}, closeLate[net.Listener])
 }
 
 // reservedSessions is how many of a connection's sessions are kept for our own commands,
@@ -185,38 +179,19 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 	}
 }
 
-// openRaw opens a channel beside its caller, who may leave: x/crypto's open knows
-// no ctx.
 func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	type result struct {
-		channel  ssh.Channel
+	type opened struct {
+		ssh.Channel
 		requests <-chan *ssh.Request
-		err      error
 	}
-	results := make(chan result)
-	started := c.spawn(func() {
+	o, err := open(ctx, c, func() (opened, error) {
 		ch, requests, err := c.client.OpenChannel(kind, payload)
-		select {
-		case results <- result{ch, requests, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = ch.Close()
-				ssh.DiscardRequests(requests)
-			}
-		}
+		return opened{ch, requests}, err
+	}, func(o opened) {
+		_ = o.Close()
+		ssh.DiscardRequests(o.requests)
 	})
-	if !started {
-		return nil, nil, c.downError()
-	}
-	select {
-	case r := <-results:
-		if r.err != nil && c.ended() {
-			return nil, nil, c.downError()
-		}
-		return r.channel, r.requests, r.err
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
+	return o.Channel, o.requests, err
 }
 
 // sharedSession gives its slot back when it is closed.

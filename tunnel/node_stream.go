@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ const spareSessions = 2
 
 // stream is a command's standard input and output as a connection.
 type stream struct {
+	programPipes
 	conn    *conn
 	slot    *sessionSlot
 	session *ssh.Session
@@ -214,23 +214,6 @@ func (s *stream) Close() error {
 	})
 	return nil
 }
-
-// The rest of net.Conn: a command has no addresses, and no deadlines are set on it.
-
-// LocalAddr implements net.Conn.
-func (s *stream) LocalAddr() net.Addr { return proxyAddr{} }
-
-// RemoteAddr implements net.Conn.
-func (s *stream) RemoteAddr() net.Addr { return proxyAddr{} }
-
-// SetDeadline implements net.Conn.
-func (s *stream) SetDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// SetReadDeadline implements net.Conn.
-func (s *stream) SetReadDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// SetWriteDeadline implements net.Conn.
-func (s *stream) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
 // stderrBuffer is a command's standard error: looked at while it comes, its last lines
 // kept.

@@ -17,11 +17,11 @@ import (
 
 // proxyConn is the standard input and output of a ProxyCommand as a connection.
 type proxyConn struct {
+	programPipes
 	io.Reader
 	io.WriteCloser
 	cmd     *exec.Cmd
 	stderr  *tail
-	exited  chan struct{}
 	closing sync.Once
 	end     context.CancelFunc
 }
@@ -34,7 +34,7 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	cmd := s.ProxyProgram(running, env)
-	p := &proxyConn{cmd: cmd, stderr: &tail{}, exited: make(chan struct{}), end: end}
+	p := &proxyConn{cmd: cmd, stderr: &tail{}, end: end}
 	cmd.Stderr = p.stderr
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -73,9 +73,7 @@ func (p *proxyConn) Close() error {
 		_ = p.WriteCloser.Close()
 		p.end()
 		_ = p.cmd.Wait()
-		close(p.exited)
 	})
-	<-p.exited
 	return nil
 }
 
@@ -98,18 +96,20 @@ func silentProxy(address string, limit time.Duration, greeting error) *api.Error
 	return e
 }
 
-// The rest of net.Conn: pipes have no addresses, and no deadlines are set on them.
+// programPipes is the part of net.Conn that a program's standard input and output do not
+// have: addresses and deadlines.
+type programPipes struct{}
 
-func (p *proxyConn) LocalAddr() net.Addr              { return proxyAddr{} }
-func (p *proxyConn) RemoteAddr() net.Addr             { return proxyAddr{} }
-func (p *proxyConn) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
-func (p *proxyConn) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
-func (p *proxyConn) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+func (programPipes) LocalAddr() net.Addr              { return programAddr{} }
+func (programPipes) RemoteAddr() net.Addr             { return programAddr{} }
+func (programPipes) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (programPipes) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (programPipes) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
-type proxyAddr struct{}
+type programAddr struct{}
 
-func (proxyAddr) Network() string { return "proxy" }
-func (proxyAddr) String() string  { return "ProxyCommand" }
+func (programAddr) Network() string { return "proxy" }
+func (programAddr) String() string  { return "ProxyCommand" }
 
 // tail keeps the last of what is written.
 type tail struct {

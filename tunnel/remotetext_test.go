@@ -68,8 +68,8 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 		},
 		"a greeting":     func() error { return checkGreeting(bufio.NewReader(strings.NewReader("220 " + steering))) },
 		"a proxy":        func() error { return &proxyError{said.text()} },
-		"a failed dial":  func() error { return deadEnd(t).dialError("db:5432", &ssh.OpenChannelError{Message: steering}) },
-		"a failed dial ": func() error { return deadEnd(t).dialError("db:5432", errors.New(steering)) },
+		"a failed dial":  func() error { return dialError("db:5432", &ssh.OpenChannelError{Message: steering}) },
+		"a failed dial ": func() error { return dialError("db:5432", errors.New(steering)) },
 		"a command":      func() error { _, err := exitStatus(errors.New(steering)); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
