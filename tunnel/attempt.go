@@ -17,16 +17,16 @@ type attempt struct {
 	pool      *Pool
 	log       *slog.Logger
 	attended  bool   // a person may be asked
-	client    string // through which they asked for it
-	banned    bool   // a ban is suspected: the person is told first
-	reuseOnly bool   // no login: at most the person's own connection is ridden
+	client    string // the client that the person used
+	banned    bool   // a ban is suspected: ask the person first
+	reuseOnly bool   // no login: only the person's own connection may be used
 
 	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to
 	wire     *wire
 	timeout  *timeout
-	loginAt  time.Time  // when the server began to see a login
-	denied   *api.Error // why we stopped by ourselves
+	loginAt  time.Time  // when the server first saw a login
+	denied   *api.Error // why the try was stopped on our side
 	answered bool       // a person answered questions of the ssh program
 	whySSH   string     // why the ssh program logs in, where the config does not say so
 }
@@ -53,7 +53,7 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// resolve finds out where the host's name leads now.
+// resolve reads the settings and finds the identity of the connection they lead to.
 func (t *attempt) resolve(ctx context.Context) (err error) {
 	if t.settings, err = t.host.settings(ctx); err != nil {
 		return err
@@ -63,12 +63,13 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 		return err
 	}
 	if !t.host.updateIdentity(t.identity) {
-		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // nobody wanted this one
+		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // only the users of the old identity wanted it
 	}
 	return nil
 }
 
-// logIn gets a connection of our own, unless the person lends us theirs.
+// logIn uses the person's own ssh connection where the config allows it, and otherwise
+// logs in.
 func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 	if c := t.reusedMaster(ctx); c != nil {
 		return c, nil
@@ -85,9 +86,8 @@ func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 	return t.logInByTransport(ctx)
 }
 
-// runBeforeLogin runs the command that the config wants run before a login, such as one
-// that fetches a certificate for the day. It is run only while a person waits: it may
-// open a browser or ask for a touch.
+// runBeforeLogin runs the config's before_login command, such as one that fetches a
+// certificate. It runs only while a person waits: it may open a browser or need a touch.
 func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	line := t.settings.BeforeLogin
 	if line == "" || !t.attended {
@@ -115,7 +115,7 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	return e
 }
 
-// logInByTransport logs in by the host's transport.
+// logInByTransport logs in natively or by the ssh program.
 func (t *attempt) logInByTransport(ctx context.Context) (*conn, error) {
 	if t.usesSSHProgram(ctx) {
 		return t.logInBySSH(ctx)
@@ -128,7 +128,7 @@ func (t *attempt) logInByTransport(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// logInNatively logs in by ourselves.
+// logInNatively logs in with x/crypto/ssh.
 func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 	t.host.step("connecting to " + t.settings.Address())
 	raw, via, err := t.reach(ctx)
@@ -143,7 +143,7 @@ func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// share uses the connection of a host that is the same account by another name.
+// share uses the connection of another host that leads to the same account.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	t.host.step("sharing the connection of " + owner.label())
 	if err := t.useHost(ctx, owner, t.identity); err != nil {
@@ -160,7 +160,7 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	return c, nil
 }
 
-// showSettings shows the settings a try goes by.
+// showSettings records the settings of a try in the host's view.
 func (h *Host) showSettings(s *sshconfig.Settings) {
 	v := s.Host()
 	h.mu.Lock()
@@ -170,7 +170,7 @@ func (h *Host) showSettings(s *sshconfig.Settings) {
 	h.view = v
 }
 
-// warn shows something a person should fix, which does not stop the try.
+// warn shows a warning that does not stop the try.
 func (t *attempt) warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()

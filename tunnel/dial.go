@@ -20,8 +20,8 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// reach opens a byte stream to the host's port: through other hosts, through a
-// command, or directly. Via names the hops.
+// reach opens a byte stream to the host's port: through other hosts, through a command,
+// or directly. via names the hops.
 func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err error) {
 	limit := cmp.Or(t.settings.ConnectTimeout, t.pool.o.Limits.DialTimeout)
 	switch {
@@ -42,8 +42,8 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	return raw, []string{}, nil
 }
 
-// dial connects by TCP, first to the login node last landed on where the host's
-// name still has that address.
+// dial connects by TCP, first to the login node of the last login if the host's name
+// still has that address.
 func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	s := &t.settings
 	d := &net.Dialer{KeepAlive: 30 * time.Second}
@@ -76,8 +76,8 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	return t.pool.dial(ctx, d, network, s.Address())
 }
 
-// lastAddress is where the last login landed, if the host's name still leads there
-// and to other places too.
+// lastAddress is the address of the last login, if the host's name still has it among
+// others.
 func (t *attempt) lastAddress(ctx context.Context) string {
 	last := t.pool.o.Memory.LastAddress(t.host.name)
 	ip, port, err := net.SplitHostPort(last)
@@ -91,7 +91,7 @@ func (t *attempt) lastAddress(ctx context.Context) string {
 	return last
 }
 
-// unreachable puts a failed dial into words.
+// unreachable describes a failed dial.
 func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
@@ -118,15 +118,14 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	return e
 }
 
-// Spelling is what is known of a name that a person gave for a host.
+// Spelling is what is known about a host's name as a person wrote it.
 type Spelling struct {
 	Written bool   // the name is in the config or the ssh config, or was logged in to before
-	Meant   string // the name that was probably meant; "" where none is near
+	Meant   string // the name that was probably meant; "": none is similar
 }
 
-// withSpelling adds to a failed dial what the name was probably meant to be. A name that the
-// name service does not have, and that is written nowhere or is nearly another, is not
-// tried again.
+// withSpelling adds which name was probably meant. A name that DNS does not have is not
+// tried again if it is unknown or similar to another.
 func (t *attempt) withSpelling(e *api.Error) *api.Error {
 	name := t.host.name
 	s := t.pool.o.Spelling(name)
@@ -150,7 +149,7 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// plain is a network error without the addresses and the system call around it.
+// plain is a network error without addresses and system call.
 func plain(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
@@ -169,7 +168,7 @@ var trafficClasses = map[string]int{
 	"ef": 0xb8, "le": 0x04, "lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04,
 }
 
-// trafficClass is the traffic class for forwarded data, the last word of IPQoS.
+// trafficClass is the class for forwarded data: the last word of IPQoS.
 func trafficClass(ipqos string) (int, bool) {
 	words := strings.Fields(ipqos)
 	if len(words) == 0 {
@@ -183,8 +182,8 @@ func trafficClass(ipqos string) (int, bool) {
 	return int(n), err == nil
 }
 
-// setTrafficClass sets the traffic class the person asked for. Some networks drop or slow
-// what ssh marks by default, so without a wish nothing is marked.
+// setTrafficClass sets the class that the settings name. Some networks drop or slow what
+// ssh marks by default, so the default is no mark.
 func setTrafficClass(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
 	tos, ok := trafficClass(s.IPQoS)
 	tcp, isTCP := c.RemoteAddr().(*net.TCPAddr)

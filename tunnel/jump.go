@@ -12,8 +12,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// jump reaches the host through the last of its hops, which is a host of its own:
-// shared with whoever else goes through it, and kept.
+// jump reaches the host through its last hop. The hop is a host of its own, shared with
+// all that go through it.
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
 	hop := t.pool.jumpHost(t.settings.ProxyJump)
 	t.host.step("connecting to " + hop.label() + " first")
@@ -34,17 +34,17 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	if err != nil {
 		return nil, nil, t.jumpError(hop, err)
 	}
-	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // the hop's own name tells the way to it, too
+	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
 	return raw, append(slices.Clone(hop.Status().Via), last), nil
 }
 
-// jumpHost is the host for the last of some hops. One that stands alone goes by its own
-// settings; a later one goes through those before it.
+// jumpHost is the host of the last hop. A single hop uses its own settings; a later one
+// goes through those before it.
 func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
 
-// useHost makes another host ours to go through, or, with an identity, to share the
-// connection of: wanted as long as we are, and connected now. Its first failed try is
-// ours too: the backoff is then our own.
+// useHost makes this host a user of another, to jump through it or, with an identity, to
+// share its connection. The other host is wanted as long as this one, and must be
+// connected now. Its first failed try fails this one too, which has its own backoff.
 func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
 		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.label()), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
@@ -58,12 +58,12 @@ func (t *attempt) useHost(ctx context.Context, other *Host, identity string) err
 	})
 }
 
-// goesThrough reports whether a host needs another, maybe through more of them.
+// goesThrough reports whether a host jumps through another, directly or not.
 func (p *Pool) goesThrough(h, through *Host) bool {
 	return slices.ContainsFunc(through.usersNow(), func(u *Host) bool { return u == h || p.goesThrough(h, u) })
 }
 
-// addUser marks the host as wanted by another that goes through it, or shares the
+// addUser marks the host as wanted by another that jumps through it, or shares the
 // connection of that identity.
 func (h *Host) addUser(user *Host, identity string, attended bool, client string) {
 	h.mu.Lock()
@@ -78,15 +78,15 @@ func (h *Host) addUser(user *Host, identity string, attended bool, client string
 	h.wake()
 }
 
-// removeUserOfAll ends the use of every host that another went through.
+// removeUserOfAll ends all use that a host makes of others.
 func (p *Pool) removeUserOfAll(user *Host) {
-	p.dropOwnership(user, "") // a name that is not wanted may lead elsewhere when it next is
+	p.dropOwnership(user, "") // its settings may have changed when it is next wanted
 	for _, h := range p.allHosts() {
 		h.removeUser(user)
 	}
 }
 
-// removeUser ends the use that another made of this host.
+// removeUser ends the use of this host by another.
 func (h *Host) removeUser(user *Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *Host) removeUser(user *Host) {
 	}
 }
 
-// viaError says which hop failed.
+// viaError adds which hop failed.
 func viaError(hop string, err error) error {
 	e := *asError(err)
 	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)
@@ -104,7 +104,7 @@ func viaError(hop string, err error) error {
 	return &e
 }
 
-// jumpError puts a failed dial from a hop into words.
+// jumpError describes a failed dial from a hop.
 func (t *attempt) jumpError(hop *Host, err error) *api.Error {
 	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.Address(), hop.label(), err)}
 	if errors.Is(err, api.ErrProhibited) {

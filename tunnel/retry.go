@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// serve turns wishes into a connection until ctx ends.
+// serve connects the host whenever it is wanted, until ctx ends.
 func (h *Host) serve(ctx context.Context) {
 	defer h.stopServing()
 	for ctx.Err() == nil {
@@ -39,7 +39,7 @@ const (
 )
 
 // nextAction decides what to do now, by the rules that keep a person from being locked
-// out. A wait without an end is until the wishes change.
+// out. A zero time means: wait until something changes.
 func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
 	reuse := h.reusesMaster()
@@ -57,7 +57,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		switch stopped := f.stop.until.IsZero() || now.Before(f.stop.until); {
 		case stopped && reuse && newSocket != nil:
 			h.socket = *newSocket
-			return actionTry, time.Time{} // which logs in nowhere
+			return actionTry, time.Time{} // this try uses the master only
 		case stopped && reuse:
 			return actionWait, nextMasterPoll(now, f.stop.until)
 		case stopped:
@@ -84,12 +84,12 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	return actionTry, time.Time{}
 }
 
-// loginMayAsk is the error of a login that nobody is there for.
+// loginMayAsk is the error of a login that may need a person when none is present.
 func (h *Host) loginMayAsk() *api.Error {
 	return h.needsPerson("the login may ask for a password, a code or a touch", nil)
 }
 
-// needsPerson is the error of a login that only a person can do.
+// needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
 	return &api.Error{
 		Code:    api.CodeNeedsPerson,
@@ -99,7 +99,7 @@ func (h *Host) needsPerson(why string, cause error) *api.Error {
 	}
 }
 
-// sleep waits until a time, if any, the next wish, or the end.
+// sleep waits until a time, if not zero, or until the host is woken, or ctx ends.
 func (h *Host) sleep(ctx context.Context, until time.Time) {
 	var ring <-chan time.Time
 	if !until.IsZero() {
@@ -126,7 +126,7 @@ func (h *Host) try(ctx context.Context) {
 	h.finishTry(t, c, err)
 }
 
-// beginTry enters the try, unless the wish ended meanwhile.
+// beginTry starts a try, unless the host is no longer wanted.
 func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	silent := h.pool.o.Memory.Silent(h.name)
 	h.mu.Lock()
@@ -145,7 +145,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	}
 }
 
-// step says what a try is doing now.
+// step records what the try is doing now.
 func (h *Host) step(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +153,7 @@ func (h *Host) step(what string) {
 	h.enterLocked()
 }
 
-// setAsking says which kind of question a try waits for an answer to; "" for none.
+// setAsking records which kind of question the try waits for; "": none.
 func (h *Host) setAsking(kind api.PromptKind) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,14 +161,14 @@ func (h *Host) setAsking(kind api.PromptKind) {
 	h.enterLocked()
 }
 
-// lastClient is the client through which a person last asked for the host.
+// lastClient is the client that a person last used to ask for the host.
 func (h *Host) lastClient() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.facts.client
 }
 
-// finishTry draws the conclusions of a try.
+// finishTry records the result of a try.
 func (h *Host) finishTry(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
@@ -195,11 +195,11 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) {
 	h.mu.Unlock()
 }
 
-// failedLocked decides between another try and a stop, by the failure's class alone.
+// failedLocked decides between another try and a stop, only by the class of the failure.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
 	if t.reuseOnly && f.stop != nil {
-		return // it stands as before
+		return // the earlier stop remains
 	}
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
@@ -217,7 +217,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
 	case class == classNeedsPerson && attended && !t.attended:
-		f.nextTry = now // a person came while we tried without one
+		f.nextTry = now // a person acted during a try that did not ask
 	case class == classNeedsPerson:
 		f.stop = &stop{state: api.HostNeedsLogin, why: why}
 	case class == classPermanent:
@@ -237,7 +237,7 @@ func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 	}
 }
 
-// connectionLost draws the conclusions of a connection's end.
+// connectionLost records the end of a connection.
 func (h *Host) connectionLost(c *conn) {
 	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
@@ -245,9 +245,9 @@ func (h *Host) connectionLost(c *conn) {
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
-	byUs := h.ended == c // whoever wants the host since then wants another
+	byUs := h.ended == c // who wants the host since then wants a new connection
 	if onlyLeased && !h.asked && !byUs {
-		h.dropWantedLocked() // its users have lost the connection, too
+		h.dropWantedLocked() // the users of the leases lost it too
 	}
 	if f.wanted && !byUs {
 		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.endReason()), Err: classPassing.of(c.endReason())}
@@ -263,7 +263,7 @@ func (h *Host) connectionLost(c *conn) {
 	h.enterLocked()
 }
 
-// stopServing is the end of the host's goroutine.
+// stopServing is called when the host's goroutine ends.
 func (h *Host) stopServing() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,8 +271,9 @@ func (h *Host) stopServing() {
 	h.enterLocked()
 }
 
-// backoff is the wait before try number failures+1: it doubles from least to most,
-// less up to a fifth at random, so that many laptops do not return at one moment.
+// backoff is the wait before the next try after so many failures. It doubles from least
+// to most, minus up to a fifth at random, so that many laptops do not return at the same
+// moment.
 func backoff(failures int, least, most time.Duration) time.Duration {
 	wait := most
 	if shift := failures - 1; shift < 30 {
@@ -281,7 +282,7 @@ func backoff(failures int, least, most time.Duration) time.Duration {
 	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
 }
 
-// asError is err as an *api.Error, which every failed try should have.
+// asError returns err as an *api.Error.
 func asError(err error) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
