@@ -13,9 +13,9 @@ import (
 	"tunctl/internal/api"
 )
 
-// Dial connects to an address as the host sees it: network is "tcp", or "unix" for
-// a socket there. The connection has a CloseWrite, and no deadlines. Errors are
-// api.ErrDown, api.ErrRefused or api.ErrProhibited where one of them fits.
+// Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
+// socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
+// api.ErrRefused or api.ErrProhibited where one applies.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := h.current()
 	if err != nil {
@@ -42,8 +42,8 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	return &channelConn{nc, c}, nil
 }
 
-// open calls f beside its caller, who returns when ctx ends: x/crypto's own opening
-// functions take no ctx. What f opens after that goes to late.
+// open calls f in a goroutine and returns early when ctx ends: x/crypto's functions take
+// no ctx. What f opens after that goes to late.
 func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		opened T
@@ -75,11 +75,11 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 	return r.opened, r.err
 }
 
-// closeLate closes what was opened after its caller left.
 func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 
-// channelConn is a connection beyond the host. x/crypto ends its channels with the
-// link as if the far side had sent all; here such a read fails with api.ErrDown.
+// channelConn is a connection through the host. When the link is lost, x/crypto ends
+// channels with io.EOF, as if the other side had sent everything; here such a read fails
+// with api.ErrDown.
 type channelConn struct {
 	net.Conn
 	link *conn
@@ -94,15 +94,14 @@ func (c *channelConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite says that no more bytes follow.
+// CloseWrite half-closes the connection.
 func (c *channelConn) CloseWrite() error {
 	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// dialError names the kind of a failed dial by the reason codes of RFC 4254,
-// section 5.1.
+// dialError classifies a failed dial by the reason codes of RFC 4254, section 5.1.
 func dialError(address string, err error) error {
-	err = api.RemoteError(err) // the host says why
+	err = api.RemoteError(err)
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
 	if !ok {
 		return err
@@ -116,8 +115,7 @@ func dialError(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// Listen makes the host listen at an address; the listener's connections come from
-// there. It ends with the connection.
+// Listen makes the host listen at an address. The listener ends with the connection.
 func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	c, err := h.current()
 	if err != nil {
@@ -132,14 +130,14 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	}, closeLate[net.Listener])
 }
 
-// reservedSessions is how many of a connection's sessions are kept for our own commands,
-// so that a person's open shells never stop a job's watch.
+// reservedSessions is how many of a connection's sessions are reserved for our own
+// commands, so that a person's open shells never stop the watching of a job.
 const reservedSessions = 2
 
 // OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
-// connection, for a guest: a person's shell or copy that shares it. A "session"
-// waits for one of the sessions the host allows. The caller closes the channel and
-// reads its requests. An *ssh.OpenChannelError is the host's own refusal.
+// connection, for a person's shell or copy that shares it. A "session" waits for one of
+// the sessions that the host allows. The caller closes the channel and reads its
+// requests. An *ssh.OpenChannelError is the host's own refusal.
 func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	c, err := h.current()
 	if err != nil {
@@ -194,7 +192,7 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 	return o.Channel, o.requests, err
 }
 
-// sharedSession gives its slot back when it is closed.
+// sharedSession releases its slot on Close.
 type sharedSession struct {
 	ssh.Channel
 	release func()

@@ -24,24 +24,24 @@ type conn struct {
 	limits    Limits
 	interval  time.Duration // of the keepalive
 	maxMissed int
-	heldBySSH bool // no requests on the connection as a whole: its mux link would die
-	reused    bool // it is the person's own, and tells nothing of how a login goes
+	heldBySSH bool // by its control socket, which a global request would break
+	reused    bool // it is the person's own, and says nothing about how a login goes
 	sessions  *sessionLimit
 	since     time.Time
 	done      chan struct{} // closed when the transport has ended
 
 	owner        *Host // who logged in; others may share it
 	settings     sshconfig.Settings
-	identity     string // what the settings led to when it was dialled; see Pool.identity
+	identity     string // see Pool.identity; as of the dial
 	transport    string
-	transportWhy string // why it is not the usual one
+	transportWhy string // why it is not native
 
 	auth            string
 	silent          bool
 	via             []string
-	certificateEnds time.Time // of the certificate that logged in; zero: none
+	certificateEnds time.Time // zero: no certificate logged in
 
-	algorithms *api.Algorithms // nil where another program holds the connection
+	algorithms *api.Algorithms // nil: another program holds the connection
 
 	mu        sync.Mutex
 	loginNode string
@@ -51,7 +51,7 @@ type conn struct {
 	wg        sync.WaitGroup
 }
 
-// newConn takes over an SSH connection that has just logged in.
+// newConn takes over an SSH connection after its login.
 func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: t.pool.o.Limits,
@@ -78,18 +78,18 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	return c
 }
 
-// failWritesTimeout is how long the end of a link may be kept from the library. Only a
-// key exchange under way, with its queue full, makes it take any time.
+// failWritesTimeout bounds failPendingWrites. It takes time only during a key exchange
+// whose queue is full.
 const failWritesTimeout = time.Second
 
-// failPendingWrites has the library notice that nothing can be sent before it hears that nothing
-// comes. It takes the first packet that it cannot send for sent; were that one the
-// opening of a channel, and all channels ended already, it would wait for the answer
-// without end, and whoever closes the connection with it.
+// failPendingWrites makes the library see that writing fails before it sees that reading
+// ended. It believes that the first packet which it cannot send was sent. If that packet
+// opened a channel after all channels had ended, the library would wait for the reply
+// forever, and so would close.
 func (c *conn) failPendingWrites() {
 	_ = c.wire.Close()
 	noticed := make(chan struct{})
-	go func() { // it ends at the latest when the library knows
+	go func() { // ends at the latest when the library sees the end
 		defer close(noticed)
 		_, _, _ = c.client.SendRequest("keepalive@openssh.com", false, nil)
 	}()
@@ -99,8 +99,8 @@ func (c *conn) failPendingWrites() {
 	}
 }
 
-// spawn runs f beside the connection, whose close waits for it. It reports whether
-// the connection was still open.
+// spawn runs f in a goroutine that close waits for. It reports false if the connection
+// is already closing.
 func (c *conn) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,8 @@ func (c *conn) spawn(f func()) bool {
 	return true
 }
 
-// close ends the connection for a reason and waits for what runs beside it. The
-// raw stream goes first: nothing polite can block then.
+// close ends the connection for a reason and waits for its goroutines. It closes the raw
+// stream first, so that no orderly shutdown can block.
 func (c *conn) close(why error) {
 	c.mu.Lock()
 	if c.why == nil {
@@ -125,12 +125,10 @@ func (c *conn) close(why error) {
 	c.waitSpawned()
 }
 
-// closeTimeout is how long a close waits for what runs beside the connection. All
-// of that ends with the link at once; were it not so, the host must come back all
-// the same.
+// closeTimeout bounds the wait for a connection's goroutines. All end with the stream;
+// if one does not, the host must still reconnect.
 const closeTimeout = 10 * time.Second
 
-// waitSpawned waits for what runs beside the connection.
 func (c *conn) waitSpawned() {
 	settled := make(chan struct{})
 	go func() {
@@ -144,7 +142,7 @@ func (c *conn) waitSpawned() {
 	}
 }
 
-// ended reports whether the connection is at its end, maybe before all of it knows.
+// ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
 	select {
 	case <-c.done:
@@ -154,7 +152,7 @@ func (c *conn) ended() bool {
 	}
 }
 
-// downError is the error of a caller whose connection ended.
+// downError is api.ErrDown with the reason.
 func (c *conn) downError() error { return fmt.Errorf("%w: %w", api.ErrDown, c.endReason()) }
 
 // endReason is why the connection ended.
@@ -170,7 +168,7 @@ func (c *conn) endReason() error {
 	return plain(api.RemoteError(c.why))
 }
 
-// hostClosedError is the end of a connection by a host that said why.
+// hostClosedError is a disconnect with the host's own reason.
 type hostClosedError struct {
 	said api.RemoteText
 	err  error
@@ -179,7 +177,7 @@ type hostClosedError struct {
 func (e *hostClosedError) Error() string { return "the host closed the connection: " + e.said.String() }
 func (e *hostClosedError) Unwrap() error { return e.err }
 
-// remember keeps how the login went, for the next one.
+// remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
 	if c.reused {
 		return
@@ -193,7 +191,7 @@ func (c *conn) remember(m Memory, host string) {
 	}
 }
 
-// measured is the round trip and the login node, as far as they are known.
+// measured is the round trip and the login node; zero while unknown.
 func (c *conn) measured() (rtt time.Duration, loginNode string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

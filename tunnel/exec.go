@@ -12,16 +12,16 @@ import (
 	"tunctl/internal/api"
 )
 
-// Result is what a command printed and how it ended.
+// Result is the output and the exit status of a command.
 type Result struct {
 	Stdout []byte
 	Stderr []byte
-	Exit   int // 128+n for a signal is the remote shell's doing; -1 if the host did not say
+	Exit   int // 128+n for a signal, as the remote shell reports it; -1 if the host reported none
 }
 
-// Run runs a command on the host and returns when it has ended or ctx has; then
-// its channel is closed, which is all a server offers to end it. It waits for one
-// of the sessions the host allows. A command that ran and failed is no error.
+// Run runs a command on the host and waits for its end. When ctx ends it closes the
+// channel, which is the only way to end a command that every server has. It waits for
+// one of the sessions that the host allows. A command that failed is no error.
 func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	c, err := h.current()
 	if err != nil {
@@ -68,14 +68,14 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 	}
 }
 
-// execution is one command under way. Opening a channel and waiting for its end
-// know no ctx, so it runs beside its caller, who may leave.
+// execution is one running command. x/crypto's functions take no ctx, so it runs in a
+// goroutine that its caller may abandon.
 type execution struct {
 	slot      *sessionSlot
 	out, errs limitedBuffer
 	result    Result
 	err       error
-	retry     bool // the server had no session to spare
+	retry     bool // the server had no free session
 	ended     chan struct{}
 
 	mu        sync.Mutex
@@ -115,8 +115,8 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
 }
 
-// releaseSlot gives the slot back. The person's own ssh opens a session only with the
-// command, so that it is only then that a server says that it has none.
+// releaseSlot gives the slot back. A reused master opens the session only together with
+// the command, so a refusal can come as late as here.
 func (x *execution) releaseSlot() {
 	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
 		x.retry = x.slot.refused()
@@ -125,7 +125,8 @@ func (x *execution) releaseSlot() {
 	x.slot.release()
 }
 
-// setSession keeps the session for abandon, and reports whether it is still wanted.
+// setSession records the session for abandon, and reports whether the command is still
+// wanted.
 func (x *execution) setSession(s *ssh.Session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -142,7 +143,7 @@ func (x *execution) abandon() {
 	}
 }
 
-// exitStatus reads how a command ended; only a broken channel is an error.
+// exitStatus is how a command ended. Only a broken channel is an error.
 func exitStatus(err error) (int, error) {
 	if err == nil {
 		return 0, nil
@@ -159,7 +160,7 @@ func exitStatus(err error) (int, error) {
 	return -1, api.RemoteError(err)
 }
 
-// limitedBuffer takes so much and no more.
+// limitedBuffer is a buffer with a maximum size.
 type limitedBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer

@@ -11,14 +11,13 @@ import (
 	"tunctl/internal/api"
 )
 
-// keepaliveRequest is one that every server answers, if only to say that it does not
-// know it.
+// keepaliveRequest is answered by every server, if only with a failure.
 const keepaliveRequest = "keepalive@openssh.com"
 
 // firstCommandTimeout bounds the first command on a connection.
 const firstCommandTimeout = 10 * time.Second
 
-// hold keeps the live connection until it ends, is unwanted, or ctx ends.
+// hold keeps the live connection until it ends, is no longer wanted, or ctx ends.
 func (h *Host) hold(ctx context.Context) {
 	c, err := h.current()
 	if err != nil {
@@ -64,7 +63,8 @@ func (h *Host) hold(ctx context.Context) {
 	}
 }
 
-// holdShared uses another host's connection, which that host keeps.
+// holdShared waits for the end of another host's connection, which that host keeps
+// alive.
 func (h *Host) holdShared(ctx context.Context, c *conn) {
 	for {
 		select {
@@ -94,8 +94,8 @@ func (h *Host) consumeProbe() bool {
 	return probe
 }
 
-// probeTimeout is how long a probe may take. A connection that only a person can make
-// again is given time for the network to come back.
+// probeTimeout bounds a probe. A connection that only a person can restore gets more
+// time.
 func (h *Host) probeTimeout() time.Duration {
 	if h.pool.o.Memory.Silent(h.name) {
 		return h.pool.o.Limits.ProbeTimeout
@@ -109,8 +109,8 @@ func (h *Host) refresh() {
 	h.enterLocked()
 }
 
-// runFirstCommand runs the connection's first command: sshd turns Nagle's algorithm off only
-// once a session was opened, and the answer tells which login node we are on.
+// runFirstCommand runs hostname: sshd turns off Nagle's algorithm only once a session
+// was opened, and the output is the name of the login node.
 func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
 	ctx, cancel := context.WithTimeout(ctx, firstCommandTimeout)
 	defer cancel()
@@ -126,9 +126,9 @@ func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
 	h.refresh()
 }
 
-// probeSession makes the host say something over a connection that an ssh program holds,
-// where a keepalive would end the link: it opens a session, and a refusal is an answer
-// too.
+// probeSession makes the host respond over a connection that an ssh program holds, where
+// a keepalive would break the control socket. It opens a session; a refusal is a
+// response too.
 func (c *conn) probeSession() {
 	session, err := c.client.NewSession()
 	if err == nil {
@@ -137,34 +137,34 @@ func (c *conn) probeSession() {
 	}
 }
 
-// keepalive asks a silent connection for signs of life. At most one request is
-// outstanding, since x/crypto's SendRequest has no timeout and one stuck request
-// blocks all later ones (golang/go#19338); any byte received counts as life.
+// keepalive sends requests on a silent connection. At most one is outstanding:
+// x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
+// (golang/go#19338). Any byte received counts as a reply.
 type keepalive struct {
 	c          *conn
 	timer      *time.Timer
 	replies    chan time.Duration
 	waiting    bool          // a request is outstanding
 	missed     int           // intervals without a byte
-	reads      int           // what the wire had heard when we last looked
-	probing    time.Duration // the limit of the probe under way; 0 without one
-	probeAgain bool          // the network changed once more meanwhile
+	reads      int           // the wire's number of reads at the last tick
+	probing    time.Duration // the limit of the probe under way; 0: none
+	probeAgain bool          // the network changed again during the probe
 }
 
 func newKeepalive(c *conn) *keepalive {
 	p := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
 	if c.heldBySSH {
-		p.timer.Stop() // the ssh that holds it looks after it
+		p.timer.Stop() // the ssh program has its own keepalive
 	}
 	return p
 }
 
 func (p *keepalive) stop() { p.timer.Stop() }
 
-// probe wants a sign of life within limit.
+// probe requires a reply within limit.
 func (p *keepalive) probe(limit time.Duration) {
 	if p.probing > 0 {
-		p.probeAgain = true // what it hears may be from before
+		p.probeAgain = true // a reply may be older than this change
 		return
 	}
 	p.probing = limit
@@ -173,7 +173,7 @@ func (p *keepalive) probe(limit time.Duration) {
 	p.timer.Reset(limit)
 }
 
-// tick is called when the timer rings; its error is the connection's death.
+// tick is called when the timer fires. An error means that the connection is dead.
 func (p *keepalive) tick(now time.Time) error {
 	last, reads := p.c.wire.lastHeard()
 	alive := reads > p.reads
@@ -185,8 +185,8 @@ func (p *keepalive) tick(now time.Time) error {
 		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
 	if p.c.heldBySSH && p.probing > 0 && p.waiting {
-		// What came may have been on its way when the link died, and no later beat would
-		// find that out: the answer itself is wanted.
+		// The bytes may have been on their way when the link died, and no later tick would
+		// find that out: wait for the reply itself.
 		p.timer.Reset(p.probing)
 		return nil
 	}
@@ -207,7 +207,7 @@ func (p *keepalive) tick(now time.Time) error {
 	return nil
 }
 
-// endProbe ends a probe that was answered, and reports whether there is another.
+// endProbe ends an answered probe, and reports whether another one started.
 func (p *keepalive) endProbe() bool {
 	limit := p.probing
 	p.probing = 0
@@ -218,7 +218,7 @@ func (p *keepalive) endProbe() bool {
 	return p.probing > 0
 }
 
-// gotReply notes the answer to what was asked.
+// gotReply is called for the reply to a request.
 func (p *keepalive) gotReply() {
 	p.waiting = false
 	if p.probing == 0 || p.endProbe() {
@@ -243,7 +243,6 @@ func (p *keepalive) sendRequest() {
 			p.replies <- time.Since(start)
 			return
 		}
-		// A server that does not know the request says so, which is an answer too.
 		_, _, err := p.c.client.SendRequest(keepaliveRequest, true, nil)
 		if err == nil {
 			p.replies <- time.Since(start)
@@ -251,11 +250,10 @@ func (p *keepalive) sendRequest() {
 	})
 }
 
-// errHeldBySSH says that a connection can be asked nothing: an ssh of its own holds it.
 var errHeldBySSH = errors.New("a connection that the ssh program holds cannot be measured")
 
-// Ping asks a connected host for a sign of life and returns how long that took: the
-// round trip and whatever queues on the way are filled by others.
+// Ping measures the round trip of a request on the live connection, with the queues on
+// the way.
 func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	c, err := h.current()
 	if err != nil {
@@ -281,10 +279,10 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// certificateWarning is when a certificate's end is worth a warning.
+// certificateWarning is how long before the end of a certificate the warning comes.
 const certificateWarning = 30 * time.Minute
 
-// certificateTimer rings when the end of a certificate comes near; never without one.
+// certificateTimer fires at the time of the warning; never if ends is zero.
 func certificateTimer(ends time.Time) *time.Timer {
 	if ends.IsZero() {
 		never := time.NewTimer(time.Hour)
@@ -294,8 +292,8 @@ func certificateTimer(ends time.Time) *time.Timer {
 	return time.NewTimer(time.Until(ends.Add(-certificateWarning)))
 }
 
-// warnCertificateEnds warns that the connection outlives its certificate: it stays, but
-// cannot be made again.
+// warnCertificateEnds warns that the certificate expires: the connection stays, but
+// cannot be restored without a new one.
 func (h *Host) warnCertificateEnds(at time.Time) {
 	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
 	h.log.Warn("certificate ends soon", "at", at)

@@ -11,58 +11,58 @@ import (
 )
 
 const (
-	// sessionLag is how much later than we a server may notice that a session has
-	// ended. It refuses the next one until then.
+	// sessionLag is how long after its end a server may still count a session, and refuse
+	// the next one.
 	sessionLag = 2 * time.Second
-	// sessionRest is how long to leave it alone meanwhile.
+	// sessionRest is the pause after such a refusal.
 	sessionRest = 100 * time.Millisecond
 	// maxSessionsAgain bounds the wait before one more session is tried.
 	maxSessionsAgain = time.Hour
 )
 
-// sessionLimit bounds how many sessions are open at once on one connection. A server that
-// allows fewer than we thought teaches it: some allow only one. That can have been for a
-// while only, since sshd counts a command that was abandoned until it ends; so after a
-// quiet time one more is tried where somebody waits for it.
+// sessionLimit bounds how many sessions are open at once on one connection. It learns
+// from refusals: some servers allow only one. A refusal can be temporary, since sshd
+// counts an abandoned command until it ends. So, if somebody waits, one more session is
+// tried after some time without refusals.
 type sessionLimit struct {
-	ceiling      int           // never more than these
-	minGrowAfter time.Duration // the least quiet time
+	ceiling      int           // never more
+	minGrowAfter time.Duration // the smallest growAfter
 
 	mu        sync.Mutex
-	limit     int           // what the server is thought to allow
-	proven    int           // limit without what was raised since and not yet used
+	limit     int           // what the server probably allows
+	proven    int           // the part of limit that the server has accepted
 	open      int           // sessions that the server accepted
-	pending   int           // slots whose session it has not answered for
-	ended     []time.Time   // when sessions did that the server may still count
-	grown     bool          // limit was raised since it was lowered, and not proven
-	growAfter time.Duration // how long until one more is tried
+	pending   int           // slots whose session is not yet accepted or refused
+	ended     []time.Time   // when sessions ended that the server may still count
+	grown     bool          // limit was raised, and that is not proven yet
+	growAfter time.Duration // how long after changedAt one more is tried
 	changedAt time.Time     // when limit last changed, or the server last refused
-	restUntil time.Time     // none is taken before
-	freed     chan struct{} // closed when a slot may have become free
+	restUntil time.Time     // no slot is given before
+	freed     chan struct{} // closed when a slot may be free
 }
 
 func newSessionLimit(most int, again time.Duration) *sessionLimit {
 	return &sessionLimit{ceiling: most, minGrowAfter: again, limit: most, proven: most, growAfter: again, freed: make(chan struct{})}
 }
 
-// sessionSlot is the right to one session. It is given back once, by give or refused.
+// sessionSlot is the right to one session. It is given back once, by release or refused.
 type sessionSlot struct {
 	limit  *sessionLimit
 	opened bool
 }
 
-// acquire waits for a slot until ctx or the connection ends; nil then.
+// acquire waits for a slot. It returns nil when ctx or the connection ends.
 func (s *sessionLimit) acquire(ctx context.Context, done <-chan struct{}) *sessionSlot {
 	return s.acquireBelow(ctx, done, func() int { return s.limit })
 }
 
-// acquireShared is take for guests, who leave some slots alone. Where a server allows
-// hardly any, a guest may still have one.
+// acquireShared is acquire for a person's shell or copy. It leaves reservedSessions
+// free, but one shared session is always possible.
 func (s *sessionLimit) acquireShared(ctx context.Context, done <-chan struct{}) *sessionSlot {
 	return s.acquireBelow(ctx, done, func() int { return max(1, s.limit-reservedSessions) })
 }
 
-// acquireBelow takes a slot once fewer than boundLocked are in use.
+// acquireBelow waits until fewer than boundLocked slots are in use.
 func (s *sessionLimit) acquireBelow(ctx context.Context, done <-chan struct{}, boundLocked func() int) *sessionSlot {
 	for {
 		s.mu.Lock()
@@ -92,9 +92,9 @@ func (s *sessionLimit) acquireBelow(ctx context.Context, done <-chan struct{}, b
 	}
 }
 
-// acquireForStream is take for what holds on to its slot: spareSessions stay free, or at
-// least one where there are few. It counts on nothing that the server has not proven: a
-// relay that took the only session would leave none for commands.
+// acquireForStream is acquire for a stream, which holds its slot for long. It leaves
+// spareSessions free, or at least one. It counts only on proven sessions: a relay that
+// took the only session would leave none for commands.
 func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{}) (*sessionSlot, error) {
 	for {
 		s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{
 	}
 }
 
-// growLocked allows one session more after a quiet time.
+// growLocked raises the limit by one after growAfter.
 func (s *sessionLimit) growLocked(now time.Time) {
 	if s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {
 		s.limit++
@@ -129,7 +129,7 @@ func (s *sessionLimit) growLocked(now time.Time) {
 	}
 }
 
-// nextCheckLocked is how soon something may have changed without an event; 0: never.
+// nextCheckLocked is when to look again without an event; 0: never.
 func (s *sessionLimit) nextCheckLocked(now time.Time) time.Duration {
 	if rest := s.restUntil.Sub(now); rest > 0 {
 		return rest
@@ -140,7 +140,7 @@ func (s *sessionLimit) nextCheckLocked(now time.Time) time.Duration {
 	return 0
 }
 
-// accepted says that the server accepted the session.
+// accepted records that the server accepted the session.
 func (t *sessionSlot) accepted() {
 	s := t.limit
 	s.mu.Lock()
@@ -161,7 +161,7 @@ func (t *sessionSlot) release() {
 	defer s.mu.Unlock()
 	t.uncountLocked()
 	if now := time.Now(); t.opened {
-		s.lingeringLocked(now) // forgets the older ones
+		s.lingeringLocked(now) // drops the older ones
 		s.ended = append(s.ended, now)
 	}
 	s.wakeLocked()
@@ -175,21 +175,21 @@ func (t *sessionSlot) uncountLocked() {
 	}
 }
 
-// wakeLocked has everyone who waits look again.
+// wakeLocked makes all waiting callers look again.
 func (s *sessionLimit) wakeLocked() {
 	close(s.freed)
 	s.freed = make(chan struct{})
 }
 
-// lingeringLocked is how many sessions have ended that the server may still count.
+// lingeringLocked counts the ended sessions that the server may still count.
 func (s *sessionLimit) lingeringLocked(now time.Time) int {
 	s.ended = slices.DeleteFunc(s.ended, func(at time.Time) bool { return now.Sub(at) >= sessionLag })
 	return len(s.ended)
 }
 
-// refused gives back a slot that the server did not honour, and reports whether it is
-// worth waiting for another: not when none but this one was in use, or just before.
-// The limit falls to what the server counted then, however many are refused at once.
+// refused gives back a slot whose session the server refused, and reports whether to
+// wait for another: not if this was the only one, and none has just ended. The limit
+// falls to what the server counted, no matter how many are refused at once.
 func (t *sessionSlot) refused() bool {
 	s := t.limit
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (t *sessionSlot) refused() bool {
 	lingering := s.lingeringLocked(now)
 	if lingering > 0 || s.open+s.pending == 0 {
 		s.restUntil = now.Add(sessionRest)
-		s.wakeLocked() // the next one may have more luck, or must be told too
+		s.wakeLocked() // the next caller may succeed, or must fail too
 	}
 	if counted := max(1, s.open+lingering); counted < s.limit {
 		s.limit, s.proven = counted, min(s.proven, counted)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// timeout ends something that takes too long, and stands still while a person
-// answers. It works where deadlines do not: a connection through a jump host has
-// none, and x/crypto's Timeout ends with the TCP connect (golang/go#51926).
+// timeout calls a function when something takes too long. It pauses while a person
+// answers. It works where deadlines do not: a connection through a jump host has none,
+// and x/crypto's Timeout covers only the TCP connect (golang/go#51926).
 type timeout struct {
 	mu        sync.Mutex
 	onExpire  func()
@@ -30,7 +30,7 @@ func (g *timeout) expire() {
 	g.onExpire()
 }
 
-// restart begins a new limit.
+// restart starts a new limit, unless the old one is reached.
 func (g *timeout) restart(limit time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 // usesSSHProgram decides whether the ssh program logs in: because the config says so, or
-// because the settings, the key files or an earlier look at the server tell that we
-// cannot. No login is tried to find out: it would be one more that failed.
+// because the settings, the key files or an earlier login show that a native login
+// cannot work. It tries no login to find out: that would be one more failed login.
 func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if t.settings.Transport != "" {
 		return t.settings.Transport == api.TransportOpenSSH
@@ -41,8 +41,8 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	return true
 }
 
-// findSSH looks for an ssh program whose connection we can use, and says what to do
-// where there is none.
+// findSSH looks for an ssh program whose connection can be shared, and returns what to
+// do if there is none.
 func (t *attempt) findSSH() (hint string, err error) {
 	if runtime.GOOS == "windows" {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
@@ -51,8 +51,8 @@ func (t *attempt) findSSH() (hint string, err error) {
 	return "install OpenSSH's client", err
 }
 
-// securityKey names a key of the person's on a FIDO token that no ssh-agent holds; ""
-// if there is none. A default key file stands back where another key is at hand.
+// securityKey describes a key on a FIDO token that no ssh-agent holds; "": there is
+// none. A default key file does not count if another key exists.
 func (t *attempt) securityKey(ctx context.Context) string {
 	s := &t.settings
 	if !s.PubkeyAuthentication {
@@ -82,8 +82,8 @@ func (t *attempt) securityKey(ctx context.Context) string {
 	return fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
 }
 
-// tokenKey is the public half of a private key on a FIDO token, nil for any other. It
-// stands in the clear in OpenSSH's format (PROTOCOL.key).
+// tokenKey is the public key of a private key on a FIDO token; nil for other keys.
+// OpenSSH's format has it unencrypted (PROTOCOL.key).
 func tokenKey(text []byte) ssh.PublicKey {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -109,8 +109,8 @@ func tokenKey(text []byte) ssh.PublicKey {
 	return public
 }
 
-// sshOnlyMethod says which of the methods that a server accepts only the ssh program has; ""
-// if there is none.
+// sshOnlyMethod says which of the server's methods only the ssh program supports; "":
+// none.
 func (t *attempt) sshOnlyMethod(allowed []string) string {
 	switch {
 	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
@@ -121,8 +121,8 @@ func (t *attempt) sshOnlyMethod(allowed []string) string {
 	return ""
 }
 
-// handOverToSSH is called when no method of ours is left and none has failed. It reports
-// whether the ssh program is to log in; its error is why that cannot be.
+// handOverToSSH is called when no native method is left and none has failed. It reports
+// whether the ssh program will log in; an error says why it cannot.
 func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 	why := t.sshOnlyMethod(allowed)
 	if why == "" {
@@ -143,7 +143,8 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 	return true, nil
 }
 
-// whySSH is what a server's methods have told us, so that we need not ask again.
+// whySSH is why only the ssh program can log in, from an earlier login; "": no reason is
+// known.
 func (h *Host) whySSH() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// readBuffer is what lies under the transport: x/crypto reads through 4 KB,
-	// which costs a fifth of the speed.
+	// readBuffer replaces x/crypto's 4 KB, which cost a fifth of the speed.
 	readBuffer = 256 << 10
-	// A server may say a few lines before its version (RFC 4253, section 4.2).
+	// A server may send a few lines before its version (RFC 4253, section 4.2).
 	maxGreetingLines = 50
 	maxGreeting      = 8 << 10
 )
 
-// What a port can say instead of an SSH greeting.
+// What a port can send instead of an SSH greeting.
 var (
 	errSilent         = errors.New("the server sent no banner")
 	errAddressRefused = errors.New("the server refuses this address")
@@ -33,19 +32,19 @@ type greetingError struct{ line api.RemoteText }
 
 func (e *greetingError) Error() string { return fmt.Sprintf("the server sent %q", e.line) }
 
-// wire is the byte stream under an SSH connection. It looks at the server's
-// greeting before the library does, buffers, and knows when it last heard anything.
+// wire is the byte stream under an SSH connection. It checks the server's greeting
+// before the library sees it, buffers, and knows when it last received anything.
 type wire struct {
 	net.Conn
 	r          *bufio.Reader
-	onGreeting func() // called once, when the greeting has come
+	onGreeting func() // called once, after the greeting
 
 	mu          sync.Mutex
-	onEnd       func() // called once, when reading has failed and before the reader is told
+	onEnd       func() // called once, when reading failed, before Read returns
 	greeted     bool
-	greetingErr error // what came in place of a greeting
+	greetingErr error // what came instead of a greeting
 	readErr     error // why reading ended
-	writeFailed bool  // writing has failed
+	writeFailed bool
 	lastRead    time.Time
 	reads       int
 	closing     sync.Once
@@ -56,9 +55,9 @@ func newWire(raw net.Conn) *wire {
 	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), onGreeting: func() {}, onEnd: func() {}, lastRead: time.Now()}
 }
 
-// Read implements net.Conn. Only the library's one reader calls it. Nothing is
-// passed on before a proper greeting has come, so that no login is attempted at a
-// captive portal; and our own greeting is not held back, which would cost a round trip.
+// Read implements net.Conn. Only the library's one reader calls it. It returns nothing
+// before a proper greeting, so that no login is tried at a captive portal. Our own
+// greeting does not wait for that, which would cost a round trip.
 func (w *wire) Read(p []byte) (int, error) {
 	if !w.hasGreeted() {
 		if err := w.greet(); err != nil {
@@ -83,8 +82,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. What says something else and hangs up makes our own
-// greeting fail; its words, which the next Read finds, tell more than that failure.
+// Write implements net.Conn. A port that is no SSH server may hang up on our greeting;
+// what it sent before, which the next Read finds, says more than the failed write.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	if err != nil && !w.hasGreeted() {
@@ -112,7 +111,7 @@ func (w *wire) greet() error {
 	return nil
 }
 
-// checkGreeting looks, without consuming, for a version line among the first lines.
+// checkGreeting looks for a version line among the first lines, without consuming them.
 func checkGreeting(r *bufio.Reader) error {
 	for need := 1; ; {
 		text, err := r.Peek(need)
@@ -142,7 +141,7 @@ func checkGreeting(r *bufio.Reader) error {
 	}
 }
 
-// isOtherProtocol knows the first words of what commonly answers instead of sshd.
+// isOtherProtocol recognizes what commonly answers instead of sshd.
 func isOtherProtocol(line []byte) bool {
 	for _, start := range []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"} {
 		if bytes.HasPrefix(line, []byte(start)) {
@@ -157,7 +156,7 @@ func firstLine(text []byte) api.RemoteText {
 	return api.NewRemoteText(string(line)).FirstLine(80)
 }
 
-// notSSH puts a wrong greeting into words.
+// notSSH describes a wrong greeting.
 func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(greeting), Message: fmt.Sprintf("%s cannot be reached: %v", address, proxy)}
@@ -184,7 +183,7 @@ func (w *wire) hasGreeted() bool {
 	return w.greeted
 }
 
-// badGreeting is what came in place of a greeting, unless we hung up ourselves.
+// badGreeting is what came instead of a greeting, unless we closed the connection.
 func (w *wire) badGreeting() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,14 +193,14 @@ func (w *wire) badGreeting() error {
 	return w.greetingErr
 }
 
-// lastHeard is when the last bytes came, and how often some came before.
+// lastHeard is when the last bytes came, and the number of reads so far.
 func (w *wire) lastHeard() (last time.Time, reads int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lastRead, w.reads
 }
 
-// noteRead notes a sign of life that came by another way.
+// noteRead counts data that came over another connection of the same master.
 func (w *wire) noteRead() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,15 +208,13 @@ func (w *wire) noteRead() {
 	w.reads++
 }
 
-// readFailed reports whether reading has failed.
 func (w *wire) readFailed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.readErr != nil
 }
 
-// setOnEnd has f called, in place of what was to be called, when reading fails. It
-// reports whether that is still to come.
+// setOnEnd replaces onEnd. It reports false if reading has already failed.
 func (w *wire) setOnEnd(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,15 +222,15 @@ func (w *wire) setOnEnd(f func()) bool {
 	return w.readErr == nil
 }
 
-// isBroken reports whether reading or writing has failed. A lost link may show in
-// either first.
+// isBroken reports whether reading or writing failed. A lost link may show in either
+// first.
 func (w *wire) isBroken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.readErr != nil || w.writeFailed
 }
 
-// Close implements net.Conn; it may be called any number of times.
+// Close implements net.Conn. It may be called repeatedly.
 func (w *wire) Close() error {
 	w.closing.Do(func() { w.closeErr = w.Conn.Close() })
 	return w.closeErr
