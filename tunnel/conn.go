@@ -91,7 +91,7 @@ func (c *conn) failPendingWrites() {
 	noticed := make(chan struct{})
 	go func() { // ends at the latest when the library sees the end
 		defer close(noticed)
-		_, _, _ = c.client.SendRequest("keepalive@openssh.com", false, nil)
+		_, _, _ = c.client.SendRequest(keepaliveRequest, false, nil)
 	}()
 	select {
 	case <-noticed:

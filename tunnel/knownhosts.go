@@ -15,17 +15,16 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
-// knownHosts are the known_hosts files of a person and a system, read leniently:
-// the library refuses a whole file for one line it cannot read, where OpenSSH
-// skips the line.
+// knownHosts are the known_hosts files of a person and a system. The library refuses a
+// whole file for one line that it cannot read; OpenSSH, and this, skip the line.
 type knownHosts struct {
 	*knownhosts.HostKeyDB
 	authorities map[string]bool   // "file:line" of the @cert-authority lines
-	origins     map[string]string // the files that were read as cleaned copies
+	origins     map[string]string // by the path of a cleaned copy: the original file
 	warnings    []string
 }
 
-// readKnownHosts reads those of the files that exist.
+// readKnownHosts reads the files that exist.
 func readKnownHosts(paths []string) (*knownHosts, error) {
 	k := &knownHosts{authorities: map[string]bool{}, origins: map[string]string{}}
 	var files []string
@@ -54,7 +53,7 @@ func readKnownHosts(paths []string) (*knownHosts, error) {
 	return k, err
 }
 
-// blankBadLines blanks the lines the library would refuse, and keeps the numbers of the rest.
+// blankBadLines blanks the lines that the library would refuse. Line numbers stay.
 func (k *knownHosts) blankBadLines(path string, content []byte) []byte {
 	lines := bytes.Split(content, []byte("\n"))
 	for i, line := range lines {
@@ -66,7 +65,7 @@ func (k *knownHosts) blankBadLines(path string, content []byte) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// noteAuthorities keeps which lines are authorities.
+// noteAuthorities records which lines are authorities.
 func (k *knownHosts) noteAuthorities(path string, content []byte) {
 	number := 0
 	for line := range bytes.Lines(content) {
@@ -81,7 +80,7 @@ func (k *knownHosts) isAuthority(key xknownhosts.KnownKey) bool {
 	return k.authorities[fmt.Sprintf("%s:%d", key.Filename, key.Line)]
 }
 
-// origin is the file a person knows.
+// origin is the original of a file that was read as a copy.
 func (k *knownHosts) origin(path string) string {
 	if o, ok := k.origins[path]; ok {
 		return o

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// killWithParent has the kernel end a program when we are gone.
+// killWithParent makes the kernel end a program when we end.
 func killWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

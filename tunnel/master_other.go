@@ -4,5 +4,5 @@ package tunnel
 
 import "os/exec"
 
-// killWithParent does nothing: this system has no way to tie a program's life to ours.
+// killWithParent does nothing: only Linux can do that.
 func killWithParent(*exec.Cmd) {}

@@ -13,14 +13,15 @@ import (
 	"tunctl/tunnel/mux"
 )
 
-// listeningConn is a master's connection whose listeners on the host are asked for beside
-// it: a master does not pass the answer to such a request on to who asked through it.
+// listeningConn is a master's connection that requests listeners over a second
+// connection to it: x/crypto's connection does not get the master's reply to such a
+// request.
 type listeningConn struct {
 	ssh.Conn
 	forwards ssh.Conn
 }
 
-// withListeners completes a master's connection.
+// withListeners adds the second connection.
 func (m *master) withListeners(ctx context.Context, c ssh.Conn) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	raw, err := new(net.Dialer).DialContext(ctx, "unix", m.control())
 	if err != nil {
@@ -60,7 +61,7 @@ func (t *attempt) attachMaster(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	t.wire = newWire(raw)
-	t.wire.greeted = true // there is no greeting on this one
+	t.wire.greeted = true // a control socket has no greeting
 	m, channels, requests, err := mux.Attach(t.wire, mux.Options{Path: path, Heard: t.wire.noteRead})
 	if err != nil {
 		return nil, err

@@ -16,14 +16,13 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// nodeHop is our own SSH connection to a node, through the host's. It is made when it
-// is first needed and ends with the host's; there is nothing to keep alive beyond
-// that one.
+// nodeHop is our own SSH connection to a node, through the host's. It is made when first
+// needed and ends with the host's, so it needs no keepalive.
 type nodeHop struct {
 	login *Host
 	names []string
-	host  *Host         // stands for the node; of no pool, and never published
-	lock  chan struct{} // held by who uses or makes conn
+	host  *Host         // represents the node; not in the pool, never published
+	lock  chan struct{} // guards conn and final
 	conn  *conn
 	final error // why no more logins are tried
 }
@@ -34,7 +33,7 @@ func newNodeHop(login *Host, names []string) *nodeHop {
 	return &nodeHop{login: login, names: names, host: h, lock: make(chan struct{}, 1)}
 }
 
-// dial is the hop as a way onto the node.
+// dial is the dial of a way.
 func (p *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for again := true; ; again = false {
 		c, err := p.connection(ctx)
@@ -46,9 +45,9 @@ func (p *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, 
 		case err == nil || errors.Is(err, api.ErrRefused):
 			return nc, err
 		case errors.Is(err, api.ErrDown) && again:
-			continue // it ended with the host's connection, or the job
+			continue // it ended together with the host's connection or the job
 		case errors.Is(err, context.DeadlineExceeded):
-			p.drop(c) // a node that went without a word; the next dial finds out
+			p.drop(c) // the node may have died; the next dial finds out
 			return nil, fmt.Errorf("%w: %w", errTargetSilent, err)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -59,7 +58,7 @@ func (p *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, 
 
 func (p *nodeHop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
 
-// connection is the live one, made if need be.
+// connection is the live one, or a new one.
 func (p *nodeHop) connection(ctx context.Context) (*conn, error) {
 	select {
 	case p.lock <- struct{}{}:
@@ -85,7 +84,7 @@ func (p *nodeHop) connection(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	p.conn = c
-	// sshd turns Nagle's algorithm off only once a session was opened.
+	// sshd turns off Nagle's algorithm only once a session was opened.
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstCommandTimeout)
 		defer cancel()
@@ -94,7 +93,7 @@ func (p *nodeHop) connection(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// drop closes a connection that does not answer.
+// drop closes a connection that does not respond.
 func (p *nodeHop) drop(c *conn) { _ = c.wire.Close() }
 
 func (p *nodeHop) close() {
@@ -106,7 +105,7 @@ func (p *nodeHop) close() {
 	}
 }
 
-// connect logs in to the node with the person's keys. Nobody is asked anything.
+// connect logs in to the node with the person's keys. It asks nobody.
 func (p *nodeHop) connect(ctx context.Context) (*conn, error) {
 	t := &attempt{host: p.host, pool: p.login.pool, log: p.host.log}
 	preparing, cancel := context.WithTimeout(ctx, 2*p.login.pool.o.Limits.NodeDial)
@@ -133,9 +132,9 @@ func (p *nodeHop) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// settings are the person's for the node, with the account and the keys that let
-// them in at the host. The returned file holds what the cluster knows of the node's
-// host key; it is for the caller to remove.
+// settings are the person's for the node, with the user and the keys of the login to the
+// host. The returned file has the node's host keys as the cluster knows them; the caller
+// removes it.
 func (p *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
 	login, err := p.login.current()
 	if err != nil {
@@ -150,7 +149,7 @@ func (p *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known st
 	s.IdentityFiles = union(own.IdentityFiles, s.IdentityFiles)
 	s.CertificateFiles = union(own.CertificateFiles, s.CertificateFiles)
 	s.IdentitiesOnly = s.IdentitiesOnly || own.IdentitiesOnly
-	s.OwnIdentities = false // a key that is not there is no news here
+	s.OwnIdentities = false // no warning for a missing key file
 	s.PasswordAuthentication, s.KbdInteractive = false, false
 	if s.IdentityAgent == "" {
 		s.IdentityAgent = own.IdentityAgent
@@ -158,10 +157,10 @@ func (p *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known st
 	known = p.clusterKeys(ctx)
 	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
 	s.UserKnownHosts = nil
-	// Where neither the person nor the cluster knows the node's key, it is taken as
-	// it is, and not written down: nodes are reinstalled all the time. The way there
-	// begins at a host whose key was checked, no password is ever sent, and plain
-	// HTTP from the host to the node, the usual reach, trusts that network no less.
+	// A key that neither the person nor the cluster knows is accepted and not saved: nodes
+	// are reinstalled often. The connection starts at a host whose key was checked, sends
+	// no password, and trusts the cluster's network no more than plain HTTP to the node
+	// does, which is the usual case.
 	if s.StrictHostKeyChecking != "yes" {
 		s.StrictHostKeyChecking = "accept-new"
 	}
@@ -178,7 +177,7 @@ func union(a, b []string) []string {
 	return all
 }
 
-// clusterKeys fetches what ssh on the host knows of the node's key, into a file.
+// clusterKeys writes to a file what ssh on the host knows about the node's key.
 func (p *nodeHop) clusterKeys(ctx context.Context) string {
 	names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !safeWord(name) })
 	r, err := p.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
@@ -193,12 +192,13 @@ func (p *nodeHop) clusterKeys(ctx context.Context) string {
 	return file
 }
 
-// nextNameAfter is how long one name of a node is waited for before the next is tried too.
+// nextNameAfter is how long to wait for one name of a node before dialling the next as
+// well.
 const nextNameAfter = 500 * time.Millisecond
 
-// dialFirst opens a stream to the node's SSH port by the first of its names that leads
-// there. They are tried one after another, and side by side where one does not answer:
-// a firewall that drops packets must not use up the time of the other ways.
+// dialFirst connects to the node's SSH port by the first of its names that works. The
+// dials overlap: a firewall that drops packets must not use up the time of the other
+// ways.
 func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
 	names := union([]string{s.Hostname}, p.names)
 	type answer struct {
@@ -214,7 +214,7 @@ func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 		close(answers)
 		for a := range answers {
 			if a.err == nil {
-				_ = a.raw.Close() // another name was quicker
+				_ = a.raw.Close() // another name was faster
 			}
 		}
 	}()
@@ -252,7 +252,7 @@ func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 	}
 }
 
-// dialName opens a stream to one address, within the time that a name has.
+// dialName connects to one address.
 func (p *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error) {
 	limit := p.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)

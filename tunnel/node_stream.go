@@ -17,7 +17,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// spareSessions are left to commands when connections take sessions too.
+// spareSessions is how many sessions streams leave for commands.
 const spareSessions = 2
 
 // stream is a command's standard input and output as a connection.
@@ -31,26 +31,26 @@ type stream struct {
 	stderr  *stderrBuffer
 	exited  chan struct{}
 	status  int
-	err     error // how waiting for the status failed
+	err     error // why there is no status
 	closing sync.Once
 
-	unanswered atomic.Bool // it was ended because the node kept silent
+	unanswered atomic.Bool // closed because the node did not respond in time
 }
 
-// readiness are how a command tells that its far end stands, or never will.
+// readiness is how a command shows that its connection is open, or never will be.
 type readiness struct {
 	way     string
-	mark    string // a line on its output; what comes before is not the connection's
-	stderr  string // said on standard error after that, if anything
+	mark    string // a line of its output, after which the connection's bytes follow
+	stderr  string // printed on standard error after that; "": nothing
 	refused func(exit int, said string) bool
 
-	class    func(said string) failureClass // of its failure; nil: not known
-	answered string                         // said once the node has answered; "": never said
-	timeout  time.Duration                  // how long the node has to answer
+	class    func(said string) failureClass // of its failure; nil: unknown
+	answered string                         // printed once the node responds; "": nothing
+	timeout  time.Duration                  // for that response
 }
 
-// stream starts a command that carries a connection, and gives it its first line.
-// It waits for a session, of which the last ones are kept for commands that end.
+// stream starts a command that carries a connection, and sends it its first line. It
+// waits for a session, and leaves some for commands.
 func (c *conn) stream(ctx context.Context, command, line string) (*stream, error) {
 	slot, err := c.sessions.acquireForStream(ctx, c.done)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*stream, error
 	}
 }
 
-// run is the command from its session's opening to its end.
+// run runs the command, from opening its session to its end.
 func (s *stream) run(command, line string, started chan<- error) {
 	session, err := s.conn.client.NewSession()
 	if err == nil {
@@ -120,11 +120,11 @@ func (s *stream) begin(command, line string) error {
 	if err := s.session.Start(command); err != nil {
 		return fmt.Errorf("running a command: %w", err)
 	}
-	_, _ = io.WriteString(in, line+"\n") // a command that is gone already says why
+	_, _ = io.WriteString(in, line+"\n") // if the command has ended, it says why
 	return nil
 }
 
-// awaitReady returns when the command has given its signs, or says why it did not.
+// awaitReady returns when the command's connection is open, or why it is not.
 func (s *stream) awaitReady(ctx context.Context, by readiness) error {
 	result := make(chan error, 1)
 	if !s.conn.spawn(func() { result <- s.waitReady(by) }) {
@@ -134,7 +134,7 @@ func (s *stream) awaitReady(ctx context.Context, by readiness) error {
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		_ = s.Close() // which ends the look, too
+		_ = s.Close() // ends waitReady too
 		return ctx.Err()
 	}
 }
@@ -155,7 +155,7 @@ func (s *stream) waitReady(by readiness) error {
 	return nil
 }
 
-// failed says why a command ended before its connection stood.
+// failed says why a command ended before its connection was open.
 func (s *stream) failed(by readiness) error {
 	<-s.exited
 	said := s.stderr.text().String()
@@ -176,7 +176,7 @@ func (s *stream) failed(by readiness) error {
 	return &noWayError{by.way, class.of(errors.New(said))}
 }
 
-// closeUnless ends a command that has not said some words yet.
+// closeUnless closes the stream if the command has not printed those words.
 func (s *stream) closeUnless(words string) {
 	if !strings.Contains(s.stderr.raw(), words) {
 		s.unanswered.Store(true)
@@ -184,7 +184,7 @@ func (s *stream) closeUnless(words string) {
 	}
 }
 
-// Read implements net.Conn. A command that failed, or was cut off, is no end of file.
+// Read implements net.Conn. It returns io.EOF only if the command succeeded.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.out.Read(p)
 	if !errors.Is(err, io.EOF) {
@@ -203,10 +203,11 @@ func (s *stream) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (s *stream) Write(p []byte) (int, error) { return s.in.Write(p) }
 
-// CloseWrite ends the command's input.
+// CloseWrite closes the command's input.
 func (s *stream) CloseWrite() error { return s.in.Close() }
 
-// Close ends the session, which is all a server offers to end a command.
+// Close closes the session, which is the only way to end a command that every server
+// has.
 func (s *stream) Close() error {
 	s.closing.Do(func() {
 		_ = s.in.Close()
@@ -215,13 +216,13 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// stderrBuffer is a command's standard error: looked at while it comes, its last lines
-// kept.
+// stderrBuffer is a command's standard error. It can be searched while the command runs,
+// and keeps the end.
 type stderrBuffer struct {
 	mu      sync.Mutex
 	all     bytes.Buffer
 	ended   bool
-	changed chan struct{} // closed at the next word, or the end
+	changed chan struct{} // closed at the next write, and at the end
 }
 
 func newStderrBuffer() *stderrBuffer { return &stderrBuffer{changed: make(chan struct{})} }
@@ -264,14 +265,14 @@ func (s *stderrBuffer) await(words string) bool {
 	}
 }
 
-// raw is all that was said and is kept.
+// raw is all that is kept.
 func (s *stderrBuffer) raw() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.String()
 }
 
-// text is what was said to a person.
+// text is the last lines, without debug messages.
 func (s *stderrBuffer) text() api.RemoteText {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,5 +286,4 @@ func (s *stderrBuffer) text() api.RemoteText {
 	return api.NewRemoteText(strings.Join(lines[max(0, len(lines)-3):], "; "))
 }
 
-// errFewSessions says that connections would leave no session for commands.
 var errFewSessions = errors.New("the host allows too few sessions to use them for connections")

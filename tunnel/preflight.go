@@ -15,10 +15,9 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// PreflightResult is what can be seen of a host's port without logging in. What could not be
-// seen is empty.
+// PreflightResult is what a host's port shows without a login. Unknown parts are empty.
 type PreflightResult struct {
-	Address  string // that answered
+	Address  string // of the connection
 	Greeting string // the server's version line
 	HostKey  string // its fingerprint
 }
@@ -29,7 +28,7 @@ const (
 	reachableTimeout   = 3 * time.Second
 )
 
-// Reachable reports whether anything listens at an address, from here and soon.
+// Reachable reports whether something listens at an address.
 func Reachable(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, reachableTimeout)
 	defer cancel()
@@ -41,17 +40,17 @@ func Reachable(ctx context.Context, address string) bool {
 	return true
 }
 
-// errHostKeySeen ends a handshake once the host key was seen.
+// errHostKeySeen ends the handshake after the host key.
 var errHostKeySeen = errors.New("seen enough")
 
-// Preflight connects to a host's port and goes as far as its host key, as ssh-keyscan
-// does: no login is tried, so that none can fail, and nothing is written to
-// known_hosts. The error is an *api.Error about the first thing that is wrong.
+// Preflight connects to a host's port up to the host key, as ssh-keyscan does. It tries
+// no login and writes nothing to known_hosts. The error is an *api.Error about the first
+// problem.
 func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, error) {
 	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
 		return PreflightResult{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
 	}
-	s.StrictHostKeyChecking = "ask" // an unknown key is told, never taken
+	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := &attempt{host: &Host{name: s.Alias}, log: slog.New(slog.DiscardHandler), settings: s}
 	limit := cmp.Or(s.ConnectTimeout, preflightDial)
 	dialing, cancel := context.WithTimeout(ctx, limit)

@@ -26,8 +26,7 @@ type proxyConn struct {
 	end     context.CancelFunc
 }
 
-// startProxy runs a ProxyCommand. The process ends with the connection; ctx bounds
-// only the start.
+// startProxy runs a ProxyCommand. The process ends with the connection, not with ctx.
 func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -52,7 +51,8 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	return p, nil
 }
 
-// Read implements net.Conn. The end of the output tells what the command said.
+// Read implements net.Conn. At the end of the output it returns what the command printed
+// on standard error.
 func (p *proxyConn) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	if err != nil {
@@ -77,13 +77,13 @@ func (p *proxyConn) Close() error {
 	return nil
 }
 
-// proxyError is what a ProxyCommand said before it ended.
+// proxyError is what a ProxyCommand printed before it ended.
 type proxyError struct{ said api.RemoteText }
 
 func (e *proxyError) Error() string { return "the ProxyCommand reports: " + e.said.String() }
 
-// silentProxy puts into words that a ProxyCommand passed on no banner in time; greeting
-// is how reading from it ended.
+// silentProxy describes a ProxyCommand that forwarded no banner in time; greeting is how
+// reading from it ended.
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(cmp.Or(greeting, errSilent)),
@@ -111,7 +111,7 @@ type programAddr struct{}
 func (programAddr) Network() string { return "proxy" }
 func (programAddr) String() string  { return "ProxyCommand" }
 
-// tail keeps the last of what is written.
+// tail keeps the end of what is written.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

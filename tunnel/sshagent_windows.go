@@ -17,8 +17,7 @@ import (
 // openSSHPipe is where the OpenSSH agent of Windows listens.
 const openSSHPipe = `\\.\pipe\openssh-ssh-agent`
 
-// dialAgentSocket connects to an agent. Where none is named, that is OpenSSH's, else
-// PuTTY's.
+// dialAgentSocket connects to an agent. If none is named, that is OpenSSH's or PuTTY's.
 func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 	if socket == "" {
 		if c, err := dialPipe(openSSHPipe); err == nil {
@@ -37,8 +36,8 @@ func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 	return dialPipe(socket)
 }
 
-// dialPipe opens a named pipe; asynchronously, since only such a one has deadlines
-// and can be closed while it is read.
+// dialPipe opens a named pipe for overlapped I/O: otherwise it has no deadlines and
+// cannot be closed while it is read.
 func dialPipe(name string) (net.Conn, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|windows.O_FILE_FLAG_OVERLAPPED, 0)
 	if err != nil {
@@ -58,8 +57,8 @@ type pipeAddr string
 func (pipeAddr) Network() string  { return "pipe" }
 func (a pipeAddr) String() string { return string(a) }
 
-// pageantPipe is where the newer versions of PuTTY's agent listen: a pipe named
-// for the person and for a word that only their own programs can scramble so.
+// pageantPipe is where newer versions of PuTTY's agent listen: the name contains the
+// user and a word that only the user's own programs can encrypt like this.
 func pageantPipe() (string, error) {
 	name, err := pageantUser()
 	if err != nil {
@@ -72,7 +71,7 @@ func pageantPipe() (string, error) {
 	return `\\.\pipe\pageant.` + name + "." + word, nil
 }
 
-// pageantUser is the person's name as PuTTY has it: of the domain, else the machine's.
+// pageantUser is the user name as PuTTY has it: of the domain, or of the machine.
 func pageantUser() (string, error) {
 	var buf [256]uint16
 	size := uint32(len(buf))
@@ -92,8 +91,8 @@ const (
 	protectCrossProcess = 1  // CRYPTPROTECTMEMORY_CROSS_PROCESS
 )
 
-// scrambled is a word under a key that Windows keeps until it is restarted, then
-// hashed.
+// scrambled is a word encrypted with a key that Windows keeps until the next restart,
+// then hashed.
 func scrambled(word string) (string, error) {
 	data := make([]byte, (len(word)+1+protectBlock-1)/protectBlock*protectBlock)
 	copy(data, word)

@@ -19,7 +19,7 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// userKeys is the keys to offer at one login, from the agent and from files, in
+// userKeys are the keys to offer at one login, from the agent and from files, in
 // OpenSSH's order.
 type userKeys struct {
 	ctx   context.Context
@@ -27,12 +27,12 @@ type userKeys struct {
 	s     *sshconfig.Settings
 	agent *agentKeys
 
-	offered     []string         // what was offered, as shown to a person
-	spent       map[string]bool  // the keys that were to sign; not offered twice
-	touch       bool             // a key wanted a finger on it
-	used        *ssh.Certificate // the certificate that signed last; nil: a plain key did
-	signFailure string           // why a key that the server accepts has not signed
-	cause       error            // the error behind that
+	offered     []string         // the offered keys, for display
+	spent       map[string]bool  // the keys that were asked to sign; they are not offered again
+	touch       bool             // a key needed a touch
+	used        *ssh.Certificate // the certificate that signed last; nil: a plain key
+	signFailure string           // why a key that the server accepts did not sign
+	cause       error            // the error behind signFailure
 	noAgent     error
 }
 
@@ -75,13 +75,13 @@ func (k *userKeys) signers() []ssh.Signer {
 	return k.usable(list)
 }
 
-// offer notes that a key is shown to the server.
+// offer records that a key is offered to the server.
 func (k *userKeys) offer(s ssh.Signer) {
 	k.offered = append(k.offered, describeKey(s.PublicKey()))
 }
 
-// usable drops what was used before and what the settings rule out, and watches what is
-// used now.
+// usable drops keys that were used before or that the settings forbid, and watches the
+// others.
 func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 	var out []ssh.Signer
 	k.offered = nil
@@ -102,7 +102,7 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 	return out
 }
 
-// signed notes that a key was to sign, and how that went.
+// signed records the result of signing.
 func (k *userKeys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
@@ -136,17 +136,17 @@ func (k *userKeys) fileKeys() []*fileKey {
 	return keys
 }
 
-// passphrase asks for a key file's.
+// passphrase asks for the passphrase of a key file.
 func (k *userKeys) passphrase(question api.Prompt) (string, error) {
 	answer, err := k.try.promptText(k.ctx, question)
 	if errors.Is(err, ErrNobody) {
-		k.try.denied = nil // another key may do
+		k.try.denied = nil // another key may work
 	}
 	return answer, err
 }
 
-// agentKeys are those of the person's ssh-agent, which is dialled again at each
-// login since its socket changes.
+// agentKeys are those of the person's ssh-agent. Each login dials it again, since its
+// socket changes.
 func (k *userKeys) agentKeys() []ssh.Signer {
 	if k.agent == nil {
 		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.try.pool.envs())
@@ -186,7 +186,7 @@ func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 	return list
 }
 
-// owner finds the private half of a certificate.
+// owner finds the private key of a certificate.
 func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
 	for _, s := range held {
 		if sameKey(cert.Key, s.PublicKey()) {
@@ -203,7 +203,7 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 
 func (k *userKeys) touched() bool { return k.touch }
 
-// certificateEnd is when the certificate that logged in ends; zero for never.
+// certificateEnd is when the certificate that logged in expires; zero: never.
 func (k *userKeys) certificateEnd() time.Time {
 	if k.used == nil || k.used.ValidBefore == ssh.CertTimeInfinity {
 		return time.Time{}
@@ -213,7 +213,7 @@ func (k *userKeys) certificateEnd() time.Time {
 
 func (k *userKeys) count() int { return len(k.offered) }
 
-// describe lists what was offered.
+// describe lists the offered keys.
 func (k *userKeys) describe() string {
 	if len(k.offered) == 0 {
 		return "no key"
@@ -233,7 +233,7 @@ func sameKey(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
-// watchSigner calls signed when the signer has signed, or failed to, and keeps its
+// watchSigner calls signed after each signature or failure. The signer keeps its
 // algorithms.
 func watchSigner(s ssh.Signer, signed func(ssh.PublicKey, error)) ssh.Signer {
 	w := watchedSigner{s, signed}
