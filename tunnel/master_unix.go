@@ -62,7 +62,7 @@ func (t *attempt) attachMaster(ctx context.Context) (*conn, error) {
 	}
 	t.wire = newWire(raw)
 	t.wire.greeted = true // a control socket has no greeting
-	m, channels, requests, err := mux.Attach(t.wire, mux.Options{Path: path, Heard: t.wire.noteRead})
+	m, channels, requests, err := mux.Attach(t.wire, mux.Options{Path: path, Received: t.wire.noteRead})
 	if err != nil {
 		return nil, err
 	}
