@@ -60,17 +60,17 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 		return PreflightResult{}, t.unreachable(err, limit)
 	}
 	defer func() { _ = raw.Close() }()
-	sight := PreflightResult{Address: raw.RemoteAddr().String()}
-	err = t.preflight(ctx, raw, &sight)
-	return sight, err
+	seen := PreflightResult{Address: raw.RemoteAddr().String()}
+	err = t.preflight(ctx, raw, &seen)
+	return seen, err
 }
 
 // preflight fills in the server's greeting and host key.
-func (t *attempt) preflight(ctx context.Context, raw net.Conn, sight *PreflightResult) error {
+func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightResult) error {
 	t.wire = newWire(raw)
 	t.wire.onGreeting = func() {
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
-		sight.Greeting = firstLine(text).String()
+		seen.Greeting = firstLine(text).String()
 	}
 	t.timeout = newTimeout(preflightHandshake, func() { _ = t.wire.Close() })
 	defer t.timeout.stop()
@@ -89,13 +89,13 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, sight *PreflightR
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
 		ClientVersion:     "SSH-2.0-tunctl",
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			sight.HostKey = ssh.FingerprintSHA256(plainKey(key))
+			seen.HostKey = ssh.FingerprintSHA256(plainKey(key))
 			verdict = keys.check(remote, key)
 			return errHostKeySeen
 		},
 	})
 	switch {
-	case sight.HostKey != "":
+	case seen.HostKey != "":
 		return verdict
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -115,15 +115,15 @@ func explainKeychain(goos string, s *Settings, said directives, config string) {
 	if goos != "darwin" {
 		return
 	}
-	wish := said.first("usekeychain")
-	if wish == "" {
+	value := said.first("usekeychain")
+	if value == "" {
 		written, _, err := readDirectives(s.Alias, config)
 		if err != nil {
 			return // ssh -G could read them, and prints no yes
 		}
-		wish = written.first("usekeychain")
+		value = written.first("usekeychain")
 	}
-	if yes(wish) {
+	if yes(value) {
 		s.Warnings = append(s.Warnings, keychainWarning)
 	}
 }
