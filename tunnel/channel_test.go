@@ -87,7 +87,7 @@ func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
 			t.Errorf("a dial: %v, want one that is waited out", err)
 		}
 		if _, _, err := h.OpenChannel(t.Context(), "direct-tcpip", nil); !errors.Is(err, api.ErrDown) {
-			t.Errorf("a guest's channel: %v", err)
+			t.Errorf("a shared channel: %v", err)
 		}
 	})
 }
@@ -96,17 +96,17 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	done := make(chan struct{})
-	for _, tc := range []struct{ limit, guests int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
+	for _, tc := range []struct{ limit, shared int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
 		s := newSessionLimit(tc.limit, time.Minute)
-		for range tc.guests {
+		for range tc.shared {
 			if s.acquireShared(t.Context(), done) == nil {
-				t.Fatalf("limit %d: no session for a guest", tc.limit)
+				t.Fatalf("limit %d: no shared session", tc.limit)
 			}
 		}
 		if s.acquireShared(over, done) != nil {
-			t.Errorf("limit %d: more than %d guests", tc.limit, tc.guests)
+			t.Errorf("limit %d: more than %d shared", tc.limit, tc.shared)
 		}
-		for range tc.limit - tc.guests {
+		for range tc.limit - tc.shared {
 			if s.acquire(t.Context(), done) == nil {
 				t.Errorf("limit %d: none left for us", tc.limit)
 			}

@@ -76,12 +76,12 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			write(t, known, tt.known+"\n")
-			sight, err := Preflight(t.Context(), sshconfig.Settings{
+			seen, err := Preflight(t.Context(), sshconfig.Settings{
 				Alias: "narval", Hostname: "127.0.0.1", Port: tt.port, UserKnownHosts: []string{known}, StrictHostKeyChecking: "no",
 			})
-			for i, pair := range [][2]string{{sight.Address, tt.see.Address}, {sight.Greeting, tt.see.Greeting}, {sight.HostKey, tt.see.HostKey}} {
+			for i, pair := range [][2]string{{seen.Address, tt.see.Address}, {seen.Greeting, tt.see.Greeting}, {seen.HostKey, tt.see.HostKey}} {
 				if (pair[0] == "") != (pair[1] == "") {
-					t.Errorf("field %d of %+v", i, sight)
+					t.Errorf("field %d of %+v", i, seen)
 				}
 			}
 			e, _ := errors.AsType[*api.Error](err)

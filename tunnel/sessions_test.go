@@ -11,7 +11,7 @@ import (
 // ended.
 type sessions struct {
 	t     *testing.T
-	slots *sessionLimit
+	limit *sessionLimit
 	allow int
 	open  []*sessionSlot
 	gone  []time.Time // when sessions will be noticed to have ended
@@ -19,7 +19,7 @@ type sessions struct {
 }
 
 func newSessions(t *testing.T, allow int) *sessions {
-	return &sessions{t: t, slots: newSessionLimit(8, time.Minute), allow: allow}
+	return &sessions{t: t, limit: newSessionLimit(8, time.Minute), allow: allow}
 }
 
 // start takes a slot that must be free at once.
@@ -27,7 +27,7 @@ func (s *sessions) start() *sessionSlot {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
 	defer cancel()
-	slot := s.slots.acquire(ctx, nil)
+	slot := s.limit.acquire(ctx, nil)
 	if slot == nil {
 		s.t.Fatalf("no slot with %d of %d open", len(s.open), s.allow)
 	}
@@ -70,7 +70,7 @@ func (s *sessions) free() int {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
 	var taken []*sessionSlot
-	for slot := s.slots.acquire(ctx, nil); slot != nil; slot = s.slots.acquire(ctx, nil) {
+	for slot := s.limit.acquire(ctx, nil); slot != nil; slot = s.limit.acquire(ctx, nil) {
 		taken = append(taken, slot)
 	}
 	for _, slot := range taken {
@@ -83,7 +83,7 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(t, 4)
 		s.answer(s.start(), s.start(), s.start(), s.start(), s.start())
-		if got := s.slots.limit; got != 4 {
+		if got := s.limit.limit; got != 4 {
 			t.Fatalf("the limit is %d", got)
 		}
 		s.end(3, time.Second)
@@ -92,7 +92,7 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 		if got := s.free(); got != 3 {
 			t.Errorf("beside one, %d sessions are free, where the server allows 4", got)
 		}
-		if _, err := s.slots.acquireForStream(t.Context(), nil); err != nil {
+		if _, err := s.limit.acquireForStream(t.Context(), nil); err != nil {
 			t.Errorf("a relay onto a node: %v", err)
 		}
 	})
@@ -106,8 +106,8 @@ func TestASessionLimitFallsToWhatTheServerAccepted(t *testing.T) {
 			slots = append(slots, s.start())
 		}
 		s.answer(slots...)
-		if s.slots.limit != 1 || s.free() != 0 {
-			t.Errorf("the limit is %d, and %d are free", s.slots.limit, s.free())
+		if s.limit.limit != 1 || s.free() != 0 {
+			t.Errorf("the limit is %d, and %d are free", s.limit.limit, s.free())
 		}
 		s.end(1, 0)
 		if got := s.free(); got != 1 {
@@ -123,13 +123,13 @@ func TestTheSessionLimitIsLearntUpwardsAgain(t *testing.T) {
 		s.allow = 8
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
-		if s.slots.acquire(ctx, nil) != nil {
+		if s.limit.acquire(ctx, nil) != nil {
 			t.Error("one more within a minute of a refusal")
 		}
 		for want := 2; want <= 8; want++ {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			slot := s.slots.acquire(ctx, nil) // whoever waits tries it
+			slot := s.limit.acquire(ctx, nil) // whoever waits tries it
 			cancel()
 			if waited := time.Since(began); slot == nil || waited > time.Minute {
 				t.Fatalf("session %d after %v", want, waited)
@@ -149,7 +149,7 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for { // somebody waits all day
-			slot := s.slots.acquire(ctx, nil)
+			slot := s.limit.acquire(ctx, nil)
 			if slot == nil {
 				break
 			}
@@ -158,7 +158,7 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		if s.asked > 30 {
 			t.Errorf("%d were refused in a day", s.asked)
 		}
-		if _, err := s.slots.acquireForStream(t.Context(), nil); err == nil {
+		if _, err := s.limit.acquireForStream(t.Context(), nil); err == nil {
 			t.Error("a relay counts on a session that was never there")
 		}
 	})

@@ -101,7 +101,7 @@ func TestWhatIsNoMasterIsNotRidden(t *testing.T) {
 	} {
 		m := newMaster(t, func(l link) { _, _ = l.Write(says) })
 		if _, err := m.attach(t); err == nil {
-			t.Errorf("%s: ridden", name)
+			t.Errorf("%s: used", name)
 		}
 	}
 }
