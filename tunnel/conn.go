@@ -24,7 +24,7 @@ type conn struct {
 	limits    Limits
 	interval  time.Duration // of the keepalive
 	maxMissed int
-	heldBySSH bool // by its control socket, which a global request would break
+	heldBySSH bool // used through a control socket, which a global request would break
 	reused    bool // it is the person's own, and says nothing about how a login goes
 	sessions  *sessionLimit
 	since     time.Time
@@ -198,7 +198,7 @@ func (c *conn) measured() (rtt time.Duration, loginNode string) {
 	return c.rtt, c.loginNode
 }
 
-func (c *conn) measure(rtt time.Duration, loginNode string) {
+func (c *conn) setMeasured(rtt time.Duration, loginNode string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rtt > 0 {

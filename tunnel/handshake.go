@@ -77,7 +77,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if !t.loginAt.IsZero() {
-				return keys.same(key) // a later key exchange of this connection
+				return keys.checkSame(key) // a later key exchange of this connection
 			}
 			if err := keys.check(remote, key); err != nil {
 				t.denied = asError(err)

@@ -195,9 +195,9 @@ func (k *hostKeys) names() []string {
 	return []string{k.name(), net.JoinHostPort(strings.ToLower(k.s.Hostname), "22")}
 }
 
-// same accepts only the first key in later key exchanges of the connection. It asks
+// checkSame accepts only the first key in later key exchanges of the connection. It asks
 // nobody.
-func (k *hostKeys) same(key ssh.PublicKey) error {
+func (k *hostKeys) checkSame(key ssh.PublicKey) error {
 	if !sameKey(k.shown, key) {
 		return k.refuse(fmt.Sprintf("%s changed its host key during the connection", k.display()), "")
 	}

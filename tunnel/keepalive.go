@@ -29,8 +29,8 @@ func (h *Host) hold(ctx context.Context) {
 		return
 	}
 	c.spawn(func() { h.runFirstCommand(ctx, c) })
-	p := newKeepalive(c)
-	defer p.stop()
+	k := newKeepalive(c)
+	defer k.stop()
 	ending := certificateTimer(c.certificateEnds)
 	defer ending.Stop()
 	for {
@@ -47,17 +47,17 @@ func (h *Host) hold(ctx context.Context) {
 				return
 			}
 			if h.consumeProbe() {
-				p.probe(h.probeTimeout())
+				k.probe(h.probeTimeout())
 			}
-		case <-p.timer.C:
-			if err := p.tick(time.Now()); err != nil {
+		case <-k.timer.C:
+			if err := k.tick(time.Now()); err != nil {
 				c.close(err)
 			}
 		case <-ending.C:
 			h.warnCertificateEnds(c.certificateEnds)
-		case rtt := <-p.replies:
-			p.gotReply()
-			c.measure(rtt, "")
+		case rtt := <-k.replies:
+			k.gotReply()
+			c.setMeasured(rtt, "")
 			h.refresh()
 		}
 	}
@@ -122,7 +122,7 @@ func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
 	}
 	name, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
 	// two round trips: the channel and the command
-	c.measure(time.Since(start)/2, api.NewRemoteText(name).String())
+	c.setMeasured(time.Since(start)/2, api.NewRemoteText(name).String())
 	h.refresh()
 }
 
@@ -152,100 +152,100 @@ type keepalive struct {
 }
 
 func newKeepalive(c *conn) *keepalive {
-	p := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+	k := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
 	if c.heldBySSH {
-		p.timer.Stop() // the ssh program has its own keepalive
+		k.timer.Stop() // the ssh program has its own keepalive
 	}
-	return p
+	return k
 }
 
-func (p *keepalive) stop() { p.timer.Stop() }
+func (k *keepalive) stop() { k.timer.Stop() }
 
 // probe requires a reply within limit.
-func (p *keepalive) probe(limit time.Duration) {
-	if p.probing > 0 {
-		p.probeAgain = true // a reply may be older than this change
+func (k *keepalive) probe(limit time.Duration) {
+	if k.probing > 0 {
+		k.probeAgain = true // a reply may be older than this change
 		return
 	}
-	p.probing = limit
-	_, p.reads = p.c.wire.lastHeard()
-	p.sendRequest()
-	p.timer.Reset(limit)
+	k.probing = limit
+	_, k.reads = k.c.wire.heard()
+	k.sendRequest()
+	k.timer.Reset(limit)
 }
 
 // tick is called when the timer fires. An error means that the connection is dead.
-func (p *keepalive) tick(now time.Time) error {
-	last, reads := p.c.wire.lastHeard()
-	alive := reads > p.reads
-	p.reads = reads
+func (k *keepalive) tick(now time.Time) error {
+	last, reads := k.c.wire.heard()
+	alive := reads > k.reads
+	k.reads = reads
 	if alive {
-		p.missed = 0
+		k.missed = 0
 	}
-	if limit := p.probing; limit > 0 && !alive {
+	if limit := k.probing; limit > 0 && !alive {
 		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
-	if p.c.heldBySSH && p.probing > 0 && p.waiting {
+	if k.c.heldBySSH && k.probing > 0 && k.waiting {
 		// The bytes may have been on their way when the link died, and no later tick would
 		// find that out: wait for the reply itself.
-		p.timer.Reset(p.probing)
+		k.timer.Reset(k.probing)
 		return nil
 	}
-	if p.endProbe() || p.c.heldBySSH {
+	if k.endProbe() || k.c.heldBySSH {
 		return nil
 	}
 	silence := now.Sub(last)
-	if silence < p.c.interval {
-		p.timer.Reset(p.c.interval - silence)
+	if silence < k.c.interval {
+		k.timer.Reset(k.c.interval - silence)
 		return nil
 	}
-	if p.missed >= p.c.maxMissed {
+	if k.missed >= k.c.maxMissed {
 		return fmt.Errorf("no response for %s", api.DurationText(silence))
 	}
-	p.missed++
-	p.timer.Reset(p.c.interval)
-	p.sendRequest()
+	k.missed++
+	k.timer.Reset(k.c.interval)
+	k.sendRequest()
 	return nil
 }
 
 // endProbe ends an answered probe, and reports whether another one started.
-func (p *keepalive) endProbe() bool {
-	limit := p.probing
-	p.probing = 0
-	if p.probeAgain {
-		p.probeAgain = false
-		p.probe(limit)
+func (k *keepalive) endProbe() bool {
+	limit := k.probing
+	k.probing = 0
+	if k.probeAgain {
+		k.probeAgain = false
+		k.probe(limit)
 	}
-	return p.probing > 0
+	return k.probing > 0
 }
 
 // gotReply is called for the reply to a request.
-func (p *keepalive) gotReply() {
-	p.waiting = false
-	if p.probing == 0 || p.endProbe() {
+func (k *keepalive) gotReply() {
+	k.waiting = false
+	if k.probing == 0 || k.endProbe() {
 		return
 	}
-	if p.c.heldBySSH {
-		p.timer.Stop()
+	if k.c.heldBySSH {
+		k.timer.Stop()
 	} else {
-		p.timer.Reset(p.c.interval)
+		k.timer.Reset(k.c.interval)
 	}
 }
 
 // sendRequest sends one request, unless one is outstanding.
-func (p *keepalive) sendRequest() {
-	if p.waiting {
+func (k *keepalive) sendRequest() {
+	if k.waiting {
 		return
 	}
-	p.waiting = p.c.spawn(func() {
+	k.waiting = k.c.spawn(func() {
 		start := time.Now()
-		if p.c.heldBySSH {
-			p.c.probeSession()
-			p.replies <- time.Since(start)
+		if k.c.heldBySSH {
+			k.c.probeSession()
+			k.replies <- time.Since(start)
 			return
 		}
-		_, _, err := p.c.client.SendRequest(keepaliveRequest, true, nil)
+		_, _, err := k.c.client.SendRequest(keepaliveRequest, true, nil)
 		if err == nil {
-			p.replies <- time.Since(start)
+			k.replies <- time.Since(start)
 		}
 	})
 }

@@ -95,10 +95,10 @@ func (k *fileKey) parse(text []byte) error {
 		}
 		return err
 	}
-	return k.take(signer)
+	return k.setSigner(signer)
 }
 
-func (k *fileKey) take(signer ssh.Signer) error {
+func (k *fileKey) setSigner(signer ssh.Signer) error {
 	as, ok := signer.(ssh.AlgorithmSigner)
 	if !ok {
 		return errors.New("this kind of key is not supported")
@@ -116,7 +116,7 @@ func (k *fileKey) unlock() error {
 		return nil
 	}
 	if s := k.ring.get(k.path, k.stamp); s != nil {
-		return k.take(s)
+		return k.setSigner(s)
 	}
 	question := passphrasePrompt(k.path)
 	for left := maxPassphrases; left > 0; left-- {
@@ -130,7 +130,7 @@ func (k *fileKey) unlock() error {
 		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.pem, []byte(passphrase))
 		if err == nil {
 			k.ring.put(k.path, k.stamp, signer)
-			return k.take(signer)
+			return k.setSigner(signer)
 		}
 	}
 	return errors.New("the passphrase was wrong")

@@ -211,7 +211,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := readSSH(m.stderr.raw()), m.stderr.text().String()
+	reason, said := readSSHOutput(m.stderr.raw()), m.stderr.text().String()
 	if !reason.login {
 		t.loginAt = time.Time{}
 	}

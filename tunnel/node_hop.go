@@ -34,9 +34,9 @@ func newNodeHop(login *Host, names []string) *nodeHop {
 }
 
 // dial is the dial of a way.
-func (p *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for again := true; ; again = false {
-		c, err := p.connection(ctx)
+		c, err := n.connection(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -47,43 +47,43 @@ func (p *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, 
 		case errors.Is(err, api.ErrDown) && again:
 			continue // it ended together with the host's connection or the job
 		case errors.Is(err, context.DeadlineExceeded):
-			p.drop(c) // the node may have died; the next dial finds out
+			n.drop(c) // the node may have died; the next dial finds out
 			return nil, fmt.Errorf("%w: %w", errTargetSilent, err)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
-		return nil, p.noWay(err)
+		return nil, n.noWay(err)
 	}
 }
 
-func (p *nodeHop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
+func (n *nodeHop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
 
 // connection is the live one, or a new one.
-func (p *nodeHop) connection(ctx context.Context) (*conn, error) {
+func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 	select {
-	case p.lock <- struct{}{}:
-		defer func() { <-p.lock }()
+	case n.lock <- struct{}{}:
+		defer func() { <-n.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if p.conn != nil {
-		if !p.conn.ended() {
-			return p.conn, nil
+	if n.conn != nil {
+		if !n.conn.ended() {
+			return n.conn, nil
 		}
-		p.conn.close(nil)
-		p.conn = nil
+		n.conn.close(nil)
+		n.conn = nil
 	}
-	if p.final != nil {
-		return nil, p.final
+	if n.final != nil {
+		return nil, n.final
 	}
-	c, err := p.connect(ctx)
+	c, err := n.connect(ctx)
 	if err != nil {
 		if isFinal(err) {
-			p.final = err
+			n.final = err
 		}
 		return nil, err
 	}
-	p.conn = c
+	n.conn = c
 	// sshd turns off Nagle's algorithm only once a session was opened.
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstCommandTimeout)
@@ -94,31 +94,31 @@ func (p *nodeHop) connection(ctx context.Context) (*conn, error) {
 }
 
 // drop closes a connection that does not respond.
-func (p *nodeHop) drop(c *conn) { _ = c.wire.Close() }
+func (n *nodeHop) drop(c *conn) { _ = c.wire.Close() }
 
-func (p *nodeHop) close() {
-	p.lock <- struct{}{}
-	defer func() { <-p.lock }()
-	if p.conn != nil {
-		p.conn.close(nil)
-		p.conn = nil
+func (n *nodeHop) close() {
+	n.lock <- struct{}{}
+	defer func() { <-n.lock }()
+	if n.conn != nil {
+		n.conn.close(nil)
+		n.conn = nil
 	}
 }
 
 // connect logs in to the node with the person's keys. It asks nobody.
-func (p *nodeHop) connect(ctx context.Context) (*conn, error) {
-	t := &attempt{host: p.host, pool: p.login.pool, log: p.host.log}
-	preparing, cancel := context.WithTimeout(ctx, 2*p.login.pool.o.Limits.NodeDial)
-	known, err := p.settings(preparing, &t.settings)
+func (n *nodeHop) connect(ctx context.Context) (*conn, error) {
+	t := &attempt{host: n.host, pool: n.login.pool, log: n.host.log}
+	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
+	known, err := n.settings(preparing, &t.settings)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, p.noWay(err)
+		return nil, n.noWay(err)
 	}
 	defer func() { _ = os.Remove(known) }()
-	raw, err := p.dialFirst(ctx, &t.settings)
+	raw, err := n.dialFirst(ctx, &t.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (p *nodeHop) connect(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, p.noWay(t.classOf(err).of(err))
+		return nil, n.noWay(t.classOf(err).of(err))
 	}
 	return c, nil
 }
@@ -135,13 +135,13 @@ func (p *nodeHop) connect(ctx context.Context) (*conn, error) {
 // settings are the person's for the node, with the user and the keys of the login to the
 // host. The returned file has the node's host keys as the cluster knows them; the caller
 // removes it.
-func (p *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
-	login, err := p.login.current()
+func (n *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
+	login, err := n.login.current()
 	if err != nil {
 		return "", err
 	}
 	own := login.settings
-	if *s, err = p.login.pool.Settings(ctx, p.names[0]); err != nil {
+	if *s, err = n.login.pool.Settings(ctx, n.names[0]); err != nil {
 		return "", err
 	}
 	s.User = own.User
@@ -154,7 +154,7 @@ func (p *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known st
 	if s.IdentityAgent == "" {
 		s.IdentityAgent = own.IdentityAgent
 	}
-	known = p.clusterKeys(ctx)
+	known = n.clusterKeys(ctx)
 	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
 	s.UserKnownHosts = nil
 	// A key that neither the person nor the cluster knows is accepted and not saved: nodes
@@ -178,16 +178,16 @@ func union(a, b []string) []string {
 }
 
 // clusterKeys writes to a file what ssh on the host knows about the node's key.
-func (p *nodeHop) clusterKeys(ctx context.Context) string {
-	names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !safeWord(name) })
-	r, err := p.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
+func (n *nodeHop) clusterKeys(ctx context.Context) string {
+	names := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !safeWord(name) })
+	r, err := n.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
 		"; do for f in ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts; do ssh-keygen -F $n -f $f 2>/dev/null; done; done'", nil)
 	if err != nil {
 		r.Stdout = nil
 	}
 	file, err := writeTemp(r.Stdout)
 	if err != nil {
-		p.host.log.Debug("what the cluster knows of the node is not used", "err", err)
+		n.host.log.Debug("what the cluster knows of the node is not used", "err", err)
 	}
 	return file
 }
@@ -199,8 +199,8 @@ const nextNameAfter = 500 * time.Millisecond
 // dialFirst connects to the node's SSH port by the first of its names that works. The
 // dials overlap: a firewall that drops packets must not use up the time of the other
 // ways.
-func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
-	names := union([]string{s.Hostname}, p.names)
+func (n *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
+	names := union([]string{s.Hostname}, n.names)
 	type answer struct {
 		raw net.Conn
 		err error
@@ -224,7 +224,7 @@ func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 		if next < len(names) {
 			name := names[next]
 			wg.Go(func() {
-				raw, err := p.dialName(knocking, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+				raw, err := n.dialName(knocking, net.JoinHostPort(name, strconv.Itoa(s.Port)))
 				answers <- answer{raw, err}
 			})
 			next, open = next+1, open+1
@@ -241,23 +241,23 @@ func (p *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 			case ctx.Err() != nil || errors.Is(a.err, api.ErrDown):
 				return nil, a.err
 			case errors.Is(a.err, api.ErrProhibited):
-				return nil, p.noWay(classPermanent.of(a.err))
+				return nil, n.noWay(classPermanent.of(a.err))
 			case first == nil:
 				first = a.err
 			}
 			if open == 0 && next == len(names) {
-				return nil, p.noWay(classPassing.of(first))
+				return nil, n.noWay(classPassing.of(first))
 			}
 		}
 	}
 }
 
 // dialName connects to one address.
-func (p *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error) {
-	limit := p.login.pool.o.Limits.NodeDial
+func (n *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error) {
+	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	raw, err := p.login.Dial(dialing, "tcp", address)
+	raw, err := n.login.Dial(dialing, "tcp", address)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}

@@ -57,7 +57,7 @@ func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn
 		var c net.Conn
 		c, err = r.start(ctx, posixsh.Line, line, readiness{
 			way: what, mark: mark, stderr: sshConfirmed, refused: sshRefused,
-			class: func(said string) failureClass { return readSSH(said).class }, answered: sshGreeted, timeout: r.timeout,
+			class: func(said string) failureClass { return readSSHOutput(said).class }, answered: sshGreeted, timeout: r.timeout,
 		})
 		if _, bad := errors.AsType[*noWayError](err); !bad {
 			return c, err

@@ -75,9 +75,9 @@ var sshOutput = []struct {
 	},
 }
 
-// readSSH classifies an ssh program's messages. Unknown ones have no class, and may have
+// readSSHOutput classifies an ssh program's messages. Unknown ones have no class, and may have
 // been a login.
-func readSSH(output string) sshReason {
+func readSSHOutput(output string) sshReason {
 	for _, x := range sshOutput {
 		if x.line.MatchString(output) {
 			return x.reason

@@ -46,7 +46,7 @@ func TestWhatSSHPrintsTellsWhetherALoginWasRefused(t *testing.T) {
 		"another ssh, or a silent one":    {"", classUnknown, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := readSSH(tt.output); got.class != tt.class || got.login != tt.login || got.code == "" {
+			if got := readSSHOutput(tt.output); got.class != tt.class || got.login != tt.login || got.code == "" {
 				t.Errorf("read as %+v", got)
 			}
 		})

@@ -60,7 +60,7 @@ func newWire(raw net.Conn) *wire {
 // greeting does not wait for that, which would cost a round trip.
 func (w *wire) Read(p []byte) (int, error) {
 	if !w.hasGreeted() {
-		if err := w.greet(); err != nil {
+		if err := w.readGreeting(); err != nil {
 			return 0, err
 		}
 	}
@@ -97,7 +97,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (w *wire) greet() error {
+func (w *wire) readGreeting() error {
 	err := checkGreeting(w.r)
 	w.mu.Lock()
 	w.greeted, w.greetingErr, w.readErr = err == nil, err, err
@@ -193,8 +193,8 @@ func (w *wire) badGreeting() error {
 	return w.greetingErr
 }
 
-// lastHeard is when the last bytes came, and the number of reads so far.
-func (w *wire) lastHeard() (last time.Time, reads int) {
+// heard is when the last bytes came, and the number of reads so far.
+func (w *wire) heard() (last time.Time, reads int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lastRead, w.reads
