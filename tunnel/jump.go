@@ -78,8 +78,8 @@ func (h *Host) addUser(user *Host, identity string, attended bool, client string
 	h.wake()
 }
 
-// removeUserOfAll ends all use that a host makes of others.
-func (p *Pool) removeUserOfAll(user *Host) {
+// releaseHosts ends all use that a host makes of others.
+func (p *Pool) releaseHosts(user *Host) {
 	p.dropOwnership(user, "") // its settings may have changed when it is next wanted
 	for _, h := range p.allHosts() {
 		h.removeUser(user)

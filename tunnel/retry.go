@@ -22,7 +22,7 @@ func (h *Host) serve(ctx context.Context) {
 		case actionWait:
 			h.sleep(ctx, until)
 		case actionIdle:
-			h.pool.removeUserOfAll(h)
+			h.pool.releaseHosts(h)
 			h.sleep(ctx, time.Time{})
 		}
 	}
