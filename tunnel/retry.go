@@ -14,7 +14,7 @@ import (
 func (h *Host) serve(ctx context.Context) {
 	defer h.stopServing()
 	for ctx.Err() == nil {
-		switch move, until := h.nextAction(time.Now()); move {
+		switch next, until := h.nextAction(time.Now()); next {
 		case actionTry:
 			h.try(ctx)
 		case actionHold:
