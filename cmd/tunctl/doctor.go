@@ -127,13 +127,13 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 			s, err := read.Settings(ctx, host)
 			return s.Host(), err
 		},
-		Look: func(ctx context.Context, host string) (doctor.Sight, error) {
+		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)
 			if err != nil {
-				return doctor.Sight{}, err
+				return doctor.PreflightResult{}, err
 			}
-			seen, err := tunnel.Look(ctx, s)
-			return doctor.Sight(seen), err
+			seen, err := tunnel.Preflight(ctx, s)
+			return doctor.PreflightResult(seen), err
 		},
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
@@ -168,7 +168,7 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 		return ""
 	}
 	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
-	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Answers(ctx, address) })
+	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 }
 
 // checkList prints checks as they come, under what they are about.

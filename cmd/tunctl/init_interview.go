@@ -285,7 +285,7 @@ func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
 	}
 	switch probe := s.ProbeAt(i.address(ctx, host)); {
 	case probe == "":
-	case tunnel.Answers(ctx, probe):
+	case tunnel.Reachable(ctx, probe):
 		i.term.Say("%s %s responds", i.term.Paint(term.Green, "✓"), probe)
 	default:
 		i.term.Say("%s %s does not respond from this network", i.term.Paint(term.Yellow, "!"), probe)

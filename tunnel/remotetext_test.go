@@ -40,9 +40,9 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 			log: slog.New(slog.DiscardHandler), settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"},
 		}
 		at.wire = newWire(near)
-		at.wire.seen = true
-		at.guard = newGuard(time.Hour, func() {})
-		t.Cleanup(at.guard.stop)
+		at.wire.greeted = true
+		at.timeout = newTimeout(time.Hour, func() {})
+		t.Cleanup(at.timeout.stop)
 		return at
 	}
 	loggingIn := func() (*attempt, *login) {
@@ -59,17 +59,17 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 		"before the login, quoted": func() error { return try().explain(&login{}, disconnected(true)) },
 		"during the login":         func() error { at, l := loggingIn(); return at.explain(l, disconnected(false)) },
 		"during the login, quoted": func() error { at, l := loggingIn(); return at.explain(l, disconnected(true)) },
-		"after the login":          func() error { return (&conn{why: disconnected(false)}).reason() },
-		"after the login, quoted":  func() error { return (&conn{why: disconnected(true)}).reason() },
-		"any other end":            func() error { return (&conn{why: errors.New(steering)}).reason() },
+		"after the login":          func() error { return (&conn{why: disconnected(false)}).endReason() },
+		"after the login, quoted":  func() error { return (&conn{why: disconnected(true)}).endReason() },
+		"any other end":            func() error { return (&conn{why: errors.New(steering)}).endReason() },
 		"any other failure":        func() error { return asError(errors.New(steering)) },
 		"no algorithm": func() error {
 			return try().explain(&login{}, fmt.Errorf("x: %w", &ssh.AlgorithmNegotiationError{What: steering, RequestedAlgorithms: []string{steering}}))
 		},
 		"a greeting":     func() error { return checkGreeting(bufio.NewReader(strings.NewReader("220 " + steering))) },
 		"a proxy":        func() error { return &proxyError{said.text()} },
-		"a failed dial":  func() error { return deadEnd(t).dialError("db:5432", &ssh.OpenChannelError{Message: steering}) },
-		"a failed dial ": func() error { return deadEnd(t).dialError("db:5432", errors.New(steering)) },
+		"a failed dial":  func() error { return dialError("db:5432", &ssh.OpenChannelError{Message: steering}) },
+		"a failed dial ": func() error { return dialError("db:5432", errors.New(steering)) },
 		"a command":      func() error { _, err := exitStatus(errors.New(steering)); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 		b := newBench(t, nil, nil)
 		b.person.answers = []string{"no"}
 		at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true}
-		if _, err := at.question(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
+		if _, err := at.prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
 			t.Fatal(err)
 		}
 		if q := b.person.questions(); q[0].Text != "bye" || q[0].Instruction != "bye" {

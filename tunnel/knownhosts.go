@@ -15,19 +15,18 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
-// knownFiles are the known_hosts files of a person and a system, read leniently:
-// the library refuses a whole file for one line it cannot read, where OpenSSH
-// skips the line.
-type knownFiles struct {
+// knownHosts are the known_hosts files of a person and a system. The library refuses a
+// whole file for one line that it cannot read; OpenSSH, and this, skip the line.
+type knownHosts struct {
 	*knownhosts.HostKeyDB
 	authorities map[string]bool   // "file:line" of the @cert-authority lines
-	origins     map[string]string // the files that were read as cleaned copies
+	origins     map[string]string // by the path of a cleaned copy: the original file
 	warnings    []string
 }
 
-// readKnownFiles reads those of the files that exist.
-func readKnownFiles(paths []string) (*knownFiles, error) {
-	k := &knownFiles{authorities: map[string]bool{}, origins: map[string]string{}}
+// readKnownHosts reads the files that exist.
+func readKnownHosts(paths []string) (*knownHosts, error) {
+	k := &knownHosts{authorities: map[string]bool{}, origins: map[string]string{}}
 	var files []string
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
@@ -37,7 +36,7 @@ func readKnownFiles(paths []string) (*knownFiles, error) {
 		if err != nil {
 			return nil, err
 		}
-		if clean := k.clean(path, content); !bytes.Equal(clean, content) {
+		if clean := k.blankBadLines(path, content); !bytes.Equal(clean, content) {
 			copied, err := writeTemp(clean)
 			if err != nil {
 				return nil, err
@@ -46,7 +45,7 @@ func readKnownFiles(paths []string) (*knownFiles, error) {
 			k.origins[copied] = path
 			path = copied
 		}
-		k.note(path, content)
+		k.noteAuthorities(path, content)
 		files = append(files, path)
 	}
 	db, err := knownhosts.NewDB(files...)
@@ -54,8 +53,8 @@ func readKnownFiles(paths []string) (*knownFiles, error) {
 	return k, err
 }
 
-// clean blanks the lines the library would refuse, and keeps the numbers of the rest.
-func (k *knownFiles) clean(path string, content []byte) []byte {
+// blankBadLines blanks the lines that the library would refuse. Line numbers stay.
+func (k *knownHosts) blankBadLines(path string, content []byte) []byte {
 	lines := bytes.Split(content, []byte("\n"))
 	for i, line := range lines {
 		if err := checkKnownLine(string(line)); err != nil {
@@ -66,8 +65,8 @@ func (k *knownFiles) clean(path string, content []byte) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// note keeps which lines are authorities.
-func (k *knownFiles) note(path string, content []byte) {
+// noteAuthorities records which lines are authorities.
+func (k *knownHosts) noteAuthorities(path string, content []byte) {
 	number := 0
 	for line := range bytes.Lines(content) {
 		number++
@@ -77,12 +76,12 @@ func (k *knownFiles) note(path string, content []byte) {
 	}
 }
 
-func (k *knownFiles) isAuthority(key xknownhosts.KnownKey) bool {
+func (k *knownHosts) isAuthority(key xknownhosts.KnownKey) bool {
 	return k.authorities[fmt.Sprintf("%s:%d", key.Filename, key.Line)]
 }
 
-// origin is the file a person knows.
-func (k *knownFiles) origin(path string) string {
+// origin is the original of a file that was read as a copy.
+func (k *knownHosts) origin(path string) string {
 	if o, ok := k.origins[path]; ok {
 		return o
 	}

@@ -1,5 +1,5 @@
 package tunnel
 
 // The ssh program of Windows shares no connections.
-func rider(string)      {}
+func reuser(string)     {}
 func masterUser(string) {}

@@ -19,28 +19,28 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// keychain is the keys to offer at one login, from the agent and from files, in
+// userKeys are the keys to offer at one login, from the agent and from files, in
 // OpenSSH's order.
-type keychain struct {
+type userKeys struct {
 	ctx   context.Context
 	try   *attempt
 	s     *sshconfig.Settings
 	agent *agentKeys
 
-	offered []string         // what was offered, as shown to a person
-	spent   map[string]bool  // the keys that were to sign; not offered twice
-	touch   bool             // a key wanted a finger on it
-	used    *ssh.Certificate // the certificate that signed last; nil: a plain key did
-	unable  string           // why a key that the server accepts has not signed
-	cause   error            // the error behind that
-	noAgent error
+	offered     []string         // the offered keys, for display
+	spent       map[string]bool  // the keys that were asked to sign; they are not offered again
+	touch       bool             // a key needed a touch
+	used        *ssh.Certificate // the certificate that signed last; nil: a plain key
+	signFailure string           // why a key that the server accepts did not sign
+	cause       error            // the error behind signFailure
+	noAgent     error
 }
 
-func newKeychain(ctx context.Context, t *attempt) *keychain {
-	return &keychain{ctx: ctx, try: t, s: &t.settings, spent: map[string]bool{}}
+func newUserKeys(ctx context.Context, t *attempt) *userKeys {
+	return &userKeys{ctx: ctx, try: t, s: &t.settings, spent: map[string]bool{}}
 }
 
-func (k *keychain) close() {
+func (k *userKeys) close() {
 	if k.agent != nil {
 		k.agent.close()
 	}
@@ -48,7 +48,7 @@ func (k *keychain) close() {
 
 // signers lists the keys: certificates first, then agent keys named in the
 // settings, other agent keys, and keys that only a file has.
-func (k *keychain) signers() []ssh.Signer {
+func (k *userKeys) signers() []ssh.Signer {
 	files := k.fileKeys()
 	held := k.agentKeys()
 	named := func(s ssh.Signer) bool {
@@ -72,17 +72,17 @@ func (k *keychain) signers() []ssh.Signer {
 			list = append(list, f)
 		}
 	}
-	return k.wrap(list)
+	return k.usable(list)
 }
 
-// offer notes that a key is shown to the server.
-func (k *keychain) offer(s ssh.Signer) {
+// offer records that a key is offered to the server.
+func (k *userKeys) offer(s ssh.Signer) {
 	k.offered = append(k.offered, describeKey(s.PublicKey()))
 }
 
-// wrap drops what was used before and what the settings rule out, and watches what is
-// used now.
-func (k *keychain) wrap(list []ssh.Signer) []ssh.Signer {
+// usable drops keys that were used before or that the settings forbid, and watches the
+// others.
+func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 	var out []ssh.Signer
 	k.offered = nil
 	seen := map[string]bool{}
@@ -102,22 +102,22 @@ func (k *keychain) wrap(list []ssh.Signer) []ssh.Signer {
 	return out
 }
 
-// signed notes that a key was to sign, and how that went.
-func (k *keychain) signed(key ssh.PublicKey, err error) {
+// signed records the result of signing.
+func (k *userKeys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
 	if err != nil {
-		k.unable = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
+		k.signFailure = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
 		k.cause = err
 		k.try.log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
 		return
 	}
 	k.used, _ = key.(*ssh.Certificate)
-	k.unable, k.cause = "", nil
+	k.signFailure, k.cause = "", nil
 }
 
 // fileKeys are the key files that exist and can be read.
-func (k *keychain) fileKeys() []*fileKey {
+func (k *userKeys) fileKeys() []*fileKey {
 	var keys []*fileKey
 	for _, path := range k.s.IdentityFiles {
 		key, err := loadKey(path, &k.try.pool.keys, k.passphrase)
@@ -136,18 +136,18 @@ func (k *keychain) fileKeys() []*fileKey {
 	return keys
 }
 
-// passphrase asks for a key file's.
-func (k *keychain) passphrase(question api.Prompt) (string, error) {
-	answer, err := k.try.ask(k.ctx, question)
+// passphrase asks for the passphrase of a key file.
+func (k *userKeys) passphrase(question api.Prompt) (string, error) {
+	answer, err := k.try.promptText(k.ctx, question)
 	if errors.Is(err, ErrNobody) {
-		k.try.denied = nil // another key may do
+		k.try.denied = nil // another key may work
 	}
 	return answer, err
 }
 
-// agentKeys are those of the person's ssh-agent, which is dialled again at each
-// login since its socket changes.
-func (k *keychain) agentKeys() []ssh.Signer {
+// agentKeys are those of the person's ssh-agent. Each login dials it again, since its
+// socket changes.
+func (k *userKeys) agentKeys() []ssh.Signer {
 	if k.agent == nil {
 		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.try.pool.envs())
 	}
@@ -163,7 +163,7 @@ func (k *keychain) agentKeys() []ssh.Signer {
 }
 
 // certificates pairs certificate files with the keys they belong to.
-func (k *keychain) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
+func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
 	paths := slices.Clone(k.s.CertificateFiles)
 	for _, f := range files {
 		paths = append(paths, f.path+"-cert.pub")
@@ -186,8 +186,8 @@ func (k *keychain) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 	return list
 }
 
-// owner finds the private half of a certificate.
-func (k *keychain) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
+// owner finds the private key of a certificate.
+func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
 	for _, s := range held {
 		if sameKey(cert.Key, s.PublicKey()) {
 			return s
@@ -201,20 +201,20 @@ func (k *keychain) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 	return nil
 }
 
-func (k *keychain) touched() bool { return k.touch }
+func (k *userKeys) touched() bool { return k.touch }
 
-// ends is when the certificate that logged in ends; zero for never.
-func (k *keychain) ends() time.Time {
+// certificateEnd is when the certificate that logged in expires; zero: never.
+func (k *userKeys) certificateEnd() time.Time {
 	if k.used == nil || k.used.ValidBefore == ssh.CertTimeInfinity {
 		return time.Time{}
 	}
 	return time.Unix(int64(k.used.ValidBefore), 0)
 }
 
-func (k *keychain) count() int { return len(k.offered) }
+func (k *userKeys) count() int { return len(k.offered) }
 
-// describe lists what was offered.
-func (k *keychain) describe() string {
+// describe lists the offered keys.
+func (k *userKeys) describe() string {
 	if len(k.offered) == 0 {
 		return "no key"
 	}
@@ -222,7 +222,7 @@ func (k *keychain) describe() string {
 }
 
 // hint says where keys were looked for.
-func (k *keychain) hint() string {
+func (k *userKeys) hint() string {
 	if k.noAgent != nil {
 		return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", k.noAgent)
 	}
@@ -233,7 +233,7 @@ func sameKey(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
-// watchSigner calls signed when the signer has signed, or failed to, and keeps its
+// watchSigner calls signed after each signature or failure. The signer keeps its
 // algorithms.
 func watchSigner(s ssh.Signer, signed func(ssh.PublicKey, error)) ssh.Signer {
 	w := watchedSigner{s, signed}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// isConnRefused reports whether a port was closed.
+// isConnRefused reports whether the port was closed.
 func isConnRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// isConnReset reports whether the other end hung up without a word.
+// isConnReset reports whether the other end reset the connection.
 func isConnReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) }

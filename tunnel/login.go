@@ -15,53 +15,53 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// The login methods of RFC 4252 and RFC 4256 that we have.
+// The supported login methods of RFC 4252 and RFC 4256.
 const (
 	methodKey         = "publickey"
 	methodInteractive = "keyboard-interactive"
 	methodPassword    = "password"
 )
 
-// errBeyondUs ends a login that the ssh program takes over.
-var errBeyondUs = errors.New("the ssh program logs in")
+// errSSHTakesOver ends a native login: the ssh program logs in instead.
+var errSSHTakesOver = errors.New("the ssh program logs in")
 
-// login picks one login method after another, as the server allows.
+// login chooses one login method after another, from those that the server allows.
 type login struct {
 	ctx  context.Context
 	try  *attempt
 	s    *sshconfig.Settings
-	keys *keychain
+	keys *userKeys
 
-	offered     bool     // the server has told its methods
+	offered     bool     // the server sent its methods
 	allowed     []string // what it still accepts
 	last        string   // the method under way
 	passed      []string // the methods that succeeded so far
 	tried       map[string]int
-	keyStage    int          // for how many stages keys were offered
-	keysLeft    []ssh.Signer // to be offered in this stage, one after another
-	interacted  bool         // a keyboard-interactive round took place, or a password
-	typed       bool         // something was answered in the method under way
-	asked       int          // the questions of this login, failed methods left out
-	retry       string       // what the next question says of the answers before it
-	tooLate     bool         // the server has gone before the person answered
-	codes       bool         // something else than a password was asked for
+	keyStage    int          // the number of stages in which keys were offered
+	keysLeft    []ssh.Signer // not yet offered in this stage
+	interacted  bool         // keyboard-interactive or a password was tried
+	typed       bool         // the method under way asked for an answer
+	asked       int          // questions since the last failed method
+	retry       string       // shown with the next question: the last answer was wrong
+	tooLate     bool         // the server hung up before the person answered
+	codes       bool         // the server asked for something other than the password
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
-	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newKeychain(ctx, t)}
+	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newUserKeys(ctx, t)}
 }
 
 func (l *login) close() { l.keys.close() }
 
-// next is x/crypto's AuthCallback: it sees what the server allows now.
+// next is x/crypto's AuthCallback: it gets what the server allows now.
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
-	l.settle(c)
+	l.noteResult(c)
 	if l.try.denied != nil {
 		return nil, l.try.denied
 	}
-	if l.try.wire.isDead() {
+	if l.try.wire.readFailed() {
 		return nil, nil
 	}
 	for _, name := range l.order() {
@@ -77,8 +77,8 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	return nil, l.giveUp()
 }
 
-// settle notes how the last method ended.
-func (l *login) settle(c *ssh.ClientAuthContext) {
+// noteResult records how the last method ended.
+func (l *login) noteResult(c *ssh.ClientAuthContext) {
 	l.offered, l.allowed = true, c.AllowedMethods
 	if l.last == "" {
 		return
@@ -90,7 +90,7 @@ func (l *login) settle(c *ssh.ClientAuthContext) {
 		return
 	}
 	l.tried[l.last]++
-	if l.last != methodKey { // a key answers nothing: the password before it may be right
+	if l.last != methodKey { // a refused key says nothing about an earlier password
 		l.failedAnswers()
 	}
 }
@@ -105,9 +105,9 @@ func (l *login) order() []string {
 	return slices.DeleteFunc(order, func(m string) bool { return !enabled[m] })
 }
 
-// method is a way to try now, or nil when it is used up. Without a person, and
-// without a password kept for this account, only keys are tried: even starting a
-// keyboard-interactive round can push a request to somebody's phone.
+// method returns a method to try now, or nil when it is used up. Without a person and
+// without a saved password only keys are tried: even starting keyboard-interactive can
+// push a request to somebody's phone.
 func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
 		return l.nextKey(stage)
@@ -122,8 +122,8 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 	return ssh.KeyboardInteractive(l.challenge)
 }
 
-// nextKey offers one key at a time: given several, the library ends with the first that
-// the server accepts and that cannot sign, where another would do.
+// nextKey offers one key at a time. Given several, the library stops at the first that
+// the server accepts but that cannot sign, though another key may do.
 func (l *login) nextKey(stage int) ssh.AuthMethod {
 	if l.keyStage <= stage {
 		l.keyStage = stage + 1
@@ -138,9 +138,9 @@ func (l *login) nextKey(stage int) ssh.AuthMethod {
 	return ssh.PublicKeys(key)
 }
 
-// mayRetry bounds how often a person may mistype. Both methods usually ask for the
-// same password, so they share the count. A round that failed without anybody
-// typing, such as a push that was not confirmed, is not repeated.
+// mayRetry bounds how often a person may mistype. Both methods usually ask for the same
+// password, so they share the count. A round that failed without an answer, such as a
+// push that was not confirmed, is not repeated.
 func (l *login) mayRetry(name string) bool {
 	if l.tried[name] > 0 && !l.typed {
 		return false
@@ -153,10 +153,10 @@ func (l *login) triesLeft() int {
 	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
 }
 
-// put puts a question to the person. The first one after a wrong answer says so.
-func (l *login) put(p api.Prompt) (api.Answer, error) {
+// prompt asks the person. The first question after a wrong answer says so.
+func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
-	answer, err := l.try.question(l.ctx, p)
+	answer, err := l.try.prompt(l.ctx, p)
 	l.tooLate = err != nil && l.try.denied == nil
 	return answer, err
 }
@@ -168,8 +168,8 @@ func (l *login) password() (string, error) {
 	})
 }
 
-// challenge answers one round of keyboard-interactive (RFC 4256). Each question goes
-// to the person; nothing but the account's password is ever answered from memory.
+// challenge answers one round of keyboard-interactive (RFC 4256). Every question goes to
+// the person; only the account's password may be a saved one.
 func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
 	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
@@ -197,11 +197,11 @@ func (l *login) answer(p api.Prompt) (string, error) {
 	}
 	l.typed, l.codes = true, true
 	l.asked++
-	answer, err := l.put(p)
+	answer, err := l.prompt(p)
 	return answer.Text, err
 }
 
-// banner keeps what the server says before the login.
+// banner records what the server sends before the login.
 func (l *login) banner(message string) error {
 	text := api.NewRemoteText(message)
 	if len(l.lastMessage) < 8 {
@@ -211,14 +211,14 @@ func (l *login) banner(message string) error {
 	return nil
 }
 
-// giveUp is why no method is left, or nil to let the library report the refusal.
+// giveUp is why no method is left; nil lets the library report the refusal.
 func (l *login) giveUp() error {
 	if len(l.tried) == 0 {
-		if yes, err := l.try.beyondUs(l.allowed); yes || err != nil {
-			return cmp.Or(err, errBeyondUs)
+		if yes, err := l.try.handOverToSSH(l.allowed); yes || err != nil {
+			return cmp.Or(err, errSSHTakesOver)
 		}
 	}
-	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // a passphrase that nobody was there for
+	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // nobody could be asked for a passphrase
 		l.try.denied = asked
 		return asked
 	}
@@ -227,8 +227,8 @@ func (l *login) giveUp() error {
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
 	switch {
-	case l.keys.unable != "":
-		return l.try.deny(l.keys.unable, l.keys.cause)
+	case l.keys.signFailure != "":
+		return l.try.deny(l.keys.signFailure, l.keys.cause)
 	case len(l.passed) > 0 && interactive:
 		return l.try.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
@@ -239,10 +239,10 @@ func (l *login) giveUp() error {
 	return nil
 }
 
-// answered reports whether the server has answered a login request.
+// answered reports whether the server responded to a login request.
 func (l *login) answered() bool { return l.offered }
 
-// methods is how the login was done, as shown to a person.
+// methods is how the login was done, for display.
 func (l *login) methods() string {
 	if l.last == "" {
 		return "none"
@@ -252,15 +252,15 @@ func (l *login) methods() string {
 
 // silent reports whether the same login would succeed without a person.
 func (l *login) silent() bool {
-	return (!l.interacted || l.answersItself()) && !l.keys.touched()
+	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched()
 }
 
-// refused puts a refused login into words.
+// refused describes a refused login.
 func (l *login) refused(err error) *api.Error {
-	if l.tooLate && l.try.wire.isDead() {
+	if l.tooLate && l.try.wire.readFailed() {
 		return l.try.host.needsPerson("the server closed the connection before there was an answer", err)
 	}
-	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
+	if l.try.wire.readFailed() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),
 			Message: fmt.Sprintf("%s closed the connection during the login", l.s.Address()),
@@ -282,8 +282,8 @@ func (l *login) refused(err error) *api.Error {
 	if slices.Contains(did, methodKey) {
 		e.Message += " (" + l.keys.describe() + ")"
 	}
-	if l.keys.unable != "" {
-		e.Message += "; " + l.keys.unable
+	if l.keys.signFailure != "" {
+		e.Message += "; " + l.keys.signFailure
 	}
 	if len(l.allowed) > 0 {
 		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")
@@ -313,7 +313,7 @@ func (l *login) hint(did []string, err error) string {
 	return fmt.Sprintf("check the user name %q, and that your public key is registered with the site", l.s.User)
 }
 
-// saysNoJob reports whether the server said, as pam_slurm does, that only those with a
+// saysNoJob reports whether the server said, as pam_slurm does, that only users with a
 // job there may log in.
 func (l *login) saysNoJob(disconnect api.RemoteText) bool {
 	return slices.ContainsFunc(append(slices.Clone(l.lastMessage), disconnect), func(text api.RemoteText) bool {
@@ -321,7 +321,7 @@ func (l *login) saysNoJob(disconnect api.RemoteText) bool {
 	})
 }
 
-// onlyWithJob is the hint of a compute node that refuses a login.
+// onlyWithJob is the hint after a compute node refused a login.
 func onlyWithJob(login string) string {
 	if login == "" {
 		return "nodes let you in only while your job runs there"
@@ -329,8 +329,8 @@ func onlyWithJob(login string) string {
 	return "nodes let you in only while your job runs there; `tunctl jobs " + login + "` lists your jobs"
 }
 
-// disconnectText is what a server said when it hung up. The library's type is
-// private, so its text is all there is: "ssh: disconnect, reason 2: "…"".
+// disconnectText is the message of a disconnect. The library's type is private, so it is
+// cut out of the text: "ssh: disconnect, reason 2: "…"".
 func disconnectText(err error) (api.RemoteText, bool) {
 	if err == nil {
 		return api.RemoteText{}, false

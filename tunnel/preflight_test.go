@@ -62,26 +62,26 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 		name  string
 		port  int
 		known string
-		see   Sight // only whether its fields are set
+		see   PreflightResult // only whether its fields are set
 		code  api.Code
 		words string
 	}{
-		{"all is well", sshPort, host + authorized(server.key.PublicKey()), Sight{"x", "x", "x"}, "", ""},
-		{"an unknown key", sshPort, "", Sight{"x", "x", "x"}, api.CodeNeedsPerson, "is unknown (SHA256:"},
-		{"a changed key", sshPort, host + authorized(newSigner(t).PublicKey()), Sight{"x", "x", "x"}, api.CodeHostKey, "has changed"},
-		{"a captive portal", portal, "", Sight{"x", "", ""}, api.CodeUnreachable, "does not respond as an SSH server"},
-		{"hung up on", shut, "", Sight{"x", "", ""}, api.CodeUnreachable, "closed the connection at once"},
-		{"nobody listens", 1, "", Sight{}, api.CodeUnreachable, "refused the connection"},
+		{"all is well", sshPort, host + authorized(server.key.PublicKey()), PreflightResult{"x", "x", "x"}, "", ""},
+		{"an unknown key", sshPort, "", PreflightResult{"x", "x", "x"}, api.CodeNeedsPerson, "is unknown (SHA256:"},
+		{"a changed key", sshPort, host + authorized(newSigner(t).PublicKey()), PreflightResult{"x", "x", "x"}, api.CodeHostKey, "has changed"},
+		{"a captive portal", portal, "", PreflightResult{"x", "", ""}, api.CodeUnreachable, "does not respond as an SSH server"},
+		{"hung up on", shut, "", PreflightResult{"x", "", ""}, api.CodeUnreachable, "closed the connection at once"},
+		{"nobody listens", 1, "", PreflightResult{}, api.CodeUnreachable, "refused the connection"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			write(t, known, tt.known+"\n")
-			sight, err := Look(t.Context(), sshconfig.Settings{
+			seen, err := Preflight(t.Context(), sshconfig.Settings{
 				Alias: "narval", Hostname: "127.0.0.1", Port: tt.port, UserKnownHosts: []string{known}, StrictHostKeyChecking: "no",
 			})
-			for i, pair := range [][2]string{{sight.Address, tt.see.Address}, {sight.Greeting, tt.see.Greeting}, {sight.HostKey, tt.see.HostKey}} {
+			for i, pair := range [][2]string{{seen.Address, tt.see.Address}, {seen.Greeting, tt.see.Greeting}, {seen.HostKey, tt.see.HostKey}} {
 				if (pair[0] == "") != (pair[1] == "") {
-					t.Errorf("field %d of %+v", i, sight)
+					t.Errorf("field %d of %+v", i, seen)
 				}
 			}
 			e, _ := errors.AsType[*api.Error](err)

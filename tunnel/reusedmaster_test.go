@@ -22,17 +22,17 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// lender is a laptop whose person has an ssh connection of their own to "open".
-type lender struct {
+// ownMaster is a laptop whose person has an ssh connection of their own to "open".
+type ownMaster struct {
 	*laptop
 	server *realServer
 	socket string
 	ssh    *exec.Cmd
 }
 
-func newLender(t *testing.T, extra ...string) *lender {
+func newOwnMaster(t *testing.T, extra ...string) *ownMaster {
 	t.Helper()
-	l := &lender{laptop: newLaptop(t)}
+	l := &ownMaster{laptop: newLaptop(t)}
 	l.server = startSSHD(t, authorized(l.key), extra...)
 	l.know(t, l.server)
 	l.socket = filepath.Join(shortDir(t), "cm")
@@ -56,7 +56,7 @@ func shortDir(t *testing.T) string {
 func reuse(_ string, s *sshconfig.Settings) { s.ReuseMaster = true }
 
 // connect is the person's own ssh.
-func (l *lender) connect(t *testing.T) {
+func (l *ownMaster) connect(t *testing.T) {
 	t.Helper()
 	l.ssh = exec.Command(realSSH(t), "-F", filepath.Join(l.dir, "config"), "-o", "ControlMaster=auto", "-N", "open")
 	if err := l.ssh.Start(); err != nil {
@@ -77,13 +77,13 @@ func (l *lender) connect(t *testing.T) {
 }
 
 // disconnect ends the person's ssh, and leaves its socket behind.
-func (l *lender) disconnect() {
+func (l *ownMaster) disconnect() {
 	_ = l.ssh.Process.Kill()
 	_ = l.ssh.Wait()
 }
 
 // stays checks that the person's connection is there and of use.
-func (l *lender) stays(t *testing.T) {
+func (l *ownMaster) stays(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command("ssh", "-F", filepath.Join(l.dir, "config"), "-o", "ProxyCommand=false", "open", "echo mine").CombinedOutput()
 	if err != nil || string(out) != "mine\n" {
@@ -91,11 +91,11 @@ func (l *lender) stays(t *testing.T) {
 	}
 }
 
-func (l *lender) logins() int { return strings.Count(l.server.log.String(), "Accepted publickey") }
+func (l *ownMaster) logins() int { return strings.Count(l.server.log.String(), "Accepted publickey") }
 
 func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
 	t.Parallel()
-	l := newLender(t)
+	l := newOwnMaster(t)
 	h := l.Host("open")
 	h.Want() // nobody need be there
 	if err := h.Await(t.Context()); err != nil {
@@ -201,11 +201,11 @@ func TestThePersonsOwnConnectionOutlivesOurCrash(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")
 	}
-	l := newLender(t)
+	l := newOwnMaster(t)
 	back, tmp := freePort(t), shortDir(t)
 	for range 2 { // what the first one leaves does not stand in the way of the second
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "TUNCTL_TEST_RIDER="+filepath.Join(l.dir, "config"), fmt.Sprintf("TUNCTL_TEST_BACK=127.0.0.1:%d", back),
+		cmd.Env = append(os.Environ(), "TUNCTL_TEST_REUSE="+filepath.Join(l.dir, "config"), fmt.Sprintf("TUNCTL_TEST_BACK=127.0.0.1:%d", back),
 			"TMPDIR="+tmp, "TUNCTL_TEST_ECHO="+echoServer(t), fmt.Sprintf("TUNCTL_TEST_CLOSED=127.0.0.1:%d", freePort(t)))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -221,13 +221,13 @@ func TestThePersonsOwnConnectionOutlivesOurCrash(t *testing.T) {
 		}
 		said := bufio.NewReader(out)
 		if line, err := said.ReadString('\n'); line != "riding\n" {
-			t.Fatalf("the rider says %q, %v", line, err)
+			t.Fatalf("the reuser says %q, %v", line, err)
 		}
 		// The server stands still, so that what is asked for now stays under way.
 		signal(l.server, syscall.SIGSTOP)
 		_, _ = io.WriteString(in, "go\n")
 		if line, err := said.ReadString('\n'); line != "under way\n" {
-			t.Fatalf("the rider says %q, %v", line, err)
+			t.Fatalf("the reuser says %q, %v", line, err)
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -245,9 +245,9 @@ func signal(s *realServer, what syscall.Signal) {
 	}
 }
 
-// rider is a process that uses the person's connection in every way and then waits to
+// reuser is a process that uses the person's connection in every way and then waits to
 // be killed.
-func rider(config string) {
+func reuser(config string) {
 	ctx := context.Background()
 	p := NewPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: reuse})
 	go func() { _ = p.Serve(ctx) }()
@@ -280,7 +280,7 @@ func rider(config string) {
 		go func() { _, _ = h.Dial(ctx, "tcp", os.Getenv("TUNCTL_TEST_CLOSED")) }()
 		go func() { _, _ = h.Run(ctx, "sleep 100", nil) }()
 	}
-	go live.knock()
+	go live.probeSession()
 	time.Sleep(200 * time.Millisecond) // nothing tells that a question is on its way
 	fmt.Println("under way")
 	select {}
@@ -288,7 +288,7 @@ func rider(config string) {
 
 func TestWithoutThePersonsConnectionWeMakeOurOwnAndRideTheNext(t *testing.T) {
 	t.Parallel()
-	l := newLender(t)
+	l := newOwnMaster(t)
 	h := l.up(t, "open")
 	if s := h.Status(); s.Transport != api.TransportMaster {
 		t.Fatalf("status %+v", s)
@@ -345,7 +345,7 @@ func TestAProbeLeavesThePersonsConnectionAlone(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")
 	}
-	l := newLender(t)
+	l := newOwnMaster(t)
 	h := l.up(t, "open")
 	signal(l.server, syscall.SIGSTOP)
 	l.NetworkChanged()
@@ -361,7 +361,7 @@ func TestAProbeLeavesThePersonsConnectionAlone(t *testing.T) {
 
 func TestCommandsTakeTurnsOnAConnectionOfThePersonsToo(t *testing.T) {
 	t.Parallel()
-	h := newLender(t, "MaxSessions 2").up(t, "open")
+	h := newOwnMaster(t, "MaxSessions 2").up(t, "open")
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
@@ -375,7 +375,7 @@ func TestCommandsTakeTurnsOnAConnectionOfThePersonsToo(t *testing.T) {
 
 func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
 	t.Parallel()
-	l := newLender(t)
+	l := newOwnMaster(t)
 	h := l.up(t, "open")
 	l.disconnect()
 	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
@@ -394,7 +394,7 @@ func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
 	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
 		t.Error(err)
 	}
-	if h.newLent() != nil {
+	if h.newControlSocket() != nil {
 		t.Error("it would be asked again")
 	}
 	if n := l.logins(); n != 1 {

@@ -19,8 +19,8 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// agentTimeout bounds listing an agent's keys. Signing has no such limit of its
-// own: a person may have to confirm it.
+// agentTimeout bounds listing an agent's keys. Signing has no limit: a person may have
+// to confirm it.
 const agentTimeout = 5 * time.Second
 
 var errNoAgent = errors.New("no ssh-agent is running")
@@ -31,8 +31,8 @@ type agentKeys struct {
 	agent.ExtendedAgent
 }
 
-// dialAgent connects to the agent that the settings name, else to the one of the newest
-// environment whose agent answers. The connection ends with ctx.
+// dialAgent connects to the agent that the settings name, or to that of the newest
+// environment whose agent responds. The connection ends with ctx.
 func dialAgent(ctx context.Context, s *sshconfig.Settings, envs []api.Env) (*agentKeys, error) {
 	sockets := agentSockets(s, envs)
 	if slices.Equal(sockets, []string{"none"}) {
@@ -49,8 +49,8 @@ func dialAgent(ctx context.Context, s *sshconfig.Settings, envs []api.Env) (*age
 	return nil, first
 }
 
-// dialAgentAt connects to one agent and has it answer once. A socket can outlive what
-// listened there, and one that another ssh forwards can accept and say nothing.
+// dialAgentAt connects to one agent and checks that it responds. A socket can outlive
+// its agent, and a forwarded one can accept and then send nothing.
 func dialAgentAt(ctx context.Context, socket string) (*agentKeys, error) {
 	dialing, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func dialAgentAt(ctx context.Context, socket string) (*agentKeys, error) {
 }
 
 // agentSockets are where the agent may listen, the likeliest first; "" is the system's
-// own place.
+// default.
 func agentSockets(s *sshconfig.Settings, envs []api.Env) []string {
 	name, isVariable := strings.CutPrefix(s.IdentityAgent, "$")
 	switch {
@@ -91,8 +91,8 @@ func (p *Pool) envs() []api.Env {
 	return append([]api.Env{p.o.Env()}, p.o.EarlierEnvs()...)
 }
 
-// env is the newest environment, for a program that we run, with an ssh-agent that
-// answers where there is one.
+// env is the newest environment for a program that we run, with an ssh-agent that
+// responds if there is one.
 func (p *Pool) env(ctx context.Context) api.Env {
 	const name = "SSH_AUTH_SOCK"
 	env := p.o.Env()

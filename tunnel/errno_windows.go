@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// isConnRefused reports whether a port was closed.
+// isConnRefused reports whether the port was closed.
 func isConnRefused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }
 
-// isConnReset reports whether the other end hung up without a word.
+// isConnReset reports whether the other end reset the connection.
 func isConnReset(err error) bool { return errors.Is(err, windows.WSAECONNRESET) }

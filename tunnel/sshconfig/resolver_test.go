@@ -6,10 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
 )
@@ -153,18 +151,6 @@ func TestACryptoPolicyIsRead(t *testing.T) {
 	}
 }
 
-func TestTheOlderNamesOfAPolicyAreRead(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config")
-	write(t, config, "Host *\n PubkeyAcceptedKeyTypes -rsa-sha2-*,ssh-ed25519\n RSAMinSize 3072\n RevokedHostKeys none\n")
-	s, err := fromFiles("host", config)
-	if err != nil || s.RequiredRSASize != 3072 || s.RevokedHostKeys != "" {
-		t.Errorf("%d, %q, %v", s.RequiredRSASize, s.RevokedHostKeys, err)
-	}
-	if list := s.PubkeyAcceptedAlgorithms; slices.Contains(list, "ssh-ed25519") || slices.Contains(list, "rsa-sha2-512") || !slices.Contains(list, "ecdsa-sha2-nistp256") {
-		t.Errorf("%q", list)
-	}
-}
-
 func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	needSSH(t)
 	s, err := Resolver{SSHConfig: configFile(t, "match")}.Settings(t.Context(), "web")
@@ -181,16 +167,6 @@ func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
 	_, err = Resolver{SSHConfig: bad}.Settings(t.Context(), "x")
 	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a bad config: %v", err)
-	}
-}
-
-func TestAMatchWeCannotReadIsLeftOutAndNamed(t *testing.T) {
-	s, err := fromFiles("web", configFile(t, "match"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Port != 2203 || s.Hostname != "web.example.org" || len(s.Warnings) != 2 || !strings.Contains(s.Warnings[0], "match:1") {
-		t.Errorf("%+v", s)
 	}
 }
 
@@ -223,49 +199,5 @@ func TestDestinationsAreTakenApart(t *testing.T) {
 		if got := hopDestination(in); got != want {
 			t.Errorf("hop %q: %q, want %q", in, got, want)
 		}
-	}
-}
-
-func TestAliasesListsWhatAPersonNamed(t *testing.T) {
-	got, err := Aliases(configFile(t, "include"))
-	if err != nil || !slices.Equal(got, []string{"deep", "other", "top"}) {
-		t.Errorf("Aliases: %q %v", got, err)
-	}
-	if _, err := Aliases(filepath.Join(t.TempDir(), "missing")); err == nil {
-		t.Error("a missing file that was asked for is no error")
-	}
-}
-
-func TestListsAreAmended(t *testing.T) {
-	all := []string{"a", "b", "c1", "c2"}
-	for in, want := range map[string]string{"": "a b c1 c2", "x,a": "x a", "+x,a": "a b c1 c2 x", "-b,c*": "a", "^c2,x": "c2 x a b c1"} {
-		if got := strings.Join(amend(all, in), " "); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestTimesOfSSHConfigAreRead(t *testing.T) {
-	for in, want := range map[string]time.Duration{"": 0, "none": 0, "30": 30 * time.Second, "2m": 2 * time.Minute, "1h30m": 90 * time.Minute, "-5": 0} {
-		if got := seconds(in); got != want {
-			t.Errorf("%q: %v", in, got)
-		}
-	}
-}
-
-func TestAlgorithmsThatAPersonForbadeAreNotOffered(t *testing.T) {
-	config, keys, err := (&Settings{Ciphers: []string{"aes256-ctr", "made-up"}, HostKeyAlgorithms: []string{"ssh-ed25519"}}).Algorithms()
-	if err != nil || !slices.Equal(config.Ciphers, []string{"aes256-ctr"}) || !slices.Equal(keys, []string{"ssh-ed25519"}) {
-		t.Errorf("%q %q %v", config.Ciphers, keys, err)
-	}
-	if _, _, err := (&Settings{Ciphers: []string{"made-up"}}).Algorithms(); codeOf(err) != api.CodeConfig {
-		t.Errorf("nothing left: %v", err)
-	}
-}
-
-func TestPathsOfSSHGAreSplitWhereTheyBegin(t *testing.T) {
-	got := pathList("/home/a b/.ssh/known_hosts /etc/ssh/x ~/y")
-	if !slices.Equal(got, []string{"/home/a b/.ssh/known_hosts", "/etc/ssh/x", "~/y"}) {
-		t.Errorf("%q", got)
 	}
 }

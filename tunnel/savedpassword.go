@@ -9,8 +9,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// Passwords keeps the passwords that a person asked to be kept, by account. A
-// password is looked up at each login that asks for one.
+// Passwords stores the passwords that a person chose to save, by account. Each login
+// that asks for a password looks it up.
 type Passwords interface {
 	Password(ctx context.Context, account string) (string, bool)
 	Keep(ctx context.Context, account, password string, where api.Keep) error
@@ -18,7 +18,7 @@ type Passwords interface {
 	Forget(ctx context.Context, account string)
 }
 
-// noPasswords is for a pool that was given none: nothing is kept.
+// noPasswords is the default Passwords: it saves nothing.
 type noPasswords struct{}
 
 func (noPasswords) Password(context.Context, string) (string, bool) { return "", false }
@@ -29,16 +29,16 @@ func (noPasswords) Keep(context.Context, string, string, api.Keep) error {
 
 func (noPasswords) Forget(context.Context, string) {}
 
-// savedPassword is the part that a kept password plays in one login.
+// savedPassword is the state of saved passwords in one login.
 type savedPassword struct {
 	looked bool
-	text   string // "" when none is kept
-	used   bool   // it was given to the host
-	typed  string // one to keep, once the host has accepted it
+	text   string // "": none is saved
+	used   bool   // it was sent to the host
+	typed  string // one to save once the host accepts it
 	where  api.Keep
 }
 
-// hasSaved reports whether there is a kept password that was not given yet.
+// hasSaved reports whether there is a saved password that was not sent yet.
 func (l *login) hasSaved() bool {
 	if !l.saved.looked {
 		l.saved.looked = true
@@ -47,9 +47,9 @@ func (l *login) hasSaved() bool {
 	return l.saved.text != "" && !l.saved.used
 }
 
-// secret answers a question for the account's password: with the kept one if it is
-// the login's first question, else by asking the person. Never a second time: where
-// two questions follow each other, the second wants something else.
+// secret answers a question for the account's password: with the saved one if it is the
+// login's first question, otherwise by asking the person. It never sends the saved one
+// twice: a second question in a row wants something else.
 func (l *login) secret(p api.Prompt) (string, error) {
 	l.typed = true
 	l.asked++
@@ -57,12 +57,13 @@ func (l *login) secret(p api.Prompt) (string, error) {
 		l.saved.used = true
 		return l.saved.text, nil
 	}
-	answer, err := l.put(p)
+	answer, err := l.prompt(p)
 	l.saved.typed, l.saved.where = answer.Text, answer.Keep
 	return answer.Text, err
 }
 
-// failedAnswers draws the conclusions of a method that failed.
+// failedAnswers is called after a method failed: it forgets a wrong saved password and
+// prepares the next question.
 func (l *login) failedAnswers() {
 	wrong := "that was not right"
 	if l.asked > 1 {
@@ -75,13 +76,13 @@ func (l *login) failedAnswers() {
 		l.try.warn(wrong + " and has been deleted")
 	}
 	if l.typed && l.triesLeft() > 0 {
-		l.retry = notRight(wrong, l.triesLeft())
+		l.retry = wrongAnswer(wrong, l.triesLeft())
 	}
 	l.saved.typed, l.saved.where = "", ""
 	l.asked = 0
 }
 
-// keepPassword keeps what was typed, if the person said so and the host took it.
+// keepPassword saves what was typed, if the person chose so and the host accepted it.
 func (l *login) keepPassword() {
 	if l.saved.where == "" {
 		return
@@ -92,14 +93,14 @@ func (l *login) keepPassword() {
 	}
 }
 
-// answersItself reports whether the questions of this login can be answered without
-// a person the next time.
-func (l *login) answersItself() bool {
+// needsNoPerson reports whether the next login can answer these questions without a
+// person.
+func (l *login) needsNoPerson() bool {
 	return l.asked == 1 && (l.saved.used && l.saved.text != "" || l.saved.where != "")
 }
 
-// passwordQuestion is how PAM and others ask for the account's password, and not for
-// a code that is called a password too.
+// passwordQuestion matches how PAM and others ask for the account's password, but not a
+// code that is also called a password.
 var passwordQuestion = regexp.MustCompile(`(?i)^(\(\S+\) )?(\S+'s )?password( for \S+)?:?$`)
 
 func asksPassword(question string, echo bool) bool {

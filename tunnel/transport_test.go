@@ -137,7 +137,7 @@ func TestWithoutATicketOrAnSSHProgramAKerberosLoginSaysWhatToDo(t *testing.T) {
 	if log := strings.Fields(k.log()); len(log) != 2 {
 		t.Errorf("the server saw %q: a look, and the ssh program's", log)
 	}
-	h.setOnlySSH("") // another laptop's first look
+	h.setWhySSH("") // another laptop's first look
 	t.Setenv("PATH", t.TempDir())
 	_, err = l.awaitHost(t, "kerberos")
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeConfig || !strings.Contains(e.Hint, "install OpenSSH") {
@@ -204,11 +204,11 @@ func TestTheSSHProgramLogsInWithKeysThatWeCannotUse(t *testing.T) {
 			a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log}
 			a.settings = sshconfig.Settings{IdentityFiles: []string{filepath.Join(l.dir, "id")}, IdentityAgent: "none", PubkeyAuthentication: true}
 			x.set(&a.settings)
-			if got := a.needsSSH(t.Context()); got != (x.why != "") || !strings.Contains(a.onlySSH, x.why) {
-				t.Errorf("%v: %q", got, a.onlySSH)
+			if got := a.usesSSHProgram(t.Context()); got != (x.why != "") || !strings.Contains(a.whySSH, x.why) {
+				t.Errorf("%v: %q", got, a.whySSH)
 			}
 			t.Setenv("PATH", t.TempDir())
-			if a.needsSSH(t.Context()) {
+			if a.usesSSHProgram(t.Context()) {
 				t.Error("without an ssh program too")
 			}
 			if w := p.Host("x").Status().Warnings; (len(w) > 0) != (x.why != "") {

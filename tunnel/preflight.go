@@ -15,23 +15,22 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// Sight is what can be seen of a host's port without logging in. What could not be
-// seen is empty.
-type Sight struct {
-	Address  string // that answered
+// PreflightResult is what a host's port shows without a login. Unknown parts are empty.
+type PreflightResult struct {
+	Address  string // of the connection
 	Greeting string // the server's version line
 	HostKey  string // its fingerprint
 }
 
 const (
-	lookDial      = 10 * time.Second
-	lookHandshake = 10 * time.Second
-	lookPort      = 3 * time.Second
+	preflightDial      = 10 * time.Second
+	preflightHandshake = 10 * time.Second
+	reachableTimeout   = 3 * time.Second
 )
 
-// Answers reports whether anything listens at an address, from here and soon.
-func Answers(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookPort)
+// Reachable reports whether something listens at an address.
+func Reachable(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, reachableTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -41,40 +40,40 @@ func Answers(ctx context.Context, address string) bool {
 	return true
 }
 
-// errLooked ends a handshake once the host key was seen.
-var errLooked = errors.New("seen enough")
+// errHostKeySeen ends the handshake after the host key.
+var errHostKeySeen = errors.New("seen enough")
 
-// Look connects to a host's port and goes as far as its host key, as ssh-keyscan
-// does: no login is tried, so that none can fail, and nothing is written to
-// known_hosts. The error is an *api.Error about the first thing that is wrong.
-func Look(ctx context.Context, s sshconfig.Settings) (Sight, error) {
+// Preflight connects to a host's port up to the host key, as ssh-keyscan does. It tries
+// no login and writes nothing to known_hosts. The error is an *api.Error about the first
+// problem.
+func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, error) {
 	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
-		return Sight{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
+		return PreflightResult{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
 	}
-	s.StrictHostKeyChecking = "ask" // an unknown key is told, never taken
+	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := &attempt{host: &Host{name: s.Alias}, log: slog.New(slog.DiscardHandler), settings: s}
-	limit := cmp.Or(s.ConnectTimeout, lookDial)
+	limit := cmp.Or(s.ConnectTimeout, preflightDial)
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
 	if err != nil {
-		return Sight{}, t.unreachable(err, limit)
+		return PreflightResult{}, t.unreachable(err, limit)
 	}
 	defer func() { _ = raw.Close() }()
-	sight := Sight{Address: raw.RemoteAddr().String()}
-	err = t.lookAt(ctx, raw, &sight)
-	return sight, err
+	seen := PreflightResult{Address: raw.RemoteAddr().String()}
+	err = t.preflight(ctx, raw, &seen)
+	return seen, err
 }
 
-// lookAt fills in the server's greeting and host key.
-func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error {
+// preflight fills in the server's greeting and host key.
+func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightResult) error {
 	t.wire = newWire(raw)
-	t.wire.greeted = func() {
+	t.wire.onGreeting = func() {
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
-		sight.Greeting = firstLine(text).String()
+		seen.Greeting = firstLine(text).String()
 	}
-	t.guard = newGuard(lookHandshake, func() { _ = t.wire.Close() })
-	defer t.guard.stop()
+	t.timeout = newTimeout(preflightHandshake, func() { _ = t.wire.Close() })
+	defer t.timeout.stop()
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
 	keys := newHostKeys(ctx, t)
 	common, hostKeyAlgorithms, err := t.settings.Algorithms()
@@ -90,17 +89,17 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
 		ClientVersion:     "SSH-2.0-tunctl",
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			sight.HostKey = ssh.FingerprintSHA256(plainKey(key))
+			seen.HostKey = ssh.FingerprintSHA256(plainKey(key))
 			verdict = keys.check(remote, key)
-			return errLooked
+			return errHostKeySeen
 		},
 	})
 	switch {
-	case sight.HostKey != "":
+	case seen.HostKey != "":
 		return verdict
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case t.guard.expired() && !t.wire.hasGreeted():
+	case t.timeout.expired() && !t.wire.hasGreeted():
 		return notSSH(t.settings.Address(), errSilent)
 	case t.wire.badGreeting() != nil:
 		return notSSH(t.settings.Address(), t.wire.badGreeting())

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// readBuffer is what lies under the transport: x/crypto reads through 4 KB,
-	// which costs a fifth of the speed.
+	// readBuffer replaces x/crypto's 4 KB, which cost a fifth of the speed.
 	readBuffer = 256 << 10
-	// A server may say a few lines before its version (RFC 4253, section 4.2).
+	// A server may send a few lines before its version (RFC 4253, section 4.2).
 	maxGreetingLines = 50
 	maxGreeting      = 8 << 10
 )
 
-// What a port can say instead of an SSH greeting.
+// What a port can send instead of an SSH greeting.
 var (
-	errSilent     = errors.New("the server sent no banner")
-	errTurnedAway = errors.New("the server refuses this address")
+	errSilent         = errors.New("the server sent no banner")
+	errAddressRefused = errors.New("the server refuses this address")
 )
 
 // greetingError is a first line that no SSH server sends.
@@ -33,35 +32,35 @@ type greetingError struct{ line api.RemoteText }
 
 func (e *greetingError) Error() string { return fmt.Sprintf("the server sent %q", e.line) }
 
-// wire is the byte stream under an SSH connection. It looks at the server's
-// greeting before the library does, buffers, and knows when it last heard anything.
+// wire is the byte stream under an SSH connection. It checks the server's greeting
+// before the library sees it, buffers, and knows when it last received anything.
 type wire struct {
 	net.Conn
-	r       *bufio.Reader
-	greeted func() // called once, when the greeting has come
+	r          *bufio.Reader
+	onGreeting func() // called once, after the greeting
 
-	mu       sync.Mutex
-	ended    func() // called once, when reading has failed and before the reader is told
-	seen     bool
-	bad      error // what came in place of a greeting
-	dead     error // why reading ended
-	mute     bool  // writing has failed
-	lastRead time.Time
-	reads    int
-	closing  sync.Once
-	closeErr error
+	mu          sync.Mutex
+	onEnd       func() // called once, when reading failed, before Read returns
+	greeted     bool
+	greetingErr error // what came instead of a greeting
+	readErr     error // why reading ended
+	writeFailed bool
+	lastRead    time.Time
+	reads       int
+	closing     sync.Once
+	closeErr    error
 }
 
 func newWire(raw net.Conn) *wire {
-	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), greeted: func() {}, ended: func() {}, lastRead: time.Now()}
+	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), onGreeting: func() {}, onEnd: func() {}, lastRead: time.Now()}
 }
 
-// Read implements net.Conn. Only the library's one reader calls it. Nothing is
-// passed on before a proper greeting has come, so that no login is attempted at a
-// captive portal; and our own greeting is not held back, which would cost a round trip.
+// Read implements net.Conn. Only the library's one reader calls it. It returns nothing
+// before a proper greeting, so that no login is tried at a captive portal. Our own
+// greeting does not wait for that, which would cost a round trip.
 func (w *wire) Read(p []byte) (int, error) {
 	if !w.hasGreeted() {
-		if err := w.greet(); err != nil {
+		if err := w.readGreeting(); err != nil {
 			return 0, err
 		}
 	}
@@ -71,11 +70,11 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.lastRead = time.Now()
 		w.reads++
 	}
-	failed := err != nil && w.dead == nil
+	failed := err != nil && w.readErr == nil
 	if failed {
-		w.dead = err
+		w.readErr = err
 	}
-	ended := w.ended
+	ended := w.onEnd
 	w.mu.Unlock()
 	if failed {
 		ended()
@@ -83,8 +82,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. What says something else and hangs up makes our own
-// greeting fail; its words, which the next Read finds, tell more than that failure.
+// Write implements net.Conn. A port that is no SSH server may hang up on our greeting;
+// what it sent before, which the next Read finds, says more than the failed write.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	if err != nil && !w.hasGreeted() {
@@ -92,27 +91,27 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if err != nil {
 		w.mu.Lock()
-		w.mute = true
+		w.writeFailed = true
 		w.mu.Unlock()
 	}
 	return n, err
 }
 
-func (w *wire) greet() error {
+func (w *wire) readGreeting() error {
 	err := checkGreeting(w.r)
 	w.mu.Lock()
-	w.seen, w.bad, w.dead = err == nil, err, err
-	ended := w.ended
+	w.greeted, w.greetingErr, w.readErr = err == nil, err, err
+	ended := w.onEnd
 	w.mu.Unlock()
 	if err != nil {
 		ended()
 		return err
 	}
-	w.greeted()
+	w.onGreeting()
 	return nil
 }
 
-// checkGreeting looks, without consuming, for a version line among the first lines.
+// checkGreeting looks for a version line among the first lines, without consuming them.
 func checkGreeting(r *bufio.Reader) error {
 	for need := 1; ; {
 		text, err := r.Peek(need)
@@ -126,9 +125,9 @@ func checkGreeting(r *bufio.Reader) error {
 				return nil
 			}
 			if bytes.Contains(line, []byte("Not allowed at this time")) {
-				return errTurnedAway
+				return errAddressRefused
 			}
-			if i == 0 && looksForeign(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
+			if i == 0 && isOtherProtocol(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
 				return &greetingError{firstLine(text)}
 			}
 		}
@@ -142,8 +141,8 @@ func checkGreeting(r *bufio.Reader) error {
 	}
 }
 
-// looksForeign knows the first words of what commonly answers instead of sshd.
-func looksForeign(line []byte) bool {
+// isOtherProtocol recognizes what commonly answers instead of sshd.
+func isOtherProtocol(line []byte) bool {
 	for _, start := range []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"} {
 		if bytes.HasPrefix(line, []byte(start)) {
 			return true
@@ -157,7 +156,7 @@ func firstLine(text []byte) api.RemoteText {
 	return api.NewRemoteText(string(line)).FirstLine(80)
 }
 
-// notSSH puts a wrong greeting into words.
+// notSSH describes a wrong greeting.
 func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(greeting), Message: fmt.Sprintf("%s cannot be reached: %v", address, proxy)}
@@ -171,7 +170,7 @@ func notSSH(address string, greeting error) *api.Error {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
-	if errors.Is(greeting, errTurnedAway) {
+	if errors.Is(greeting, errAddressRefused) {
 		e.Err = classBanned.of(greeting)
 		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
 	}
@@ -181,59 +180,57 @@ func notSSH(address string, greeting error) *api.Error {
 func (w *wire) hasGreeted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.seen
+	return w.greeted
 }
 
-// badGreeting is what came in place of a greeting, unless we hung up ourselves.
+// badGreeting is what came instead of a greeting, unless we closed the connection.
 func (w *wire) badGreeting() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if errors.Is(w.bad, net.ErrClosed) || errors.Is(w.bad, io.ErrClosedPipe) {
+	if errors.Is(w.greetingErr, net.ErrClosed) || errors.Is(w.greetingErr, io.ErrClosedPipe) {
 		return nil
 	}
-	return w.bad
+	return w.greetingErr
 }
 
-// heard is when the last bytes came, and how often some came before.
+// heard is when the last bytes came, and the number of reads so far.
 func (w *wire) heard() (last time.Time, reads int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lastRead, w.reads
 }
 
-// hear notes a sign of life that came by another way.
-func (w *wire) hear() {
+// noteRead counts data that came over another connection of the same master.
+func (w *wire) noteRead() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lastRead = time.Now()
 	w.reads++
 }
 
-// isDead reports whether reading has failed.
-func (w *wire) isDead() bool {
+func (w *wire) readFailed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dead != nil
+	return w.readErr != nil
 }
 
-// whenEnded has f called, in place of what was to be called, when reading fails. It
-// reports whether that is still to come.
-func (w *wire) whenEnded(f func()) bool {
+// setOnEnd replaces onEnd. It reports false if reading has already failed.
+func (w *wire) setOnEnd(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended = f
-	return w.dead == nil
+	w.onEnd = f
+	return w.readErr == nil
 }
 
-// isBroken reports whether reading or writing has failed. A lost link may show in
-// either first.
+// isBroken reports whether reading or writing failed. A lost link may show in either
+// first.
 func (w *wire) isBroken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dead != nil || w.mute
+	return w.readErr != nil || w.writeFailed
 }
 
-// Close implements net.Conn; it may be called any number of times.
+// Close implements net.Conn. It may be called repeatedly.
 func (w *wire) Close() error {
 	w.closing.Do(func() { w.closeErr = w.Conn.Close() })
 	return w.closeErr

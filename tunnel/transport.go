@@ -15,14 +15,14 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// needsSSH decides whether the ssh program logs in: because the config says so, or
-// because the settings, the key files or an earlier look at the server tell that we
-// cannot. No login is tried to find out: it would be one more that failed.
-func (t *attempt) needsSSH(ctx context.Context) bool {
+// usesSSHProgram decides whether the ssh program logs in: because the config says so, or
+// because the settings, the key files or an earlier login show that a native login
+// cannot work. It tries no login to find out: that would be one more failed login.
+func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if t.settings.Transport != "" {
 		return t.settings.Transport == api.TransportOpenSSH
 	}
-	why := t.host.onlySSH()
+	why := t.host.whySSH()
 	if why == "" && t.settings.PKCS11Provider != "" {
 		why = "PKCS11Provider is set"
 	}
@@ -32,18 +32,18 @@ func (t *attempt) needsSSH(ctx context.Context) bool {
 	if why == "" {
 		return false
 	}
-	if hint, err := t.sshAtHand(); err != nil {
+	if hint, err := t.findSSH(); err != nil {
 		t.warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
-	t.onlySSH = why
+	t.whySSH = why
 	return true
 }
 
-// sshAtHand looks for an ssh program whose connection we can use, and says what to do
-// where there is none.
-func (t *attempt) sshAtHand() (hint string, err error) {
+// findSSH looks for an ssh program whose connection can be shared, and returns what to
+// do if there is none.
+func (t *attempt) findSSH() (hint string, err error) {
 	if runtime.GOOS == "windows" {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
@@ -51,8 +51,8 @@ func (t *attempt) sshAtHand() (hint string, err error) {
 	return "install OpenSSH's client", err
 }
 
-// securityKey names a key of the person's on a FIDO token that no ssh-agent holds; ""
-// if there is none. A default key file stands back where another key is at hand.
+// securityKey describes a key on a FIDO token that no ssh-agent holds; "": there is
+// none. A default key file does not count if another key exists.
 func (t *attempt) securityKey(ctx context.Context) string {
 	s := &t.settings
 	if !s.PubkeyAuthentication {
@@ -60,7 +60,7 @@ func (t *attempt) securityKey(ctx context.Context) string {
 	}
 	var path string
 	others := 0
-	k := newKeychain(ctx, t)
+	k := newUserKeys(ctx, t)
 	defer k.close()
 	for _, file := range s.IdentityFiles {
 		text, _, err := readKeyFile(file)
@@ -82,8 +82,8 @@ func (t *attempt) securityKey(ctx context.Context) string {
 	return fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
 }
 
-// tokenKey is the public half of a private key on a FIDO token, nil for any other. It
-// stands in the clear in OpenSSH's format (PROTOCOL.key).
+// tokenKey is the public key of a private key on a FIDO token; nil for other keys.
+// OpenSSH's format has it unencrypted (PROTOCOL.key).
 func tokenKey(text []byte) ssh.PublicKey {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -109,9 +109,9 @@ func tokenKey(text []byte) ssh.PublicKey {
 	return public
 }
 
-// lacks says which of the methods that a server accepts only the ssh program has; ""
-// if there is none.
-func (t *attempt) lacks(allowed []string) string {
+// sshOnlyMethod says which of the server's methods only the ssh program supports; "":
+// none.
+func (t *attempt) sshOnlyMethod(allowed []string) string {
 	switch {
 	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
 		return "the server accepts Kerberos logins, which only the ssh program supports"
@@ -121,37 +121,38 @@ func (t *attempt) lacks(allowed []string) string {
 	return ""
 }
 
-// beyondUs is called when no method of ours is left and none has failed. It reports
-// whether the ssh program is to log in; its error is why that cannot be.
-func (t *attempt) beyondUs(allowed []string) (bool, error) {
-	why := t.lacks(allowed)
+// handOverToSSH is called when no native method is left and none has failed. It reports
+// whether the ssh program will log in; an error says why it cannot.
+func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
+	why := t.sshOnlyMethod(allowed)
 	if why == "" {
 		return false, nil
 	}
 	if t.settings.Transport == api.TransportNative {
 		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
-	if hint, err := t.sshAtHand(); err != nil {
+	if hint, err := t.findSSH(); err != nil {
 		t.denied = &api.Error{
 			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: hint,
 			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.label(), why),
 		}
 		return false, t.denied
 	}
-	t.onlySSH = why
-	t.host.setOnlySSH(why)
+	t.whySSH = why
+	t.host.setWhySSH(why)
 	return true, nil
 }
 
-// onlySSH is what a server's methods have told us, so that we need not ask again.
-func (h *Host) onlySSH() string {
+// whySSH is why only the ssh program can log in, from an earlier login; "": no reason is
+// known.
+func (h *Host) whySSH() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.beyondNative
+	return h.sshOnlyWhy
 }
 
-func (h *Host) setOnlySSH(why string) {
+func (h *Host) setWhySSH(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.beyondNative = why
+	h.sshOnlyWhy = why
 }

@@ -9,30 +9,30 @@ import (
 	"tunctl/internal/api"
 )
 
-// ask is question for those who need the text only.
-func (t *attempt) ask(ctx context.Context, p api.Prompt) (string, error) {
-	answer, err := t.question(ctx, p)
+// promptText is prompt for callers that need only the text.
+func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) {
+	answer, err := t.prompt(ctx, p)
 	return answer.Text, err
 }
 
-// question asks the person who waits for this try. The handshake's clock stands still
-// meanwhile. Its error is final for the try.
-func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error) {
+// prompt asks the person who waits for this try. The handshake's timeout pauses
+// meanwhile. An error ends the try.
+func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
-	// Most questions are in the server's words, or in those of a program that we ran.
+	// The texts come from the server, or from a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
 		return api.Answer{}, t.deny(fmt.Sprintf("the login asks %q", strings.TrimSpace(p.Text)), ErrNobody)
 	}
-	if t.guard != nil {
-		t.guard.pause()
-		defer t.guard.resume()
+	if t.timeout != nil {
+		t.timeout.pause()
+		defer t.timeout.resume()
 	}
 	limit := t.pool.o.Limits.PromptTimeout
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer t.host.setAsking("")
-	answer, err := t.put(asking, p)
+	answer, err := t.promptClients(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
 		return api.Answer{}, t.deny(unanswered(p), context.Canceled)
@@ -41,16 +41,16 @@ func (t *attempt) question(ctx context.Context, p api.Prompt) (api.Answer, error
 	case errors.Is(err, ErrNobody):
 		return api.Answer{}, t.deny(fmt.Sprintf("there is no terminal or desktop to ask %q", strings.TrimSpace(p.Text)), err)
 	case ctx.Err() != nil:
-		return api.Answer{}, err // the server or the wish has gone
+		return api.Answer{}, err // the server hung up, or the host is no longer wanted
 	case asking.Err() != nil:
 		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", api.DurationText(limit)), err)
 	}
 	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
 }
 
-// put asks through the client that caused the try. When that has left, or its person
-// stops, the next one who asked for the host meanwhile takes over.
-func (t *attempt) put(ctx context.Context, p api.Prompt) (api.Answer, error) {
+// promptClients asks through the client that caused the try. If that has left, or its
+// person cancels, the next client that asked for the host is used.
+func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	for {
 		p.Client = t.client
 		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind) })
@@ -62,7 +62,7 @@ func (t *attempt) put(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	}
 }
 
-// unanswered says which question a person did not want to answer.
+// unanswered says which question a person did not answer.
 func unanswered(p api.Prompt) string {
 	switch p.Kind {
 	case api.PromptPassword:
@@ -77,15 +77,15 @@ func unanswered(p api.Prompt) string {
 	return fmt.Sprintf("the question %q was not answered", strings.TrimSpace(p.Text))
 }
 
-// notRight says that an answer was wrong, and how many tries are left.
-func notRight(what string, left int) string {
+// wrongAnswer says that an answer was wrong, and how many tries are left.
+func wrongAnswer(what string, left int) string {
 	if left == 1 {
 		return what + "; 1 more try before we stop"
 	}
 	return fmt.Sprintf("%s; %d more tries before we stop", what, left)
 }
 
-// deny stops the try: only a person can get further.
+// deny stops the try: only a person can continue.
 func (t *attempt) deny(why string, cause error) *api.Error {
 	if t.denied == nil {
 		t.denied = t.host.needsPerson(why, cause)
@@ -93,9 +93,9 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 	return t.denied
 }
 
-// confirmBan tells the person of a suspected ban before trying again.
+// confirmBan asks the person before a try that may prolong a suspected ban.
 func (t *attempt) confirmBan(ctx context.Context) error {
-	answer, err := t.ask(ctx, api.Prompt{
+	answer, err := t.promptText(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
 		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
 	})

@@ -11,3 +11,5 @@ import (
 func (*master) withListeners(context.Context, ssh.Conn) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	return nil, nil, nil, errors.ErrUnsupported
 }
+
+func (*attempt) attachMaster(context.Context) (*conn, error) { return nil, errors.ErrUnsupported }

@@ -11,23 +11,23 @@ import (
 // ended.
 type sessions struct {
 	t     *testing.T
-	slots *slots
+	limit *sessionLimit
 	allow int
-	open  []*slot
+	open  []*sessionSlot
 	gone  []time.Time // when sessions will be noticed to have ended
 	asked int         // sessions that it refused
 }
 
 func newSessions(t *testing.T, allow int) *sessions {
-	return &sessions{t: t, slots: newSlots(8, time.Minute), allow: allow}
+	return &sessions{t: t, limit: newSessionLimit(8, time.Minute), allow: allow}
 }
 
 // start takes a slot that must be free at once.
-func (s *sessions) start() *slot {
+func (s *sessions) start() *sessionSlot {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
 	defer cancel()
-	slot := s.slots.take(ctx, nil)
+	slot := s.limit.acquire(ctx, nil)
 	if slot == nil {
 		s.t.Fatalf("no slot with %d of %d open", len(s.open), s.allow)
 	}
@@ -35,7 +35,7 @@ func (s *sessions) start() *slot {
 }
 
 // answer has the server accept or refuse the sessions of some slots.
-func (s *sessions) answer(slots ...*slot) (accepted int) {
+func (s *sessions) answer(slots ...*sessionSlot) (accepted int) {
 	for _, slot := range slots {
 		counted := len(s.open)
 		for _, at := range s.gone {
@@ -48,7 +48,7 @@ func (s *sessions) answer(slots ...*slot) (accepted int) {
 			slot.refused()
 			continue
 		}
-		slot.open()
+		slot.accepted()
 		s.open = append(s.open, slot)
 		accepted++
 	}
@@ -58,7 +58,7 @@ func (s *sessions) answer(slots ...*slot) (accepted int) {
 // end ends so many sessions, which the server notices after a while.
 func (s *sessions) end(n int, late time.Duration) {
 	for _, slot := range s.open[:n] {
-		slot.give()
+		slot.release()
 		s.gone = append(s.gone, time.Now().Add(late))
 	}
 	s.open = s.open[n:]
@@ -69,12 +69,12 @@ func (s *sessions) free() int {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
-	var taken []*slot
-	for slot := s.slots.take(ctx, nil); slot != nil; slot = s.slots.take(ctx, nil) {
+	var taken []*sessionSlot
+	for slot := s.limit.acquire(ctx, nil); slot != nil; slot = s.limit.acquire(ctx, nil) {
 		taken = append(taken, slot)
 	}
 	for _, slot := range taken {
-		slot.give()
+		slot.release()
 	}
 	return len(taken)
 }
@@ -83,7 +83,7 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(t, 4)
 		s.answer(s.start(), s.start(), s.start(), s.start(), s.start())
-		if got := s.slots.limit; got != 4 {
+		if got := s.limit.limit; got != 4 {
 			t.Fatalf("the limit is %d", got)
 		}
 		s.end(3, time.Second)
@@ -92,7 +92,7 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 		if got := s.free(); got != 3 {
 			t.Errorf("beside one, %d sessions are free, where the server allows 4", got)
 		}
-		if _, err := s.slots.takeLeaving(t.Context(), nil); err != nil {
+		if _, err := s.limit.acquireForStream(t.Context(), nil); err != nil {
 			t.Errorf("a relay onto a node: %v", err)
 		}
 	})
@@ -101,13 +101,13 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 func TestASessionLimitFallsToWhatTheServerAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(t, 1)
-		var slots []*slot
+		var slots []*sessionSlot
 		for range 5 {
 			slots = append(slots, s.start())
 		}
 		s.answer(slots...)
-		if s.slots.limit != 1 || s.free() != 0 {
-			t.Errorf("the limit is %d, and %d are free", s.slots.limit, s.free())
+		if s.limit.limit != 1 || s.free() != 0 {
+			t.Errorf("the limit is %d, and %d are free", s.limit.limit, s.free())
 		}
 		s.end(1, 0)
 		if got := s.free(); got != 1 {
@@ -123,13 +123,13 @@ func TestTheSessionLimitIsLearntUpwardsAgain(t *testing.T) {
 		s.allow = 8
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
-		if s.slots.take(ctx, nil) != nil {
+		if s.limit.acquire(ctx, nil) != nil {
 			t.Error("one more within a minute of a refusal")
 		}
 		for want := 2; want <= 8; want++ {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			slot := s.slots.take(ctx, nil) // whoever waits tries it
+			slot := s.limit.acquire(ctx, nil) // whoever waits tries it
 			cancel()
 			if waited := time.Since(began); slot == nil || waited > time.Minute {
 				t.Fatalf("session %d after %v", want, waited)
@@ -149,7 +149,7 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for { // somebody waits all day
-			slot := s.slots.take(ctx, nil)
+			slot := s.limit.acquire(ctx, nil)
 			if slot == nil {
 				break
 			}
@@ -158,7 +158,7 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		if s.asked > 30 {
 			t.Errorf("%d were refused in a day", s.asked)
 		}
-		if _, err := s.slots.takeLeaving(t.Context(), nil); err == nil {
+		if _, err := s.limit.acquireForStream(t.Context(), nil); err == nil {
 			t.Error("a relay counts on a session that was never there")
 		}
 	})
@@ -166,17 +166,17 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 
 func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(8, time.Minute)
-		take := func() *slot {
-			slot := s.take(t.Context(), nil)
+		s := newSessionLimit(8, time.Minute)
+		take := func() *sessionSlot {
+			slot := s.acquire(t.Context(), nil)
 			if slot == nil {
 				t.Fatal("no slot")
 			}
 			return slot
 		}
 		first := take()
-		first.open()
-		first.give()
+		first.accepted()
+		first.release()
 		start := time.Now()
 		tries := 1
 		for take().refused() {
@@ -190,10 +190,10 @@ func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
 
 func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, time.Minute)
-		first := s.take(t.Context(), nil)
-		got := make(chan *slot)
-		go func() { got <- s.take(t.Context(), nil) }()
+		s := newSessionLimit(1, time.Minute)
+		first := s.acquire(t.Context(), nil)
+		got := make(chan *sessionSlot)
+		go func() { got <- s.acquire(t.Context(), nil) }()
 		synctest.Wait()
 		if first.refused() {
 			t.Error("with no other session in use it is worth waiting for one")
