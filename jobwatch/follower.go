@@ -322,39 +322,31 @@ func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, 
 // does not continue the one before begins a stream of its own, so that no two half
 // lines become one.
 func Feed(d *detect.Detector) func(Chunk) {
-	return (&feed{detector: d, files: map[int]*fedFile{}}).add
-}
-
-type feed struct {
-	detector *detect.Detector
-	files    map[int]*fedFile // by their place among the paths followed
-}
-
-// fedFile is one file: its streams, of which the last continues at next.
-type fedFile struct {
-	streams []*detect.Stream
-	next    int64
-}
-
-func (f *feed) add(c Chunk) {
-	file, known := f.files[c.Source]
-	if !known {
-		file = &fedFile{}
-		f.files[c.Source] = file
+	type file struct {
+		streams []*detect.Stream // the last one continues at next
+		next    int64
 	}
-	switch {
-	case c.Reset: // truncated, or another file now; what the others said stays
-		for _, s := range file.streams {
-			s.Reset()
+	files := map[int]*file{} // by their place among the paths followed
+	return func(c Chunk) {
+		f := files[c.Source]
+		if f == nil {
+			f = &file{}
+			files[c.Source] = f
 		}
-		file.streams = []*detect.Stream{f.detector.Stream(c.Path)}
-	case len(file.streams) == 0 || c.Offset != file.next:
-		name := c.Path
-		if c.Offset > 0 {
-			name = fmt.Sprintf("%s from byte %d", c.Path, c.Offset)
+		switch {
+		case c.Reset: // truncated or replaced; what was read from the other files stays
+			for _, s := range f.streams {
+				s.Reset()
+			}
+			f.streams = []*detect.Stream{d.Stream(c.Path)}
+		case len(f.streams) == 0 || c.Offset != f.next:
+			name := c.Path
+			if c.Offset > 0 {
+				name = fmt.Sprintf("%s from byte %d", c.Path, c.Offset)
+			}
+			f.streams = append(f.streams, d.Stream(name))
 		}
-		file.streams = append(file.streams, f.detector.Stream(name))
+		_, _ = f.streams[len(f.streams)-1].Write(c.Data)
+		f.next = c.Offset + int64(len(c.Data))
 	}
-	_, _ = file.streams[len(file.streams)-1].Write(c.Data)
-	file.next = c.Offset + int64(len(c.Data))
 }

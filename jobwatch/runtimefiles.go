@@ -23,8 +23,8 @@ type RuntimeFiles struct {
 	owns   func(ctx context.Context, pid int) (bool, error)
 	owners map[string]ownership // by file
 
-	readAt    time.Time // when Correct last read files …
-	corrected detect.Finding
+	corrected   detect.Finding // the last result of Correct
+	correctedAt time.Time
 }
 
 // ownership is whether a file is of the job's own server, and when that was asked.
@@ -45,28 +45,28 @@ func (w *Watcher) RuntimeFiles(r Runner, job api.Job) *RuntimeFiles {
 	}}
 }
 
-// Find returns what the newest runtime file of the job says.
+// Find returns the server of the newest runtime file of the job.
 func (r *RuntimeFiles) Find(ctx context.Context) (detect.Finding, bool) {
 	return r.find(ctx, detect.Finding{}, true)
 }
 
-// Correct returns f as the server's runtime file corrects it: the one that the log
-// names, or else the newest that can be the job's own. It reads files no more often
-// than a log is read.
-func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, elsewhere bool) detect.Finding {
-	if time.Since(r.readAt) < r.watcher.limits.LogFirst {
+// Correct returns f, corrected by the runtime file that the log names, or else by the
+// newest that can be the job's own. With anyPort, the server may listen on another port
+// than f has. Files are read no more often than a log.
+func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bool) detect.Finding {
+	if time.Since(r.correctedAt) < r.watcher.limits.LogFirst {
 		return r.corrected
 	}
 	if ep, ok := r.read(ctx, f.RuntimeFile); ok {
 		f = f.WithRuntime(ep)
 	} else {
-		f, _ = r.find(ctx, f, elsewhere)
+		f, _ = r.find(ctx, f, anyPort)
 	}
-	r.readAt, r.corrected = time.Now(), f
+	r.corrected, r.correctedAt = f, time.Now()
 	return f
 }
 
-// Err is ErrOwnerUnknown if there is a file and nobody can tell whose it is.
+// Err is ErrOwnerUnknown if there is a file whose job cannot be determined.
 func (r *RuntimeFiles) Err() error {
 	for _, o := range r.owners {
 		if errors.Is(o.err, ErrOwnerUnknown) {
@@ -77,12 +77,12 @@ func (r *RuntimeFiles) Err() error {
 }
 
 // find corrects f by the newest runtime file since the job's start that can be the
-// job's own. A server bound to a name is on that node. Any other may be on any node:
-// it is believed once it responds there to the token in the file. A server on another
-// port than f has may belong to another job of the same person: it is believed only
-// if elsewhere is set, since the port in f may have been in use, and if it is a
-// process of the job.
-func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere bool) (detect.Finding, bool) {
+// job's own. A server that is bound to a name is on that node. Any other server may be
+// on any node, and has to respond there to the token in the file. A server on another
+// port than f has may belong to another job of the same person. It counts only with
+// anyPort, since the port in f may have been in use, and only if it is a process of the
+// job.
+func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool) (detect.Finding, bool) {
 	if r.job.Start.IsZero() {
 		return f, false
 	}
@@ -97,7 +97,7 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere boo
 		case !ok || !ep.NeedsNode && !SameNode(ep.Host, r.job.Node):
 		case f.Port != 0 && ep.Port == f.Port:
 			return f.WithRuntime(ep), true
-		case elsewhere && !found && r.own(ctx, file):
+		case anyPort && !found && r.own(ctx, file):
 			better, found = f.WithRuntime(ep), true
 		}
 	}
