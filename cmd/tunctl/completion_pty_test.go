@@ -95,7 +95,7 @@ func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 // typedShell is a shell in a terminal.
 type typedShell struct {
 	t    *testing.T
-	talk *ptytest.Talk
+	talk *ptytest.Program
 }
 
 func (s typedShell) press(line string) string {

@@ -49,7 +49,7 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	if err != nil { // its hosts are unknown then
 		cfg = &configs.Config{Path: p.Config}
 	}
-	with := configs.Surroundings{Sites: loadSites(t, p), Resolves: func(host string) bool {
+	with := configs.CheckOptions{Sites: loadSites(t, p), Resolves: func(host string) bool {
 		s, err := resolver(p, cfg).Settings(ctx, host)
 		return err == nil && s.Hostname != host
 	}}

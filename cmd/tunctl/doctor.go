@@ -168,7 +168,7 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 		return ""
 	}
 	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
-	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
+	return site.AccessHint(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 }
 
 // checkList prints checks as they come, under what they are about.

@@ -113,7 +113,7 @@ func TestNoTokenIsInAProcessListing(t *testing.T) {
 		return string(out)
 	}
 
-	o := desktest.NewOnlooker(t)
+	o := desktest.WatchProcesses(t)
 	tunctl("up")
 	select {
 	case works := <-link: // once

@@ -88,7 +88,7 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		o.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
-	a.mark = configs.Mark(o.Paths.Config)
+	a.mark = configs.Digest(o.Paths.Config)
 	a.readConfig()
 	a.pool = tunnel.NewPool(tunnel.Options{
 		SSHConfig: a.sshConfig(),

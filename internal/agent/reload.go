@@ -19,7 +19,7 @@ func (a *Agent) reload() {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	// Taken before the file is read: whatever is written in between is seen next time.
-	mark, changed := configs.ChangedMark(a.opt.Paths.Config, a.mark)
+	mark, changed := configs.ChangedDigest(a.opt.Paths.Config, a.mark)
 	if !changed {
 		return
 	}
