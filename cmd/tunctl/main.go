@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,6 +26,18 @@ func main() {
 		os.Exit(askpass(socket, os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// askpass is what the program is to an ssh that logs in for the agent: it passes the
+// question on, and prints the answer.
+func askpass(socket string, args []string, stdout, stderr io.Writer) int {
+	answer, err := tunnel.Askpass(context.Background(), socket, strings.Join(args, " "))
+	if err != nil {
+		fmt.Fprintf(stderr, "tunctl: %v\n", err)
+		return exitFailed
+	}
+	fmt.Fprintln(stdout, answer)
+	return 0
 }
 
 // run is the whole program but for the process around it.
@@ -76,6 +91,42 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	}
 	app.CustomAppHelpTemplate = frontPage(app)
 	return app
+}
+
+// freeMainThread undoes what the tray's library does when the program starts: it ties
+// the main goroutine to the main thread, where macOS draws. Only the tray needs that;
+// elsewhere it makes every switch between goroutines slow.
+func freeMainThread(c *cli.Context) error {
+	if c.Args().First() != "tray" {
+		runtime.UnlockOSThread()
+	}
+	return nil
+}
+
+// commands are all commands, by the chapters in which `tunctl help all` and the man
+// page show them: what a person needs first comes first.
+func commands(t *term.Terminal) []*cli.Command {
+	return slices.Concat(
+		chapter("Every day",
+			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), trayCommand(t)),
+		chapter("Jobs and hosts",
+			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
+			loginCommand(t), logoutCommand(t), hostsCommand(t)),
+		chapter("One login for everything",
+			sshCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
+		chapter("Setting up",
+			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), completionCommand(t)),
+		chapter("Troubleshooting",
+			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), helpCommand(t)}, // hidden
+	)
+}
+
+func chapter(name string, commands ...*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.Category = name
+	}
+	return commands
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {

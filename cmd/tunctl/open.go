@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/desktop"
 	"tunctl/internal/term"
 )
 
@@ -50,4 +54,47 @@ func openCommand(t *term.Terminal) *cli.Command {
 			return err
 		},
 	}
+}
+
+// openPage opens a session's page. It returns what it opened, without the token; "" where
+// it told the person how to do it, with program in another terminal.
+func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, program string) (opened string, err error) {
+	page, err := cl.PageURL(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
+		return "", notOpened(ctx, t, program+" open "+name, page, err)
+	}
+	return plainAddress(page), nil
+}
+
+// plainAddress is an address without a token.
+func plainAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return api.Redact(address)
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// notOpened tells a person whose page did not open how to get it.
+func notOpened(ctx context.Context, t *term.Terminal, command, page string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return silentError(exitInterrupted)
+	case errors.Is(err, desktop.ErrUnavailable):
+		t.Say("no viewer for %s found; open that address with yours", plainAddress(page))
+		return nil
+	case errors.Is(err, desktop.ErrNoBrowser):
+		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
+		return nil
+	case errors.Is(err, desktop.ErrNotOpened):
+		return &api.Error{
+			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
+			Hint: fmt.Sprintf("`%s` tries again; --print shows the full address, token included", command),
+		}
+	}
+	return err
 }
