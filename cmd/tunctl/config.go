@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 func configCommand(t *term.Terminal) *cli.Command {
@@ -53,7 +53,7 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 		s, err := resolver(p, cfg).Settings(ctx, host)
 		return err == nil && s.Hostname != host
 	}}
-	with.Aliases, _ = tunnel.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
+	with.Aliases, _ = sshconfig.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
 	if cfg, err = configs.Check(p.Config, with); err != nil {
 		return configError(p, err)
 	}

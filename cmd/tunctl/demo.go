@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,8 +22,9 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
+	"tunctl/internal/posixsh"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // demoSession is what the demo brings up.
@@ -133,7 +133,7 @@ func shellWord(text string) string {
 	if plainWord.MatchString(text) {
 		return text
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return posixsh.Quote(text)
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
@@ -197,7 +197,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: tunnel.DialHere, DisableKeepAlives: true}}
+	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: forward.DialHere, DisableKeepAlives: true}}
 	res, err := browser.Do(req)
 	if err != nil {
 		return fmt.Errorf("cannot fetch the page: %s", api.Redact(err.Error()))

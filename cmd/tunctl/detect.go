@@ -9,7 +9,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/term"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 func detectCommand(t *term.Terminal) *cli.Command {
@@ -25,11 +25,11 @@ func detectCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: func(c *cli.Context) error { return detect(c, t) },
+		Action: func(c *cli.Context) error { return detectLog(c, t) },
 	}
 }
 
-func detect(c *cli.Context, t *term.Terminal) error {
+func detectLog(c *cli.Context, t *term.Terminal) error {
 	if c.NArg() != 1 {
 		return usagef("detect takes one file, or - for standard input")
 	}
@@ -42,7 +42,7 @@ func detect(c *cli.Context, t *term.Terminal) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	d := jobwatch.NewDetector("", apps...)
+	d := detect.New("", apps...)
 	if _, err := io.Copy(d, log); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func openLog(name string, t *term.Terminal) (io.ReadCloser, error) {
 }
 
 // customApps are the person's own apps, if there is a config.
-func customApps(c *cli.Context) ([]jobwatch.App, error) {
+func customApps(c *cli.Context) ([]detect.App, error) {
 	p, err := paths(c)
 	if err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func customApps(c *cli.Context) ([]jobwatch.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	var apps []jobwatch.App
+	var apps []detect.App
 	for _, a := range cfg.Apps {
-		apps = append(apps, jobwatch.App{Name: a.Name, Patterns: a.Patterns})
+		apps = append(apps, detect.App{Name: a.Name, Patterns: a.Patterns})
 	}
 	return apps, nil
 }

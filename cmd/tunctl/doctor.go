@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 func doctorCommand(t *term.Terminal) *cli.Command {
@@ -153,7 +154,7 @@ func configSummary(p home.Paths) (string, error) {
 }
 
 // siteAdvice is what the host's site requires before SSH works, and whether that is so.
-func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read tunnel.Resolver) string {
+func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read sshconfig.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
@@ -63,7 +63,7 @@ func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor
 		return doctor.Item{Name: name, Text: string(text) + "\n"}
 	}
 	st, stErr := client.New(p).Status(ctx)
-	runs, runsErr := agent.History(p.History())
+	runs, runsErr := state.NewHistory(p.History()).Runs()
 	return []doctor.Item{
 		{Name: "about.txt", Text: fmt.Sprintf("tunctl %s\n%s/%s, %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())},
 		value("checks.json", checks, nil),

@@ -31,11 +31,11 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error { return forward(c, t) },
+		Action: func(c *cli.Context) error { return forwardPorts(c, t) },
 	}
 }
 
-func forward(c *cli.Context, t *term.Terminal) error {
+func forwardPorts(c *cli.Context, t *term.Terminal) error {
 	if c.NArg() < 2 {
 		return usagef("forward takes a host and a forward, as in `tunctl forward narval 5432:db.int:5432`")
 	}

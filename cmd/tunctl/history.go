@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
@@ -40,7 +40,7 @@ func showHistory(c *cli.Context, t *term.Terminal) error {
 	if err != nil {
 		return err
 	}
-	all, err := agent.History(p.History())
+	all, err := state.NewHistory(p.History()).Runs()
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"tunctl/internal/home"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 func hostsCommand(t *term.Terminal) *cli.Command {
@@ -92,7 +92,7 @@ func sayWhatWasMeant(t *term.Terminal, cfg *configs.Config, typed []string) {
 // knownHosts are the config's hosts and the ssh config's aliases.
 func knownHosts(cfg *configs.Config) []string {
 	names := cfg.HostNames()
-	if aliases, err := tunnel.Aliases(sshConfigFile(cfg)); err == nil {
+	if aliases, err := sshconfig.Aliases(sshConfigFile(cfg)); err == nil {
 		names = append(names, aliases...)
 	}
 	slices.Sort(names)
@@ -100,12 +100,12 @@ func knownHosts(cfg *configs.Config) []string {
 }
 
 // resolver reads hosts as the agent does, without one.
-func resolver(p home.Paths, cfg *configs.Config) tunnel.Resolver {
+func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
 	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` tells of a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
 }
 
-func readHost(ctx context.Context, read tunnel.Resolver, name string) (api.Host, error) {
+func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
 	settings, err := read.Settings(ctx, name)
 	if err != nil {
 		return api.Host{}, fmt.Errorf("host %q: %w", name, err)

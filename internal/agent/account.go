@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -81,13 +82,10 @@ func whenAccountChanges(ctx context.Context, host *tunnel.Host, first string) er
 	}
 }
 
-// elsewhere reports whether the record's jobs were found on another account.
-func (r record) elsewhere(account string) bool { return r.Account != "" && r.Account != account }
-
 // isRecorded reports whether a job with a remembered number is the remembered job. On
 // another account the number alone means nothing.
-func (r record) isRecorded(q jobwatch.Query, job api.Job, account string) bool {
-	if q.ID == "" || !r.elsewhere(account) {
+func isRecorded(r state.Session, q jobwatch.Query, job api.Job, account string) bool {
+	if q.ID == "" || !r.Elsewhere(account) {
 		return true
 	}
 	for _, was := range []*api.Job{r.Job, r.Next} {
@@ -100,8 +98,8 @@ func (r record) isRecorded(q jobwatch.Query, job api.Job, account string) bool {
 
 // jobElsewhere says that the remembered job is on another account than now; "" where it
 // is not.
-func (s *session) jobElsewhere(rec record, now string) string {
-	if rec.Job == nil || !rec.elsewhere(now) {
+func (s *session) jobElsewhere(rec state.Session, now string) string {
+	if rec.Job == nil || !rec.Elsewhere(now) {
 		return ""
 	}
 	return fmt.Sprintf("job %s was started as %s, and %s is now %s", rec.Job.ID, rec.Account, s.host(), now)
@@ -109,7 +107,7 @@ func (s *session) jobElsewhere(rec record, now string) string {
 
 // whereToCancel is the watcher that can end the session's job. A job is never ended by
 // its number on another account than its own.
-func (s *session) whereToCancel(rec record) (*jobwatch.Watcher, error) {
+func (s *session) whereToCancel(rec state.Session) (*jobwatch.Watcher, error) {
 	host := s.host()
 	jobs, account := s.agent.watcherOn(host)
 	if s.agent.pool.Host(host).Status().State != api.HostUp {

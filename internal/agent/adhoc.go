@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
@@ -58,7 +59,7 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 	base := adhocName(host, specs[0])
 	name := base
 	for n := 2; ; n++ {
-		rec := a.store.session(name)
+		rec := a.store.Session(name)
 		s, live := a.sessions[name]
 		if live && s.adhoc && rec.Attached == host && slices.Equal(rec.Forwards, words) {
 			return s, nil
@@ -68,7 +69,7 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 		}
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	if err := a.store.update(name, func(r *record) { *r = record{Attached: host, Forwards: words} }); err != nil {
+	if err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: host, Forwards: words} }); err != nil {
 		return nil, err
 	}
 	return a.adhocLocked(name, host, specs), nil
@@ -82,7 +83,7 @@ func (a *Agent) adhocLocked(name, host string, specs []configs.ForwardSpec) *ses
 }
 
 // recallLocked makes the session of remembered forwards again.
-func (a *Agent) recallLocked(name string, rec record) (*session, bool) {
+func (a *Agent) recallLocked(name string, rec state.Session) (*session, bool) {
 	specs := make([]configs.ForwardSpec, len(rec.Forwards))
 	for i, text := range rec.Forwards {
 		var err error

@@ -20,10 +20,12 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/suggest"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -48,8 +50,8 @@ type Agent struct {
 	since   time.Time
 	hub     *hub
 	prompts *prompts
-	store   *store
-	history *history
+	store   *state.Store
+	history *state.History
 	pool    *tunnel.Pool
 	work    sync.WaitGroup
 
@@ -72,12 +74,12 @@ type Agent struct {
 // New reads what is remembered and the config. A config with errors does not
 // keep an agent from starting: it says so to whoever asks.
 func New(o Options) (*Agent, error) {
-	st, err := openStore(o.Paths.StateFile())
+	st, err := state.Open(o.Paths.StateFile())
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), history: &history{path: o.Paths.History()},
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), history: state.NewHistory(o.Paths.History()),
 		config:   &configs.Config{Path: o.Paths.Config},
 		sessions: map[string]*session{}, watchers: map[watched]*jobwatch.Watcher{},
 	}
@@ -116,7 +118,7 @@ func (a *Agent) Serve(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, door.release()) }()
 	// The agent before may have written to it until just now.
-	if err := a.store.read(); err != nil {
+	if err := a.store.Reload(); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -145,7 +147,7 @@ func (a *Agent) report(part string, err error) {
 
 // restore brings up again what was up when the last agent ended. It submits nothing.
 func (a *Agent) restore() {
-	for _, name := range a.store.wanted() {
+	for _, name := range a.store.Wanted() {
 		s, err := a.session(name)
 		if err != nil {
 			a.log.Warn("a saved session is no longer in the config", "session", name)
@@ -274,12 +276,12 @@ func (a *Agent) configured(name string) (configs.Session, bool) {
 }
 
 // customApps are the person's own apps.
-func (a *Agent) customApps() []jobwatch.App {
+func (a *Agent) customApps() []detect.App {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var apps []jobwatch.App
+	var apps []detect.App
 	for _, c := range a.config.Apps {
-		apps = append(apps, jobwatch.App{Name: c.Name, Patterns: c.Patterns})
+		apps = append(apps, detect.App{Name: c.Name, Patterns: c.Patterns})
 	}
 	return apps
 }

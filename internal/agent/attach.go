@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 const (
@@ -131,7 +133,7 @@ func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, wher
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
-	d := jobwatch.NewDetector("", a.customApps()...)
+	d := detect.New("", a.customApps()...)
 	_, _ = d.Write(text)
 	d.Flush()
 	f := d.Finding()
@@ -150,7 +152,7 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, configured := a.config.Session(name)
-	rec := a.store.session(name)
+	rec := a.store.Session(name)
 	known := rec.Attached != "" && rec.Job != nil && rec.Job.Ref() == job.Ref()
 	s, live := a.sessions[name]
 	switch {
@@ -159,7 +161,7 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	case live || configured:
 		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: "choose another name with --save"}
 	}
-	err := a.store.update(name, func(r *record) { *r = record{Attached: req.Host, Job: &job, Port: r.Port} })
+	err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: req.Host, Job: &job, Port: r.Port} })
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +186,7 @@ func attachedName(host, id string) string {
 
 // rememberedLocked returns the session of an attached job from before the agent's start.
 func (a *Agent) rememberedLocked(name string) (*session, bool) {
-	rec := a.store.session(name)
+	rec := a.store.Session(name)
 	switch {
 	case rec.Attached == "":
 		return nil, false
@@ -199,7 +201,7 @@ func (a *Agent) rememberedLocked(name string) (*session, bool) {
 
 // forget drops an attached session that was taken down: nothing names it any more.
 func (a *Agent) forget(s *session) {
-	if err := a.store.drop(s.name); err != nil {
+	if err := a.store.Drop(s.name); err != nil {
 		a.log.Error("cannot remove the session", "session", s.name, "err", err)
 	}
 	a.unlist(s)

@@ -61,7 +61,7 @@ func (s *session) learn(ctx context.Context, job api.Job) {
 	}
 	s.acting.Unlock()
 	if !running {
-		s.take(job)
+		s.setJob(job)
 		return
 	}
 	s.agent.await(ctx, news, func() bool {

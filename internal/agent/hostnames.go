@@ -8,12 +8,13 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 // hostNames are the hosts that a person can mean: the config's, and their ssh
 // config's aliases.
 func (a *Agent) hostNames() []string {
-	aliases, err := tunnel.Aliases(a.sshConfig())
+	aliases, err := sshconfig.Aliases(a.sshConfig())
 	if err != nil {
 		a.log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
@@ -32,7 +33,7 @@ func (a *Agent) hostNames() []string {
 // a session of the config has may be mistyped there.
 func (a *Agent) spelling(name string) tunnel.Spelling {
 	names := a.hostNames()
-	_, remembered := a.store.host(name)
+	remembered := a.store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
 	if !remembered && !slices.Contains(a.ownNames(), name) {
 		s.Meant = meant(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
@@ -45,7 +46,7 @@ func (a *Agent) ownNames() []string {
 	a.mu.Lock()
 	hosts := a.config.Hosts
 	a.mu.Unlock()
-	names, _ := tunnel.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
+	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
 	for _, h := range hosts {
 		names = append(names, h.Name)
 	}

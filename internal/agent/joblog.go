@@ -154,7 +154,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	}
 	job, ep := s.jobAndEndpoint()
 	if job == nil {
-		job = a.store.session(name).Job
+		job = a.store.Session(name).Job
 	}
 	if job == nil {
 		return logSource{}, &api.Error{

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -48,7 +49,7 @@ func (k *keeper) serve(ctx context.Context) {
 		select {
 		case job = <-k.news:
 		case next := <-watchNews(watch):
-			if k.take(next); next.State.Ended() {
+			if k.setNext(next); next.State.Ended() {
 				closeWatch(watch)
 				watch = nil
 			}
@@ -63,7 +64,7 @@ func (k *keeper) serve(ctx context.Context) {
 // due is when the next job is to be submitted: as long before the end as this one
 // waited and half as much again, but not before half of its time. Zero: not at all.
 func (k *keeper) due(job api.Job) time.Time {
-	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.session(k.session.name).KeptFor == job.ID {
+	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.Session(k.session.name).KeptFor == job.ID {
 		return time.Time{}
 	}
 	at := keepAt(job, k.session.agent.limits.KeepLead)
@@ -99,7 +100,7 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 
 // watchNext watches the next job, if there is one.
 func (k *keeper) watchNext() *jobwatch.Watch {
-	next := k.session.agent.store.session(k.session.name).Next
+	next := k.session.agent.store.Session(k.session.name).Next
 	if next == nil {
 		return nil
 	}
@@ -107,19 +108,18 @@ func (k *keeper) watchNext() *jobwatch.Watch {
 	return k.jobs.Watch(next.Ref())
 }
 
-// take notes how the next job is now. One that is over before its turn follows nothing.
-func (k *keeper) take(next api.Job) {
+// setNext records the current state of the next job. One that ended early follows nothing.
+func (k *keeper) setNext(next api.Job) {
 	if next.State == api.JobUnknown {
 		return
 	}
 	kept := &next
 	if next.State.Ended() {
 		kept = nil
-		k.session.chronicle(next)
+		k.session.recordRun(next)
 		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endedWords(&next)))
 	}
-	k.session.change(func(f *facts) { f.next = kept })
-	k.session.remember(func(r *record) { r.Next = kept })
+	k.session.setNext(kept)
 }
 
 func watchNews(w *jobwatch.Watch) <-chan api.Job {
@@ -143,24 +143,24 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	s.mu.Unlock()
 	tag, err := s.permitNext(job)
 	if errors.Is(err, errKeptEnough) {
-		return api.Job{}, s.forgo(job, fmt.Errorf("%w; start the session yourself when you need it", err))
+		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; start the session yourself when you need it", err))
 	}
 	if err != nil {
 		return api.Job{}, err
 	}
 	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
 	if err != nil {
-		return api.Job{}, s.forgo(job, err)
+		return api.Job{}, s.skipNext(job, err)
 	}
 	next, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if e, ok := asAPI(err); ok && (e.Code == api.CodeSubmit || e.Code == api.CodeNeedsPerson) {
-		return api.Job{}, s.forgo(job, err)
+		return api.Job{}, s.skipNext(job, err)
 	}
 	if err != nil { // the link: the same tag finds out at the next try
 		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
-	s.remember(func(r *record) { r.Next, r.KeptFor = &next, job.ID })
+	_ = s.record(func(r *state.Session) { r.Next, r.KeptFor = &next, job.ID }, func(f *facts) { f.next = &next })
 	return next, nil
 }
 
@@ -181,7 +181,7 @@ var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
 // permitNext hands out the tag of the job that follows job, and counts it.
 func (s *session) permitNext(job api.Job) (string, error) {
-	rec := s.agent.store.session(s.name)
+	rec := s.agent.store.Session(s.name)
 	if rec.NextTag != "" {
 		return rec.NextTag, nil // counted already
 	}
@@ -192,16 +192,15 @@ func (s *session) permitNext(job api.Job) (string, error) {
 	}
 	tag := nextTag(job)
 	today = append(today, now)
-	err := s.agent.store.update(s.name, func(r *record) { r.NextTag, r.Kept = tag, today })
-	if err != nil {
+	if err := s.record(func(r *state.Session) { r.NextTag, r.Kept = tag, today }, nil); err != nil {
 		return "", fmt.Errorf("the next job was not submitted: %w", err)
 	}
 	return tag, nil
 }
 
-// forgo gives the next job of this end up, and says why.
-func (s *session) forgo(job api.Job, why error) error {
-	s.remember(func(r *record) { r.KeptFor, r.NextTag = job.ID, "" })
+// skipNext gives up the job that would follow this one, and says why.
+func (s *session) skipNext(job api.Job, why error) error {
+	_ = s.record(func(r *state.Session) { r.KeptFor, r.NextTag = job.ID, "" }, nil)
 	s.notify(fmt.Sprintf("no job follows job %s: %v", job.ID, why))
 	return why
 }
@@ -212,7 +211,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	if !s.keeps() || ctx.Err() != nil {
 		return api.Job{}, false
 	}
-	rec := s.agent.store.session(s.name)
+	rec := s.agent.store.Session(s.name)
 	for job.State == api.JobTimeout && rec.Next == nil && rec.KeptFor != job.ID {
 		s.change(func(f *facts) {
 			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
@@ -220,19 +219,13 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 		if _, err := s.submitNext(ctx, jobs, job); err != nil && sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
 		}
-		rec = s.agent.store.session(s.name)
+		rec = s.agent.store.Session(s.name)
 	}
 	if rec.Next == nil {
 		return api.Job{}, false
 	}
-	next, tag := *rec.Next, rec.NextTag
-	s.remember(func(r *record) { r.Job, r.Tag, r.Next, r.NextTag = &next, tag, nil, "" })
-	s.change(func(f *facts) {
-		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
-		if s.run != nil {
-			s.run.permit = nil // who asked for a job meanwhile has this one
-		}
-	})
+	next := *rec.Next
+	s.promoteNext(next)
 	s.notify(fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.ID))
 	return next, true
 }
@@ -246,14 +239,14 @@ func (s *session) keeps() bool {
 
 // cancelNext ends the job that would follow, with the one that it follows.
 func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error {
-	next := s.agent.store.session(s.name).Next
+	next := s.agent.store.Session(s.name).Next
 	if next == nil {
 		return nil
 	}
 	if err := jobs.Cancel(ctx, next.Ref()); err != nil {
 		return err
 	}
-	s.remember(func(r *record) { r.Next, r.NextTag = nil, "" })
+	_ = s.record(func(r *state.Session) { r.Next, r.NextTag = nil, "" }, nil)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -80,7 +81,7 @@ func TestKeepMovesThePageThroughTwoEndsAndStopsAtItsLimitForADay(t *testing.T) {
 	if got := states(w.cluster.Jobs()); got != "TIMEOUT TIMEOUT TIMEOUT" {
 		t.Errorf("jobs: %s", got)
 	}
-	runs, err := agent.History(w.paths.History())
+	runs, err := state.NewHistory(w.paths.History()).Runs()
 	if err != nil || len(runs) != 3 || runs[0].Job.ID != first.Job.ID || runs[0].Job.State != api.JobTimeout {
 		t.Errorf("history: %+v, %v", runs, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
 )
@@ -18,13 +19,13 @@ import (
 // quietSession is a session that is ready, with nothing behind it.
 func quietSession(t *testing.T) *session {
 	t.Helper()
-	st, err := openStore(filepath.Join(t.TempDir(), "state.json"))
+	st, err := state.Open(filepath.Join(t.TempDir(), "state.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	a := &Agent{
-		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: &history{path: filepath.Join(t.TempDir(), "history")},
+		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
 	}
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
@@ -54,8 +55,8 @@ func TestNoticesFitANotification(t *testing.T) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
-	newKeeper(s, nil, nil).take(api.Job{ID: "48300012", State: api.JobCancelled})
-	_ = s.forgo(ending, errKeptEnough)
+	newKeeper(s, nil, nil).setNext(api.Job{ID: "48300012", State: api.JobCancelled})
+	_ = s.skipNext(ending, errKeptEnough)
 	texts := notices(heard)
 	if len(texts) != 3 {
 		t.Fatalf("told %q", texts)
@@ -80,7 +81,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 		go r.serve(ctx)
 
 		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
-		s.take(job)
+		s.setJob(job)
 		r.news <- job
 		for _, step := range []struct {
 			after time.Duration
@@ -118,7 +119,7 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		go r.serve(ctx)
 		tell := func(left time.Duration) []string {
 			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
-			s.take(job)
+			s.setJob(job)
 			r.news <- job
 			synctest.Wait()
 			return notices(heard)
@@ -147,7 +148,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
-		s.take(job)
+		s.setJob(job)
 		r.remind(job, start)
 		r.remind(job, start.Add(8*time.Hour-5*time.Minute)) // the first look after the wake
 		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 min") {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
@@ -28,14 +28,14 @@ const keyringTimeout = 15 * time.Second
 // locked can block without limit, and is found by the person's environment rather
 // than ours; so a process of its own deals with it.
 type passwords struct {
-	store *store
+	store *state.Store
 	env   func() api.Env
 
 	mu     sync.Mutex
 	memory map[string]api.Secret
 }
 
-func newPasswords(s *store, env func() api.Env) *passwords {
+func newPasswords(s *state.Store, env func() api.Env) *passwords {
 	return &passwords{store: s, env: env, memory: map[string]api.Secret{}}
 }
 
@@ -48,7 +48,7 @@ func (p *passwords) Password(ctx context.Context, account string) (string, bool)
 	if ok {
 		return secret.Reveal(), true
 	}
-	if !p.store.passwordSaved(account) {
+	if !p.store.PasswordSaved(account) {
 		return "", false
 	}
 	text, err := p.keyring(ctx, "get", account, "")
@@ -65,7 +65,7 @@ func (p *passwords) Keep(ctx context.Context, account, password string, where ap
 		if _, err := p.keyring(ctx, "set", account, password); err != nil {
 			return err
 		}
-		p.store.setPasswordSaved(account, true)
+		p.store.SetPasswordSaved(account, true)
 	}
 	p.remember(account, password)
 	return nil
@@ -76,8 +76,8 @@ func (p *passwords) Forget(ctx context.Context, account string) {
 	p.mu.Lock()
 	delete(p.memory, account)
 	p.mu.Unlock()
-	if p.store.passwordSaved(account) {
-		p.store.setPasswordSaved(account, false)
+	if p.store.PasswordSaved(account) {
+		p.store.SetPasswordSaved(account, false)
 		_, _ = p.keyring(ctx, "delete", account, "") // what stays there is not asked for again
 	}
 }
@@ -112,23 +112,4 @@ func (p *passwords) keyring(ctx context.Context, verb, account, input string) (s
 		return "", errors.New(strings.TrimPrefix(strings.TrimSpace(complaint.String()), "tunctl: error: "))
 	}
 	return out.String(), err
-}
-
-// passwordSaved reports whether the keyring holds an account's password.
-func (s *store) passwordSaved(account string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.data.Passwords, account)
-}
-
-// setPasswordSaved notes what the keyring holds; as with hosts, memory is enough
-// where the file cannot be written.
-func (s *store) setPasswordSaved(account string, saved bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.data.Passwords = slices.DeleteFunc(slices.Clone(s.data.Passwords), func(a string) bool { return a == account })
-	if saved {
-		s.data.Passwords = append(s.data.Passwords, account)
-	}
-	_ = s.writeLocked()
 }

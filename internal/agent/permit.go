@@ -49,6 +49,13 @@ func (s *session) grantLocked(r *run, waiter string) {
 	offer(r.granted, struct{}{})
 }
 
+// usePermitLocked ends the permission to submit: the session has its job.
+func (s *session) usePermitLocked() {
+	if s.run != nil {
+		s.run.permit = nil
+	}
+}
+
 // expire ends the permission of a try when its time is over.
 func (s *session) expire(ctx context.Context, r *run) {
 	for {

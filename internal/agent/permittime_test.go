@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &run{granted: make(chan struct{}, 1)}
 	if r.permit.live(time.Now()) {
 		t.Error("nobody permitted anything")
@@ -34,7 +35,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &store{}}, configs.Session{Name: "narval-7"})
+	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
 	s.attached = true
 	r := &run{granted: make(chan struct{}, 1)}
 	s.grantLocked(r, "")
@@ -95,7 +96,7 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
 	s.run = &run{}
-	_, err := s.submit(t.Context(), nil, "", record{}) // which has nobody to submit to
+	_, err := s.submit(t.Context(), nil, "", state.Session{}) // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
 	}
@@ -108,7 +109,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	if s.lapsedLocked() {
 		t.Error("a permission is said to be over for which there is no use")
 	}
-	for name, rec := range map[string]record{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
+	for name, rec := range map[string]state.Session{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
 		e, ok := asAPI(s.gone(rec, "a@c"))
 		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)

@@ -51,7 +51,7 @@ func awaitUp(ctx context.Context, host *tunnel.Host) error {
 // passes reports whether an error says nothing about what was asked: the link was
 // lost over it, or the scheduler did not answer.
 func passes(err error) bool {
-	return errors.Is(err, jobwatch.ErrLost) || errors.Is(err, tunnel.ErrDown) || isSilence(err)
+	return errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) || isSilence(err)
 }
 
 // isSilence reports whether it was the scheduler that did not answer.

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
 // aim is an endpoint to prove: what the log announced, the job, and the node it is on.
 type aim struct {
-	finding jobwatch.Finding
+	finding detect.Finding
 	job     string
 	node    string
 	start   time.Time // of the job
@@ -167,7 +168,7 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 		if first == nil || r.endpoint.Reach == api.ReachNode {
 			ep, first = r.endpoint, err
 		}
-		if ctx.Err() != nil || errors.Is(err, tunnel.ErrDown) {
+		if ctx.Err() != nil || errors.Is(err, api.ErrDown) {
 			break
 		}
 	}
@@ -205,7 +206,7 @@ func (p *prober) ask(ctx context.Context, r route) error {
 
 // proven notes that the endpoint answers, and how.
 func (p *prober) proven(r route) {
-	p.session.remember(func(rec *record) { rec.Reach = r.endpoint.Reach })
+	_ = p.session.record(func(rec *state.Session) { rec.Reach = r.endpoint.Reach }, nil)
 	offer(p.answered, struct{}{})
 	p.session.change(func(f *facts) {
 		f.endpoint, f.dialer, f.answers, f.doing = &r.endpoint, r.dialer, true, ""

@@ -92,7 +92,7 @@ func (s *session) heard(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lives := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
-	if s.run != nil && lives && !s.facts.lostServer() {
-		s.run.permit = nil
+	if lives && !s.facts.lostServer() {
+		s.usePermitLocked()
 	}
 }

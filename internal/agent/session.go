@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -75,7 +76,7 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 
 // remembered are the facts of a session that is not up: its jobs, unless they are over.
 func (a *Agent) remembered(name string, now time.Time) facts {
-	rec := a.store.session(name)
+	rec := a.store.Session(name)
 	f := facts{name: name, job: rec.Job, next: rec.Next}
 	if f.job != nil && (f.job.State.Ended() || over(*f.job, now)) {
 		f.job = nil
@@ -121,7 +122,7 @@ func (s *session) startFor(who asker, waiter, client string) (now api.Session, a
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.enlist(s)
-	s.remember(func(rec *record) { rec.Wanted = true })
+	_ = s.record(func(r *state.Session) { r.Wanted = true }, nil)
 	host := s.agent.pool.Host(s.host())
 	want(host, who, client)
 	s.mu.Lock()
@@ -194,7 +195,7 @@ func (s *session) newRunLocked(host *tunnel.Host, who asker, client string) *run
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
 	s.facts.before = s.agent.remembered(s.name, time.Now()).job
-	s.facts.lapsed = who == byItself && s.cfg.Submit != "" && s.agent.store.session(s.name).Job == nil
+	s.facts.lapsed = who == byItself && s.cfg.Submit != "" && s.agent.store.Session(s.name).Job == nil
 	return &run{who: who, client: client, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
@@ -269,7 +270,7 @@ func (s *session) finish(r *run, err error) {
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	rec := s.agent.store.session(s.name)
+	rec := s.agent.store.Session(s.name)
 	job, next := rec.Job, rec.Next
 	cancel = cancel && job != nil && !job.State.Ended()
 	var jobs *jobwatch.Watcher
@@ -280,13 +281,13 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		}
 	}
 	s.halt()
-	s.remember(func(rec *record) { rec.Wanted = false })
+	_ = s.record(func(r *state.Session) { r.Wanted = false }, nil)
 	if cancel {
 		if err = jobs.Cancel(ctx, job.Ref()); err == nil {
 			cancelled := *job
 			cancelled.State, job = api.JobCancelled, &cancelled
-			s.chronicle(cancelled)
-			s.remember(func(rec *record) { rec.Job, rec.Tag = nil, "" })
+			s.recordRun(cancelled)
+			s.forgetJob()
 			err, next = s.cancelNext(ctx, jobs), nil
 		}
 	}
@@ -325,9 +326,7 @@ func (s *session) enterLocked() {
 	v := s.facts.derive(now)
 	if v.state == api.SessionReady {
 		s.facts.served = true
-		if s.run != nil {
-			s.run.permit = nil
-		}
+		s.usePermitLocked()
 	}
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
@@ -366,17 +365,6 @@ func (s *session) redactLocked(text string) string {
 		return api.Redact(text, s.facts.endpoint.Token)
 	}
 	return api.Redact(text)
-}
-
-// remember changes what is remembered of the session. Where that cannot be
-// written the session goes on, and says so; what must be written before it acts
-// checks the error.
-func (s *session) remember(change func(*record)) {
-	err := s.agent.store.update(s.name, change)
-	if err != nil {
-		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
-	}
-	s.change(func(f *facts) { f.unwritten = err })
 }
 
 // pageURL is the whole address of the session's page, token included.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -113,8 +114,8 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // else submits it if a person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
-	rec := s.agent.store.session(s.name)
-	unknown := rec.Job != nil && young(*rec.Job) && !rec.elsewhere(account)
+	rec := s.agent.store.Session(s.name)
+	unknown := rec.Job != nil && young(*rec.Job) && !rec.Elsewhere(account)
 	for _, q := range s.queries(rec, account) {
 		job, found, err := jobs.Find(ctx, q)
 		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -123,7 +124,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		if err != nil {
 			return api.Job{}, err
 		}
-		if found && !job.State.Ended() && job.State != api.JobCompleting && rec.isRecorded(q, job, account) {
+		if found && !job.State.Ended() && job.State != api.JobCompleting && isRecorded(rec, q, job, account) {
 			return job, s.adopt(job, rec.Tag, account)
 		}
 		unknown = unknown && !found
@@ -165,16 +166,16 @@ func (s *session) choose(ref string) error {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one of the jobs that session %s can use", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
 	}
 	account := s.agent.pool.Host(s.host()).Account()
-	return s.agent.store.update(s.name, func(r *record) { r.Job, r.Tag, r.Account = &candidates[i], "", account })
+	return s.record(func(r *state.Session) { r.Job, r.Tag, r.Account = &candidates[i], "", account }, nil)
 }
 
 // queries are the ways to recognise the session's job, the surest first.
-func (s *session) queries(rec record, account string) []jobwatch.Query {
+func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
 	var qs []jobwatch.Query
 	if rec.Job != nil {
 		qs = append(qs, jobwatch.Query{ID: rec.Job.Ref()})
 	}
-	elsewhere := rec.elsewhere(account)
+	elsewhere := rec.Elsewhere(account)
 	if rec.Tag != "" && (rec.Job == nil || elsewhere) {
 		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
 	}
@@ -195,34 +196,17 @@ func (s *session) queries(rec record, account string) []jobwatch.Query {
 	return qs
 }
 
-// adopt takes a job of an account for the session's.
-func (s *session) adopt(job api.Job, tag, account string) error {
-	waits := s.waitsBefore(job)
-	s.change(func(f *facts) {
-		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
-		if s.run != nil {
-			s.run.permit = nil // one job was asked for
-		}
-	})
-	return s.agent.store.update(s.name, func(r *record) {
-		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, has had its turn
-			r.Next, r.NextTag = nil, ""
-		}
-		r.Job, r.Tag, r.Account = &job, tag, account
-	})
-}
-
 // startedByHand is why an attached job is not followed by another.
 const startedByHand = "the job was not started by tunctl, so tunctl does not start it again"
 
 // gone says that there is no job, and that no person permits one to be submitted.
-func (s *session) gone(rec record, account string) error {
+func (s *session) gone(rec state.Session, account string) error {
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
 	elsewhere := s.jobElsewhere(rec, account)
 	if rec.Job != nil && elsewhere == "" {
-		s.chronicle(lost(*rec.Job))
+		s.recordRun(lost(*rec.Job))
 	}
 	var e *api.Error
 	switch {
@@ -260,7 +244,7 @@ func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
 // submit submits the job once. The tag is written down before the scheduler is
 // asked: whatever is cut off in between, the next try with the same tag finds out
 // what became of this one instead of submitting again.
-func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec record) (api.Job, error) {
+func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec state.Session) (api.Job, error) {
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
@@ -271,7 +255,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if tag == "" || rec.Job != nil || rec.Doubted {
 		tag = s.newTag()
 	}
-	if err := s.agent.store.update(s.name, func(r *record) { r.Tag, r.Job, r.Doubted = tag, nil, false }); err != nil {
+	if err := s.record(func(r *state.Session) { r.Tag, r.Job, r.Doubted = tag, nil, false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
@@ -285,10 +269,10 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-			s.remember(func(r *record) { r.Tag = "" }) // refused for certain: the tag is used up
+			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is used up
 		}
 		if isDoubt(err) {
-			s.remember(func(r *record) { r.Doubted = true })
+			_ = s.record(func(r *state.Session) { r.Doubted = true }, nil)
 		}
 		return api.Job{}, err
 	}
@@ -304,17 +288,6 @@ func isDoubt(err error) bool {
 // newTag names a submission.
 func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.Text()[:10]) }
 
-// take notes how the job is now.
-func (s *session) take(job api.Job) {
-	s.change(func(f *facts) {
-		f.job = &job
-		if job.State.Ended() { // before anybody asks for the page of a job that is over
-			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
-		}
-	})
-	s.remember(func(r *record) { r.Job = &job })
-}
-
 // ended says why the job is over, with the end of its log where it never served.
 func (s *session) ended(ctx context.Context, job api.Job) error {
 	s.mu.Lock()
@@ -324,8 +297,8 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 	if !served || !inOrder(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
-	s.remember(func(r *record) { r.Job, r.Tag = nil, "" })
-	s.chronicle(job)
+	s.forgetJob()
+	s.recordRun(job)
 	if !served {
 		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
 	}

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+)
+
+// record is the one writer of what survives a restart: it changes what is remembered
+// of the session, and then what is shown of it. show may be nil. If the file cannot be
+// written, the session continues and says so; a caller that must not continue checks
+// the error.
+func (s *session) record(remember func(*state.Session), show func(*facts)) error {
+	err := s.agent.store.Update(s.name, remember)
+	if err != nil {
+		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
+	}
+	s.change(func(f *facts) {
+		f.unwritten = err
+		if show != nil {
+			show(f)
+		}
+	})
+	return err
+}
+
+// adopt makes a job of an account the session's.
+func (s *session) adopt(job api.Job, tag, account string) error {
+	waits := s.waitsBefore(job)
+	return s.record(func(r *state.Session) {
+		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, was this one or is outdated
+			r.Next, r.NextTag = nil, ""
+		}
+		r.Job, r.Tag, r.Account = &job, tag, account
+	}, func(f *facts) {
+		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
+		s.usePermitLocked()
+	})
+}
+
+// setJob records the current state of the session's job.
+func (s *session) setJob(job api.Job) {
+	_ = s.record(func(r *state.Session) { r.Job = &job }, func(f *facts) {
+		f.job = &job
+		if job.State.Ended() { // before anybody asks for the page of a job that is over
+			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
+		}
+	})
+}
+
+// forgetJob forgets a job that is over. It is shown until the session has another.
+func (s *session) forgetJob() {
+	_ = s.record(func(r *state.Session) { r.Job, r.Tag = nil, "" }, nil)
+}
+
+// setNext records the current state of the job that follows; nil if none does.
+func (s *session) setNext(next *api.Job) {
+	_ = s.record(func(r *state.Session) { r.Next = next }, func(f *facts) { f.next = next })
+}
+
+// promoteNext makes the job that follows the session's.
+func (s *session) promoteNext(next api.Job) {
+	_ = s.record(func(r *state.Session) { r.Job, r.Tag, r.Next, r.NextTag = &next, r.NextTag, nil, "" }, func(f *facts) {
+		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
+		s.usePermitLocked() // a person who asked for a job meanwhile has this one
+	})
+}
+
+// recordRun adds a job that is over to the history. A history that cannot be written
+// stops nothing.
+func (s *session) recordRun(job api.Job) {
+	now := time.Now()
+	if job.End.IsZero() || job.End.After(now) {
+		job.End = now // of a job that was still running, it was the time limit
+	}
+	job.Script = ""
+	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endedWords(&job)), Noted: now}
+	if err := s.agent.history.Add(run); err != nil {
+		s.agent.log.Warn("cannot write the history", "err", err)
+	}
+}
+
+// waitsBefore says how long jobs like this one waited before.
+func (s *session) waitsBefore(job api.Job) string {
+	waits, err := s.agent.history.EarlierWaits(s.host(), s.name, job.Name)
+	if err != nil {
+		s.agent.log.Debug("cannot read the history", "err", err)
+	}
+	return waits
+}

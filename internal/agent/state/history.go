@@ -1,0 +1,139 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
+)
+
+// maxHistory is how large the history may grow: some thousand jobs. Past it, the
+// older half goes.
+const maxHistory = 512 << 10
+
+// History is the file of the jobs that have ended, one per line.
+type History struct {
+	path string
+	mu   sync.Mutex // one writer at a time
+}
+
+// NewHistory is the history in a file, which need not exist.
+func NewHistory(path string) *History { return &History{path: path} }
+
+// Add appends a run.
+func (h *History) Add(r api.Run) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	_, werr := f.Write(append(line, '\n'))
+	info, serr := f.Stat()
+	if err := errors.Join(werr, serr, f.Close()); err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	if info.Size() > maxHistory {
+		return h.shrink()
+	}
+	return nil
+}
+
+// shrink keeps the newer half.
+func (h *History) shrink() error {
+	data, err := os.ReadFile(h.path)
+	if err != nil {
+		return fmt.Errorf("shorten history: %w", err)
+	}
+	half := data[len(data)/2:]
+	if _, rest, ok := bytes.Cut(half, []byte("\n")); ok {
+		half = rest
+	}
+	if err := atomicfile.Write(h.path, half, 0o600); err != nil {
+		return fmt.Errorf("shorten history: %w", err)
+	}
+	return nil
+}
+
+// Runs reads the jobs that have ended, the oldest first. It needs no agent. A line
+// that a crash cut short is left out.
+func (h *History) Runs() ([]api.Run, error) {
+	f, err := os.Open(h.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	var runs []api.Run
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r api.Run
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
+			runs = append(runs, r)
+		}
+	}
+	return runs, lines.Err()
+}
+
+// waitsCounted is how many earlier jobs say how long one may wait: what was so long
+// ago is no guide.
+const waitsCounted = 10
+
+// EarlierWaits says how long jobs like this one waited: the session's earlier jobs on
+// the host, and others there of the same name. It is empty where none is known.
+func (h *History) EarlierWaits(host, session, job string) (string, error) {
+	runs, err := h.Runs()
+	return earlierWaits(runs, host, session, job), err
+}
+
+func earlierWaits(runs []api.Run, host, session, job string) string {
+	var waits []time.Duration
+	for _, r := range slices.Backward(runs) {
+		alike := r.Host == host && (r.Session == session || job != "" && r.Job.Name == job)
+		if waited, known := r.Waited(); alike && known && len(waits) < waitsCounted {
+			waits = append(waits, waited)
+		}
+	}
+	switch len(waits) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("an earlier job like this waited %s", waitText(waits[0]))
+	}
+	low, high := waitText(slices.Min(waits)), waitText(slices.Max(waits))
+	if low == high {
+		return fmt.Sprintf("earlier jobs like this waited %s (%d runs)", low, len(waits))
+	}
+	if minutes, ok := strings.CutSuffix(low, " min"); ok && strings.HasSuffix(high, " min") && !strings.Contains(high, "h") {
+		low = minutes
+	}
+	return fmt.Sprintf("earlier jobs like this waited %s to %s (%d runs)", low, high, len(waits))
+}
+
+// waitText rounds a wait to what a person plans by.
+func waitText(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "less than 1 min"
+	case d > 2*time.Hour:
+		d = d.Round(time.Hour)
+	}
+	return api.DurationText(d)
+}

@@ -1,0 +1,255 @@
+// Package state keeps what survives a restart of the agent: the sessions with
+// their jobs and tags, how each host was logged in to, and the history of the
+// jobs that ended. It decides nothing: what to adopt or submit is up to the agent.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
+)
+
+// fileVersion is the version of the file format.
+const fileVersion = 1
+
+// Store is the state file: a small JSON file that is replaced as a whole at each
+// change. It implements tunnel.Memory.
+type Store struct {
+	path string
+
+	mu        sync.Mutex
+	data      content
+	unwritten bool // the last write failed
+}
+
+type content struct {
+	Version  int                `json:"version"`
+	Sessions map[string]Session `json:"sessions"`
+	Hosts    map[string]login   `json:"hosts"`
+	// Passwords are the accounts whose password the system's keyring holds.
+	Passwords []string `json:"passwords,omitempty"`
+}
+
+// Session is what is remembered of a session.
+type Session struct {
+	// Wanted: the session was up, and is adopted when the agent starts again.
+	Wanted bool `json:"wanted,omitempty"`
+	// Port is the local port that is the session's own.
+	Port int `json:"port,omitempty"`
+	// Tag names the submission under way, or the one that made the job. It is
+	// written before the scheduler is asked, and is an idempotency key there.
+	Tag string `json:"tag,omitempty"`
+	// Doubted says that nobody could find out whether Tag became a job: a person has
+	// looked when they bring the session up again, and that takes a new tag.
+	Doubted bool `json:"doubted,omitempty"`
+	// Job is the job as last known; no ID while a submission's fate is open.
+	Job *api.Job `json:"job,omitempty"`
+	// Account is where Job and Next are, as user@address.
+	Account string `json:"account,omitempty"`
+	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
+	// KeptFor the job whose end was seen to, and Kept when the last day's were submitted.
+	Next    *api.Job    `json:"next,omitempty"`
+	NextTag string      `json:"nextTag,omitempty"`
+	KeptFor string      `json:"keptFor,omitempty"`
+	Kept    []time.Time `json:"kept,omitempty"`
+	// Attached is the host of a session that is in no config: Job was started by hand.
+	Attached string `json:"attached,omitempty"`
+	// Forwards are those of a session that is in no config and has no job.
+	Forwards []string `json:"forwards,omitempty"`
+	// Reach is the way to the endpoint that worked last.
+	Reach api.Reach `json:"reach,omitempty"`
+}
+
+// Elsewhere reports whether the record's jobs were found on another account.
+func (r Session) Elsewhere(account string) bool { return r.Account != "" && r.Account != account }
+
+// login is what is remembered of logging in to a host.
+type login struct {
+	Silent  bool   `json:"silent,omitempty"`
+	Address string `json:"address,omitempty"`
+	// Accounts are those that the name was logged in to, the newest last.
+	Accounts []string `json:"accounts,omitempty"`
+}
+
+// Open reads the state file. A missing one is empty.
+func Open(path string) (*Store, error) {
+	s := &Store{path: path}
+	return s, s.Reload()
+}
+
+// Reload replaces what is known by what the file says now. It refuses a file that a
+// newer tunctl wrote: rewriting it could lose what only that version understands.
+func (s *Store) Reload() error {
+	data := content{Version: fileVersion, Sessions: map[string]Session{}, Hosts: map[string]login{}}
+	raw, err := os.ReadFile(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read state: %w", err)
+	}
+	if err == nil {
+		var file content
+		if err := json.Unmarshal(raw, &file); err != nil {
+			return fmt.Errorf("state file %q is damaged: %w", s.path, err)
+		}
+		if file.Version > fileVersion {
+			return fmt.Errorf("state file %q has version %d, written by a newer tunctl; this one supports version %d: install the newer tunctl, or move the file away", s.path, file.Version, fileVersion)
+		}
+		maps.Copy(data.Sessions, file.Sessions)
+		maps.Copy(data.Hosts, file.Hosts)
+		data.Passwords = file.Passwords
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+	return nil
+}
+
+// Session returns what is remembered of a session.
+func (s *Store) Session(name string) Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Sessions[name]
+}
+
+// Wanted lists the sessions that were up.
+func (s *Store) Wanted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name, r := range s.data.Sessions {
+		if r.Wanted {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Update changes a session's record and writes the file before it returns. What a
+// record points to must not be changed in place.
+func (s *Store) Update(name string, change func(*Session)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.data.Sessions[name]
+	after := before
+	change(&after)
+	if reflect.DeepEqual(after, before) && !s.unwritten {
+		return nil
+	}
+	s.data.Sessions[name] = after
+	return s.writeLocked()
+}
+
+// Drop forgets a session.
+func (s *Store) Drop(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.data.Sessions, name)
+	return s.writeLocked()
+}
+
+// writeLocked replaces the file. The write is small and on a local disk, and the
+// order of records on disk must be that of the changes; so it happens under the lock.
+func (s *Store) writeLocked() (err error) {
+	defer func() { s.unwritten = err != nil }()
+	raw, err := json.MarshalIndent(s.data, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(s.path, append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("cannot save the state: %w", err)
+	}
+	return nil
+}
+
+// KnowsHost reports whether anything is remembered of a host.
+func (s *Store) KnowsHost(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.data.Hosts[name]
+	return known
+}
+
+// Silent implements tunnel.Memory.
+func (s *Store) Silent(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Silent
+}
+
+// SetSilent implements tunnel.Memory.
+func (s *Store) SetSilent(host string, silent bool) {
+	s.updateHost(host, func(r *login) { r.Silent = silent })
+}
+
+// LastAddress implements tunnel.Memory.
+func (s *Store) LastAddress(host string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Address
+}
+
+// SetLastAddress implements tunnel.Memory.
+func (s *Store) SetLastAddress(host, address string) {
+	s.updateHost(host, func(r *login) { r.Address = address })
+}
+
+// maxAccounts is how many accounts of one host's name are remembered.
+const maxAccounts = 8
+
+// Accounts implements tunnel.Memory.
+func (s *Store) Accounts(host string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Accounts
+}
+
+// AddAccount implements tunnel.Memory.
+func (s *Store) AddAccount(host, account string) {
+	s.updateHost(host, func(r *login) {
+		all := append(slices.Clip(r.Accounts), account)
+		r.Accounts = all[max(0, len(all)-maxAccounts):]
+	})
+}
+
+// updateHost keeps the change in memory even where it cannot be written: what is
+// lost then is a convenience at the next start.
+func (s *Store) updateHost(host string, change func(*login)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.data.Hosts[host]
+	after := before
+	change(&after)
+	if reflect.DeepEqual(after, before) {
+		return
+	}
+	s.data.Hosts[host] = after
+	_ = s.writeLocked()
+}
+
+// PasswordSaved reports whether the keyring holds an account's password.
+func (s *Store) PasswordSaved(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.data.Passwords, account)
+}
+
+// SetPasswordSaved notes what the keyring holds; as with hosts, memory is enough
+// where the file cannot be written.
+func (s *Store) SetPasswordSaved(account string, saved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data.Passwords = slices.DeleteFunc(slices.Clone(s.data.Passwords), func(a string) bool { return a == account })
+	if saved {
+		s.data.Passwords = append(s.data.Passwords, account)
+	}
+	_ = s.writeLocked()
+}
