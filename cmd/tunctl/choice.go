@@ -8,18 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"tunctl/internal/api"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
-// choice is which session a command means that was given no name: one that passes the
-// first of the tests that any session passes.
+// choice is which session a command without a name is about: one that passes the first of
+// the tests that any session passes.
 type choice struct {
 	tests []func(api.Session) bool
-	none  string // what to say when no session passes any
+	none  string // the message when no session passes any
 }
 
 // isUp reports whether a session is up, or on its way there.
@@ -47,17 +44,18 @@ func hasLiveJob(s api.Session) bool { return s.Job != nil && !s.Job.State.Ended(
 // errNoneFits is wrapped when no session passes a command's tests, and there are several.
 var errNoneFits = errors.New("no session fits")
 
-// chooseSession is the session that a command is about: the argument; without one, the
-// one of its choice. Where several fit, the person at the terminal picks one.
-func chooseSession(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths, of choice) (string, error) {
-	if c.NArg() > 0 {
-		return sessionName(c, p)
+// chooseSession is the session that a command is about: the argument, or without one the
+// session that fits. Where several fit, the person at the terminal chooses.
+func (inv *invocation) chooseSession(ctx context.Context, of choice) (string, error) {
+	if inv.NArg() > 0 {
+		return inv.sessionName()
 	}
-	return of.pick(ctx, c, t, p)
+	return inv.chooseAmong(ctx, of)
 }
 
-func (of choice) pick(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) (string, error) {
-	st, err := currentStatus(c, t)
+// chooseAmong is chooseSession for a command whose arguments name no session.
+func (inv *invocation) chooseAmong(ctx context.Context, of choice) (string, error) {
+	st, err := inv.status()
 	if err != nil {
 		return "", err
 	}
@@ -69,15 +67,15 @@ func (of choice) pick(ctx context.Context, c *cli.Context, t *term.Terminal, p h
 		case 1:
 			return fit[0].Name, nil
 		}
-		return pickSession(ctx, t, c.Command.Name, fit)
+		return chooseFrom(ctx, inv, fit)
 	}
-	name, err := onlySession(p)
+	name, err := onlySession(inv.paths)
 	if err == nil || len(st.Sessions) == 0 {
 		return name, err
 	}
 	return "", &api.Error{
 		Code: api.CodeUsage, Message: of.none, Err: errNoneFits,
-		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", c.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
+		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
 	}
 }
 
@@ -89,12 +87,12 @@ func sessionNames(list []api.Session) []string {
 	return names
 }
 
-// pickSession lets the person pick one of several sessions.
-func pickSession(ctx context.Context, t *term.Terminal, command string, list []api.Session) (string, error) {
+// chooseFrom has the person choose one of several sessions.
+func chooseFrom(ctx context.Context, inv *invocation, list []api.Session) (string, error) {
 	names := sessionNames(list)
-	if !t.Interactive {
+	if !inv.Interactive {
 		return "", &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: there are several", command),
+			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: there are several", inv.Command.Name),
 			Hint: "available: " + strings.Join(names, ", "),
 		}
 	}
@@ -106,7 +104,7 @@ func pickSession(ctx context.Context, t *term.Terminal, command string, list []a
 	for i, s := range list {
 		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
 	}
-	i, err := choose(ctx, t, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
+	i, err := choose(ctx, inv.Terminal, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
 	if err != nil {
 		return "", err
 	}

@@ -28,7 +28,7 @@ type knowledge struct {
 
 // newKnowledge reads the config; "" is the usual one.
 func newKnowledge(config string) (knowledge, error) {
-	p, err := pathsWith(configs.LocalPath(config)) // a shell may leave the ~ to us
+	p, err := findPaths(configs.LocalPath(config)) // a shell may leave the ~ to us
 	if err != nil {
 		return knowledge{}, err
 	}

@@ -36,16 +36,13 @@ func cpCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show progress"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "has no effect: folders are always copied recursively", Hidden: true},
 		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := copyFiles(ctx, c, t)
-			if c.Err() == nil && ctx.Err() != nil {
-				t.Say("interrupted; rerun with --resume to continue")
-				return silentError(exitInterrupted)
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+			err := copyFiles(ctx, inv)
+			if inv.Context.Err() == nil && ctx.Err() != nil {
+				inv.Say("interrupted; rerun with --resume to continue")
 			}
 			return err
-		},
+		}),
 	}
 }
 
@@ -55,23 +52,18 @@ const (
 	viaTransfer = "transfer"
 )
 
-func copyFiles(ctx context.Context, c *cli.Context, t *term.Terminal) error {
-	from, sources, to, err := copyArguments(c)
+func copyFiles(ctx context.Context, inv *invocation) error {
+	from, sources, to, err := copyArguments(inv.Context)
 	if err != nil {
 		return err
 	}
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	cl, _, err := connect(ctx, t, p)
-	if err != nil {
+	if _, err := inv.connect(ctx); err != nil {
 		return err
 	}
 	o := transfer.Options{
 		From: transfer.Local(), Sources: sources, To: transfer.Local(), Target: to.path,
-		Resume: c.Bool("resume"), Progress: new(transfer.Progress),
-		Warn: func(format string, args ...any) { t.Say("tunctl: "+format, args...) },
+		Resume: inv.Bool("resume"), Progress: new(transfer.Progress),
+		Warn: func(format string, args ...any) { inv.Say("tunctl: "+format, args...) },
 	}
 	for _, end := range []struct {
 		spot  spot
@@ -80,17 +72,17 @@ func copyFiles(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 		if end.spot.host == "" {
 			continue
 		}
-		d := &fileDialer{t: t, cl: cl, host: end.spot.loginNode(p), quiet: c.Bool("quiet"), strict: c.String("via") == viaTransfer}
-		if c.String("via") != viaLogin {
-			d.transfer = transferNode(ctx, t, p, d.host)
+		d := &fileDialer{term: inv.Terminal, client: inv.client, host: end.spot.loginNode(inv.paths), quiet: inv.Bool("quiet"), strict: inv.String("via") == viaTransfer}
+		if inv.String("via") != viaLogin {
+			d.transfer = transferNode(ctx, inv.Terminal, inv.paths, d.host)
 		}
 		h := transfer.NewHost(d.dial, d.ping)
 		defer func() { _ = h.Close() }()
 		*end.place = h
 	}
 	done := func() {}
-	if !c.Bool("quiet") {
-		done = showProgress(ctx, t, o.Progress)
+	if !inv.Bool("quiet") {
+		done = showProgress(ctx, inv.Terminal, o.Progress)
 	}
 	err = transfer.Copy(ctx, o)
 	done()

@@ -39,47 +39,36 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := examine(ctx, c, t)
-			if ctx.Err() != nil {
-				return silentError(exitInterrupted)
-			}
-			return err
-		},
+		Action: interruptibleAction(t, diagnose),
 	}
 }
 
-func examine(ctx context.Context, c *cli.Context, t *term.Terminal) error {
-	if c.NArg() > 1 {
-		return usagef("unexpected argument %q: doctor takes one host or session", c.Args().Get(1))
-	}
-	p, err := paths(c)
-	if err != nil {
+func diagnose(ctx context.Context, inv *invocation) error {
+	if err := inv.atMostOne("host or session"); err != nil {
 		return err
 	}
-	cfg, err := configs.Load(p.Config)
+	cfg, err := configs.Load(inv.paths.Config)
 	if err != nil {
-		cfg = &configs.Config{Path: p.Config} // the config's own check says why
+		cfg = &configs.Config{Path: inv.paths.Config} // the config's own check says why
 	}
+	name := inv.Args().First()
 	checks := []api.Check{}
-	show := newCheckList(t, c.Bool("json"))
-	doctor.Examine(ctx, newWorld(p, cfg), subjects(cfg, c.Args().First()), func(x api.Check) {
+	show := newCheckList(inv.Terminal, inv.Bool("json"))
+	doctor.Examine(ctx, newWorld(inv.paths, cfg), subjects(cfg, name), func(x api.Check) {
 		checks = append(checks, x)
 		show.check(x)
 	})
-	t.Draw("")
-	if _, isSession := cfg.Session(c.Args().First()); !isSession {
-		sayWhatWasMeant(t, cfg, c.Args().Slice())
+	inv.Draw("")
+	if _, isSession := cfg.Session(name); !isSession {
+		suggestHosts(inv.Terminal, cfg, inv.Args().Slice())
 	}
-	if c.Bool("json") {
-		if err := t.PrintIndentedJSON(checks); err != nil {
+	if inv.Bool("json") {
+		if err := inv.PrintIndentedJSON(checks); err != nil {
 			return err
 		}
 	}
-	if file := c.String("bundle"); file != "" {
-		if err := bundle(ctx, t, p, cfg, checks, file); err != nil {
+	if file := inv.String("bundle"); file != "" {
+		if err := writeBundle(ctx, inv, cfg, checks, file); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -31,33 +30,28 @@ func downCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
-		Action: func(c *cli.Context) error { return down(c, t) },
+		Action: action(t, down),
 	}
 }
 
-func down(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := interruptible(c.Context)
+func down(ctx context.Context, inv *invocation) error {
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	requests, err := downRequests(ctx, c, t, p)
+	requests, err := downRequests(ctx, inv)
 	if err != nil {
 		return err
 	}
-	cl := client.New(p)
-	if c.Bool("cancel") {
-		if err := confirmCancel(ctx, c, t, cl, requests); err != nil {
+	if inv.Bool("cancel") {
+		if err := confirmCancel(ctx, inv, requests); err != nil {
 			return err
 		}
 	}
-	before := wereDown(ctx, cl)
+	before := wereDown(ctx, inv.client)
 	var errs []error
 	for _, req := range requests {
-		res, err := cl.Down(ctx, req)
+		res, err := inv.client.Down(ctx, req)
 		if errors.Is(err, client.ErrNotRunning) {
-			t.Say("the agent is not running: nothing is up")
+			inv.Say("the agent is not running: nothing is up")
 			return nil
 		}
 		for _, s := range res.Sessions {
@@ -65,14 +59,14 @@ func down(c *cli.Context, t *term.Terminal) error {
 			if before[s.Name] {
 				already = "already "
 			}
-			t.Say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
+			inv.Say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
 			if s.Next != nil {
-				t.Say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
+				inv.Say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
 			}
 		}
 		errs = append(errs, err)
 	}
-	return failures(t, errs)
+	return failures(inv.Terminal, errs)
 }
 
 // wereDown are the sessions with nothing left to stop.
@@ -104,23 +98,23 @@ func failures(t *term.Terminal, errs []error) error {
 }
 
 // downRequests are what the arguments ask for, one for each session that is named.
-func downRequests(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) ([]api.DownRequest, error) {
-	req := api.DownRequest{All: c.Bool("all"), Cancel: c.Bool("cancel")}
+func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
+	req := api.DownRequest{All: inv.Bool("all"), Cancel: inv.Bool("cancel")}
 	switch {
-	case req.All && c.NArg() > 0:
+	case req.All && inv.NArg() > 0:
 		return nil, usagef("down takes either --all or the names of sessions")
 	case req.All:
 		return []api.DownRequest{req}, nil
 	}
-	names := c.Args().Slice()
+	names := inv.Args().Slice()
 	if len(names) == 0 {
 		of := choice{[]func(api.Session) bool{isNotDown}, "no session is up"}
 		if req.Cancel {
 			of = choice{[]func(api.Session) bool{hasLiveJob, isNotDown}, "no session is up or has a running job"}
 		}
-		name, err := chooseSession(ctx, c, t, p, of)
+		name, err := inv.chooseSession(ctx, of)
 		if errors.Is(err, errNoneFits) {
-			t.Say("%s", of.none)
+			inv.Say("%s", of.none)
 			return nil, nil
 		}
 		if err != nil {
@@ -140,11 +134,11 @@ func downRequests(ctx context.Context, c *cli.Context, t *term.Terminal, p home.
 }
 
 // confirmCancel asks whether the jobs that --cancel would end may end.
-func confirmCancel(ctx context.Context, c *cli.Context, t *term.Terminal, cl *client.Client, requests []api.DownRequest) error {
-	if c.Bool("yes") || !t.Interactive {
+func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequest) error {
+	if inv.Bool("yes") || !inv.Interactive {
 		return nil
 	}
-	st, err := cl.Status(ctx)
+	st, err := inv.client.Status(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // down itself says what is wrong
 	}
@@ -158,7 +152,7 @@ func confirmCancel(ctx context.Context, c *cli.Context, t *term.Terminal, cl *cl
 	if len(jobs) == 0 {
 		return nil
 	}
-	return confirm(ctx, t, false, "Cancel "+strings.Join(jobs, " and ")+"?")
+	return confirm(ctx, inv.Terminal, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
 // keepsRunning says that a job outlives its session, and what that means.

@@ -33,54 +33,51 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 			"  tunctl hosts\n" +
 			"  tunctl hosts narval",
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: func(c *cli.Context) error { return hosts(c, t) },
+		Action: action(t, hosts),
 	}
 }
 
-func hosts(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	cfg, err := existingConfig(p)
+func hosts(ctx context.Context, inv *invocation) error {
+	cfg, err := existingConfig(inv.paths)
 	if err != nil {
 		return err
 	}
 	names := cfg.HostNames()
-	if c.NArg() > 0 {
-		names = c.Args().Slice()
+	if inv.NArg() > 0 {
+		names = inv.Args().Slice()
 	}
 	live := map[string]api.Host{}
-	st, err := client.New(p).Status(c.Context)
+	st, err := inv.client.Status(ctx)
 	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err // one that hangs may hold connections: "down" would be false
 	}
 	for _, h := range st.Hosts {
 		live[h.Alias] = h
 	}
-	list, read := make([]api.Host, 0, len(names)), resolver(p, cfg)
+	list, read := make([]api.Host, 0, len(names)), resolver(inv.paths, cfg)
 	for _, name := range names {
-		h, err := readHost(c.Context, read, name)
+		h, err := readHost(ctx, read, name)
 		if err != nil {
 			return err
 		}
 		list = append(list, withState(h, live[name]))
 	}
 	switch {
-	case c.Bool("json") && c.NArg() == 1:
-		return t.PrintIndentedJSON(list[0])
-	case c.Bool("json"):
-		return t.PrintIndentedJSON(list)
+	case inv.Bool("json") && inv.NArg() == 1:
+		return inv.PrintIndentedJSON(list[0])
+	case inv.Bool("json"):
+		return inv.PrintIndentedJSON(list)
 	}
-	if err := printHosts(t, list, c.NArg() == 1); err != nil {
+	if err := printHosts(inv.Terminal, list, inv.NArg() == 1); err != nil {
 		return err
 	}
-	sayWhatWasMeant(t, cfg, c.Args().Slice())
+	suggestHosts(inv.Terminal, cfg, inv.Args().Slice())
 	return nil
 }
 
-// sayWhatWasMeant helps who mistyped a host's name: any word may be a host to ssh.
-func sayWhatWasMeant(t *term.Terminal, cfg *configs.Config, typed []string) {
+// suggestHosts suggests a known host for each name that is none, and may be mistyped: any
+// word may be a host to ssh.
+func suggestHosts(t *term.Terminal, cfg *configs.Config, typed []string) {
 	known := knownHosts(cfg)
 	for _, name := range typed {
 		if near := suggest.Nearest(name, known); len(near) > 0 && !slices.Contains(known, name) {
@@ -101,7 +98,7 @@ func knownHosts(cfg *configs.Config) []string {
 
 // resolver reads hosts as the agent does, without one.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` tells of a broken one
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` reports a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
 }
 
@@ -122,7 +119,7 @@ func sshConfigFile(cfg *configs.Config) string {
 	return cfg.SSHConfig
 }
 
-// withState adds how the agent has the host now.
+// withState adds the host's state as the agent has it.
 func withState(h, live api.Host) api.Host {
 	if live.Alias == "" {
 		h.State = api.HostDown
@@ -169,7 +166,7 @@ func printHosts(t *term.Terminal, list []api.Host, one bool) error {
 	return nil
 }
 
-// warnAboutOutdated tells of the connections that go by settings of before.
+// warnAboutOutdated warns of connections whose settings have changed since.
 func warnAboutOutdated(t *term.Terminal, list []api.Host) {
 	for _, h := range list {
 		if h.Outdated != "" {
@@ -192,7 +189,7 @@ func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 	return all.Draw(l)
 }
 
-// hostPage draws all that is known of one host.
+// hostPage draws everything known about one host.
 func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	var out strings.Builder
 	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h.State), string(h.State)))
@@ -219,7 +216,7 @@ func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	return out.String()
 }
 
-// hostFacts are names and values; a value that is empty is not known.
+// hostFacts are names and values; an empty value is unknown.
 func hostFacts(h api.Host) [][2]string {
 	via := strings.Join(h.Via, ", then ")
 	if h.State != api.HostUp {
@@ -248,7 +245,7 @@ func hostFacts(h api.Host) [][2]string {
 	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
 }
 
-// carrier is what holds the connection where that is not tunctl itself.
+// carrier is the program that has the connection, if not tunctl itself.
 func carrier(h api.Host) string {
 	switch h.Transport {
 	case api.TransportOpenSSH:

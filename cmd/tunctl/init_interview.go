@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
@@ -36,24 +34,24 @@ type interview struct {
 	aliases []string
 }
 
-func newInterview(c *cli.Context, t *term.Terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
-	if c.NArg() > 1 {
-		return nil, usagef("unexpected argument %q: init takes one site or host", c.Args().Get(1))
-	}
-	if err := checkSessionName(c.String("session")); err != nil {
+func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*interview, error) {
+	if err := inv.atMostOne("site or host"); err != nil {
 		return nil, err
 	}
-	if host := c.String("host"); strings.ContainsAny(host, " \t") {
+	if err := checkSessionName(inv.String("session")); err != nil {
+		return nil, err
+	}
+	if host := inv.String("host"); strings.ContainsAny(host, " \t") {
 		return nil, usagef("--host takes a host without spaces, not %q", host)
 	}
-	with, err := answersOf(c)
+	with, err := answersOf(inv.Context)
 	if err != nil {
 		return nil, err
 	}
 	i := &interview{
-		term: t, cfg: cfg, sites: sites, what: c.Args().First(), user: c.String("user"), entry: c.String("entrance"), host: c.String("host"),
-		sched: c.String("scheduler"), session: c.String("session"), named: c.IsSet("session"), answers: with,
-		probes: !c.Bool("no-login") && !c.Bool("print"),
+		term: inv.Terminal, cfg: cfg, sites: sites, what: inv.Args().First(), user: inv.String("user"), entry: inv.String("entrance"), host: inv.String("host"),
+		sched: inv.String("scheduler"), session: inv.String("session"), named: inv.IsSet("session"), answers: with,
+		probes: !inv.Bool("no-login") && !inv.Bool("print"),
 	}
 	i.findAliases()
 	return i, nil

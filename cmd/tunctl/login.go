@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,18 +29,19 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() != 1 {
 				return usagef("login takes one HOST, as named in your ssh config")
 			}
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := login(ctx, c, t, c.Args().First())
-			if c.Err() == nil && ctx.Err() != nil {
-				return silentError(exitInterrupted)
+			keep := api.KeepNot
+			switch {
+			case inv.Bool("save"):
+				keep = api.KeepKeyring
+			case inv.Bool("remember"):
+				keep = api.KeepMemory
 			}
-			return err
-		},
+			return inv.login(ctx, inv.Args().First(), keep)
+		}),
 	}
 }
 
@@ -51,68 +53,69 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 		Description: "Shells and copies on the host and its compute nodes end too. A host that others are reached\n" +
 			"through stays connected until you log out of those; the command names them and fails.\n\n" +
 			"  tunctl logout narval",
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() != 1 {
 				return usagef("logout takes one HOST, as named in your ssh config")
 			}
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			host := c.Args().First()
-			err = client.New(p).Logout(c.Context, host)
+			host := inv.Args().First()
+			err := inv.client.Logout(ctx, host)
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
-				t.Say("the agent is not running: no host is connected")
+				inv.Say("the agent is not running: no host is connected")
 				return nil
 			case err != nil:
 				return err
 			}
-			t.Say("disconnected from %s", host)
+			inv.Say("disconnected from %s", host)
 			return nil
-		},
+		}),
 	}
 }
 
-// login asks the agent to connect and answers the host's questions at the terminal.
-func login(ctx context.Context, c *cli.Context, t *term.Terminal, host string) error {
-	p, err := paths(c)
-	if err != nil {
+// connectHost connects to a host, unless it is connected, and says so.
+func (inv *invocation) connectHost(ctx context.Context, host string) error {
+	st, err := inv.connect(ctx)
+	if err != nil || isConnected(st, host) {
 		return err
 	}
-	cl, _, err := connect(ctx, t, p)
-	if err != nil {
+	return inv.login(ctx, host, api.KeepNot)
+}
+
+// ensureHost connects to a host, unless it is connected, without a word.
+func (inv *invocation) ensureHost(ctx context.Context, st api.Status, host string) error {
+	if isConnected(st, host) {
+		return nil
+	}
+	return inv.logIn(ctx, host, api.KeepNot)
+}
+
+func isConnected(st api.Status, host string) bool {
+	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostUp })
+}
+
+// login connects to a host and says so.
+func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) error {
+	if _, err := inv.connect(ctx); err != nil {
 		return err
 	}
-	keep := api.KeepNot
-	switch {
-	case c.Bool("save"):
-		keep = api.KeepKeyring
-	case c.Bool("remember"):
-		keep = api.KeepMemory
-	}
-	if err := logInKeeping(ctx, t, cl, host, keep); err != nil {
+	if err := inv.logIn(ctx, host, keep); err != nil {
 		return err
 	}
-	t.Say("%s connected to %s", t.Paint(term.Green, "✓"), host)
+	inv.Say("%s connected to %s", inv.Paint(term.Green, "✓"), host)
 	return nil
 }
 
-// logInTo has the agent connect to a host, and puts what the host asks to the person.
-func logInTo(ctx context.Context, t *term.Terminal, cl *client.Client, host string) error {
-	return logInKeeping(ctx, t, cl, host, api.KeepNot)
-}
-
-// logInKeeping is logInTo for a person who wants their password kept.
-func logInKeeping(ctx context.Context, t *term.Terminal, cl *client.Client, host string, keep api.Keep) error {
+// logIn has the agent connect to a host, and puts the host's questions to the person.
+func (inv *invocation) logIn(ctx context.Context, host string, keep api.Keep) error {
+	cl := inv.client
 	answers := api.AnswersNone
-	if t.Interactive {
+	if inv.Interactive {
 		answers = api.AnswersTerminal
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
-	q := &questions{term: t, client: cl, keep: keep}
+	q := &questions{term: inv.Terminal, client: cl, keep: keep}
 	defer q.wait()
 	err := cl.Watch(ctx, answers, func(e api.Event) {
 		switch {
@@ -131,7 +134,7 @@ func logInKeeping(ctx context.Context, t *term.Terminal, cl *client.Client, host
 			q.follow(*e.Host)
 			if done, err := loginResult(*e.Host); done {
 				for _, w := range e.Host.Warnings {
-					t.Say("tunctl: warning: %s", w)
+					inv.Say("tunctl: warning: %s", w)
 				}
 				cancel(err)
 			}

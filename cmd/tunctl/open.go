@@ -27,33 +27,30 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, token included, instead of opening it"},
 		},
-		Action: func(c *cli.Context) error {
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			name, err := chooseSession(ctx, c, t, p, choice{[]func(api.Session) bool{hasPage, mayHavePage}, "no session has a page to open"})
-			if err != nil {
-				return err
-			}
-			cl := client.New(p)
-			if !c.Bool("print") {
-				opened, err := openPage(ctx, t, cl, name, "tunctl")
-				if opened != "" {
-					t.Say("%s opened %s: %s", t.Paint(term.Green, "✓"), name, opened)
-				}
-				return err
-			}
-			url, err := cl.PageURL(ctx, name)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(t.Out, url)
-			return err
-		},
+		Action: action(t, openSession),
 	}
+}
+
+func openSession(ctx context.Context, inv *invocation) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	name, err := inv.chooseSession(ctx, choice{[]func(api.Session) bool{hasPage, mayHavePage}, "no session has a page to open"})
+	if err != nil {
+		return err
+	}
+	if !inv.Bool("print") {
+		opened, err := openPage(ctx, inv.Terminal, inv.client, name, "tunctl")
+		if opened != "" {
+			inv.Say("%s opened %s: %s", inv.Paint(term.Green, "✓"), name, opened)
+		}
+		return err
+	}
+	url, err := inv.client.PageURL(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(inv.Out, url)
+	return err
 }
 
 // openPage opens a session's page. It returns what it opened, without the token; "" where

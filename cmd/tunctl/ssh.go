@@ -13,9 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/gateway"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -39,58 +37,53 @@ func sshCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "t", Usage: "allocate a terminal for the command"},
 			&cli.BoolFlag{Name: "T", Usage: "never allocate a terminal"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() == 0 {
 				return usagef("ssh takes a host or a session and, optionally, a command")
 			}
-			err := shell(c, t)
+			err := shell(ctx, inv)
 			if _, said := errors.AsType[silentError](err); err == nil || said {
 				return err
 			}
-			explain(t, err)
+			explain(inv.Terminal, err)
 			return silentError(exitOwn)
-		},
+		}),
 	}
 }
 
-func shell(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	name, words := c.Args().First(), c.Args().Tail()
+func shell(ctx context.Context, inv *invocation) error {
+	name, words := inv.Args().First(), inv.Args().Tail()
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	ctx, stop := interruptible(c.Context)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	cl, st, err := connect(ctx, t, p)
+	st, err := inv.connect(ctx)
 	if err != nil {
 		return err
 	}
-	req, err := destination(p, st, name)
+	req, err := destination(inv.paths, st, name)
 	if err != nil {
 		return err
 	}
-	conn, err := sshOver(ctx, t, cl, p, req)
+	conn, err := dialGateway(ctx, inv, req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	r := &remote{t: t, command: strings.Join(words, " ")}
-	r.tty = term.IsTerminal(t.In) && term.IsTerminal(t.Out) && !c.Bool("T") && (len(words) == 0 || c.Bool("t"))
+	r := &remote{term: inv.Terminal, command: strings.Join(words, " ")}
+	r.tty = term.IsTerminal(inv.In) && term.IsTerminal(inv.Out) && !inv.Bool("T") && (len(words) == 0 || inv.Bool("t"))
 	return exitOf(name, r.run(ctx, conn))
 }
 
-// sshOver is an SSH client of the gateway. The key it must show is the one in our own
-// state folder.
-func sshOver(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths, req api.StreamRequest) (*ssh.Client, error) {
-	key, err := gateway.HostKey(p.Gateway())
+// dialGateway is an SSH client of the agent's gateway, whose host key is in the state folder.
+func dialGateway(ctx context.Context, inv *invocation, req api.StreamRequest) (*ssh.Client, error) {
+	key, err := gateway.HostKey(inv.paths.Gateway())
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the gateway's host key: %w", err)
 	}
 	req.Kind = api.StreamGateway
-	stream, err := openStream(ctx, t, cl, req)
+	stream, err := openStream(ctx, inv.Terminal, inv.client, req)
 	if err != nil {
 		return nil, err
 	}
@@ -127,13 +120,13 @@ func exitOf(name string, err error) error {
 
 // remote is a shell or command on a host, joined to this terminal.
 type remote struct {
-	t       *term.Terminal
-	command string // none: a shell
+	term    *term.Terminal
+	command string // "": a shell
 	tty     bool
 }
 
-// run returns how the command ended. With a terminal, Ctrl-C reaches the command as a
-// key; else as a signal, and we end.
+// run returns how the command ended. With a terminal, Ctrl-C reaches the command as a key;
+// without one as a signal, and this program ends.
 func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	s, err := conn.NewSession()
 	if err != nil {
@@ -144,10 +137,10 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	if err != nil {
 		return err
 	}
-	s.Stdout, s.Stderr = r.t.Out, r.t.Err
+	s.Stdout, s.Stderr = r.term.Out, r.term.Err
 	sendLocale(s)
 	if r.tty {
-		restore, err := r.takeTerminal(ctx, s)
+		restore, err := r.allocateTerminal(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -162,7 +155,7 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 		return err
 	}
 	go func() { // a read of standard input cannot be cancelled: it ends with the program
-		_, _ = io.Copy(stdin, r.t.In)
+		_, _ = io.Copy(stdin, r.term.In)
 		_ = stdin.Close()
 	}()
 	defer context.AfterFunc(ctx, func() {
@@ -176,7 +169,7 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	return err
 }
 
-// sendLocale sends what sshd takes nearly everywhere. No answers are asked for: each
+// sendLocale sends the variables that nearly every sshd accepts. It requests no replies: each
 // would cost a round trip.
 func sendLocale(s *ssh.Session) {
 	for _, kv := range os.Environ() {
@@ -187,24 +180,24 @@ func sendLocale(s *ssh.Session) {
 	}
 }
 
-// takeTerminal asks for a terminal like ours, keeps it of our size, and puts ours into
+// allocateTerminal requests a terminal like ours, keeps it the same size, and puts ours into
 // raw mode; restore undoes that.
-func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
-	width, height, err := term.Size(r.t.Out)
+func (r *remote) allocateTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
+	width, height, err := term.Size(r.term.Out)
 	if err != nil {
 		width, height = 80, 24
 	}
 	if !hasTerminal(s, width, height) {
-		r.t.Say("tunctl: the host refused a terminal; continuing without one")
+		r.term.Say("tunctl: the host refused a terminal; continuing without one")
 		return func() {}, nil
 	}
-	undo, err := term.MakeRaw(r.t.In)
+	undo, err := term.MakeRaw(r.term.In)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	go term.OnResize(ctx, func() {
-		if w, h, err := term.Size(r.t.Out); err == nil && (w != width || h != height) {
+		if w, h, err := term.Size(r.term.Out); err == nil && (w != width || h != height) {
 			width, height = w, h
 			_ = s.WindowChange(h, w)
 		}

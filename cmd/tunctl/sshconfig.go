@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,21 +31,18 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "install", Usage: "add the Include line, and write the file that it includes",
-				Action: func(c *cli.Context) error { return sshConfigInstall(c, t) },
+				Action: action(t, sshConfigInstall),
 			},
 			{
 				Name: "remove", Usage: "remove the Include line and the included file",
-				Action: func(c *cli.Context) error { return sshConfigRemove(c, t) },
+				Action: action(t, sshConfigRemove),
 			},
 		},
 	}
 }
 
-func sshConfigInstall(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
+func sshConfigInstall(_ context.Context, inv *invocation) error {
+	p := inv.paths
 	file, err := personalSSHConfig(p)
 	if err != nil {
 		return err
@@ -71,20 +69,17 @@ func sshConfigInstall(c *cli.Context, t *term.Terminal) error {
 		return err
 	}
 	if backup != "" {
-		t.Say("the backup of %s is %s", file, backup)
+		inv.Say("the backup of %s is %s", file, backup)
 	}
 	for _, h := range hosts {
-		t.Say("%s `ssh %s%s` shares the connection of tunctl", t.Paint(term.Green, "✓"), h, suffix)
+		inv.Say("%s `ssh %s%s` shares the connection of tunctl", inv.Paint(term.Green, "✓"), h, suffix)
 	}
-	t.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
+	inv.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
 	return nil
 }
 
-func sshConfigRemove(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
+func sshConfigRemove(_ context.Context, inv *invocation) error {
+	p := inv.paths
 	file, err := personalSSHConfig(p)
 	if err != nil {
 		return err
@@ -95,7 +90,7 @@ func sshConfigRemove(c *cli.Context, t *term.Terminal) error {
 	if err := os.Remove(includedFile(p)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	t.Say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
+	inv.Say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
 	return nil
 }
 

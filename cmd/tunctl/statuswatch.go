@@ -6,10 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/term"
 )
 
@@ -19,15 +16,11 @@ const watchTick = time.Second
 
 // watchStatus shows the status at every change: on a terminal the table is redrawn in
 // place until q or Ctrl-C, elsewhere it is printed again.
-func watchStatus(c *cli.Context, t *term.Terminal) error {
-	ctx, stop := interruptible(c.Context)
+func watchStatus(ctx context.Context, inv *invocation) error {
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	w := &statusWatch{c: c, term: t, client: client.New(p), live: term.IsTerminal(t.Out) && !c.Bool("json")}
-	err = w.run(ctx)
+	w := &statusWatch{invocation: inv, inPlace: term.IsTerminal(inv.Out) && !inv.Bool("json")}
+	err := w.run(ctx)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
 	}
@@ -35,11 +28,9 @@ func watchStatus(c *cli.Context, t *term.Terminal) error {
 }
 
 type statusWatch struct {
-	c      *cli.Context
-	term   *term.Terminal
-	client *client.Client
-	live   bool
-	last   string // what is on the screen
+	*invocation
+	inPlace bool
+	last    string // the text on the screen
 }
 
 func (w *statusWatch) run(ctx context.Context) error {
@@ -49,18 +40,18 @@ func (w *statusWatch) run(ctx context.Context) error {
 	go func() { gone <- w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { w.changed(e, events) }) }()
 	defer func() { cancel(); <-gone }()
 	var keys <-chan byte
-	if w.live {
-		fmt.Fprint(w.term.Out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
-		defer fmt.Fprint(w.term.Out, "\x1b[?25h\x1b[?1049l")
+	if w.inPlace {
+		fmt.Fprint(w.Out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
+		defer fmt.Fprint(w.Out, "\x1b[?25h\x1b[?1049l")
 		var restore func()
-		keys, restore = w.term.ReadKeys()
+		keys, restore = w.ReadKeys()
 		defer restore()
 	}
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
 	for {
 		var beat <-chan time.Time
-		if w.live {
+		if w.inPlace {
 			beat = tick.C
 		}
 		select {
@@ -83,7 +74,7 @@ func (w *statusWatch) run(ctx context.Context) error {
 	}
 }
 
-// changed notes that there is something new to show.
+// changed notes that the status may have changed.
 func (w *statusWatch) changed(e api.Event, events chan<- struct{}) {
 	switch e.Type {
 	case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
@@ -108,20 +99,20 @@ func (w *statusWatch) left(err error) error {
 func (w *statusWatch) show(ctx context.Context) error {
 	st, err := w.client.Status(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // the stream's own end tells
+		return nil //nolint:nilerr // the end of the stream says why
 	}
-	if !w.live {
-		return showStatus(w.c, w.term, st)
+	if !w.inPlace {
+		return showStatus(w.invocation, st)
 	}
-	if st, err = onlyAsked(w.c, st); err != nil {
+	if st, err = w.onlyNamed(st); err != nil {
 		return err
 	}
 	now := time.Now()
-	text := statusTable(term.LayoutFor(w.term.Out), st, now) + "\n" + now.Format("15:04:05") + "  q quits; sessions stay up\n"
+	text := statusTable(term.LayoutFor(w.Out), st, now) + "\n" + now.Format("15:04:05") + "  q quits; sessions stay up\n"
 	if text == w.last {
 		return nil
 	}
 	w.last = text
-	_, err = fmt.Fprintf(w.term.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal returns only when told
+	_, err = fmt.Fprintf(w.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal returns only when told
 	return err
 }

@@ -29,23 +29,18 @@ func trayCommand(t *term.Terminal) *cli.Command {
 		Description: "An icon with a menu, notifications, and a dialog when a host asks for a password or a one-time code.\n" +
 			"The tray is only a client of the agent: quitting it disconnects nothing.\n\n" +
 			"`tunctl autostart on` starts it at login. Only one tray runs at a time.",
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usagef("unexpected argument %q: tray takes no arguments", c.Args().First())
-			}
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			return runTray(ctx, t, p)
-		},
+		Action: action(t, showTray),
 	}
 }
 
-// runTray shows the tray until it is quit.
-func runTray(ctx context.Context, t *term.Terminal, p home.Paths) error {
+// showTray shows the tray until it is quit.
+func showTray(ctx context.Context, inv *invocation) error {
+	if inv.NArg() > 0 {
+		return usagef("unexpected argument %q: tray takes no arguments", inv.Args().First())
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	p := inv.paths
 	term.CloseOwnConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
@@ -55,11 +50,11 @@ func runTray(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
 	followProgram(ctx, p, log)
 
-	a := trayAgent{paths: p, client: client.New(p)}
+	a := trayAgent{paths: p, client: inv.client}
 	o := tray.Options{
 		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
-		Tell: func(message string) { t.Say("tunctl: %s", message) },
+		Tell: func(message string) { inv.Say("tunctl: %s", message) },
 		Log:  log,
 	}
 	if p.Moved {

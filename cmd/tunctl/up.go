@@ -44,30 +44,26 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error {
-			p, err := paths(c)
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			name, err := inv.sessionName()
 			if err != nil {
 				return err
 			}
-			name, err := sessionName(c, p)
-			if err != nil {
-				return err
-			}
-			u := &up{term: t, json: c.Bool("json"), name: name, wait: c.Duration("wait")}
-			if c.IsSet("wait") && u.wait <= 0 {
+			u := &up{term: inv.Terminal, json: inv.Bool("json"), name: name, wait: inv.Duration("wait")}
+			if inv.IsSet("wait") && u.wait <= 0 {
 				return usagef("--wait takes a time such as 30m or 2h")
 			}
-			return u.run(c.Context, p, opensPage(c, p, name))
-		},
+			return u.run(ctx, inv.paths, opensPage(inv, name))
+		}),
 	}
 }
 
 // opensPage reports whether the page is to be opened once it is there.
-func opensPage(c *cli.Context, p home.Paths, name string) bool {
-	if c.Bool("no-open") || c.Bool("json") {
+func opensPage(inv *invocation, name string) bool {
+	if inv.Bool("no-open") || inv.Bool("json") {
 		return false
 	}
-	cfg, err := loadConfig(p)
+	cfg, err := loadConfig(inv.paths)
 	if err != nil {
 		return true
 	}
@@ -130,13 +126,13 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 
 // bringUp asks for the session and waits until it is ready or cannot be.
 func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
-	start := connect
-	if u.begin == nil {
-		start = reach
-	}
-	var err error
-	if u.client, _, err = start(ctx, u.term, p); err != nil {
+	u.client = client.New(p)
+	st, err := ensureAgent(ctx, u.term, u.client, p)
+	if err != nil {
 		return api.Session{}, err
+	}
+	if u.begin != nil { // else the agent refuses the request, and says why
+		warnAboutConfig(u.term, st)
 	}
 	u.waiter = rand.Text()
 	waiting, cancel := u.deadline(ctx)
@@ -310,7 +306,7 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 	for i, job := range jobs {
 		candidates[i].Job = job
 	}
-	job, err := pickJob(ctx, u.term, candidates)
+	job, err := chooseJob(ctx, u.term, candidates)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
