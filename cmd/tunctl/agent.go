@@ -64,7 +64,7 @@ func agentRun(ctx context.Context, inv *invocation) error {
 		out = file
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
-	followProgram(ctx, inv.paths, log)
+	updateAutostart(ctx, inv.paths, log)
 	o := agent.Options{Paths: inv.paths, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
 	if practising(inv.paths, log) {
 		o.Practice, o.Limits = true, agent.PracticeLimits()
@@ -192,7 +192,7 @@ func agentStatus(ctx context.Context, inv *invocation) error {
 	if inv.Bool("json") {
 		return inv.PrintIndentedJSON(st.Agent)
 	}
-	_, err = fmt.Fprintf(inv.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, st.Agent.Since.Local().Format("Mon 15:04"))
+	_, err = fmt.Fprintf(inv.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, weekdayTime(st.Agent.Since))
 	return err
 }
 

@@ -43,81 +43,81 @@ func completionCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// completionWord, as the last word of a command line, asks what may follow. What stands
-// before it is only read: whatever it is, no command runs.
+// completionWord, as the last word of a command line, requests completion. The words before
+// it are only read: no command runs, whatever they are.
 //
-// The scripts of `tunctl completion` add =WORD, the word at the cursor, and are told
-// descriptions and whether file names may follow. Those of earlier versions, which a
-// shell may have loaded for weeks, add nothing and give a word at the cursor only where
-// that is a flag: they are told the bare words.
+// The scripts of `tunctl completion` add =WORD, the word at the cursor, and get descriptions
+// and whether file names may follow. Those of earlier versions, which a shell may have loaded
+// for weeks, add nothing and pass the word at the cursor only if it is a flag: they get bare
+// words.
 const completionWord = "--generate-bash-completion"
 
-// filesToo, as the last line of an answer, has the shell offer local file names too.
+// filesToo, as the last line of the output, makes the shell offer local file names too.
 const filesToo = ":files"
 
-// unfinished is a command line on which somebody pressed TAB.
-type unfinished struct {
+// partialLine is a command line on which somebody pressed TAB.
+type partialLine struct {
 	app     *cli.App
 	words   []string // before the cursor, without the program's name
 	current string   // the word at the cursor, up to there
-	plain   bool     // bare words are asked for
+	plain   bool     // only bare words are wanted
 }
 
-// unfinishedLine reads a command line that ends in the completion word.
-func unfinishedLine(app *cli.App, argv []string) (line unfinished, ok bool) {
+// parsePartialLine reads a command line that ends in the completion word.
+func parsePartialLine(app *cli.App, argv []string) (line partialLine, ok bool) {
 	if len(argv) < 2 {
 		return line, false
 	}
 	words := argv[1 : len(argv)-1]
-	ask, current, given := strings.Cut(argv[len(argv)-1], "=")
-	if ask != completionWord {
+	last, current, given := strings.Cut(argv[len(argv)-1], "=")
+	if last != completionWord {
 		return line, false
 	}
-	if last := len(words) - 1; !given && last >= 0 && strings.HasPrefix(words[last], "-") {
-		words, current = words[:last], words[last]
+	if n := len(words) - 1; !given && n >= 0 && strings.HasPrefix(words[n], "-") {
+		words, current = words[:n], words[n]
 	}
-	return unfinished{app: app, words: words, current: current, plain: !given}, true
+	return partialLine{app: app, words: words, current: current, plain: !given}, true
 }
 
-// offer is a word that may follow, with a few words about it.
-type offer struct{ word, about string }
+// candidate is a word that may follow, with a short description.
+type candidate struct{ word, about string }
 
-// offers are the words that may follow.
-type offers struct {
-	list  []offer
+// candidates are the words that may follow.
+type candidates struct {
+	list  []candidate
 	files bool // and local file names
 }
 
-func (o *offers) add(word, about string) { o.list = append(o.list, offer{word, about}) }
+func (o *candidates) add(word, about string) { o.list = append(o.list, candidate{word, about}) }
 
-// answer prints the offers that begin with the word at the cursor, one a line.
-func (u unfinished) answer(w io.Writer) error {
-	o := u.offers()
+// complete prints the candidates that begin with the word at the cursor, one per line.
+func (l partialLine) complete(w io.Writer) error {
+	o := l.candidates()
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, x := range o.list {
-		if !strings.HasPrefix(x.word, u.current) || seen[x.word] || !isOneLine(x.word) {
+		if !strings.HasPrefix(x.word, l.current) || seen[x.word] || !isOneLine(x.word) {
 			continue
 		}
 		seen[x.word] = true
 		b.WriteString(x.word)
-		if about := api.NewRemoteText(x.about).FirstLine(aboutWidth); !u.plain && !about.IsZero() {
+		if about := api.NewRemoteText(x.about).FirstLine(aboutWidth); !l.plain && !about.IsZero() {
 			b.WriteString("\t" + about.String())
 		}
 		b.WriteByte('\n')
 	}
-	if o.files && !u.plain {
+	if o.files && !l.plain {
 		b.WriteString(filesToo + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// aboutWidth is how much of a description a shell is told.
+// aboutWidth is how much of a description a shell gets.
 const aboutWidth = 72
 
-// isOneLine reports whether a word, such as the name of a file on a host, is one that a
-// shell can be told in a line and that does not steer a terminal.
+// isOneLine reports whether a word, such as the name of a file on a host, fits in a line and
+// has no control characters.
 func isOneLine(word string) bool {
 	return word == api.Sanitize(word) && !strings.ContainsFunc(word, unicode.IsControl)
 }
@@ -133,20 +133,20 @@ type position struct {
 	config string   // the config file that the line names
 }
 
-func (u unfinished) position() position {
-	at := position{level: level{app: u.app, name: u.app.Name, flags: u.app.Flags, commands: u.app.Commands}}
-	for _, word := range u.words {
+func (l partialLine) position() position {
+	at := position{level: level{app: l.app, name: l.app.Name, flags: l.app.Flags, commands: l.app.Commands}}
+	for _, word := range l.words {
 		at.read(word)
 	}
 	return at
 }
 
-// read takes the next word of the line.
+// read advances over the next word of the line.
 func (at *position) read(word string) {
 	isFlag := len(word) > 1 && word[0] == '-' && !at.ended
 	switch command := find(at.level.commands, word); {
 	case at.value != nil:
-		at.keep(at.value, word)
+		at.setFlag(at.value, word)
 		at.value = nil
 	case isFlag && word == "--":
 		at.ended = true
@@ -161,7 +161,7 @@ func (at *position) read(word string) {
 }
 
 func (at *position) flag(word string) {
-	f := lookUp(at.level.flags, word)
+	f := findFlag(at.level.flags, word)
 	if f == nil {
 		return
 	}
@@ -169,34 +169,34 @@ func (at *position) flag(word string) {
 	if takesValue(at.level.flags, word) {
 		at.value = f
 	} else if _, value, ok := strings.Cut(word, "="); ok {
-		at.keep(f, value)
+		at.setFlag(f, value)
 	}
 }
 
-// keep remembers a flag's value where the offers depend on it.
-func (at *position) keep(f cli.Flag, value string) {
+// setFlag remembers a flag's value if the candidates depend on it.
+func (at *position) setFlag(f cli.Flag, value string) {
 	if at.level.isRoot() && f.Names()[0] == "config" {
 		at.config = value
 	}
 }
 
-func (u unfinished) offers() offers {
-	at := u.position()
+func (l partialLine) candidates() candidates {
+	at := l.position()
 	switch {
 	case at.value != nil:
-		return u.values(at, valueKind(at.value), u.current)
-	case !at.ended && strings.HasPrefix(u.current, "-"):
-		return u.flags(at)
-	case len(at.level.commands) > 0 && (len(at.args) == 0 || u.plain):
-		return commandOffers(at.level.commands)
+		return l.values(at, valueKind(at.value), l.current)
+	case !at.ended && strings.HasPrefix(l.current, "-"):
+		return l.flags(at)
+	case len(at.level.commands) > 0 && (len(at.args) == 0 || l.plain):
+		return commandCandidates(at.level.commands)
 	case len(at.level.commands) > 0, at.level.passes && len(at.args) > 0:
-		return offers{}
+		return candidates{}
 	}
-	return u.values(at, argumentKind(at.usage, len(at.args)), u.current)
+	return l.values(at, argumentKind(at.usage, len(at.args)), l.current)
 }
 
-func commandOffers(commands []*cli.Command) offers {
-	var o offers
+func commandCandidates(commands []*cli.Command) candidates {
+	var o candidates
 	for _, c := range commands {
 		if !c.Hidden {
 			o.add(c.Name, c.Usage)
@@ -205,27 +205,27 @@ func commandOffers(commands []*cli.Command) offers {
 	return o
 }
 
-// flags offers the flags that are not given yet, or the values of --flag=.
-func (u unfinished) flags(at position) offers {
-	if name, value, ok := strings.Cut(u.current, "="); ok {
-		f := lookUp(at.level.flags, name)
+// flags are the flags that are not given yet, or the values of --flag=.
+func (l partialLine) flags(at position) candidates {
+	if name, value, ok := strings.Cut(l.current, "="); ok {
+		f := findFlag(at.level.flags, name)
 		if f == nil {
-			return offers{}
+			return candidates{}
 		}
-		o := u.values(at, valueKind(f), value)
+		o := l.values(at, valueKind(f), value)
 		for i := range o.list {
 			o.list[i].word = name + "=" + o.list[i].word
 		}
 		return o
 	}
-	var o offers
+	var o candidates
 	for _, f := range visible(at.level.flags) {
 		names := f.Names()
 		_, repeats := f.(*cli.StringSliceFlag)
 		if slices.Contains(at.given, names[0]) && !repeats {
 			continue
 		}
-		_, usage := unquoteUsage(f)
+		_, usage := splitUsage(f)
 		o.add(dashed(names[0]), usage)
 	}
 	o.add("--help", "show help")
@@ -246,12 +246,12 @@ func valueKind(f cli.Flag) []string {
 	if !ok || !d.TakesValue() {
 		return nil
 	}
-	placeholder, _ := unquoteUsage(d)
+	placeholder, _ := splitUsage(d)
 	return []string{placeholder}
 }
 
-// argumentKind is what the argument at index is, by the words that help shows for a
-// command's arguments: of "[SESSION | HOST JOB]" the first is a session or a host.
+// argumentKind is what the argument at index is, as help describes the command's
+// arguments: of "[SESSION | HOST JOB]" the first is a session or a host.
 func argumentKind(usage string, index int) []string {
 	var kinds []string
 	for alternative := range strings.SplitSeq(strings.Trim(usage, "[]"), " | ") {
@@ -270,39 +270,39 @@ func argumentKind(usage string, index int) []string {
 	return kinds
 }
 
-// literal is a word that is typed as help shows it.
+// literal matches a word that is typed as help shows it.
 var literal = regexp.MustCompile(`^[a-z]+$`)
 
-// values offers what is of one of the kinds, and not on the line yet.
-func (u unfinished) values(at position, kinds []string, typed string) offers {
-	k, err := newKnowledge(at.config)
+// values are the words of one of the kinds that are not on the line yet.
+func (l partialLine) values(at position, kinds []string, typed string) candidates {
+	src, err := newCandidateSource(at.config)
 	if err != nil {
-		return offers{}
+		return candidates{}
 	}
-	defer k.close()
-	var o offers
+	defer src.close()
+	var o candidates
 	for _, kind := range kinds {
 		switch kind {
 		case "SESSION":
-			k.sessions(&o, "")
+			src.sessions(&o, "")
 		case "HOST":
-			k.hosts(&o, "")
+			src.hosts(&o, "")
 		case "JOB":
-			k.jobs(&o, at.args)
+			src.jobs(&o, at.args)
 		case "SITE":
-			k.sites(&o)
+			src.sites(&o)
 		case "SRC", "DST":
-			k.places(&o, typed)
+			src.locations(&o, typed)
 		case "FILE", "DIR":
 			o.files = true
 		case "COMMAND":
-			o.list = append(o.list, commandOffers(u.app.Commands).list...)
+			o.list = append(o.list, commandCandidates(l.app.Commands).list...)
 		default:
 			if literal.MatchString(kind) {
 				o.add(kind, "")
 			}
 		}
 	}
-	o.list = slices.DeleteFunc(o.list, func(x offer) bool { return slices.Contains(at.args, x.word) })
+	o.list = slices.DeleteFunc(o.list, func(x candidate) bool { return slices.Contains(at.args, x.word) })
 	return o
 }

@@ -54,16 +54,8 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	if cfg, err = configs.Check(p.Config, with); err != nil {
 		return configError(p, err)
 	}
-	t.Say("%s is valid: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
+	t.Say("%s is valid: %s on %s", p.Config, countText(len(cfg.Sessions), "session"), countText(len(cfg.HostNames()), "host"))
 	return nil
-}
-
-// counted is a number of things, in the plural unless it is one.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func configPath(_ context.Context, inv *invocation) error {
@@ -101,7 +93,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 		if !inv.Interactive {
 			return err
 		}
-		explain(inv.Terminal, err)
+		printError(inv.Terminal, err)
 		again, unread := inv.ReadLine(ctx, "Edit again? [Y/n] ", true)
 		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
 			inv.Say("the file stays as you saved it; its changes take effect once the errors are fixed")

@@ -78,7 +78,8 @@ func diagnose(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
-// subjects are what name is about: a session and its host, or a host; all without it.
+// subjects are what to check: the session of that name and its host, or the host; without a
+// name, everything in the config.
 func subjects(cfg *configs.Config, name string) []doctor.Subject {
 	if s, ok := cfg.Session(name); ok {
 		return []doctor.Subject{{Host: s.Host, Session: s.Name}}
@@ -96,7 +97,7 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 	return list
 }
 
-// newWorld is the world as it is.
+// newWorld gives the checks access to this machine and the agent.
 func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 	self, _ := os.Executable()
 	cl := client.New(p)
@@ -142,7 +143,7 @@ func configSummary(p home.Paths) (string, error) {
 	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
 }
 
-// siteAdvice is what the host's site requires before SSH works, and whether that is so.
+// siteAdvice says what the host's site requires before SSH works, and whether it is met.
 func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read sshconfig.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
@@ -156,11 +157,11 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	if err != nil {
 		return ""
 	}
-	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
+	settings, _ := read.Settings(ctx, host) // without them, the site's own probe decides
 	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Answers(ctx, address) })
 }
 
-// checkList prints checks as they come, under what they are about.
+// checkList prints checks as they come, under their subjects.
 type checkList struct {
 	term   *term.Terminal
 	quiet  bool
@@ -197,7 +198,7 @@ func (l *checkList) check(x api.Check) {
 	}
 }
 
-// print writes a text, broken between words where the terminal ends.
+// print writes a text, wrapped to the terminal.
 func (l *checkList) print(text string, indent int) {
 	for line := range strings.SplitSeq(text, "\n") {
 		lines := []string{line}

@@ -42,8 +42,7 @@ func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, chec
 	return nil
 }
 
-// bundleItems are the files of a bundle. An error takes the place of a file that cannot be
-// read.
+// bundleItems are the files of a bundle. A file that cannot be read is replaced by the error.
 func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor.Item {
 	file := func(name, path string) doctor.Item {
 		text, err := os.ReadFile(path)
@@ -74,7 +73,7 @@ func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor
 	}
 }
 
-// scrubber knows who the person is here and on each host.
+// scrubber replaces the person's names, here and on each host.
 func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config) *doctor.Scrubber {
 	names := map[string]string{}
 	if u, err := user.Current(); err == nil {

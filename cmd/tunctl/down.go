@@ -82,7 +82,7 @@ func wereDown(ctx context.Context, cl *client.Client) map[string]bool {
 	return down
 }
 
-// failures is the only error of several, or prints them all.
+// failures returns the error if there is one, and prints them if there are several.
 func failures(t *term.Terminal, errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	switch len(errs) {
@@ -92,12 +92,12 @@ func failures(t *term.Terminal, errs []error) error {
 		return errs[0]
 	}
 	for _, err := range errs {
-		explain(t, err)
+		printError(t, err)
 	}
 	return silentError(exitCode(errs[0]))
 }
 
-// downRequests are what the arguments ask for, one for each session that is named.
+// downRequests are the requests of the arguments, one for each session.
 func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
 	req := api.DownRequest{All: inv.Bool("all"), Cancel: inv.Bool("cancel")}
 	switch {
@@ -133,7 +133,7 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 	return requests, nil
 }
 
-// confirmCancel asks whether the jobs that --cancel would end may end.
+// confirmCancel asks whether to end the jobs that --cancel would end.
 func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequest) error {
 	if inv.Bool("yes") || !inv.Interactive {
 		return nil
@@ -155,7 +155,7 @@ func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequ
 	return confirm(ctx, inv.Terminal, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
-// keepsRunning says that a job outlives its session, and what that means.
+// keepsRunning says that the job keeps running without its session, and how to end it.
 func keepsRunning(s api.Session, now time.Time) string {
 	j := s.Job
 	switch {
@@ -171,8 +171,8 @@ func keepsRunning(s api.Session, now time.Time) string {
 	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, untilText(j, now), howToEnd(s, j))
 }
 
-// howToEnd is how to end the job of a session that is down. One that was
-// forgotten has no name to end it by.
+// howToEnd is the command that ends the job of a session that is down. A forgotten session
+// has no name any more.
 func howToEnd(s api.Session, j *api.Job) string {
 	if s.Forgotten {
 		return fmt.Sprintf("tunctl cancel %s %s", s.Host, j.ID)

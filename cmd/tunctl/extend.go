@@ -80,8 +80,8 @@ func extendArguments(inv *invocation) (name, typed string, err error) {
 	return name, "", nil
 }
 
-// extension is how much longer a session's job is to run: as it was typed, or as the
-// person answers.
+// extension is how much longer a session's job should run: as typed, or as the person
+// answers.
 func extension(ctx context.Context, inv *invocation, name, typed string) (time.Duration, error) {
 	if typed != "" {
 		return parseSpan(typed)
@@ -112,12 +112,12 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 		if err == nil {
 			return by, nil
 		}
-		explain(inv.Terminal, err)
+		printError(inv.Terminal, err)
 	}
 }
 
-// parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone could be
-// anything, and so could two.
+// parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone is ambiguous,
+// and so is H:MM.
 func parseSpan(text string) (time.Duration, error) {
 	total, err := parseDays(text)
 	if err != nil || total <= 0 {

@@ -54,8 +54,8 @@ func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteC
 	return openStream(ctx, d.term, d.client, req)
 }
 
-// dialTransfer makes the first stream, which decides where all of them go: to the
-// data-transfer node, or to the host itself where that node does not serve.
+// dialTransfer opens the first stream, which decides where all of them go: to the
+// data-transfer node, or to the host itself if that node cannot be used.
 func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
 	through := req
 	through.Host = d.transfer
@@ -74,7 +74,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 		return nil, err
 	}
 	d.term.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
-	_ = d.client.Logout(ctx, d.transfer) // else the agent would keep trying; a name that leads nowhere is no host to it
+	_ = d.client.Logout(ctx, d.transfer) // else the agent would keep trying; it has no host of a name that does not resolve
 	d.transfer = ""
 	return openStream(ctx, d.term, d.client, req)
 }
@@ -90,7 +90,7 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 			d.term.Say("tunctl: reconnected to %s", req.Host)
 			return s, nil
 		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
-			// The agent keeps trying, in its own time.
+			// The agent keeps trying.
 		case ok && e.Code == api.CodeNeedsPerson && d.term.Interactive:
 			return openStream(ctx, d.term, d.client, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
 		case ok && e.Code == api.CodeNeedsPerson:
@@ -103,12 +103,12 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 }
 
 // transferNode is the data-transfer node of a host as an ssh destination; "" where it
-// has none. Who logs in is who logs in to the host, unless the config or the person's
-// ssh config say otherwise.
+// has none. The user is that of the host, unless the config or the person's ssh config sets
+// another.
 func transferNode(ctx context.Context, t *term.Terminal, p home.Paths, host string) string {
 	cfg, err := configs.Load(p.Config)
 	if err != nil {
-		return "" // the agent has the last good one, and no site in it
+		return ""
 	}
 	node := loadSites(t, p).TransferNode(cfg.Host(host))
 	if node == "" || strings.Contains(node, "@") {

@@ -54,7 +54,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
-// forwardText says in words what a forward connects.
+// forwardText says what a forward connects.
 func forwardText(f api.Forward, host string) string {
 	switch f.Kind {
 	case api.ForwardRemote:

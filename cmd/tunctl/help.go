@@ -14,7 +14,7 @@ import (
 
 // frontDoor are the commands that `tunctl --help` shows. It stays this short: whoever
 // needs more finds it with `tunctl help all`.
-var frontDoor = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
+var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
 
 // allCommands is the word for every command in `tunctl help all`.
 const allCommands = "all"
@@ -29,7 +29,7 @@ func helpCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show help for a command, or list every command",
 		ArgsUsage: "[COMMAND|" + allCommands + "]",
 		Action: func(c *cli.Context) error {
-			_, err := io.WriteString(t.Out, chapterPage(c.App))
+			_, err := io.WriteString(t.Out, allCommandsPage(c.App))
 			return err
 		},
 	}
@@ -41,7 +41,7 @@ func frontPage(app *cli.App) string {
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE:\n   tunctl COMMAND [options]\n\n", app.Name, app.Usage)
 	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", indent(app.Description))
 	var list []*cli.Command
-	for _, name := range frontDoor {
+	for _, name := range frontPageCommands {
 		list = append(list, find(app.Commands, name))
 	}
 	writeCommands(&b, list)
@@ -52,7 +52,7 @@ func frontPage(app *cli.App) string {
 }
 
 // chapterPage lists every command in its chapter.
-func chapterPage(app *cli.App) string {
+func allCommandsPage(app *cli.App) string {
 	var b strings.Builder
 	list := slices.DeleteFunc(slices.Clone(app.Commands), func(c *cli.Command) bool { return c.Hidden })
 	for len(list) > 0 {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -87,24 +85,8 @@ func historyTable(runs []api.Run) *term.Table {
 			end.Colour = term.Red
 			notes = append(notes, r.Why)
 		}
-		h.Add(notes, term.Cell{Text: r.Session, Colour: term.Bold}, term.Cell{Text: r.Job.ID}, term.Cell{Text: dayText(r.Job.Start)},
+		h.Add(notes, term.Cell{Text: r.Session, Colour: term.Bold}, term.Cell{Text: r.Job.ID}, term.Cell{Text: startedText(r.Job.Start)},
 			term.Cell{Text: spanText(r.Waited())}, term.Cell{Text: spanText(r.Ran())}, term.Cell{Text: orDash(r.Job.Node)}, end)
 	}
 	return h
 }
-
-func dayText(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Local().Format("Mon 2 Jan 15:04")
-}
-
-func spanText(d time.Duration, known bool) string {
-	if !known {
-		return "-"
-	}
-	return api.DurationText(d)
-}
-
-func orDash(text string) string { return cmp.Or(text, "-") }

@@ -70,7 +70,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	p.host = hostName(p.site, p.ssh)
 	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
 		i.term.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
-		p.hostThere = true
+		p.hostExists = true
 	}
 	if p.session, err = i.askSession(ctx, p.host); err != nil {
 		return p, err
@@ -85,7 +85,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	what := i.what
 	if what == "" && i.host != "" {
-		return i.askGeneric(ctx, i.host)
+		return i.askScheduler(ctx, i.host)
 	}
 	if what == "" {
 		if err := i.needPerson("the name of the cluster", "run `tunctl init SITE`; `tunctl sites` lists them"); err != nil {
@@ -108,7 +108,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			return site, nil
 		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.what == "":
 			i.host = what
-			return i.askGeneric(ctx, what)
+			return i.askScheduler(ctx, what)
 		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
 			if near := suggest.Nearest(what, i.listed()); len(near) > 0 {
@@ -121,7 +121,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 }
 
 // askGeneric finds the site of a host that none is known for.
-func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, error) {
+func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site, error) {
 	if site, ok := i.siteAt(ctx, host); ok {
 		i.term.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
@@ -205,7 +205,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		i.term.Say("Login: %s.", s.Login)
 	}
 	if len(s.Unsure) > 0 {
-		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unsureOf(s))
+		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
@@ -262,7 +262,7 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 
 // unsureOf says about which matters a site is not known well, and who knows: an entry
 // begins with what it is about.
-func unsureOf(s configs.Site) string {
+func unverifiedText(s configs.Site) string {
 	var matters []string
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")

@@ -11,13 +11,13 @@ import (
 
 // plan is what `tunctl init` adds to the config.
 type plan struct {
-	site      configs.Site
-	host      string // the [host.NAME]
-	hostThere bool   // the config has it already
-	ssh       string
-	session   string
-	job       string // what the scheduler calls the session's job
-	answers   map[string]string
+	site       configs.Site
+	host       string // the [host.NAME]
+	hostExists bool   // the config has it already
+	ssh        string
+	session    string
+	job        string // what the scheduler calls the session's job
+	answers    map[string]string
 }
 
 var (
@@ -56,7 +56,7 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 // text is what is added to the config, with comments.
 func (p plan) text() (string, error) {
 	var b strings.Builder
-	if !p.hostThere {
+	if !p.hostExists {
 		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
 		fmt.Fprintf(&b, "[host.%s]\n", p.host)
 		if p.ssh != p.host {

@@ -165,18 +165,6 @@ func whenText(j api.Job, now time.Time) string {
 	return "-"
 }
 
-// shortTime is a time of day, with the weekday or the date when it is not today's.
-func shortTime(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	switch {
-	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
-		return t.Format("15:04")
-	case t.Sub(now).Abs() < 6*24*time.Hour:
-		return t.Format("Mon 15:04")
-	}
-	return t.Format("2 Jan")
-}
-
 // whyText says why a job waits or how it ended: in words, with the scheduler's own.
 func whyText(j api.Job) string {
 	switch {

@@ -44,15 +44,15 @@ func askpass(socket string, args []string, stdout, stderr io.Writer) int {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
-		explain(term.New(stdin, stdout, stderr), err)
+		printError(term.New(stdin, stdout, stderr), err)
 	}
 	return exitCode(err)
 }
 
-// runApp runs a command, unless a shell only asks what may follow on its line.
+// runApp runs a command, or completes its line for a shell.
 func runApp(app *cli.App, args []string) error {
-	if line, ok := unfinishedLine(app, args); ok {
-		return line.answer(app.Writer)
+	if line, ok := parsePartialLine(app, args); ok {
+		return line.complete(app.Writer)
 	}
 	args, err := reorder(app, args)
 	if err != nil {
@@ -147,7 +147,7 @@ type silentError int
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // explain prints an error and, where there is one, its hint.
-func explain(t *term.Terminal, err error) {
+func printError(t *term.Terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return
 	}

@@ -198,7 +198,7 @@ func (p *manPage) flags(flags []cli.Flag) {
 
 func (p *manPage) options(flags []cli.Flag) {
 	for _, f := range visible(flags) {
-		placeholder, usage := unquoteUsage(f)
+		placeholder, usage := splitUsage(f)
 		names := make([]string, 0, 2)
 		for _, name := range f.Names() {
 			dashes := "--"
@@ -228,7 +228,7 @@ func visible(flags []cli.Flag) []cli.DocGenerationFlag {
 
 // unquoteUsage takes the placeholder of a flag's value out of its usage, where it
 // stands in backquotes.
-func unquoteUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
+func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
 	usage = f.GetUsage()
 	if !f.TakesValue() {
 		return "", usage

@@ -63,11 +63,11 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, pr
 	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
 		return "", notOpened(ctx, t, program+" open "+name, page, err)
 	}
-	return plainAddress(page), nil
+	return withoutToken(page), nil
 }
 
 // plainAddress is an address without a token.
-func plainAddress(address string) string {
+func withoutToken(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return api.Redact(address)
@@ -82,7 +82,7 @@ func notOpened(ctx context.Context, t *term.Terminal, command, page string, err 
 	case ctx.Err() != nil:
 		return silentError(exitInterrupted)
 	case errors.Is(err, desktop.ErrUnavailable):
-		t.Say("no viewer for %s found; open that address with yours", plainAddress(page))
+		t.Say("no viewer for %s found; open that address with yours", withoutToken(page))
 		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
 		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")

@@ -20,7 +20,7 @@ import (
 const sshName = "ssh"
 
 // exitOwn is the exit status of `tunctl ssh` when the failure is not the command's.
-const exitOwn = 255
+const exitConnectionFailed = 255
 
 func sshCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
@@ -45,8 +45,8 @@ func sshCommand(t *term.Terminal) *cli.Command {
 			if _, said := errors.AsType[silentError](err); err == nil || said {
 				return err
 			}
-			explain(inv.Terminal, err)
-			return silentError(exitOwn)
+			printError(inv.Terminal, err)
+			return silentError(exitConnectionFailed)
 		}),
 	}
 }

@@ -131,11 +131,3 @@ func printStatus(t *term.Terminal, st api.Status) error {
 	_, err := fmt.Fprint(t.Out, statusTable(term.LayoutFor(t.Out), st, time.Now()))
 	return err
 }
-
-// untilText says until when a running job may run.
-func untilText(j *api.Job, now time.Time) string {
-	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
-		return ""
-	}
-	return " until " + j.End.Local().Format("Mon 15:04")
-}

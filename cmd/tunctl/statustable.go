@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -84,7 +83,7 @@ func sharedText(f api.Forward) string {
 func expectedText(j *api.Job, now time.Time) string {
 	switch {
 	case j.ExpectedStart.After(now):
-		return ", expected start " + j.ExpectedStart.Local().Format("Mon 15:04")
+		return ", expected start " + weekdayTime(j.ExpectedStart)
 	case j.Reason != "" && j.State.Waiting():
 		return ": " + j.Reason
 	}
@@ -130,28 +129,6 @@ func trafficText(forwards []api.Forward) string {
 	return "↓" + bytesText(in) + " ↑" + bytesText(out)
 }
 
-func bytesText(n int64) string {
-	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
-	i := 0
-	for value >= 999.5 && i < len(units)-1 {
-		value, i = value/1000, i+1
-	}
-	if value < 10 && i > 0 {
-		return fmt.Sprintf("%.1f %s", value, units[i])
-	}
-	return fmt.Sprintf("%.0f %s", value, units[i])
-}
-
-func sinceText(t, now time.Time) string {
-	switch {
-	case t.IsZero():
-		return "-"
-	case now.Sub(t) < 20*time.Hour:
-		return t.Local().Format("15:04")
-	}
-	return t.Local().Format("Mon 15:04")
-}
-
 func loginText(h api.Host) string {
 	text := strings.TrimSpace(h.User + "@" + h.Hostname)
 	if h.LoginNode != "" {
@@ -161,13 +138,6 @@ func loginText(h api.Host) string {
 		text += " by " + h.Auth
 	}
 	return orDash(strings.Trim(text, "@"))
-}
-
-func rttText(ms float64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f ms", ms)
 }
 
 func stateColour(s api.SessionState) string {

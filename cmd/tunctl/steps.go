@@ -155,23 +155,3 @@ func doneText(state api.SessionState, x api.Session) string {
 	}
 	return string(state)
 }
-
-func because(cause string) string {
-	if cause == "" {
-		return ""
-	}
-	return ": " + cause
-}
-
-// stopwatch writes how long something takes while a person looks on: finer than
-// [api.DurationText], which writes every other time span.
-func stopwatch(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	d = d.Round(time.Second)
-	if d < time.Hour {
-		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return api.DurationText(d)
-}

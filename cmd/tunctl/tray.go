@@ -48,7 +48,7 @@ func showTray(ctx context.Context, inv *invocation) error {
 	file := &lumberjack.Logger{Filename: filepath.Join(p.State, "tray.log"), MaxSize: 1, MaxBackups: 1}
 	defer func() { _ = file.Close() }()
 	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
-	followProgram(ctx, p, log)
+	updateAutostart(ctx, p, log)
 
 	a := trayAgent{paths: p, client: inv.client}
 	o := tray.Options{
@@ -68,7 +68,7 @@ func showTray(ctx context.Context, inv *invocation) error {
 
 // followProgram updates start at login after the program was moved. An agent with a home
 // of its own leaves it alone.
-func followProgram(ctx context.Context, p home.Paths, log *slog.Logger) {
+func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
 	if p.Moved {
 		return
 	}

@@ -162,7 +162,7 @@ func unsubmitted(s api.Session) bool { return s.MaySubmit && s.Job == nil }
 // timedOut says that the wait is over, and what becomes of the session without it.
 func (u *up) timedOut(s api.Session) error {
 	e := &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, s.State, because(s.Cause)),
+		Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, s.State, becauseText(s.Cause)),
 		Hint: fmt.Sprintf("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name),
 	}
 	if unsubmitted(s) {
@@ -219,7 +219,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			return session, err
 		}
 		if unsubmitted(was) && !session.MaySubmit && looksForJob(session) {
-			if answer, err = u.askAgain(ctx, events, answer, session); err != nil {
+			if answer, err = u.renewPermission(ctx, events, answer, session); err != nil {
 				return session, err
 			}
 			session = answer.Session
@@ -235,10 +235,10 @@ func looksForJob(s api.Session) bool {
 
 // askAgain asks the person whether their job is still wanted: the agent's permission to
 // submit it, which an up gives for an hour, is over. The session may come up meanwhile.
-func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
+func (u *up) renewPermission(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
 	waited := api.DurationText(time.Since(asked.At))
 	if !u.term.Interactive {
-		return asked, u.unpermitted(now, waited)
+		return asked, u.permissionEnded(now, waited)
 	}
 	asking, withdraw := context.WithCancelCause(ctx)
 	defer withdraw(nil)
@@ -271,22 +271,22 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 	case ctx.Err() != nil:
 		return asked, ctx.Err()
 	case unread != nil, strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n"):
-		return asked, u.unpermitted(now, waited)
+		return asked, u.permissionEnded(now, waited)
 	}
 	return u.ask(ctx)
 }
 
 // unpermitted says that the agent may no longer submit the job, which it may have begun
 // to do before.
-func (u *up) unpermitted(s api.Session, waited string) error {
+func (u *up) permissionEnded(s api.Session, waited string) error {
 	if s.State == api.SessionSubmitting {
 		return &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, because(s.Cause)),
+			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, becauseText(s.Cause)),
 			Hint: fmt.Sprintf("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name),
 		}
 	}
 	return &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(s.Cause)),
+		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, becauseText(s.Cause)),
 		Hint: fmt.Sprintf("`tunctl up %s` tries again", u.name),
 	}
 }

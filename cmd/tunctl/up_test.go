@@ -45,7 +45,7 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			if err != nil {
-				explain(term.New(nil, nil, &said), err)
+				printError(term.New(nil, nil, &said), err)
 			}
 			if !strings.Contains(said.String(), tt.says) || tt.says == "" && said.Len() > 0 {
 				t.Errorf("said %q, want %q", said.String(), tt.says)
@@ -227,7 +227,7 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 			t.Errorf("%s: Ctrl-C says %q, want %q", tt.session.State, said.String(), tt.left)
 		}
 		said.Reset()
-		explain(u.term, u.timedOut(tt.session))
+		printError(u.term, u.timedOut(tt.session))
 		if !strings.Contains(said.String(), tt.waits) {
 			t.Errorf("%s: --wait says %q, want %q", tt.session.State, said.String(), tt.waits)
 		}
