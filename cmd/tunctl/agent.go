@@ -93,8 +93,8 @@ func logLevel() slog.Level {
 	return slog.LevelInfo
 }
 
-// practising reports whether the agent serves a practice cluster, whose limits are
-// quick. A person's own agent never does.
+// practising reports whether the agent serves a practice cluster, whose limits are short. A
+// person's own agent never does.
 func practising(p home.Paths, log *slog.Logger) bool {
 	switch {
 	case os.Getenv("TUNCTL_PRACTICE") == "":

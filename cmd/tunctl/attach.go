@@ -9,6 +9,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
@@ -47,9 +48,9 @@ func attach(ctx context.Context, inv *invocation) error {
 	}
 	u := &up{term: inv.Terminal, attaches: true, json: inv.Bool("json"), wait: inv.Duration("wait")}
 	var ready api.Session
-	u.begin = func(ctx context.Context) (api.UpResponse, error) { return a.request(ctx, u) }
+	u.request = func(ctx context.Context) (api.UpResponse, error) { return a.request(ctx, u.client) }
 	u.done = func(s api.Session) { ready = s }
-	if err := u.run(ctx, inv.paths, !inv.Bool("no-open") && !u.json); err != nil {
+	if err := u.start(ctx, inv.paths, !inv.Bool("no-open") && !u.json); err != nil {
 		return err
 	}
 	if a.save == "" {
@@ -81,9 +82,9 @@ func (a *attachment) checkSave(p home.Paths) error {
 }
 
 // request has the agent attach, and the person choose where several jobs may be meant.
-func (a *attachment) request(ctx context.Context, u *up) (api.UpResponse, error) {
+func (a *attachment) request(ctx context.Context, cl *client.Client) (api.UpResponse, error) {
 	for {
-		answer, err := u.client.Attach(ctx, api.AttachRequest{Host: a.host, Job: a.job, Name: a.save})
+		answer, err := cl.Attach(ctx, api.AttachRequest{Host: a.host, Job: a.job, Name: a.save})
 		if err != nil {
 			return api.UpResponse{}, err
 		}

@@ -58,7 +58,7 @@ func cancelJob(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
-// describeJob names a job so that a person knows which it is and what it would lose.
+// describeJob describes a job so that a person knows which one it is, and since when.
 func describeJob(j api.Job, now time.Time) string {
 	text := "job " + j.ID
 	if j.Name != "" {

@@ -19,7 +19,7 @@ type choice struct {
 	none  string // the message when no session passes any
 }
 
-// isUp reports whether a session is up, or on its way there.
+// isUp reports whether a session is up, or coming up.
 func isUp(s api.Session) bool {
 	switch s.State {
 	case api.SessionDown, api.SessionEnded, api.SessionFailed:
@@ -32,7 +32,7 @@ func isNotDown(s api.Session) bool { return s.State != api.SessionDown }
 
 func hasPage(s api.Session) bool { return s.URL != "" && isUp(s) }
 
-// mayHavePage reports whether a session is up that has more than fixed forwards.
+// mayHavePage reports whether a session is up and has more than fixed forwards.
 func mayHavePage(s api.Session) bool {
 	return isUp(s) && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
 }

@@ -103,7 +103,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	u := &up{term: d.term, program: program, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
-	if err := u.run(ctx, p, d.open); err != nil {
+	if err := u.start(ctx, p, d.open); err != nil {
 		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
 			return err
 		}

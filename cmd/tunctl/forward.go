@@ -44,8 +44,8 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		inv.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
 	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
-	u.begin = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
-	if err := u.run(ctx, inv.paths, false); err != nil {
+	u.request = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
+	if err := u.start(ctx, inv.paths, false); err != nil {
 		return err
 	}
 	if !u.json {

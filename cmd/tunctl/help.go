@@ -12,15 +12,15 @@ import (
 	"tunctl/internal/term"
 )
 
-// frontDoor are the commands that `tunctl --help` shows. It stays this short: whoever
-// needs more finds it with `tunctl help all`.
+// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
+// `tunctl help all` shows the others.
 var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
 
 // allCommands is the word for every command in `tunctl help all`.
 const allCommands = "all"
 
-// helpCommand is reached by `tunctl help all` only: `tunctl help COMMAND` is read as
-// `tunctl COMMAND --help`.
+// helpCommand serves only `tunctl help all`: `tunctl help COMMAND` is read as `tunctl COMMAND
+// --help`.
 func helpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
@@ -51,7 +51,7 @@ func frontPage(app *cli.App) string {
 	return b.String()
 }
 
-// chapterPage lists every command in its chapter.
+// allCommandsPage lists every command in its chapter.
 func allCommandsPage(app *cli.App) string {
 	var b strings.Builder
 	list := slices.DeleteFunc(slices.Clone(app.Commands), func(c *cli.Command) bool { return c.Hidden })
@@ -90,8 +90,7 @@ func indent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandHelp is what COMMAND --help shows. Flags stand in the order of their
-// definition.
+// commandHelp is the template of COMMAND --help. Flags are in the order of their definition.
 const commandHelp = `{{.HelpName}} - {{.Usage}}
 
 USAGE:
@@ -105,13 +104,12 @@ COMMANDS:{{template "visibleCommandTemplate" .}}
 OPTIONS:{{template "visibleFlagTemplate" .}}
 `
 
-// helpWidth is how wide help is, so that it can be read on 80 columns: the library
-// indents it.
+// helpWidth is the width of help texts, so that they fit 80 columns: the library indents them.
 const helpWidth = 76
 
-// tidy gives every command what all have in common: our words for a mistyped command or
-// flag, and help that fits.
-func tidy(commands []*cli.Command) []*cli.Command {
+// withCommonHelp gives every command our errors for a mistyped command or flag, and help that
+// fits the terminal.
+func withCommonHelp(commands []*cli.Command) []*cli.Command {
 	for _, c := range commands {
 		c.OnUsageError = usageError
 		c.Description = reflow(c.Description)
@@ -126,12 +124,12 @@ func tidy(commands []*cli.Command) []*cli.Command {
 				b.DisableDefaultText = true // a switch is off unless it is given
 			}
 		}
-		tidy(c.Subcommands)
+		withCommonHelp(c.Subcommands)
 	}
 	return commands
 }
 
-// rank has help show the flags that most people need first: those of scripts come last.
+// rank puts the flags that most people need first, and those for scripts last.
 func rank(f cli.Flag) int {
 	if f.Names()[0] == "json" {
 		return 1
@@ -139,8 +137,8 @@ func rank(f cli.Flag) int {
 	return 0
 }
 
-// reflow breaks prose where help ends. Lines that are indented, such as examples,
-// and lines in columns stay as they are.
+// reflow wraps prose to the width of help. Indented lines, such as examples, and lines in
+// columns stay as they are.
 func reflow(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {

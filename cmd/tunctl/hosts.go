@@ -75,8 +75,8 @@ func hosts(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
-// suggestHosts suggests a known host for each name that is none, and may be mistyped: any
-// word may be a host to ssh.
+// suggestHosts suggests the nearest known host for each unknown name. Any name may be a host
+// for ssh, so an unknown one is no error.
 func suggestHosts(t *term.Terminal, cfg *configs.Config, typed []string) {
 	known := knownHosts(cfg)
 	for _, name := range typed {
@@ -96,7 +96,7 @@ func knownHosts(cfg *configs.Config) []string {
 	return slices.Compact(names)
 }
 
-// resolver reads hosts as the agent does, without one.
+// resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
 	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` reports a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
@@ -135,7 +135,7 @@ func withState(h, live api.Host) api.Host {
 	if is, next := account(live), account(h); live.State == api.HostUp && is != next {
 		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", is, next, h.Alias, h.Alias)
 	}
-	for _, warning := range live.Warnings { // also of what the login found
+	for _, warning := range live.Warnings { // also those of the login
 		if !slices.Contains(h.Warnings, warning) {
 			h.Warnings = append(h.Warnings, warning)
 		}
@@ -175,7 +175,7 @@ func warnAboutOutdated(t *term.Terminal, list []api.Host) {
 	}
 }
 
-// hostTable draws a list of hosts, a line each.
+// hostTable draws a list of hosts, one line each.
 func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 	all := term.Table{Header: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
 	for _, h := range list {
@@ -228,7 +228,7 @@ func hostFacts(h api.Host) [][2]string {
 		{"login node", h.LoginNode},
 		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
 		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
-		{"transport", carrier(h)},
+		{"transport", transportText(h)},
 	}
 	if a := h.Algorithms; a != nil {
 		facts = append(facts, [][2]string{
@@ -245,8 +245,8 @@ func hostFacts(h api.Host) [][2]string {
 	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
 }
 
-// carrier is the program that has the connection, if not tunctl itself.
-func carrier(h api.Host) string {
+// transportText is the program that has the connection, if not tunctl itself.
+func transportText(h api.Host) string {
 	switch h.Transport {
 	case api.TransportOpenSSH:
 		return strings.TrimSuffix("the ssh program: "+h.TransportWhy, ": ")

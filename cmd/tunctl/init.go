@@ -54,7 +54,7 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	plan, err := i.hold(ctx)
+	plan, err := i.makePlan(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func configToAddTo(p home.Paths) (*configs.Config, error) {
 	return cfg, err
 }
 
-// tryLogin logs in as `tunctl up` would. The config stays where that fails.
+// tryLogin logs in as `tunctl up` would. If that fails, the config stays.
 func tryLogin(ctx context.Context, inv *invocation, host string) error {
 	if _, err := inv.connect(ctx); err != nil {
 		return err

@@ -11,11 +11,10 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// maxAliases is how many of the ssh config's hosts are looked up: each may cost a
-// run of ssh.
+// maxAliases is how many of the ssh config's hosts are looked up: each may run ssh.
 const maxAliases = 40
 
-// findAliases collects the hosts that a person has set up for ssh.
+// findAliases collects the hosts that the person has set up for ssh.
 func (i *interview) findAliases() {
 	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
 	if err != nil {
@@ -35,7 +34,7 @@ func (i *interview) address(ctx context.Context, destination string) string {
 	return strings.ToLower(s.Hostname)
 }
 
-// aliasOf is what the ssh config calls an address, if it does.
+// aliasOf is the name of an address in the ssh config, if it has one.
 func (i *interview) aliasOf(ctx context.Context, address string) string {
 	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
 		if i.address(ctx, alias) == strings.ToLower(address) {
@@ -45,7 +44,7 @@ func (i *interview) aliasOf(ctx context.Context, address string) string {
 	return ""
 }
 
-// siteAt is the site that a destination is an entrance of.
+// siteAt is the site with a destination among its login nodes.
 func (i *interview) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
 	address := i.address(ctx, destination)
 	for _, s := range i.sites {
@@ -56,14 +55,14 @@ func (i *interview) siteAt(ctx context.Context, destination string) (configs.Sit
 	return configs.Site{}, false
 }
 
-// puttySession is what PuTTY saved of a session, as far as it says where it leads.
+// puttySession is the destination of a saved PuTTY session.
 type puttySession struct {
 	protocol, host, user string
 	port                 uint64
 }
 
-// destination is the session's host as ssh would take it, empty where it leads nowhere
-// by SSH, as with PuTTY's default settings. A user in the host's name wins, as in PuTTY.
+// destination is the session's host as ssh takes it; "" if it does not use SSH or has no host,
+// as PuTTY's default settings. A user in the host's name takes precedence, as in PuTTY.
 func (s puttySession) destination() string {
 	host := strings.TrimSpace(s.host)
 	if s.protocol != "ssh" || host == "" {

@@ -16,8 +16,7 @@ import (
 	"tunctl/tunnel"
 )
 
-// interview finds out what `tunctl init` needs to know: from the flags, else from
-// the person.
+// interview gets what `tunctl init` needs to know from the flags, or from the person.
 type interview struct {
 	term    *term.Terminal
 	cfg     *configs.Config
@@ -30,7 +29,7 @@ type interview struct {
 	session string
 	probes  bool
 	answers map[string]string
-	named   bool // the session's name was given
+	named   bool // the session's name was given by a flag
 	aliases []string
 }
 
@@ -57,8 +56,8 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 	return i, nil
 }
 
-// hold holds the interview.
-func (i *interview) hold(ctx context.Context) (plan, error) {
+// makePlan asks everything.
+func (i *interview) makePlan(ctx context.Context) (plan, error) {
 	var p plan
 	var err error
 	if p.site, err = i.askSite(ctx); err != nil {
@@ -80,8 +79,8 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	return p, err
 }
 
-// askSite finds the site: by its name, its number in the list, or, for a host that
-// is none of them, by its scheduler.
+// askSite finds the site by its name or its number in the list, or for a host of no known site
+// by its scheduler.
 func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	what := i.what
 	if what == "" && i.host != "" {
@@ -99,7 +98,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			if err != nil {
 				return configs.Site{}, err
 			}
-			what = i.chosen(text)
+			what = i.parseChoice(text)
 			continue
 		}
 		site, err := i.sites.Find(what)
@@ -120,7 +119,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	}
 }
 
-// askGeneric finds the site of a host that none is known for.
+// askScheduler finds the site of a host that is not in the list.
 func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site, error) {
 	if site, ok := i.siteAt(ctx, host); ok {
 		i.term.Say("%s is a login node of %s", host, site.Title)
@@ -157,9 +156,9 @@ func (i *interview) list() {
 	i.term.Say("")
 }
 
-// chosen is what stands at that number of the list, or the text itself: a site or a
-// host. It is empty, and said why, where it can be neither, or is a slip of a site's name.
-func (i *interview) chosen(text string) string {
+// parseChoice is the entry of that number in the list, or the text itself: a site or a host. It
+// is "", after a message, if the text can be neither or is a mistyped site.
+func (i *interview) parseChoice(text string) string {
 	names := i.listed()
 	if n, err := strconv.Atoi(text); err == nil {
 		if n >= 1 && n <= len(names) {
@@ -182,7 +181,7 @@ func (i *interview) chosen(text string) string {
 	return text
 }
 
-// listed are the names of the list, in its order.
+// listed are the names in the list, in its order.
 func (i *interview) listed() []string {
 	names := make([]string, 0, len(i.sites)+len(i.aliases))
 	for _, s := range i.sites {
@@ -191,7 +190,7 @@ func (i *interview) listed() []string {
 	return append(names, i.aliases...)
 }
 
-// askHost finds the login node, and who the person is there.
+// askHost finds the login node and the person's user name there.
 func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error) {
 	host, err := i.askEntrance(ctx, s)
 	if err != nil {
@@ -208,7 +207,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
-		return host, nil // who one is there is known
+		return host, nil // the user name is known
 	}
 	if alias := i.aliasOf(ctx, host); alias != "" && i.user == "" {
 		i.term.Say("%s is in your ssh config as %s", host, alias)
@@ -260,23 +259,23 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
 }
 
-// unsureOf says about which matters a site is not known well, and who knows: an entry
-// begins with what it is about.
+// unverifiedText lists the topics of a site that are not verified, and where to ask: an entry
+// begins with its topic.
 func unverifiedText(s configs.Site) string {
-	var matters []string
+	var topics []string
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")
-		matters = append(matters, matter(what))
+		topics = append(topics, topicText(what))
 	}
-	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(matters, ", "), s.Name)
+	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(topics, ", "), s.Name)
 	if len(s.Help) > 0 {
 		text += " and " + s.Help[0]
 	}
 	return text + ")"
 }
 
-// probe tells whether what must be true before SSH is: a VPN that is off shows in
-// an address that does not answer.
+// probe says whether the network is ready for SSH: without a VPN that the site requires, an
+// address does not respond.
 func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
 	if !i.probes || !i.term.Interactive {
 		return
@@ -290,7 +289,7 @@ func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
 	}
 }
 
-// askSession finds a name that is free.
+// askSession finds an unused name.
 func (i *interview) askSession(ctx context.Context, host string) (string, error) {
 	name := i.session
 	for n := 1; ; n++ {
@@ -321,7 +320,7 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 	}
 }
 
-// checkSessionName refuses what could not be written as it is after [session.
+// checkSessionName refuses a name that would need quotes after [session.
 func checkSessionName(name string) error {
 	if !plainName.MatchString(name) {
 		return usagef("%q is not a valid session name: use letters, digits, '-' and '_'", name)
@@ -329,8 +328,8 @@ func checkSessionName(name string) error {
 	return nil
 }
 
-// askJob asks the site's questions. Answers that are the defaults of quiet ones are
-// left out of the config.
+// askJob asks the site's questions. The config omits quiet questions whose answer is the
+// default.
 func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]string, error) {
 	job := &configs.Job{App: "jupyter", Name: "jupyter", Site: s, Answers: i.answers}
 	for _, q := range s.Questions {
@@ -347,7 +346,7 @@ func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]stri
 	if err := i.askOthers(ctx, job); err != nil {
 		return nil, err
 	}
-	_, err := job.Script() // all together: what was given by flags is checked here
+	_, err := job.Script() // checks the answers given by flags, too
 	return job.Answers, err
 }
 
@@ -357,7 +356,7 @@ func (i *interview) listQueues(s configs.Site) {
 	}
 }
 
-// askAnswer asks until the answer fits the question and what was answered before.
+// askAnswer asks until the answer fits the question and the earlier answers.
 func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Question) error {
 	for {
 		text, err := i.answer(ctx, q, "--with "+q.Name+"=…")
@@ -377,8 +376,8 @@ func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Q
 	}
 }
 
-// askOthers shows the questions that were not asked one by one, for most people keep
-// their defaults, and takes what a person wants otherwise.
+// askOthers lists the questions that were not asked one by one, since most people keep their
+// defaults, and reads the person's changes.
 func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 	if !i.term.Interactive {
 		return nil
@@ -416,8 +415,7 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 	return nil
 }
 
-// answer puts a question until the answer will do. Without a person its default
-// does, if it has one.
+// answer asks until the answer is valid. Without a person it is the default, if there is one.
 func (i *interview) answer(ctx context.Context, q configs.Question, flag string) (string, error) {
 	if !i.term.Interactive {
 		if q.Default == "" && q.Required {
@@ -449,8 +447,7 @@ func (i *interview) answer(ctx context.Context, q configs.Question, flag string)
 	}
 }
 
-// ask puts a question, broken between words where it is longer than a line, and reads
-// the answer.
+// ask shows a question, wrapped if it is longer than a line, and reads the answer.
 func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
 	if width := i.term.Width(); width > 0 && term.TextWidth(prompt) >= width {
 		lines := term.Wrap(strings.TrimSpace(prompt), width-1, 0)
@@ -461,7 +458,7 @@ func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// needPerson is the error of a question with nobody there to answer.
+// needPerson is the error for a question without a person to answer it.
 func (i *interview) needPerson(what, hint string) error {
 	if i.term.Interactive {
 		return nil

@@ -87,8 +87,8 @@ func collectJobs(ctx context.Context, hosts []string, jobsOf func(host string) (
 	return list, failed
 }
 
-// jobHosts are the hosts that a person means: the one named, those that are connected,
-// or the config's only one.
+// jobHosts are the hosts to list: the one named, the connected ones, or the only one in the
+// config.
 func jobHosts(inv *invocation, st api.Status) ([]string, error) {
 	if inv.NArg() == 1 {
 		return inv.Args().Slice(), nil
@@ -106,7 +106,7 @@ func jobHosts(inv *invocation, st api.Status) ([]string, error) {
 	return []string{host}, err
 }
 
-// jobsTable has a row a job, with why it waits or how it ended below.
+// jobsTable has a row per job, with why it waits or how it ended below.
 func jobsTable(list []hostJob, severalHosts bool, now time.Time) *term.Table {
 	t := &term.Table{Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"}}
 	if severalHosts {
@@ -132,8 +132,7 @@ func jobsTable(list []hostJob, severalHosts bool, now time.Time) *term.Table {
 	return t
 }
 
-// nameWidth is how much of a job's name is shown, so that the columns people look for
-// stay whole on 80 columns.
+// nameWidth is how much of a job's name is shown, so that the other columns fit 80 columns.
 const nameWidth = 20
 
 func jobColour(s api.JobState) string {
@@ -150,7 +149,7 @@ func jobColour(s api.JobState) string {
 	return ""
 }
 
-// whenText is the time that matters about a job: when it ended, ends or begins.
+// whenText is the time that matters: when the job ended, ends or starts.
 func whenText(j api.Job, now time.Time) string {
 	switch {
 	case j.State.Ended() && !j.End.IsZero():
@@ -165,7 +164,7 @@ func whenText(j api.Job, now time.Time) string {
 	return "-"
 }
 
-// whyText says why a job waits or how it ended: in words, with the scheduler's own.
+// whyText says why a job waits or how it ended, with the scheduler's own word.
 func whyText(j api.Job) string {
 	switch {
 	case j.Hint != "" && j.Reason != "" && j.Reason != j.Hint:

@@ -81,7 +81,7 @@ func (inv *invocation) connectHost(ctx context.Context, host string) error {
 	return inv.login(ctx, host, api.KeepNot)
 }
 
-// ensureHost connects to a host, unless it is connected, without a word.
+// ensureHost connects to a host, unless it is connected, without a message.
 func (inv *invocation) ensureHost(ctx context.Context, st api.Status, host string) error {
 	if isConnected(st, host) {
 		return nil
@@ -119,19 +119,19 @@ func (inv *invocation) logIn(ctx context.Context, host string, keep api.Keep) er
 	defer q.wait()
 	err := cl.Watch(ctx, answers, func(e api.Event) {
 		switch {
-		case !asked: // the status: from now on nothing is missed
+		case !asked: // the status: from now on no event is missed
 			asked = true
 			switch h, err := cl.Login(ctx, host); {
 			case err != nil:
 				cancel(err)
-			case h.State == api.HostUp: // it was there already, so nothing will be heard of it
+			case h.State == api.HostUp: // it was connected already, so no event follows
 				cancel(errLoggedIn)
 			default:
-				q.follow(h)
+				q.sayElsewhere(h)
 			}
-		case q.hear(ctx, e):
+		case q.handle(ctx, e):
 		case e.Type == api.EventHost && e.Host.Alias == host:
-			q.follow(*e.Host)
+			q.sayElsewhere(*e.Host)
 			if done, err := loginResult(*e.Host); done {
 				for _, w := range e.Host.Warnings {
 					inv.Say("tunctl: warning: %s", w)
@@ -150,7 +150,7 @@ func (inv *invocation) logIn(ctx context.Context, host string, keep api.Keep) er
 
 var errLoggedIn = errors.New("logged in")
 
-// loginResult reports whether a host's state is the answer to a login.
+// loginResult reports whether a host's state is the result of a login.
 func loginResult(h api.Host) (bool, error) {
 	e := &api.Error{Code: h.Code, Message: h.Cause, Hint: h.Hint}
 	if e.Message == "" {

@@ -52,10 +52,10 @@ func logs(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// silentLog is how long a followed log may stay empty before that is said.
+// silentLog is how long a followed log may stay empty before a message.
 const silentLog = 3 * time.Second
 
-// showLog prints a log, and says so where there is nothing to print.
+// showLog prints a log, or a message if it is empty.
 func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer) error {
 	shown := false
 	silence := time.AfterFunc(silentLog, func() {
@@ -71,7 +71,7 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 		if text := chunk.Bytes(); len(text) > 0 {
 			silence.Stop()
 			shown = true
-			_, _ = out.Write(text) // nobody reads: Ctrl-C, or the end, comes
+			_, _ = out.Write(text) // the reader is gone: Ctrl-C or the end follows
 		}
 	})
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotReady && e.Hint == "" {

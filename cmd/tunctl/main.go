@@ -28,8 +28,8 @@ func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// askpass is what the program is to an ssh that logs in for the agent: it passes the
-// question on, and prints the answer.
+// askpass is this program as the SSH_ASKPASS of an ssh that logs in for the agent: it passes
+// the question on, and prints the answer.
 func askpass(socket string, args []string, stdout, stderr io.Writer) int {
 	answer, err := tunnel.Askpass(context.Background(), socket, strings.Join(args, " "))
 	if err != nil {
@@ -40,7 +40,7 @@ func askpass(socket string, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// run is the whole program but for the process around it.
+// run is the whole program without its process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
@@ -71,8 +71,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"opens its page. Reconnects automatically when the laptop wakes up or the network changes.\n\n" +
 			"New here? `tunctl demo` needs no account. Then `tunctl init`, and `tunctl up`."),
 		Version:                version(),
-		HideVersion:            true, // the flag below is the command
-		HideHelpCommand:        true, // there is one of ours
+		HideVersion:            true, // the flag below runs the command
+		HideHelpCommand:        true, // helpCommand replaces it
 		Suggest:                true,
 		UseShortOptionHandling: false,
 		Reader:                 stdin,
@@ -85,17 +85,17 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
-			cli.HelpFlag, // which the library adds only with its own help command
+			cli.HelpFlag, // the library adds it only with its own help command
 		},
-		Commands: tidy(commands(t)),
+		Commands: withCommonHelp(commands(t)),
 	}
 	app.CustomAppHelpTemplate = frontPage(app)
 	return app
 }
 
-// freeMainThread undoes what the tray's library does when the program starts: it ties
-// the main goroutine to the main thread, where macOS draws. Only the tray needs that;
-// elsewhere it makes every switch between goroutines slow.
+// freeMainThread unlocks the main thread. The tray's library locks the main goroutine to it
+// at the start, since macOS draws there; for all other commands that would make every switch
+// between goroutines slow.
 func freeMainThread(c *cli.Context) error {
 	if c.Args().First() != "tray" {
 		runtime.UnlockOSThread()
@@ -103,8 +103,8 @@ func freeMainThread(c *cli.Context) error {
 	return nil
 }
 
-// commands are all commands, by the chapters in which `tunctl help all` and the man
-// page show them: what a person needs first comes first.
+// commands are all commands, in the chapters of `tunctl help all` and the man page: what a
+// person needs first comes first.
 func commands(t *term.Terminal) []*cli.Command {
 	return slices.Concat(
 		chapter("Every day",
@@ -141,12 +141,12 @@ func usagef(format string, args ...any) error {
 	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf(format, args...)}
 }
 
-// silentError ends the program with its exit code alone: the message was printed before.
+// silentError ends the program with an exit code; the message was printed before.
 type silentError int
 
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// explain prints an error and, where there is one, its hint.
+// printError prints an error and its hint, if it has one.
 func printError(t *term.Terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return

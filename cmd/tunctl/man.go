@@ -33,8 +33,8 @@ func manCommand() *cli.Command {
 	}
 }
 
-// manPages are the pages by the names of their files: one of the program and one of
-// each command, all made from the definitions that also parse the command line.
+// manPages are the pages by file name: one for the program and one for each command, made
+// from the definitions that also parse the command line.
 func manPages(app *cli.App) map[string]string {
 	pages := map[string]string{"tunctl.1": mainPage(app)}
 	for _, c := range app.Commands {
@@ -45,7 +45,7 @@ func manPages(app *cli.App) map[string]string {
 	return pages
 }
 
-// manFiles and manExits are the sections that do not follow from the commands.
+// manFiles and manExits are the sections that the commands' definitions do not have.
 const (
 	manFiles = `.SH FILES
 .TP
@@ -146,7 +146,7 @@ func newManPage(name, usage string) *manPage {
 
 func (p *manPage) macro(line string) { p.WriteString(line + "\n") }
 
-// text writes a line of words, which must not be taken for a macro.
+// text writes a line of words, escaped if it would be read as a macro.
 func (p *manPage) text(line string) {
 	if line = inline(line); strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
 		line = `\&` + line
@@ -226,8 +226,8 @@ func visible(flags []cli.Flag) []cli.DocGenerationFlag {
 	return list
 }
 
-// unquoteUsage takes the placeholder of a flag's value out of its usage, where it
-// stands in backquotes.
+// splitUsage separates the placeholder of a flag's value, which is in backquotes, from the
+// usage.
 func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
 	usage = f.GetUsage()
 	if !f.TakesValue() {
@@ -250,7 +250,7 @@ func (p *manPage) seeAlso(first string, commands ...string) {
 	p.macro(strings.Join(list, ",\n"))
 }
 
-// inline writes words, with what stands in backquotes in bold.
+// inline writes words, with those in backquotes in bold.
 func inline(text string) string {
 	parts := strings.Split(roff(text), "`")
 	if len(parts)%2 == 0 {
@@ -262,8 +262,8 @@ func inline(text string) string {
 	return strings.Join(parts, "")
 }
 
-// roff writes text so that troff shows it as it is: a plain - would become a
-// hyphen, which cannot be copied into a shell.
+// roff escapes text for troff: a plain - would become a hyphen, which cannot be copied into
+// a shell.
 func roff(text string) string {
 	return strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
 }

@@ -53,8 +53,8 @@ func openSession(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// openPage opens a session's page. It returns what it opened, without the token; "" where
-// it told the person how to do it, with program in another terminal.
+// openPage opens a session's page, and returns its address without the token. If it cannot, it
+// says how to, with program in another terminal, and returns "".
 func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, program string) (opened string, err error) {
 	page, err := cl.PageURL(ctx, name)
 	if err != nil {
@@ -66,7 +66,7 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, pr
 	return withoutToken(page), nil
 }
 
-// plainAddress is an address without a token.
+// withoutToken is an address without its token.
 func withoutToken(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -76,7 +76,7 @@ func withoutToken(address string) string {
 	return u.String()
 }
 
-// notOpened tells a person whose page did not open how to get it.
+// notOpened says how to get a page that did not open.
 func notOpened(ctx context.Context, t *term.Terminal, command, page string, err error) error {
 	switch {
 	case ctx.Err() != nil:

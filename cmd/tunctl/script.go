@@ -45,7 +45,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// scriptJob is the job of the session, or else of the site, of that name.
+// scriptJob is the job of the session of that name, or of the site.
 func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job, error) {
 	with, err := answersOf(inv.Context)
 	if err != nil {
@@ -92,8 +92,8 @@ func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg
 	return job, nil
 }
 
-// schedulerOf is the scheduler of a host: as the config or its site says, else as a
-// running agent finds out over the existing connection.
+// schedulerOf is the scheduler of a host from the config or its site, or as a running agent
+// detects it over the existing connection.
 func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, host configs.Host) (string, error) {
 	if host.Scheduler != "" {
 		return host.Scheduler, nil
@@ -126,8 +126,8 @@ func answersOf(c *cli.Context) (map[string]string, error) {
 	return answers, nil
 }
 
-// fillIn answers what must be answered and is not, so that there is something to
-// see, and returns the names of those.
+// fillIn answers the required questions that have no answer with CHANGE-ME, and returns their
+// names.
 func fillIn(job *configs.Job) []string {
 	var missing []string
 	for _, q := range job.Questions() {

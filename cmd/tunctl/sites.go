@@ -105,7 +105,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	for _, u := range s.Unsure {
 		what, text, _ := strings.Cut(u, ":")
-		fact("not verified", matter(what)+":"+text)
+		fact("not verified", topicText(what)+":"+text)
 	}
 	for _, h := range s.Help {
 		fact("help", h)
@@ -119,8 +119,8 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 }
 
-// matter is what an entry of a site file is about, in the words of the texts.
-func matter(key string) string {
+// topicText is the topic of an entry of a site file, as other texts call it.
+func topicText(key string) string {
 	switch key {
 	case "entrance":
 		return "login node"

@@ -19,7 +19,8 @@ import (
 
 const sshName = "ssh"
 
-// exitOwn is the exit status of `tunctl ssh` when the failure is not the command's.
+// exitConnectionFailed is the exit status of `tunctl ssh` when it fails itself, not the
+// command.
 const exitConnectionFailed = 255
 
 func sshCommand(t *term.Terminal) *cli.Command {
@@ -101,7 +102,7 @@ func dialGateway(ctx context.Context, inv *invocation, req api.StreamRequest) (*
 	return ssh.NewClient(conn, channels, requests), nil
 }
 
-// exitOf turns the end of a remote command into that of this program.
+// exitOf is this program's error for the end of a remote command.
 func exitOf(name string, err error) error {
 	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		if exit.Signal() != "" {

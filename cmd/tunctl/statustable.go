@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// statusTable draws sessions, each with what there is to say about it, and hosts.
+// statusTable draws sessions with their notes, and hosts.
 func statusTable(l term.Layout, st api.Status, now time.Time) string {
 	sessions := term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
 	said := map[string]bool{}
@@ -101,7 +101,7 @@ func jobText(j *api.Job) string {
 	return j.ID
 }
 
-// leftCell is how long the job may still run; the last minutes stand out.
+// leftCell is how long the job may still run; the last minutes are coloured.
 func leftCell(j *api.Job, now time.Time) term.Cell {
 	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
 		return term.Cell{Text: "-"}
@@ -117,7 +117,7 @@ func leftCell(j *api.Job, now time.Time) term.Cell {
 	return c
 }
 
-// trafficText is what has come and gone through the session's forwards.
+// trafficText is the traffic of the session's forwards.
 func trafficText(forwards []api.Forward) string {
 	var in, out int64
 	for _, f := range forwards {

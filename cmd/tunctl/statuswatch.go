@@ -10,8 +10,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// watchTick is how often a live table is redrawn: minutes and bytes change without an
-// event.
+// watchTick is how often the table is redrawn: minutes and bytes change without an event.
 const watchTick = time.Second
 
 // watchStatus shows the status at every change: on a terminal the table is redrawn in
@@ -87,7 +86,7 @@ func (w *statusWatch) changed(e api.Event, events chan<- struct{}) {
 	}
 }
 
-// left is the error of a stream that the agent has ended.
+// left is the error when the agent has ended the stream.
 func (w *statusWatch) left(err error) error {
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (w *statusWatch) left(err error) error {
 	return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
 }
 
-// show prints the status; on a terminal in place, if it is not what is shown already.
+// show prints the status; in place only if it differs from the screen.
 func (w *statusWatch) show(ctx context.Context) error {
 	st, err := w.client.Status(ctx)
 	if err != nil {
@@ -113,6 +112,6 @@ func (w *statusWatch) show(ctx context.Context) error {
 		return nil
 	}
 	w.last = text
-	_, err = fmt.Fprintf(w.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal returns only when told
+	_, err = fmt.Fprintf(w.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal needs the carriage returns
 	return err
 }

@@ -66,8 +66,8 @@ func showTray(ctx context.Context, inv *invocation) error {
 	return tray.Run(ctx, o)
 }
 
-// followProgram updates start at login after the program was moved. An agent with a home
-// of its own leaves it alone.
+// updateAutostart updates start at login after the program was moved, except with a home of
+// its own.
 func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
 	if p.Moved {
 		return
@@ -81,8 +81,8 @@ func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
 	}
 }
 
-// notifyFilter says which notifications the config wants. It reads the file each
-// time, so that a change takes effect; a file with an error changes nothing.
+// notifyFilter reports whether the config wants a kind of notification. It reads the file each
+// time, so that a change takes effect; a file with errors changes nothing.
 func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 	var mu sync.Mutex
 	var last configs.Notify
@@ -96,7 +96,7 @@ func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 		case !errors.Is(err, os.ErrNotExist):
 			log.Warn("cannot read the config", "err", err)
 		}
-		if kind == "" { // of no kind that could be chosen
+		if kind == "" { // a kind that cannot be chosen
 			return !last.Off
 		}
 		return last.Allows(kind)
@@ -109,14 +109,14 @@ type trayAgent struct {
 	client *client.Client
 }
 
-// start starts the agent where none is running.
+// start starts the agent if none is running.
 func (a trayAgent) start(ctx context.Context) error {
 	_, err := a.client.Ensure(ctx, launcher(a.paths))
 	return err
 }
 
-// login asks the agent to log in, whose questions come back as dialogs. Where no
-// dialog can be shown, a terminal asks.
+// login has the agent log in, whose questions the tray shows as dialogs. Without dialogs, a
+// terminal asks.
 func (a trayAgent) login(ctx context.Context, host string) error {
 	if desktop.CanAsk(nil) {
 		_, err := a.client.Login(ctx, host)
@@ -129,8 +129,8 @@ func (a trayAgent) login(ctx context.Context, host string) error {
 	return desktop.Terminal(ctx, []string{self, "login", host}, nil)
 }
 
-// Watch implements tray.Agent. Prompts come only where a dialog can show them: else
-// the agent says what to do instead.
+// Watch implements tray.Agent. It gets prompts only if dialogs can be shown: without, the agent
+// says what to do instead.
 func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	answers := api.AnswersNone
 	if desktop.CanAsk(nil) {

@@ -222,7 +222,7 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
-		u.leave(tt.session)
+		u.sayInterrupted(tt.session)
 		if !strings.Contains(said.String(), tt.left) {
 			t.Errorf("%s: Ctrl-C says %q, want %q", tt.session.State, said.String(), tt.left)
 		}
