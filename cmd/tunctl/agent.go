@@ -108,7 +108,7 @@ func practising(p home.Paths, log *slog.Logger) bool {
 }
 
 func agentStart(ctx context.Context, inv *invocation) error {
-	st, err := inv.connect(ctx)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,7 @@ func cancelJob(ctx context.Context, inv *invocation) error {
 		return usagef("cancel takes a host and a job: `tunctl cancel HOST JOB`")
 	}
 	host := inv.Args().First()
-	st, err := inv.connect(ctx)
-	if err != nil {
-		return err
-	}
-	if err := inv.ensureHost(ctx, st, host); err != nil {
+	if err := inv.connectHostQuietly(ctx, host); err != nil {
 		return err
 	}
 	job, err := inv.client.Job(ctx, host, inv.Args().Get(1))

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -124,4 +126,55 @@ func choose(ctx context.Context, t *term.Terminal, what string, rows []string, m
 		return 0, silentError(exitFailed)
 	}
 	return i, err
+}
+
+// sessionName is the session that a command is about: the argument, or the only
+// one in the config.
+func (inv *invocation) sessionName() (string, error) {
+	if err := inv.atMostOne("session"); err != nil {
+		return "", err
+	}
+	if inv.NArg() == 1 {
+		return inv.Args().First(), nil
+	}
+	return onlySession(inv.paths)
+}
+
+// onlySession is the name of the one session in the config.
+func onlySession(p home.Paths) (string, error) {
+	cfg, err := loadConfig(p)
+	if err != nil {
+		return "", err
+	}
+	if len(cfg.Sessions) == 1 {
+		return cfg.Sessions[0].Name, nil
+	}
+	if len(cfg.Sessions) == 0 {
+		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
+	}
+	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + joinNames(cfg)}
+}
+
+func joinNames(cfg *configs.Config) string {
+	names := make([]string, len(cfg.Sessions))
+	for i, s := range cfg.Sessions {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// onlyHost is the only host in the config; it is an error where there are none or several.
+func (inv *invocation) onlyHost() (string, error) {
+	var hosts []string
+	if cfg, err := configs.Load(inv.paths.Config); err == nil {
+		hosts = cfg.HostNames()
+	}
+	name := inv.Command.Name
+	switch len(hosts) {
+	case 1:
+		return hosts[0], nil
+	case 0:
+		return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: fmt.Sprintf("name a host of your ssh config: `tunctl %s HOST`", name)}
+	}
+	return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: "available: " + strings.Join(hosts, ", ")}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -138,4 +139,36 @@ func appendConfig(ctx context.Context, p home.Paths, text string) error {
 		return err
 	}
 	return nil
+}
+
+// errNoConfig is wrapped when there is no config file.
+var errNoConfig = errors.New("no config file")
+
+// loadConfig reads the config for a command that needs one.
+func loadConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := configs.Load(p.Config)
+	return cfg, configError(p, err)
+}
+
+// configError explains why the config could not be read, if it could not.
+func configError(p home.Paths, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrNotExist):
+		return &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
+			Hint: "`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
+		}
+	}
+	return &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
+}
+
+// existingConfig reads the config; where there is no file, it is empty.
+func existingConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := loadConfig(p)
+	if err != nil && errors.Is(err, errNoConfig) {
+		return &configs.Config{Path: p.Config}, nil
+	}
+	return cfg, err
 }

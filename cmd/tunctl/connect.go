@@ -35,7 +35,7 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	st, err := inv.connect(ctx)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}

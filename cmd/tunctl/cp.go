@@ -57,7 +57,7 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if _, err := inv.connect(ctx); err != nil {
+	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
 	o := transfer.Options{

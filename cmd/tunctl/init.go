@@ -90,7 +90,7 @@ func configToAddTo(p home.Paths) (*configs.Config, error) {
 
 // tryLogin logs in as `tunctl up` would. If that fails, the config stays.
 func tryLogin(ctx context.Context, inv *invocation, host string) error {
-	if _, err := inv.connect(ctx); err != nil {
+	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
 	if err := inv.client.Reload(ctx); err != nil {

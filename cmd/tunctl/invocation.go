@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
@@ -76,17 +72,17 @@ func findPaths(config string) (home.Paths, error) {
 	return p, err
 }
 
-// connect starts the agent if none is running. It warns of a config with errors.
-func (inv *invocation) connect(ctx context.Context) (api.Status, error) {
-	st, err := ensureAgent(ctx, inv.Terminal, inv.client, inv.paths)
+// ensureAgent starts the agent if none is running, and warns of a config with errors.
+func (inv *invocation) ensureAgent(ctx context.Context) (api.Status, error) {
+	st, err := startAgent(ctx, inv.Terminal, inv.client, inv.paths)
 	if err == nil {
 		warnAboutConfig(inv.Terminal, st)
 	}
 	return st, err
 }
 
-// ensureAgent starts the agent if none is running, and warns of one of another version.
-func ensureAgent(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths) (api.Status, error) {
+// startAgent starts the agent if none is running, and warns of one of another version.
+func startAgent(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths) (api.Status, error) {
 	st, err := cl.Ensure(ctx, launcher(p))
 	if err == nil {
 		warnAboutVersion(t, st)
@@ -94,8 +90,8 @@ func ensureAgent(ctx context.Context, t *term.Terminal, cl *client.Client, p hom
 	return st, err
 }
 
-// launcher starts an agent by the enabled login unit where there is one, so that
-// the system keeps one agent and not two; else as a process of its own.
+// launcher starts the agent through its login unit if that is enabled, so that the system
+// runs one agent and not two; otherwise as a process of its own.
 func launcher(p home.Paths) client.Launcher {
 	return func(ctx context.Context) (<-chan error, error) {
 		if !p.Moved && startUnit(ctx) {
@@ -135,87 +131,4 @@ func (inv *invocation) atMostOne(noun string) error {
 		return usagef("unexpected argument %q: %s takes one %s", inv.Args().Get(1), inv.Command.Name, noun)
 	}
 	return nil
-}
-
-// sessionName is the session that a command is about: the argument, or the only
-// one in the config.
-func (inv *invocation) sessionName() (string, error) {
-	if err := inv.atMostOne("session"); err != nil {
-		return "", err
-	}
-	if inv.NArg() == 1 {
-		return inv.Args().First(), nil
-	}
-	return onlySession(inv.paths)
-}
-
-// onlySession is the name of the one session in the config.
-func onlySession(p home.Paths) (string, error) {
-	cfg, err := loadConfig(p)
-	if err != nil {
-		return "", err
-	}
-	if len(cfg.Sessions) == 1 {
-		return cfg.Sessions[0].Name, nil
-	}
-	if len(cfg.Sessions) == 0 {
-		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
-	}
-	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + joinNames(cfg)}
-}
-
-func joinNames(cfg *configs.Config) string {
-	names := make([]string, len(cfg.Sessions))
-	for i, s := range cfg.Sessions {
-		names[i] = s.Name
-	}
-	return strings.Join(names, ", ")
-}
-
-// onlyHost is the only host in the config; it is an error where there are none or several.
-func (inv *invocation) onlyHost() (string, error) {
-	var hosts []string
-	if cfg, err := configs.Load(inv.paths.Config); err == nil {
-		hosts = cfg.HostNames()
-	}
-	name := inv.Command.Name
-	switch len(hosts) {
-	case 1:
-		return hosts[0], nil
-	case 0:
-		return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: fmt.Sprintf("name a host of your ssh config: `tunctl %s HOST`", name)}
-	}
-	return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: "available: " + strings.Join(hosts, ", ")}
-}
-
-// errNoConfig is wrapped when there is no config file.
-var errNoConfig = errors.New("no config file")
-
-// loadConfig reads the config for a command that needs one.
-func loadConfig(p home.Paths) (*configs.Config, error) {
-	cfg, err := configs.Load(p.Config)
-	return cfg, configError(p, err)
-}
-
-// configError explains why the config could not be read, if it could not.
-func configError(p home.Paths, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrNotExist):
-		return &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
-			Hint: "`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
-		}
-	}
-	return &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
-}
-
-// existingConfig reads the config; where there is no file, it is empty.
-func existingConfig(p home.Paths) (*configs.Config, error) {
-	cfg, err := loadConfig(p)
-	if err != nil && errors.Is(err, errNoConfig) {
-		return &configs.Config{Path: p.Config}, nil
-	}
-	return cfg, err
 }

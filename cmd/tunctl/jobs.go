@@ -40,7 +40,7 @@ func jobs(ctx context.Context, inv *invocation) error {
 	if err := inv.atMostOne("host"); err != nil {
 		return err
 	}
-	st, err := inv.connect(ctx)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,10 @@ func jobs(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	list, failed := collectJobs(ctx, hosts, func(host string) ([]api.Job, error) {
-		if err := inv.ensureHost(ctx, st, host); err != nil {
-			return nil, err
+		if !isConnected(st, host) {
+			if err := inv.authenticate(ctx, host, api.KeepNot); err != nil {
+				return nil, err
+			}
 		}
 		return inv.client.Jobs(ctx, host, inv.Bool("all"))
 	})

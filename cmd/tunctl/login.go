@@ -74,19 +74,20 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 
 // connectHost connects to a host, unless it is connected, and says so.
 func (inv *invocation) connectHost(ctx context.Context, host string) error {
-	st, err := inv.connect(ctx)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil || isConnected(st, host) {
 		return err
 	}
 	return inv.login(ctx, host, api.KeepNot)
 }
 
-// ensureHost connects to a host, unless it is connected, without a message.
-func (inv *invocation) ensureHost(ctx context.Context, st api.Status, host string) error {
-	if isConnected(st, host) {
-		return nil
+// connectHostQuietly is connectHost without the message.
+func (inv *invocation) connectHostQuietly(ctx context.Context, host string) error {
+	st, err := inv.ensureAgent(ctx)
+	if err != nil || isConnected(st, host) {
+		return err
 	}
-	return inv.logIn(ctx, host, api.KeepNot)
+	return inv.authenticate(ctx, host, api.KeepNot)
 }
 
 func isConnected(st api.Status, host string) bool {
@@ -95,18 +96,18 @@ func isConnected(st api.Status, host string) bool {
 
 // login connects to a host and says so.
 func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) error {
-	if _, err := inv.connect(ctx); err != nil {
+	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	if err := inv.logIn(ctx, host, keep); err != nil {
+	if err := inv.authenticate(ctx, host, keep); err != nil {
 		return err
 	}
 	inv.Say("%s connected to %s", inv.Paint(term.Green, "✓"), host)
 	return nil
 }
 
-// logIn has the agent connect to a host, and puts the host's questions to the person.
-func (inv *invocation) logIn(ctx context.Context, host string, keep api.Keep) error {
+// authenticate has the agent connect to a host, and puts the host's questions to the person.
+func (inv *invocation) authenticate(ctx context.Context, host string, keep api.Keep) error {
 	cl := inv.client
 	answers := api.AnswersNone
 	if inv.Interactive {

@@ -59,7 +59,7 @@ func shell(ctx context.Context, inv *invocation) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	st, err := inv.connect(ctx)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}

@@ -67,11 +67,7 @@ func submit(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	host := inv.Args().First()
-	st, err := inv.connect(ctx)
-	if err != nil {
-		return err
-	}
-	if err := inv.ensureHost(ctx, st, host); err != nil {
+	if err := inv.connectHostQuietly(ctx, host); err != nil {
 		return err
 	}
 	job, err := inv.client.Submit(ctx, host, req)

@@ -127,7 +127,7 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 // bringUp requests the session and waits until it is ready or has failed.
 func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 	u.client = client.New(p)
-	st, err := ensureAgent(ctx, u.term, u.client, p)
+	st, err := startAgent(ctx, u.term, u.client, p)
 	if err != nil {
 		return api.Session{}, err
 	}
