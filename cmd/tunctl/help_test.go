@@ -50,7 +50,7 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { check(words...) })
 }
 
-// Who adds a command does not make it longer: `tunctl help all` has them all.
+// A new command does not make it longer: `tunctl help all` has them all.
 func TestTheFrontDoorIsSmall(t *testing.T) {
 	const mostCommands, mostLines = 12, 34
 	for _, words := range [][]string{{"tunctl"}, {"tunctl", "help"}, {"tunctl", "h"}, {"tunctl", "-h"}, {"tunctl", "--help"}} {

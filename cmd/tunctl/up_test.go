@@ -54,7 +54,7 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 	}
 }
 
-// played is an agent that tells what a test has it tell.
+// played is an agent with the events of a test.
 type played struct {
 	paths  home.Paths
 	events chan api.Session // to whoever watches
@@ -66,8 +66,8 @@ type played struct {
 	answers []api.Session
 }
 
-// playAgent has an agent answer an up with waitingFor and then tell these sessions, and
-// answer a second up with broughtUp.
+// playAgent starts an agent that answers an up with waitingFor and then sends these sessions,
+// and answers a second up with broughtUp.
 func playAgent(t *testing.T, tells ...api.Session) *played {
 	t.Helper()
 	a := &played{paths: home.In(t.TempDir()), events: make(chan api.Session, len(tells)), answers: []api.Session{waitingFor, broughtUp}}
