@@ -144,9 +144,8 @@ func startCluster(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // sshConfig has the cluster, and hosts that fail: keyless offers no key, changed and stranger
-// know another host key or none. Each is
-// another user, since names of one account share one connection. Mover is a machine of
-// its own, with the same files.
+// know another host key or none. Each is another user, since names of one account share one
+// connection. Mover is another machine with the same files.
 func sshConfig(ts *testscript.TestScript, c *lab.Cluster) string {
 	_, port, err := net.SplitHostPort(c.Addr())
 	ts.Check(err)

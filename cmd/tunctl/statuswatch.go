@@ -19,43 +19,43 @@ func watchStatus(ctx context.Context, inv *invocation) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	w := &statusWatch{invocation: inv, inPlace: term.IsTerminal(inv.Out) && !inv.Bool("json")}
-	err := w.run(ctx)
+	err := w.loop(ctx)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
 	}
 	return err
 }
 
+// statusWatch is one `tunctl status --watch`.
 type statusWatch struct {
 	*invocation
-	inPlace bool
+	inPlace bool   // the table is redrawn on a screen of its own
 	last    string // the text on the screen
 }
 
-func (w *statusWatch) run(ctx context.Context) error {
+// loop shows the status until q, Ctrl-C or the end of the agent.
+func (w *statusWatch) loop(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	events := make(chan struct{}, 1)
 	gone := make(chan error, 1)
 	go func() { gone <- w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { w.changed(e, events) }) }()
 	defer func() { cancel(); <-gone }()
 	var keys <-chan byte
+	var tick <-chan time.Time
 	if w.inPlace {
 		fmt.Fprint(w.Out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
 		defer fmt.Fprint(w.Out, "\x1b[?25h\x1b[?1049l")
 		var restore func()
 		keys, restore = w.ReadKeys()
 		defer restore()
+		ticker := time.NewTicker(watchTick)
+		defer ticker.Stop()
+		tick = ticker.C
 	}
-	tick := time.NewTicker(watchTick)
-	defer tick.Stop()
 	for {
-		var beat <-chan time.Time
-		if w.inPlace {
-			beat = tick.C
-		}
 		select {
 		case <-events:
-		case <-beat:
+		case <-tick:
 		case key := <-keys:
 			switch key {
 			case 'q', 'Q':
