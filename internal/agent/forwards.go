@@ -169,7 +169,7 @@ func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, erro
 // askHost has the host asked at once to listen for the remote forwards.
 func (f *forwards) askHost() {
 	for _, x := range f.fixed {
-		if r, ok := x.served.(*forward.RemoteForward); ok {
+		if r, ok := x.served.(*forward.Remote); ok {
 			r.Retry()
 		}
 	}
@@ -183,7 +183,7 @@ func (f *forwards) onHost() hostListeners {
 	}
 	l.others = f.page != nil
 	for _, x := range f.fixed {
-		r, ok := x.served.(*forward.RemoteForward)
+		r, ok := x.served.(*forward.Remote)
 		switch {
 		case !ok || r.Err() == nil:
 			l.others = true
