@@ -43,7 +43,7 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 			rest = append(slices.Clone(args[1:]), "--help")
 			continue
 		}
-		command := find(level.commands, args[0])
+		command := findCommand(level.commands, args[0])
 		if command == nil {
 			return append(out, args...), nil
 		}
@@ -91,7 +91,7 @@ func isVersionFlag(option string) bool {
 	return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
 }
 
-func find(commands []*cli.Command, name string) *cli.Command {
+func findCommand(commands []*cli.Command, name string) *cli.Command {
 	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
 	if i < 0 {
 		return nil
@@ -196,13 +196,13 @@ func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) erro
 		return e
 	case name == app.Name:
 		e.Hint = "`tunctl --help` lists the flags"
-		if find(app.Commands, bare) != nil {
+		if findCommand(app.Commands, bare) != nil {
 			e.Hint = fmt.Sprintf("%s is a command: `tunctl %s`", bare, bare)
 			return e
 		}
 	}
 	names := []string{"--help"}
-	for _, f := range visible(flags) {
+	for _, f := range visibleFlags(flags) {
 		for _, n := range f.Names() {
 			if len(n) > 1 {
 				names = append(names, "--"+n)

@@ -52,11 +52,11 @@ func (inv *invocation) chooseSession(ctx context.Context, of choice) (string, er
 	if inv.NArg() > 0 {
 		return inv.sessionName()
 	}
-	return inv.chooseAmong(ctx, of)
+	return inv.fittingSession(ctx, of)
 }
 
-// chooseAmong is chooseSession for a command whose arguments name no session.
-func (inv *invocation) chooseAmong(ctx context.Context, of choice) (string, error) {
+// fittingSession is chooseSession for a command whose arguments name no session.
+func (inv *invocation) fittingSession(ctx context.Context, of choice) (string, error) {
 	st, err := inv.status()
 	if err != nil {
 		return "", err
@@ -69,7 +69,7 @@ func (inv *invocation) chooseAmong(ctx context.Context, of choice) (string, erro
 		case 1:
 			return fit[0].Name, nil
 		}
-		return chooseFrom(ctx, inv, fit)
+		return inv.askSession(ctx, fit)
 	}
 	name, err := onlySession(inv.paths)
 	if err == nil || len(st.Sessions) == 0 {
@@ -89,8 +89,8 @@ func sessionNames(list []api.Session) []string {
 	return names
 }
 
-// chooseFrom has the person choose one of several sessions.
-func chooseFrom(ctx context.Context, inv *invocation, list []api.Session) (string, error) {
+// askSession has the person choose one of several sessions.
+func (inv *invocation) askSession(ctx context.Context, list []api.Session) (string, error) {
 	names := sessionNames(list)
 	if !inv.Interactive {
 		return "", &api.Error{
@@ -106,16 +106,16 @@ func chooseFrom(ctx context.Context, inv *invocation, list []api.Session) (strin
 	for i, s := range list {
 		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
 	}
-	i, err := choose(ctx, inv.Terminal, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
+	i, err := chooseRow(ctx, inv.Terminal, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
 	if err != nil {
 		return "", err
 	}
 	return names[i], nil
 }
 
-// choose has the person choose a row. A Ctrl-C, or the end of input, is an error that ends
+// chooseRow has the person choose a row. A Ctrl-C, or the end of input, is an error that ends
 // the program.
-func choose(ctx context.Context, t *term.Terminal, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+func chooseRow(ctx context.Context, t *term.Terminal, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
 	i, err := t.Choose(ctx, what, rows, matches)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

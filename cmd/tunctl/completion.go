@@ -144,7 +144,7 @@ func (l partialLine) position() position {
 // read advances over the next word of the line.
 func (at *position) read(word string) {
 	isFlag := len(word) > 1 && word[0] == '-' && !at.ended
-	switch command := find(at.level.commands, word); {
+	switch command := findCommand(at.level.commands, word); {
 	case at.value != nil:
 		at.setFlag(at.value, word)
 		at.value = nil
@@ -219,7 +219,7 @@ func (l partialLine) flags(at position) candidates {
 		return o
 	}
 	var o candidates
-	for _, f := range visible(at.level.flags) {
+	for _, f := range visibleFlags(at.level.flags) {
 		names := f.Names()
 		_, repeats := f.(*cli.StringSliceFlag)
 		if slices.Contains(at.given, names[0]) && !repeats {

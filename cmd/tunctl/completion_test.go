@@ -171,7 +171,7 @@ func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		offered := offersFor(t, "-", words...)
-		for _, f := range visible(c.Flags) {
+		for _, f := range visibleFlags(c.Flags) {
 			name := dashed(f.Names()[0])
 			if !slices.ContainsFunc(offered, func(line string) bool { return strings.HasPrefix(line, name+"\t") }) {
 				t.Errorf("tunctl %s offers %q, not %s with a description", strings.Join(words, " "), offered, name)

@@ -79,7 +79,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 		rate = float64(c.Copied-first.bytes) / d
 	}
 	done := c.Copied + c.Skipped
-	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", bar(done, c.Total), bytesText(done), bytesText(c.Total), c.Files, c.Of, bytesText(int64(rate)))
+	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), bytesText(done), bytesText(c.Total), c.Files, c.Of, bytesText(int64(rate)))
 	switch left := c.Total - done; {
 	case !c.Listed:
 		text += ", still listing"
@@ -91,7 +91,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 
 const barWidth = 20
 
-func bar(done, total int64) string {
+func progressBar(done, total int64) string {
 	filled := 0
 	if total > 0 {
 		filled = int(min(barWidth, done*barWidth/total))

@@ -159,7 +159,7 @@ func understood(app *cli.App, words []string) error {
 		case commands != nil:
 			next := cli.Command{}
 			for one := range strings.SplitSeq(strings.ReplaceAll(word, `\|`, "|"), "|") {
-				c := find(commands, one)
+				c := findCommand(commands, one)
 				if c == nil {
 					return fmt.Errorf("no command %q", one)
 				}

@@ -266,7 +266,7 @@ func (r *reader) isName(words []string) bool {
 		case strings.HasPrefix(word, "-"):
 			value = takesValue(last.Flags, word)
 		default:
-			if last = find(last.Subcommands, word); last == nil {
+			if last = findCommand(last.Subcommands, word); last == nil {
 				return false
 			}
 		}

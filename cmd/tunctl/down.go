@@ -66,7 +66,7 @@ func down(ctx context.Context, inv *invocation) error {
 		}
 		errs = append(errs, err)
 	}
-	return failures(inv.Terminal, errs)
+	return reportFailures(inv.Terminal, errs)
 }
 
 // wereDown are the sessions with nothing left to stop.
@@ -82,8 +82,8 @@ func wereDown(ctx context.Context, cl *client.Client) map[string]bool {
 	return down
 }
 
-// failures returns the error if there is one, and prints them if there are several.
-func failures(t *term.Terminal, errs []error) error {
+// reportFailures returns the error if there is one, and prints them if there are several.
+func reportFailures(t *term.Terminal, errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	switch len(errs) {
 	case 0:

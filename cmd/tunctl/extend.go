@@ -40,7 +40,7 @@ func extend(ctx context.Context, inv *invocation) error {
 	defer stop()
 	if name == "" {
 		of := choice{[]func(api.Session) bool{runsJob, hasLiveJob}, "no session has a running job"}
-		if name, err = inv.chooseAmong(ctx, of); err != nil {
+		if name, err = inv.fittingSession(ctx, of); err != nil {
 			return err
 		}
 	}

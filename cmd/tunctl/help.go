@@ -39,10 +39,10 @@ func helpCommand(t *term.Terminal) *cli.Command {
 func frontPage(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE:\n   tunctl COMMAND [options]\n\n", app.Name, app.Usage)
-	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", indent(app.Description))
+	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", indentLines(app.Description))
 	var list []*cli.Command
 	for _, name := range frontPageCommands {
-		list = append(list, find(app.Commands, name))
+		list = append(list, findCommand(app.Commands, name))
 	}
 	writeCommands(&b, list)
 	b.WriteString("\nOPTIONS:{{template \"visibleFlagTemplate\" .}}\n\n" +
@@ -80,7 +80,7 @@ func writeCommands(b *strings.Builder, list []*cli.Command) {
 	}
 }
 
-func indent(text string) string {
+func indentLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if line != "" {

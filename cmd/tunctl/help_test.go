@@ -101,7 +101,7 @@ func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
 
 func TestFlagsForScriptsComeLast(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
-		flags := visible(c.Flags)
+		flags := visibleFlags(c.Flags)
 		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
 			t.Errorf("%q shows --json before other flags", words)
 		}
@@ -114,7 +114,7 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 	for _, name := range []string{"h", "help"} {
 		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		var got []string
-		find(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
+		findCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
 		if err := runApp(app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
 			t.Errorf("login %s gets %q, %v", name, got, err)
 		}

@@ -67,7 +67,7 @@ func jobs(ctx context.Context, inv *invocation) error {
 	case len(failed) == 0:
 		inv.Say("you have no jobs on %s", strings.Join(hosts, ", "))
 	}
-	return failures(inv.Terminal, failed)
+	return reportFailures(inv.Terminal, failed)
 }
 
 // collectJobs lists the jobs of one host after the other, until ctx ends. The jobs of a host

@@ -136,7 +136,7 @@ const includeNote = "# tunctl: HOST.tun uses the login that tunctl has (`tunctl 
 
 // includeLine goes to the top: after a Host line it would belong to that host.
 func includeLine(p home.Paths) string {
-	return fmt.Sprintf("%s\nInclude %s\n\n", includeNote, quoted(includedFile(p)))
+	return fmt.Sprintf("%s\nInclude %s\n\n", includeNote, quotePath(includedFile(p)))
 }
 
 // withoutInclude is an ssh config without our line.
@@ -169,12 +169,12 @@ Host %s
   Compression no
   Ciphers aes128-gcm@openssh.com,chacha20-poly1305@openssh.com
   ConnectTimeout none
-`, strings.Join(names, " "), quoted(self), quotedName(), gateway.Alias, quoted(gateway.KnownHosts(p.Gateway())))
+`, strings.Join(names, " "), quotePath(self), quotedName(), gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
 }
 
-// quoted is a path for ssh_config(5), which may contain spaces; a percent sign would begin a
+// quotePath is a path for ssh_config(5), which may contain spaces; a percent sign would begin a
 // token.
-func quoted(path string) string {
+func quotePath(path string) string {
 	return `"` + strings.ReplaceAll(filepath.ToSlash(path), "%", "%%") + `"`
 }
 
