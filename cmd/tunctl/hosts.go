@@ -132,8 +132,8 @@ func withState(h, live api.Host) api.Host {
 		h.Via = live.Via
 	}
 	h.Outdated = live.Outdated
-	if is, next := account(live), account(h); live.State == api.HostUp && is != next {
-		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", is, next, h.Alias, h.Alias)
+	if current, next := account(live), account(h); live.State == api.HostUp && current != next {
+		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", current, next, h.Alias, h.Alias)
 	}
 	for _, warning := range live.Warnings { // also those of the login
 		if !slices.Contains(h.Warnings, warning) {

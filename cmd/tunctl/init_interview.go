@@ -18,19 +18,19 @@ import (
 
 // interview gets what `tunctl init` needs to know from the flags, or from the person.
 type interview struct {
-	term    *term.Terminal
-	cfg     *configs.Config
-	sites   configs.Sites
-	what    string // the argument: a site or a host
-	user    string
-	entry   string
-	host    string
-	sched   string
-	session string
-	probes  bool
-	answers map[string]string
-	named   bool // the session's name was given by a flag
-	aliases []string
+	term      *term.Terminal
+	cfg       *configs.Config
+	sites     configs.Sites
+	argument  string // a site or a host
+	user      string
+	entrance  string
+	host      string
+	scheduler string
+	session   string
+	probes    bool
+	answers   map[string]string
+	named     bool // the session's name was given by a flag
+	aliases   []string
 }
 
 func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*interview, error) {
@@ -48,8 +48,8 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 		return nil, err
 	}
 	i := &interview{
-		term: inv.Terminal, cfg: cfg, sites: sites, what: inv.Args().First(), user: inv.String("user"), entry: inv.String("entrance"), host: inv.String("host"),
-		sched: inv.String("scheduler"), session: inv.String("session"), named: inv.IsSet("session"), answers: with,
+		term: inv.Terminal, cfg: cfg, sites: sites, argument: inv.Args().First(), user: inv.String("user"), entrance: inv.String("entrance"), host: inv.String("host"),
+		scheduler: inv.String("scheduler"), session: inv.String("session"), named: inv.IsSet("session"), answers: with,
 		probes: !inv.Bool("no-login") && !inv.Bool("print"),
 	}
 	i.findAliases()
@@ -82,7 +82,7 @@ func (i *interview) makePlan(ctx context.Context) (plan, error) {
 // askSite finds the site by its name or its number in the list, or for a host of no known site
 // by its scheduler.
 func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
-	what := i.what
+	what := i.argument
 	if what == "" && i.host != "" {
 		return i.askScheduler(ctx, i.host)
 	}
@@ -105,7 +105,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		switch {
 		case err == nil:
 			return site, nil
-		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.what == "":
+		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.argument == "":
 			i.host = what
 			return i.askScheduler(ctx, what)
 		}
@@ -125,18 +125,18 @@ func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site
 		i.term.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
 	}
-	sched := i.sched
-	if sched == "" {
+	scheduler := i.scheduler
+	if scheduler == "" {
 		q := configs.Question{
 			Name: "scheduler", Ask: "Which scheduler does " + host + " use: slurm, pbs or none?",
 			Kind: configs.AskChoice, Choices: []string{"slurm", "pbs", "none"}, Default: "slurm", Required: true,
 		}
 		var err error
-		if sched, err = i.answer(ctx, q, "--scheduler"); err != nil {
+		if scheduler, err = i.answer(ctx, q, "--scheduler"); err != nil {
 			return configs.Site{}, err
 		}
 	}
-	return i.sites.ForHost(configs.Host{}, sched)
+	return i.sites.ForHost(configs.Host{}, scheduler)
 }
 
 func (i *interview) list() {
@@ -242,11 +242,11 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
 		q.Choices = append(q.Choices, e.Name)
-		if i.entry == "" && i.term.Interactive {
+		if i.entrance == "" && i.term.Interactive {
 			i.term.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
-	name := i.entry
+	name := i.entrance
 	if name == "" {
 		var err error
 		if name, err = i.answer(ctx, q, "--entrance"); err != nil {

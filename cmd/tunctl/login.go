@@ -109,16 +109,12 @@ func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) er
 // authenticate has the agent connect to a host, and puts the host's questions to the person.
 func (inv *invocation) authenticate(ctx context.Context, host string, keep api.Keep) error {
 	cl := inv.client
-	answers := api.AnswersNone
-	if inv.Interactive {
-		answers = api.AnswersTerminal
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
 	q := &questions{term: inv.Terminal, client: cl, keep: keep}
 	defer q.wait()
-	err := cl.Watch(ctx, answers, func(e api.Event) {
+	err := cl.Watch(ctx, answersAt(inv.Terminal), func(e api.Event) {
 		switch {
 		case !asked: // the status: from now on no event is missed
 			asked = true

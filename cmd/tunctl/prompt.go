@@ -24,6 +24,14 @@ type questions struct {
 	asking    sync.WaitGroup
 }
 
+// answersAt says who can answer prompts: the person at the terminal, if there is one.
+func answersAt(t *term.Terminal) api.Answers {
+	if t.Interactive {
+		return api.AnswersTerminal
+	}
+	return api.AnswersNone
+}
+
 // handle opens and withdraws questions. It reports whether the event is a prompt, which
 // nobody else needs.
 func (q *questions) handle(ctx context.Context, e api.Event) bool {

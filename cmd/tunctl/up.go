@@ -315,10 +315,6 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 
 // watch streams events into a channel until ctx ends or the agent stops.
 func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
-	answers := api.AnswersNone
-	if u.term.Interactive {
-		answers = api.AnswersTerminal
-	}
 	events := make(chan api.Event)
 	gone := make(chan struct{})
 	go func() {
@@ -326,7 +322,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 		defer close(events)
 		q := &questions{term: u.term, client: u.client}
 		defer q.wait()
-		_ = u.client.WatchWaiting(ctx, answers, u.waiter, func(e api.Event) { // its end closes the channel
+		_ = u.client.WatchWaiting(ctx, answersAt(u.term), u.waiter, func(e api.Event) { // its end closes the channel
 			if q.handle(ctx, e) {
 				return
 			}
