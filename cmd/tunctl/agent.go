@@ -53,20 +53,21 @@ func agentCommand(t *term.Terminal) *cli.Command {
 }
 
 func agentRun(ctx context.Context, inv *invocation) error {
+	p := inv.paths
 	term.CloseOwnConsole()
-	if err := home.MakePrivate(inv.paths.State); err != nil {
+	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}
-	file := &lumberjack.Logger{Filename: inv.paths.Log(), MaxSize: 5, MaxBackups: 2}
+	file := &lumberjack.Logger{Filename: p.Log(), MaxSize: 5, MaxBackups: 2}
 	defer func() { _ = file.Close() }()
 	out := io.MultiWriter(file, inv.Err)
 	if inv.Bool("background") {
 		out = file
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
-	updateAutostart(ctx, inv.paths, log)
-	o := agent.Options{Paths: inv.paths, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
-	if practising(inv.paths, log) {
+	updateAutostart(ctx, p, log)
+	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
+	if practising(p, log) {
 		o.Practice, o.Limits = true, agent.PracticeLimits()
 	}
 	a, err := agent.New(o)
