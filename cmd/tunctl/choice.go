@@ -14,11 +14,43 @@ import (
 	"tunctl/internal/term"
 )
 
-// choice is which session a command without a name is about: one that passes the first of
-// the tests that any session passes.
-type choice struct {
-	tests []func(api.Session) bool
-	none  string // the message when no session passes any
+// errNoneFits is wrapped when no session passes a command's tests, and there are several.
+var errNoneFits = errors.New("no session fits")
+
+// chooseSession is the session that a command is about: the argument, or without one the
+// session that fits.
+func (inv *invocation) chooseSession(ctx context.Context, none string, tests ...func(api.Session) bool) (string, error) {
+	if inv.NArg() > 0 {
+		return inv.sessionName()
+	}
+	return inv.fittingSession(ctx, none, tests...)
+}
+
+// fittingSession is a session that passes the first of the tests that any session passes. Where
+// several do, the person at the terminal chooses; where none does, the error's message is none.
+func (inv *invocation) fittingSession(ctx context.Context, none string, tests ...func(api.Session) bool) (string, error) {
+	st, err := inv.status()
+	if err != nil {
+		return "", err
+	}
+	for _, test := range tests {
+		fit := slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool { return !test(s) })
+		switch len(fit) {
+		case 0:
+			continue
+		case 1:
+			return fit[0].Name, nil
+		}
+		return inv.askSession(ctx, fit)
+	}
+	name, err := onlySession(inv.paths)
+	if err == nil || len(st.Sessions) == 0 {
+		return name, err
+	}
+	return "", &api.Error{
+		Code: api.CodeUsage, Message: none, Err: errNoneFits,
+		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
+	}
 }
 
 // isUp reports whether a session is up, or coming up.
@@ -42,44 +74,6 @@ func mayHavePage(s api.Session) bool {
 func hasJob(s api.Session) bool { return s.Job != nil }
 
 func hasLiveJob(s api.Session) bool { return s.Job != nil && !s.Job.State.Ended() }
-
-// errNoneFits is wrapped when no session passes a command's tests, and there are several.
-var errNoneFits = errors.New("no session fits")
-
-// chooseSession is the session that a command is about: the argument, or without one the
-// session that fits. Where several fit, the person at the terminal chooses.
-func (inv *invocation) chooseSession(ctx context.Context, of choice) (string, error) {
-	if inv.NArg() > 0 {
-		return inv.sessionName()
-	}
-	return inv.fittingSession(ctx, of)
-}
-
-// fittingSession is chooseSession for a command whose arguments name no session.
-func (inv *invocation) fittingSession(ctx context.Context, of choice) (string, error) {
-	st, err := inv.status()
-	if err != nil {
-		return "", err
-	}
-	for _, test := range of.tests {
-		fit := slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool { return !test(s) })
-		switch len(fit) {
-		case 0:
-			continue
-		case 1:
-			return fit[0].Name, nil
-		}
-		return inv.askSession(ctx, fit)
-	}
-	name, err := onlySession(inv.paths)
-	if err == nil || len(st.Sessions) == 0 {
-		return name, err
-	}
-	return "", &api.Error{
-		Code: api.CodeUsage, Message: of.none, Err: errNoneFits,
-		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
-	}
-}
 
 func sessionNames(list []api.Session) []string {
 	names := make([]string, len(list))

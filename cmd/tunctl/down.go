@@ -108,13 +108,13 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 	}
 	names := inv.Args().Slice()
 	if len(names) == 0 {
-		of := choice{[]func(api.Session) bool{isNotDown}, "no session is up"}
+		none, tests := "no session is up", []func(api.Session) bool{isNotDown}
 		if req.Cancel {
-			of = choice{[]func(api.Session) bool{hasLiveJob, isNotDown}, "no session is up or has a running job"}
+			none, tests = "no session is up or has a running job", []func(api.Session) bool{hasLiveJob, isNotDown}
 		}
-		name, err := inv.chooseSession(ctx, of)
+		name, err := inv.fittingSession(ctx, none, tests...)
 		if errors.Is(err, errNoneFits) {
-			inv.Say("%s", of.none)
+			inv.Say("%s", none)
 			return nil, nil
 		}
 		if err != nil {

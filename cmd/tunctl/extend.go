@@ -39,8 +39,7 @@ func extend(ctx context.Context, inv *invocation) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if name == "" {
-		of := choice{[]func(api.Session) bool{runsJob, hasLiveJob}, "no session has a running job"}
-		if name, err = inv.fittingSession(ctx, of); err != nil {
+		if name, err = inv.fittingSession(ctx, "no session has a running job", runsJob, hasLiveJob); err != nil {
 			return err
 		}
 	}

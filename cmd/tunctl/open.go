@@ -34,7 +34,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 func openSession(ctx context.Context, inv *invocation) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	name, err := inv.chooseSession(ctx, choice{[]func(api.Session) bool{hasPage, mayHavePage}, "no session has a page to open"})
+	name, err := inv.chooseSession(ctx, "no session has a page to open", hasPage, mayHavePage)
 	if err != nil {
 		return err
 	}
