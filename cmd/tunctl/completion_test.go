@@ -44,7 +44,7 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 	}
 }
 
-// everyCommand has the words of all commands, of the hidden ones and of none.
+// everyCommand is the words of all commands, including hidden ones and the program itself.
 func everyCommand(t *testing.T) [][]string {
 	t.Helper()
 	list := [][]string{{}}
@@ -91,11 +91,11 @@ func TestWhatAnArgumentIsFollowsFromTheHelp(t *testing.T) {
 	}
 }
 
-// A command whose help names its arguments in other words would lose its completion.
+// A command whose help uses other words for its arguments would have no completion.
 func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 	known := []string{
 		"SESSION", "HOST", "JOB", "SITE", "SRC", "DST", "FILE", "DIR", "COMMAND",
-		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "ACCOUNT", // nothing can be offered for these
+		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "ACCOUNT", // these have no candidates
 	}
 	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		for i := range strings.Fields(c.ArgsUsage) {
@@ -108,7 +108,7 @@ func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 	})
 }
 
-// offersFor are the lines that a shell is told.
+// offersFor are the lines that a shell gets.
 func offersFor(t *testing.T, current string, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -171,7 +171,7 @@ func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		offered := offersFor(t, "-", words...)
-		for _, f := range visible(c.Flags) {
+		for _, f := range visibleFlags(c.Flags) {
 			name := dashed(f.Names()[0])
 			if !slices.ContainsFunc(offered, func(line string) bool { return strings.HasPrefix(line, name+"\t") }) {
 				t.Errorf("tunctl %s offers %q, not %s with a description", strings.Join(words, " "), offered, name)

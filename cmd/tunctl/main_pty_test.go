@@ -22,7 +22,7 @@ func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 60}); err != nil {
 		t.Fatal(err)
 	}
-	explain(term.New(nil, nil, tty), usagef("%s end", strings.Repeat("several words ", 8)))
+	printError(term.New(nil, nil, tty), usagef("%s end", strings.Repeat("several words ", 8)))
 	lines := bufio.NewScanner(screen)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimRight(lines.Text(), "\r")

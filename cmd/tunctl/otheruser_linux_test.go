@@ -16,12 +16,12 @@ import (
 	"tunctl/internal/lab"
 )
 
-// stranger is the user that owns nothing.
+// stranger is a user who owns nothing.
 const stranger = 65534
 
 // TestAStrangerGetsNothingOfTheLogin has another user of the machine try every way to
-// the agent's connection: first as files and folders are, then with all of them open,
-// when only the agent itself, which asks the kernel who is there, is in the way.
+// the agent's connection: first with the files and folders as they are, then with all of them
+// readable, when only the agent's own check of the peer's user protects it.
 func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {

@@ -19,12 +19,12 @@ import (
 	"tunctl/internal/lab"
 )
 
-// browserScript is a browser that has the test fetch the page, and stays for a
-// while, as browsers do.
+// browserScript is a browser that has the test fetch the page, and keeps running for a while,
+// as browsers do.
 const browserScript = "#!/bin/sh\necho \"$1\" >\"$0.links\"\nsleep 5\n"
 
-// fetchLinks fetches what the browser is told to show, until the test ends, and passes
-// on the first link.
+// fetchLinks fetches the links that the browser gets, until the test ends, and passes on the
+// first one.
 func fetchLinks(t *testing.T, browser string) (first <-chan string) {
 	t.Helper()
 	if err := syscall.Mkfifo(browser+".links", 0o600); err != nil {

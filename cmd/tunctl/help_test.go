@@ -50,7 +50,7 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { check(words...) })
 }
 
-// Who adds a command does not make it longer: `tunctl help all` has them all.
+// A new command does not make it longer: `tunctl help all` has them all.
 func TestTheFrontDoorIsSmall(t *testing.T) {
 	const mostCommands, mostLines = 12, 34
 	for _, words := range [][]string{{"tunctl"}, {"tunctl", "help"}, {"tunctl", "h"}, {"tunctl", "-h"}, {"tunctl", "--help"}} {
@@ -67,7 +67,7 @@ func TestTheFrontDoorIsSmall(t *testing.T) {
 		for line := range strings.SplitSeq(list, "\n") {
 			names = append(names, strings.Fields(line)[0])
 		}
-		if !slices.Equal(names, frontDoor) || len(names) > mostCommands {
+		if !slices.Equal(names, frontPageCommands) || len(names) > mostCommands {
 			t.Errorf("%q shows %q", words, names)
 		}
 		for _, want := range []string{"\n`tunctl help all` lists every command in its chapters.\n", "--help, -h", "--version, -v", "--config FILE"} {
@@ -101,7 +101,7 @@ func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
 
 func TestFlagsForScriptsComeLast(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
-		flags := visible(c.Flags)
+		flags := visibleFlags(c.Flags)
 		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
 			t.Errorf("%q shows --json before other flags", words)
 		}
@@ -114,7 +114,7 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 	for _, name := range []string{"h", "help"} {
 		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		var got []string
-		find(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
+		findCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
 		if err := runApp(app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
 			t.Errorf("login %s gets %q, %v", name, got, err)
 		}
@@ -167,5 +167,20 @@ func TestReflowKeepsWhatIsIndented(t *testing.T) {
 		if term.TextWidth(line) > helpWidth {
 			t.Errorf("%d columns: %s", term.TextWidth(line), line)
 		}
+	}
+}
+
+func TestEveryCommandStandsInOneChapter(t *testing.T) {
+	var chapters []string
+	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+		if c.Hidden != (c.Category == "") {
+			t.Errorf("%q: hidden is %v, its chapter %q", c.Name, c.Hidden, c.Category)
+		}
+		if !c.Hidden {
+			chapters = append(chapters, c.Category)
+		}
+	}
+	if once := slices.Compact(chapters); len(once) != len(slices.Compact(slices.Sorted(slices.Values(once)))) {
+		t.Errorf("a chapter begins twice: %q", once)
 	}
 }
