@@ -88,49 +88,15 @@ func TestWrappedURLsAreJoinedAndOthersAreNot(t *testing.T) {
 		{"running at http://(n003 or \\", "  127.0.0.1):8888/", true},
 		{strings.Repeat("x", 60) + " http://n003:1889", "0/?token=" + token[:9], false},
 	} {
-		var g wrapGauge
-		g.see(len(c.first))
-		if got, ok := g.rejoin(c.first, c.next); ok != c.joined {
+		var g wrapWidth
+		g.observe(len(c.first))
+		if got, ok := g.join(c.first, c.next); ok != c.joined {
 			t.Errorf("%q + %q: %v (%q), want %v", c.first, c.next, ok, got, c.joined)
 		}
 	}
-	g := wrapGauge{width: 77, full: 2}
+	g := wrapWidth{width: 77, full: 2}
 	first := strings.Repeat("x", 60) + " http://n003:1889"
-	if got, ok := g.rejoin(first, "0/?token=ab and more"); !ok || got != first+"0/?token=ab" {
+	if got, ok := g.join(first, "0/?token=ab and more"); !ok || got != first+"0/?token=ab" {
 		t.Errorf("at the terminal's edge: %v, %q", ok, got)
-	}
-}
-
-func TestTheFilterFindsEveryWordInAnyCase(t *testing.T) {
-	t.Parallel()
-	words := []string{"he", "she", "hers", "://", "is running at", "➜"}
-	f := newLineFilter(words)
-	for text, want := range map[string][]int{
-		"usHErs":                    {0, 1, 2},
-		"nothing":                   nil,
-		"http://x":                  {3},
-		"Jupyter is Running AT: he": {0, 4},
-		"is runningis running at":   {4},
-		"  ➜  URL":                  {5},
-	} {
-		if got := slices.Collect(f.scan([]byte(text)).all); !slices.Equal(got, want) {
-			t.Errorf("%q: got %v, want %v", text, got, want)
-		}
-	}
-}
-
-func TestEveryRuleFitsTheFilter(t *testing.T) {
-	t.Parallel()
-	book := builtinRules()
-	if n, limit := len(book.rules), len(bitset{})*64; n > limit || len(book.tries) > limit {
-		t.Errorf("%d rules and %d needles, of at most %d", n, len(book.tries), limit)
-	}
-	if n := len(book.filter.next); n >= finds {
-		t.Errorf("%d states, of less than %d", n, finds)
-	}
-	for _, r := range book.rules {
-		if r.needle == "" || r.needle != strings.ToLower(r.needle) || (r.re == nil) == (r.read == nil) {
-			t.Errorf("rule %+v is malformed", r)
-		}
 	}
 }

@@ -1,0 +1,162 @@
+package detect
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"tunctl/internal/api"
+)
+
+// Finding is what a log says about the server of its job.
+type Finding struct {
+	Found bool
+	api.Endpoint
+	Ended       bool   // it was announced, and stopped later in the same log
+	Why         string // the reasons; holds no secret
+	RuntimeFile string // the path of the server's runtime file, if the log has it
+	Doubt       bool   // the runtime file should be read
+	Link        string // open this as it is: there is nothing to forward
+	notes       []note
+}
+
+// Report is a finding as `tunctl detect --json` prints it.
+type Report struct {
+	Found     bool      `json:"found"`
+	App       string    `json:"app,omitempty"`
+	Scheme    string    `json:"scheme,omitempty"`
+	Host      string    `json:"host,omitempty"`
+	Port      int       `json:"port,omitempty"`
+	Socket    string    `json:"socket,omitempty"`
+	Path      string    `json:"path,omitempty"`
+	Token     string    `json:"token,omitempty"`
+	Reach     api.Reach `json:"reach,omitempty"`
+	NeedsNode bool      `json:"needsNode,omitempty"`
+	Ended     bool      `json:"ended"`
+	Why       string    `json:"why,omitempty"`
+}
+
+// Report returns the finding for printing, with the token only if secrets is set.
+func (f Finding) Report(secrets bool) Report {
+	r := Report{
+		Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
+		Reach: f.Reach, NeedsNode: f.NeedsNode, Ended: f.Ended, Why: f.Why,
+	}
+	if secrets {
+		r.Token = f.Token.Reveal()
+	}
+	return r
+}
+
+// Explain prints what was found, why, and what was ignored.
+func (f Finding) Explain(w io.Writer, secrets bool) {
+	fmt.Fprintln(w, f.summary())
+	if f.Found {
+		fmt.Fprintf(w, "  why    %s\n", f.Why)
+	}
+	if !f.Token.IsZero() {
+		token := f.Token.String()
+		if secrets {
+			token = f.Token.Reveal()
+		}
+		fmt.Fprintf(w, "  token  %s\n", token)
+	}
+	if f.RuntimeFile != "" {
+		fmt.Fprintf(w, "  file   %s\n", f.RuntimeFile)
+	}
+	if f.Doubt {
+		fmt.Fprintln(w, "  note   the log is incomplete: the runtime file decides")
+	}
+	for _, n := range f.notes {
+		verb := "found"
+		if n.ignored {
+			verb = "ignored"
+		}
+		where := fmt.Sprintf("line %d", n.at.line)
+		if n.at.stream != "" {
+			where = n.at.stream + " " + where
+		}
+		fmt.Fprintf(w, "  %-9s %s: %s\n", where, verb, n.text)
+	}
+}
+
+// summary is the finding in one line.
+func (f Finding) summary() string {
+	if !f.Found {
+		return "nothing found: " + f.Why
+	}
+	text := cmp.Or(f.App, "a server") + " at "
+	switch {
+	case f.Link != "":
+		text += f.Link
+	case f.Socket != "":
+		text += "the unix socket " + f.Socket
+	case f.Port == 0:
+		text += fmt.Sprintf("%s://%s, port unknown, path %s", f.Scheme, f.Host, f.Path)
+	default:
+		text += fmt.Sprintf("%s://%s%s", f.Scheme, f.Address(), f.Path)
+	}
+	if f.Reach != "" {
+		text += ", reach " + string(f.Reach)
+	}
+	if f.NeedsNode {
+		text += ", on the job's node"
+	}
+	if f.Guess {
+		text += " (a guess)"
+	}
+	if f.Ended {
+		text += " (ended)"
+	}
+	return text
+}
+
+// note is a remark about one line of a log. It holds no secret.
+type note struct {
+	at      position
+	text    string
+	ignored bool // ignored, rather than found
+}
+
+// maxNotes bounds the remarks kept of a log: half of them from its beginning, half
+// from its end, where the last server is.
+const maxNotes = 40
+
+type noteList []note
+
+// found notes a line that counts.
+func (l *noteList) found(s statement, more string) {
+	text := s.desc
+	if where := s.addr.String(); where != "" {
+		text += ": " + where
+	}
+	if more != "" {
+		text += "; " + more
+	}
+	l.add(note{at: s.at, text: text})
+}
+
+// ignored notes a line that does not count.
+func (l *noteList) ignored(s statement, why string) {
+	text := why
+	if where := s.addr.String(); where != "" {
+		text = where + ": " + why
+	}
+	l.add(note{at: s.at, text: text, ignored: true})
+}
+
+func (l *noteList) add(n note) {
+	n.text = api.NewRemoteText(n.text).FirstLine(240).String()
+	if slices.ContainsFunc(*l, func(o note) bool { return o.text == n.text && o.ignored == n.ignored }) {
+		return
+	}
+	if len(*l) == maxNotes {
+		*l = slices.Delete(*l, maxNotes/2, maxNotes/2+1)
+	}
+	*l = append(*l, n)
+}
+
+func (l *noteList) drop(gone func(position) bool) {
+	*l = slices.DeleteFunc(*l, func(n note) bool { return gone(n.at) })
+}

@@ -1,0 +1,113 @@
+package detect
+
+import (
+	"regexp"
+	"slices"
+	"sync"
+)
+
+// act is what a line that matches a rule does.
+type act int
+
+const (
+	announces act = iota // prints the server's address
+	marks                // shows that the lines around are about this app
+	skipsPort            // says that a port is in use, and that the server tries another
+	ends                 // says that the server stops
+	fails                // says that the server could not start
+	endsJob              // says that the whole job is over
+	misleads             // looks like an announcement and is none
+)
+
+// rule is one form of line. It is tried only on lines that contain the needle, so it
+// costs nothing on all others.
+type rule struct {
+	app      string
+	act      act
+	needle   string // in lower case
+	needsApp bool   // the needle is a common word: the line must name an app too
+	re       *regexp.Regexp
+	path     string // the page, if the line has none
+	desc     string // what the line is, or why it is ignored, for a person
+	near     string // matches only within a few lines of this mark
+	read     func(*reader, logLine)
+}
+
+// builtinRules returns the rules of all known apps. They are built once: the filter
+// takes half a megabyte.
+var builtinRules = sync.OnceValue(func() *ruleSet {
+	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, workRules, pageRules, dashboardRules,
+		vncRules, webRules, appNameRules()))
+})
+
+// appNameRules notice which app the log is about, so that a hint such as
+// `ssh -L 8787:node:8787` is known to be about RStudio.
+func appNameRules() []rule {
+	rules := make([]rule, 0, len(appWords))
+	for _, w := range appWords {
+		rules = append(rules, rule{needle: w.word, read: func(r *reader, l logLine) { r.noteApp(w.app, l) }})
+	}
+	return rules
+}
+
+// ruleSet is a list of rules and the filter of their needles.
+type ruleSet struct {
+	rules      []rule
+	filter     *lineFilter
+	byNeedle   []bitset // per needle, the rules to try
+	needsApp   bitset   // the rules that need the name of an app
+	sufficient bitset   // the needles of the other rules: without one of them, no rule applies
+	appNeedles []int    // per word of appWords, its needle's number
+}
+
+func newRuleSet(rules []rule) *ruleSet {
+	set := &ruleSet{rules: rules}
+	var words []string
+	for n, r := range rules {
+		i := slices.Index(words, r.needle)
+		if i < 0 {
+			i = len(words)
+			words = append(words, r.needle)
+			set.byNeedle = append(set.byNeedle, bitset{})
+		}
+		set.byNeedle[i].add(n)
+		if r.needsApp {
+			set.needsApp.add(n)
+		} else {
+			set.sufficient.add(i)
+		}
+	}
+	for _, w := range appWords {
+		set.appNeedles = append(set.appNeedles, slices.Index(words, w.word))
+	}
+	set.filter = newLineFilter(words)
+	return set
+}
+
+// find returns the rules to try on a line, in order, and the app it names, or "".
+func (set *ruleSet) find(line []byte) (rules bitset, app string) {
+	hits := set.filter.scan(line)
+	if !hits.meets(set.sufficient) {
+		return rules, ""
+	}
+	for i := range hits.all {
+		rules.join(set.byNeedle[i])
+	}
+	for i, w := range appWords {
+		if hits.has(set.appNeedles[i]) {
+			return rules, w.app
+		}
+	}
+	for i := range set.needsApp.all {
+		rules.del(i)
+	}
+	return rules, ""
+}
+
+// hostPattern matches a host name or an IPv4 address, wherePattern a host and a port,
+// urlPattern the start of a URL, the rest of which findURLs reads.
+const (
+	hostPattern  = `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
+	wherePattern = `(?P<host>` + hostPattern + `):(?P<port>\d{2,5})\b`
+	urlPattern   = `(?P<url>https?://\S+)`
+)
