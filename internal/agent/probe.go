@@ -23,7 +23,7 @@ func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
 	if ep.Scheme != "" && ep.Scheme != "http" && ep.Scheme != "https" {
 		conn, err := dialer.Dial(ctx, network, address)
 		if err != nil {
-			return inWords(err)
+			return dialError(err)
 		}
 		return conn.Close()
 	}
@@ -40,7 +40,7 @@ func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
 	}
 	res, err := transport.RoundTrip(req) // not a Client: a redirect is an answer
 	if err != nil {
-		return inWords(err)
+		return dialError(err)
 	}
 	_ = res.Body.Close()
 	locked := res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized
@@ -89,8 +89,8 @@ func jupyterBase(path string) string {
 	return strings.TrimSuffix(path, "/") + "/"
 }
 
-// inWords says what a failed dial means to a person.
-func inWords(err error) error {
+// dialError says what a failed dial means to a person.
+func dialError(err error) error {
 	switch {
 	case errors.Is(err, tunnel.ErrProhibited):
 		return errors.New("the host does not allow forwarding to this address")
