@@ -111,11 +111,7 @@ func (s *session) whereToCancel(rec state.Session) (*jobwatch.Watcher, error) {
 	host := s.host()
 	jobs, account := s.agent.watcherOn(host)
 	if s.agent.pool.Host(host).Status().State != api.HostUp {
-		return nil, &api.Error{
-			Code:    api.CodeUnreachable,
-			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", host, rec.Job.ID),
-			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", host),
-		}
+		return nil, jobOutOfReach(host, rec.Job.ID, "cancelled")
 	}
 	if text := s.jobElsewhere(rec, account); text != "" {
 		return nil, &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel the job as that account; `tunctl down %s` leaves it running", s.name)}

@@ -68,6 +68,9 @@ type Agent struct {
 	problem  *api.Problem
 	sessions map[string]*session
 	watchers map[watched]*jobwatch.Watcher
+
+	sites        configs.Sites
+	sitesVersion string // of their folder when they were read
 }
 
 // New reads what is remembered and the config. A config with errors does not

@@ -29,11 +29,8 @@ type checkup struct {
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
 	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
-	if c.host.Status().State != api.HostUp {
-		return api.CheckResponse{}, &api.Error{
-			Code: api.CodeUnreachable, Message: "not connected to " + req.Host,
-			Hint: fmt.Sprintf("`tunctl login %s` connects", req.Host),
-		}
+	if err := a.requireConnected(req.Host); err != nil {
+		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
 		c.examineHost(ctx)

@@ -91,10 +91,7 @@ func (s *session) extendable() (api.Job, error) {
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler reports no time limit for job %s", job.ID)}
 	case !linked:
-		return api.Job{}, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host, job.ID),
-			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host),
-		}
+		return api.Job{}, jobOutOfReach(host, job.ID, "extended")
 	}
 	return *job, nil
 }

@@ -132,7 +132,7 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 	limited, cancel := context.WithTimeout(ctx, submitPatience)
 	defer cancel()
 	var job api.Job
-	err = a.persist(limited, a.pool.Host(host), func() error {
+	err = a.retryUntilUp(limited, a.pool.Host(host), func() error {
 		job, err = jobs.Submit(limited, sub)
 		return err
 	}, func(error) {})
@@ -171,18 +171,15 @@ func (a *Agent) dropping(host, id string) {
 
 // jobsOn is a connected host's job watcher. It never connects: that is a person's act.
 func (a *Agent) jobsOn(host string) (*jobwatch.Watcher, error) {
-	if st := a.pool.Host(host).Status(); st.State != api.HostUp {
-		return nil, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s", host),
-			Hint: fmt.Sprintf("`tunctl login %s` connects", host),
-		}
+	if err := a.requireConnected(host); err != nil {
+		return nil, err
 	}
 	return a.watcher(host), nil
 }
 
 // aboutScheduler says whose silence it is.
 func aboutScheduler(host string, err error) error {
-	if err == nil || !isSilence(err) {
+	if err == nil || !isNoAnswer(err) {
 		return err
 	}
 	return &api.Error{

@@ -174,10 +174,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 			Hint: cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)),
 		}
 	case remote && over.host.Status().State != api.HostUp:
-		return src, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, where the log is", s.host()),
-			Hint: fmt.Sprintf("`tunctl login %s` connects", s.host()),
-		}
+		return src, notConnected(s.host(), ", where the log is")
 	}
 	return src, nil
 }

@@ -71,7 +71,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 	if l.session.keeps() {
 		l.work.Go(func() { l.keep.serve(ctx) })
 	}
-	link := newLinkWatch(l.host)
+	link := watchReconnects(l.host)
 	var silent <-chan time.Time // tells when the job has run for long without a word
 	l.inherit(job)
 	for {
@@ -115,7 +115,7 @@ func (l *life) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (a
 			l.jobs.Nudge() // the job may be over
 			l.nudgeFollower()
 		case <-link.changed:
-			if link.back() {
+			if link.reconnected() {
 				l.jobs.Nudge()
 				l.nudgeFollower()
 			}

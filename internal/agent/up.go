@@ -86,7 +86,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 		}
 		e, known := asAPI(err)
 		if !known || s.asked() == byPerson && e.Code != api.CodeNeedsPerson {
-			return s.agent.atGate(ctx, s.host(), err)
+			return s.agent.withSiteHint(ctx, s.host(), err)
 		}
 		select {
 		case <-changed:
@@ -99,11 +99,11 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 // obtainJob finds or submits the session's job, through lost links and a scheduler's
 // silence: what was begun before is found again by its tag.
 func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
-	err = s.agent.persist(ctx, host, func() error {
+	err = s.agent.retryUntilUp(ctx, host, func() error {
 		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
-		if isSilence(why) {
+		if isNoAnswer(why) {
 			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
 		}
 	})
