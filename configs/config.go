@@ -1,4 +1,4 @@
-// Package configs is the config file: its schema, its reading and its watching.
+// Package configs is the config file: its schema, its reading, writing and watching.
 // Reading is strict and tells all problems of a file at once, each with its
 // line, its column and what was expected, since the file is written by hand by
 // people who have other work to do.

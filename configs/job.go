@@ -12,6 +12,7 @@ import (
 	"text/template"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 	"tunctl/internal/suggest"
 )
 
@@ -77,7 +78,7 @@ func (j *Job) Script() ([]byte, error) {
 	s := script{
 		App: j.App, What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
 		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
-		Loopback: j.loopback(), Base: shellWord("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
+		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
 	}
 	if j.App == "jupyter" {
 		s.What, s.Announce = "A notebook", `echo "JupyterLab will listen on: $node:$port"`
@@ -271,14 +272,11 @@ func (j *Job) loopback() bool {
 
 // shell is an answer as a word of the shell, where ~/ in a path is the home folder.
 func (q *Question) shell(answer string) string {
-	if rest, ok := strings.CutPrefix(answer, "~/"); ok && q.Kind == AskPath {
-		return `"$HOME"/` + shellWord(rest)
+	if q.Kind == AskPath {
+		return posixsh.QuotePath(answer)
 	}
-	return shellWord(answer)
+	return posixsh.Quote(answer)
 }
-
-// shellWord makes text one word of a shell, whatever it contains.
-func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func configError(hint, format string, args ...any) error {
 	return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf(format, args...), Hint: hint}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tunctl/internal/api"
@@ -52,12 +54,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		return w.Detail(ctx, q.ID)
 	}
 	job = w.completed(ctx, s, job)
-	id := q.called(s, job.ID)
-	if job.Task == "" {
-		job.Task = taskOf(job.ID, id)
-	}
-	job.ID = id
-	return job, true, nil
+	return s.asRequested(job, q.called(s, job.ID)), true, nil
 }
 
 // findOne finds a job whose id is known or lies with its tag, without a list.
@@ -65,7 +62,7 @@ func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, b
 	if q.ID != "" {
 		job, found, err := w.Detail(ctx, q.ID)
 		if found {
-			job.ID = calledAs(job.ID, q.ID)
+			job = s.asRequested(job, q.ID)
 		}
 		return job, found, err
 	}
@@ -93,22 +90,11 @@ func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name s
 // called is what the job that was found is called from now on.
 func (q Query) called(s scheduler, found string) string {
 	asked, _ := splitRef(q.ID)
-	if asked != "" {
-		found = calledAs(found, asked)
-	}
+	id := cmp.Or(asked, found)
 	if a, ok := s.(arrays); ok && (asked == "" || a.several(asked)) {
-		return a.whole(found)
+		return a.whole(id)
 	}
-	return found
-}
-
-// arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
-// come and go.
-type arrays interface {
-	// whole is the array that a job belongs to, or the job itself.
-	whole(id string) string
-	// several reports whether an id is of several tasks that wait together.
-	several(id string) bool
+	return id
 }
 
 // completed adds what only the detail tells.
@@ -168,6 +154,47 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	return job, true, nil
 }
 
+// pick returns the job called id; of an array's tasks the first that runs, else the
+// first that waits, else the last that ended.
+func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
+	var tasks []api.Job
+	for _, job := range jobs {
+		if !s.is(job, id) {
+			continue
+		}
+		if job.ID == id {
+			return job, true
+		}
+		tasks = append(tasks, job)
+	}
+	if len(tasks) == 0 {
+		return api.Job{}, false
+	}
+	return slices.MinFunc(tasks, func(a, b api.Job) int {
+		if a.State.Ended() && b.State.Ended() {
+			return compareIDs(b.ID, a.ID)
+		}
+		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), compareIDs(a.ID, b.ID))
+	}), true
+}
+
+// nearness orders states by how near a job is to being of use, the nearest first.
+func nearness(s api.JobState) int {
+	switch s {
+	case api.JobRunning:
+		return 0
+	case api.JobConfiguring:
+		return 1
+	case api.JobCompleting, api.JobQueued:
+		return 2
+	case api.JobUnknown:
+		return 3
+	case api.JobHeld:
+		return 4
+	}
+	return 5
+}
+
 // oneOfEach leaves of the tasks of an array the one that stands for it.
 func oneOfEach(s scheduler, jobs []api.Job) []api.Job {
 	a, ok := s.(arrays)
@@ -212,4 +239,13 @@ func (q Query) matches(job api.Job) bool {
 		return hasTag(job, q.Tag) || job.ID == q.Tag
 	}
 	return q.Name != "" && job.Name == q.Name
+}
+
+var leadingNumber = regexp.MustCompile(`^\d+`)
+
+// compareIDs orders ids by age as well as ids can: by their number, then their text.
+func compareIDs(a, b string) int {
+	x, _ := strconv.ParseInt(leadingNumber.FindString(a), 10, 64)
+	y, _ := strconv.ParseInt(leadingNumber.FindString(b), 10, 64)
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

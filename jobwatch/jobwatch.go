@@ -1,5 +1,6 @@
 // Package jobwatch knows about jobs: it asks a host's scheduler for them, submits
-// and cancels them, follows their logs, and reads from a log where a job serves.
+// and cancels them, and follows their logs. Package detect reads from a log where a
+// job serves.
 //
 // It is given a [Runner] that runs one command on the login node and knows nothing
 // of how that comes about. Its halves meet only in the agent:
@@ -7,7 +8,6 @@
 //   - A [Watcher], one per host, speaks to the scheduler: Slurm, PBS, or none at
 //     all. Every watched job shares its one polite query; see [Limits].
 //   - A [Follower] reads a job's log from an offset, in small bounded bites.
-//   - A Detector turns the log's lines into an endpoint.
 //
 // Whatever is sent to a host is a constant command with a script on its standard
 // input, so that a person's login shell has nothing to interpret, and everything

@@ -26,6 +26,16 @@ type pbsLearned struct {
 	scripts   map[string]string // the lines of jobs' scripts that send output somewhere, by id
 }
 
+// pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT and comes without qselect's PBS
+// options.
+var pbsKind = schedulerKind{
+	name:      PBS,
+	make:      func() scheduler { return newPBS() },
+	installed: `has qsub qselect qstat && test -z "$SGE_ROOT"`,
+	responds:  `qselect -u "$(id -un)"`,
+	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
+}
+
 func newPBS() pbs { return pbs{learned: &pbsLearned{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
@@ -44,7 +54,7 @@ const qstatTable = `table() {
 `
 
 func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	res, err := sh.login(ctx, quiet+qstatTable+"table")
+	res, err := sh.login(ctx, queryPrelude+qstatTable+"table")
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +150,7 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 	if tasks {
 		options += "-t "
 	}
-	res, err := sh.login(ctx, quiet+"out=$(limit qstat "+options+quoteAll(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
+	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+quoteAll(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
 	return splitQstat(string(res.Stdout)), res, err
 }
 
@@ -254,7 +264,7 @@ func (p pbs) named(ctx context.Context, sh *shell, jobs []api.Job, name string) 
 
 // qselect returns the ids of the person's jobs that answer to the options.
 func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, error) {
-	res, err := sh.login(ctx, quiet+`limit qselect -u "$(id -un)" `+options)
+	res, err := sh.login(ctx, queryPrelude+`limit qselect -u "$(id -un)" `+options)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +284,7 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 // newest of the jobs that were made since: at all of them would be a connection each.
 func (p pbs) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	dir := `"$HOME"/` + quote(tagRoot+"/"+tag)
-	res, err := sh.login(ctx, quiet+"cat "+dir+`/tunctl.out 2>/dev/null
+	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
 t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0
 t=$((t - 600)) # their clocks may differ
@@ -317,6 +327,39 @@ func (p pbs) lookFor(ctx context.Context, sh *shell, tag, since string) (api.Job
 	return api.Job{}, errNoJob
 }
 
+// recorded asks which jobs changed within the last day, and for the table of all that
+// the server keeps, which has their ends but not the times of them. Where qselect
+// cannot tell, as with Torque, the newest of the table will do.
+func (p pbs) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	option := "-x"
+	if p.lacksHistory() {
+		option = ""
+	}
+	res, err := sh.login(ctx, queryPrelude+qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
+printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the headings, and the newest`)
+	if err != nil {
+		return nil, err
+	}
+	if err := pbsProblem("qstat", res); err != nil {
+		return nil, err
+	}
+	jobs := parseTable(string(res.Stdout), time.Now().UTC())
+	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	since := time.Now().UTC().Add(-recently)
+	ids, err := p.qselect(ctx, sh, option+" -tm.ge."+since.Format("200601021504"))
+	if err != nil {
+		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table is an answer too
+	}
+	return slices.DeleteFunc(jobs, func(j api.Job) bool {
+		return !slices.ContainsFunc(ids, func(id string) bool { return p.is(api.Job{ID: id}, j.ID) })
+	}), nil
+}
+
+const (
+	maxTable    = "2000" // lines of a table of ended jobs
+	newestEnded = 50     // of which so many are shown where their age is not known
+)
+
 // submit has the output written where it belongs from the start (-k oed), unless the
 // script or the person says otherwise.
 func (pbs) submit() string {
@@ -344,14 +387,11 @@ func (pbs) verdict(a answer) (string, error) {
 	return "", refusal(a, pbsRefusals)
 }
 
-// pbsDoubt are failures after the request was sent.
-var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No reply|Broken pipe|Connection reset`)
-
 var pbsSilent = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
 	`timed out|End of File|No default server|Premature end of message`)
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.login(ctx, quiet+"limit qdel "+quote(id))
+	res, err := sh.login(ctx, queryPrelude+"limit qdel "+quote(id))
 	if err != nil {
 		return err
 	}
@@ -360,6 +400,14 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 		return err
 	}
 	return nil
+}
+
+func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
+	res, err := sh.login(ctx, queryPrelude+"limit qalter -l walltime="+clockSpan(limit)+" "+quote(id))
+	if err != nil {
+		return err
+	}
+	return pbsProblem("qalter", res)
 }
 
 // is: the server's name may be left off on either side, and an array is its tasks too.
@@ -374,6 +422,56 @@ func (pbs) is(job api.Job, id string) bool {
 	}
 	array, ok := strings.CutSuffix(number, "[]")
 	return ok && strings.HasPrefix(jobNumber, array+"[")
+}
+
+// asRequested gives a short id its server's name.
+func (pbs) asRequested(job api.Job, id string) api.Job {
+	if !strings.HasPrefix(job.ID, id+".") {
+		job.ID = id
+	}
+	return job
+}
+
+func (pbs) taskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID = strings.Replace(job.ID, "[]", "["+job.Task+"]", 1)
+	}
+	return job.ID
+}
+
+// processes: PBS does not tell.
+func (pbs) processes(context.Context, *shell, string) ([]int, error) { return nil, nil }
+
+func (pbs) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
+	env, err := processEnviron(ctx, sh, node, pid, "PBS_JOBID")
+	return []string{env["PBS_JOBID"]}, err
+}
+
+// historyOff is said of a job that ended at a server that remembers none.
+const historyOff = "this PBS server keeps no job history, so it is not known how the job ended"
+
+// explainGone: a job that was never seen running was deleted, or no queue accepted it.
+// Where the server forgets every job, only its time limit can tell anything.
+func (p pbs) explainGone(job *api.Job, ran bool) bool {
+	noHistory := p.lacksHistory()
+	over := !job.End.IsZero() && time.Until(job.End) < 0
+	switch {
+	case noHistory && ran && over:
+		job.State = api.JobTimeout
+		job.Hint = "the walltime was used up when the job left the queue; " + historyOff
+	case noHistory && ran:
+		job.State, job.End = api.JobFinished, time.Time{}
+		job.Hint = "the job has left the queue; " + historyOff
+	case noHistory:
+		job.State = api.JobFinished
+		job.Hint = "the job has left the queue and was never seen running; " + historyOff
+	case !ran:
+		job.State = api.JobNeverRan
+		job.Hint = "PBS no longer knows the job: it was deleted, or " + notRouted
+	default:
+		return false
+	}
+	return true
 }
 
 // pbsProblem says what a command's status means, nil for success. 153 is an unknown

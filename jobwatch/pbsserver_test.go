@@ -388,11 +388,11 @@ func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 			t.Fatalf("%v, %v", found, err)
 		}
 		s, _ := w.scheduler(t.Context())
-		if !s.(selective).lacksHistory() {
+		if !s.(pbs).lacksHistory() {
 			t.Error("nothing was learned")
 		}
 		records, err := s.(pbs).status(t.Context(), &shell{run: useX{p}, limit: time.Minute}, []string{"7.srv"})
-		if err != nil || len(records) != 1 || s.(selective).lacksHistory() {
+		if err != nil || len(records) != 1 || s.(pbs).lacksHistory() {
 			t.Errorf("%v, %v", records, err)
 		}
 	})

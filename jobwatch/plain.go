@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,8 @@ import (
 // plain is a machine without a scheduler: a job is a process of its own session that
 // outlives the login, with its log and its pid in the tag's folder. Its id is its tag.
 type plain struct{}
+
+var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }}
 
 func (plain) name() string { return None }
 
@@ -69,6 +72,10 @@ func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 
 func (p plain) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	return p.detail(ctx, sh, tag)
+}
+
+func (p plain) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
 func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
@@ -194,4 +201,10 @@ exit 0`)
 	return nil
 }
 
+func (plain) extend(context.Context, *shell, string, time.Duration) error {
+	return errors.New("a job without a scheduler has no time limit")
+}
+
 func (plain) is(job api.Job, id string) bool { return job.ID == id }
+
+func (plain) asRequested(job api.Job, _ string) api.Job { return job }

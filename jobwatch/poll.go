@@ -2,6 +2,9 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -155,7 +158,7 @@ func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) er
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
 			x.noteDetail()
-			x.tell(job)
+			x.tell(s, job)
 		} else {
 			w.settleGone(s, x)
 		}
@@ -174,6 +177,104 @@ func (w *Watcher) space(ctx context.Context, about scope) error {
 	wait := time.Until(last.Add(w.limits.QueryMin))
 	w.mu.Unlock()
 	return sleep(ctx, wait)
+}
+
+// detailsPerRound bounds how many jobs are asked about one by one after a query.
+const detailsPerRound = 8
+
+// settle tells each watch what the list says of its job, and asks one by one about
+// those that are gone from it or whose log is not known.
+func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
+	if few, ok := s.(selective); ok {
+		w.settleByBudget(ctx, few, jobs)
+		return
+	}
+	asked := 0
+	for _, x := range w.open() {
+		job, listed := pick(s, jobs, x.id)
+		if s.terse() {
+			job.Log = "" // to read it, one must know for certain
+		}
+		if listed && !x.wantsDetail(s, job) {
+			x.tell(s, job)
+			continue
+		}
+		if asked++; asked > detailsPerRound {
+			w.Nudge()
+			return
+		}
+		w.settleByDetail(ctx, s, x, job, listed)
+	}
+}
+
+// settleByBudget tells each watch what the list says, and spends the connections that
+// are left of this round on those of which least is known, or longest ago.
+func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Job) {
+	watches := w.open()
+	for _, x := range watches {
+		job, listed := pick(s, jobs, x.id)
+		job = x.supplemented(job)
+		first := (!listed || x.wantsDetail(s, job)) && x.outdateDetail()
+		if listed && !first {
+			x.tell(s, job)
+		}
+	}
+	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
+	left := w.limits.Connections - 1
+	for _, x := range watches[:min(left, len(watches))] {
+		job, listed := pick(s, jobs, x.id)
+		w.settleByDetail(ctx, s, x, x.supplemented(job), listed)
+	}
+	if len(watches) > left && watches[left].lastDetail().IsZero() {
+		w.Nudge() // it has its turn in the next round
+	}
+}
+
+func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
+	id := x.id
+	if listed {
+		id = job.Ref()
+	}
+	detail, err := s.detail(ctx, w.sh, id)
+	if err != nil {
+		x.noteNoDetail()
+	}
+	switch {
+	case err == nil:
+		x.noteDetail()
+		x.tell(s, detail)
+	case listed:
+		w.log.Debug("no detail of a job", "job", id, "err", err)
+		x.tell(s, job)
+	case errors.Is(err, errNoJob):
+		w.settleGone(s, x)
+	default:
+		w.log.Debug("no record of a job that left the queue", "job", id, "err", err)
+	}
+}
+
+// settleGone tells a watch that the scheduler does not know its job, once that is to be
+// believed.
+func (w *Watcher) settleGone(s scheduler, x *Watch) {
+	if !x.missing() {
+		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
+		return
+	}
+	x.tell(s, x.gone(s))
+}
+
+// open returns the watches whose jobs have not ended.
+func (w *Watcher) open() []*Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var open []*Watch
+	for x := range w.watches {
+		if !x.over() {
+			open = append(open, x)
+		}
+	}
+	slices.SortFunc(open, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
+	return open
 }
 
 func (w *Watcher) begin(about scope) {
@@ -238,4 +339,52 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// silence is how long the scheduler has not answered.
+type silence struct {
+	since time.Time
+	times int
+	words string
+}
+
+func (s silence) isZero() bool { return s.times == 0 }
+
+// failed notes that a query failed. One failure is no news to a watch that knows
+// its job; a lost link is none at all, since the host's state says it.
+func (w *Watcher) failed(err error) {
+	w.mu.Lock()
+	if !errors.Is(err, ErrNoAnswer) {
+		w.due = time.Now().Add(w.limits.stretch(w.limits.Query))
+		w.soon = false
+		w.mu.Unlock()
+		return
+	}
+	w.asked, w.soon = time.Now(), false // also where it was not even asked which scheduler it is
+	if w.silence.isZero() {
+		w.silence.since = time.Now()
+	}
+	w.silence.times++
+	w.silence.words = err.Error()
+	now, name := w.silence, "the scheduler"
+	if w.sched != nil {
+		name = w.sched.name()
+	}
+	w.mu.Unlock()
+
+	for _, x := range w.open() {
+		if now.times > 1 || !x.heardOf() {
+			x.tellUnknown("NoAnswer", now.hint(name, x.Job()))
+		}
+	}
+	w.arrange()
+}
+
+// hint says since when there is no answer, and what was known before.
+func (s silence) hint(scheduler string, last api.Job) string {
+	text := fmt.Sprintf("%s has not responded since %s", scheduler, s.since.Format("15:04"))
+	if last.Node != "" {
+		text += "; the job was last seen on " + last.Node
+	}
+	return text + "; jobs keep running"
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +15,9 @@ import (
 // errNoJob means that the scheduler answered and knows no such job (any more).
 var errNoJob = errors.New("the scheduler does not know this job")
 
-// scheduler is what one kind of scheduler must be able to do. A new kind is one new
-// file with an implementation, and a line each in schedulerNamed and whoami.
+// scheduler is what every scheduler must be able to do. To add one, fill this interface in
+// files of its name, and add its schedulerKind to schedulerKinds. What only some schedulers
+// can do is in the small interfaces below.
 type scheduler interface {
 	name() string
 	// list returns the person's jobs that wait or run, in one query.
@@ -38,23 +41,88 @@ type scheduler interface {
 	verdict(a answer) (id string, err error)
 	// is reports whether job is the one that a person or we call id, or part of it.
 	is(job api.Job, id string) bool
+	// asRequested returns job under the id that it was requested by. The task of an array
+	// that was requested as a whole keeps its number in api.Job.Task.
+	asRequested(job api.Job, id string) api.Job
 }
 
-func schedulerNamed(name string) (scheduler, error) {
-	switch name {
-	case Slurm:
-		return newSlurm(), nil
-	case PBS:
-		return newPBS(), nil
-	case None:
-		return plain{}, nil
-	}
-	return nil, fmt.Errorf("unknown scheduler %q: expected %q, %q or %q", name, Slurm, PBS, None)
+// schedulerKind says how a scheduler is made, and how it is recognized on a host.
+type schedulerKind struct {
+	name string
+	make func() scheduler
+	// installed is the sh command that succeeds where the scheduler's programs are on the
+	// PATH; it may use the function has. responds is the one that succeeds when its server
+	// responds.
+	installed, responds string
+	// nodeNames is the sh text that prints the other names of the node "$n".
+	nodeNames string
 }
+
+// schedulerKinds are all schedulers. Of several on one host, the first that responds is
+// the one. The last is for hosts that have none.
+var schedulerKinds = []schedulerKind{slurmKind, pbsKind, plainKind}
+
+func schedulerNamed(name string) (scheduler, error) {
+	var names []string
+	for _, k := range schedulerKinds {
+		if k.name == name {
+			return k.make(), nil
+		}
+		names = append(names, strconv.Quote(k.name))
+	}
+	last := len(names) - 1
+	return nil, fmt.Errorf("unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+// queryPrelude precedes every query. Words and times do not depend on the person's
+// settings, and a time limit on the host keeps a hung server from collecting hanging
+// clients on the login node. It is not for commands that submit, whose environment becomes
+// the job's.
+const queryPrelude = `export LC_ALL=C TZ=UTC0
+limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
+`
 
 // account is who we are on the host.
 type account struct {
 	scheduler, user, node string
+}
+
+// accountScript finds out, by what is on the login shell's PATH. Where several schedulers
+// are installed, as after a migration or with wrappers, it takes the first that responds,
+// or "" if none does.
+func accountScript() string {
+	var installed, responds string
+	for _, k := range schedulerKinds {
+		if k.installed != "" {
+			installed += "if " + k.installed + `; then set -- "$@" ` + k.name + "; fi\n"
+			responds += "\t" + k.name + ") answers " + k.responds + " ;;\n"
+		}
+	}
+	return `has() { for p; do command -v "$p" >/dev/null 2>&1 || return 1; done; }
+answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 </dev/null; }
+set --
+` + installed + `s=
+case $# in
+0) s=` + None + ` ;;
+1) s=$1 ;;
+*) for k; do
+	case $k in
+` + responds + `	esac && s=$k && break
+done ;;
+esac
+printf '%s\n' "$s" "$(id -un)" "$(uname -n)"`
+}
+
+func findAccount(ctx context.Context, sh *shell) (account, error) {
+	res, err := sh.login(ctx, accountScript())
+	if err != nil {
+		return account{}, err
+	}
+	lines := strings.Split(string(res.Stdout), "\n")
+	if len(lines) < 3 {
+		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
+	}
+	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
 }
 
 // selective is a scheduler that is asked about some jobs rather than about all of them:
@@ -66,34 +134,56 @@ type selective interface {
 	some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
 	// named returns those of a list that are called name.
 	named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
-	// lacksHistory reports whether the scheduler knows nothing of jobs that have ended.
-	lacksHistory() bool
+	// explainGone fills in the state and the hint of a job that the scheduler no longer
+	// knows, if it has more to say than that; ran reports whether it was seen running.
+	explainGone(job *api.Job, ran bool) bool
 }
 
-// whoami finds out, by what is on the login shell's PATH. Where there are the programs
-// of both, as after a migration or with wrappers, the one that answers is taken: a
-// scheduler is "" when neither does. Grid Engine has a qstat too, but sets SGE_ROOT and
-// comes without qselect's PBS options.
-const whoami = `has() { for p; do command -v "$p" >/dev/null 2>&1 || return 1; done; }
-answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 </dev/null; }
-s= slurm= pbs=
-if has sbatch squeue; then slurm=slurm; fi
-if has qsub qselect qstat && test -z "$SGE_ROOT"; then pbs=pbs; fi
-case $slurm$pbs in
-slurmpbs) if answers squeue --me -h; then s=slurm; elif answers qselect -u "$(id -un)"; then s=pbs; fi ;;
-"") s=none ;;
-*) s=$slurm$pbs ;;
-esac
-printf '%s\n' "$s" "$(id -un)" "$(uname -n)"`
+// clustered is a scheduler that may have several clusters.
+type clustered interface {
+	// include has the clusters queried that words for the submit command name. It
+	// reports whether there is a new one among them.
+	include(words []string) bool
+}
 
-func findAccount(ctx context.Context, sh *shell) (account, error) {
-	res, err := sh.login(ctx, whoami)
-	if err != nil {
-		return account{}, err
+// arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
+// come and go.
+type arrays interface {
+	// whole is the array that a job belongs to, or the job itself.
+	whole(id string) string
+	// several reports whether an id is of several tasks that wait together.
+	several(id string) bool
+}
+
+// stepper is a scheduler that can show the newest output of a job's running steps.
+type stepper interface {
+	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
+}
+
+// processOwner is a scheduler that can tell whose a process on a node is.
+type processOwner interface {
+	// taskRef names the task of an array that the job is about.
+	taskRef(job api.Job) string
+	// processes returns the processes of a running job, as far as the scheduler tells.
+	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
+	// jobsOfProcess returns the ids under which a process was started, from its
+	// environment; empty ones are not known.
+	jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error)
+}
+
+// splitRef takes a reference apart. Whatever else there is a semicolon in is an id.
+func splitRef(ref string) (id, cluster string) {
+	if m := clusterRef.FindStringSubmatch(ref); m != nil {
+		return m[1], m[2]
 	}
-	lines := strings.Split(string(res.Stdout), "\n")
-	if len(lines) < 3 {
-		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
-	}
-	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
+	return ref, ""
+}
+
+var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
+
+// clockSpan writes a limit as both schedulers read it: hours count on past a day.
+// Slurm takes whole minutes only and rounds up.
+func clockSpan(d time.Duration) string {
+	s := int((d + time.Second - 1) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

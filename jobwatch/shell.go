@@ -64,6 +64,14 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 	return unframe(mark, res)
 }
 
+// RunLogin runs a script on the host with the environment of a login shell, for
+// what only the site's own programs can tell.
+func RunLogin(ctx context.Context, r Runner, script string) (Result, error) {
+	return readShell(r).login(ctx, script)
+}
+
+func readShell(r Runner) *shell { return &shell{run: r, limit: DefaultLimits().Command} }
+
 // newMark returns a word that no output contains by chance.
 func newMark() string { return "tunctl-" + rand.Text() }
 

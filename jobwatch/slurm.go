@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -15,6 +17,14 @@ import (
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
 type slurm struct {
 	clusters *clusterSet // nil: the host's own only
+}
+
+var slurmKind = schedulerKind{
+	name:      Slurm,
+	make:      func() scheduler { return newSlurm() },
+	installed: "has sbatch squeue",
+	responds:  "squeue --me -h",
+	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
 }
 
 func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
@@ -25,14 +35,10 @@ func (slurm) name() string { return Slurm }
 // job's script sends elsewhere.
 func (slurm) terse() bool { return true }
 
-// quiet is what precedes every query: words and times that do not depend on the
-// person's settings, and a time limit on the far side too, so that a hung controller
-// does not collect hanging clients on the login node. It is not for commands that
-// submit, whose environment becomes the job's.
-const quiet = `export LC_ALL=C TZ=UTC0 SLURM_TIME_FORMAT=%s
+// slurmPrelude is queryPrelude, and drops what the person's settings do to Slurm's output.
+const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
 unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQUEUE_USERS SQUEUE_ARRAY SQUEUE_NAMES
 unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SQUEUE_ALL SQUEUE_ARRAY_UNIQUE SQUEUE_PRIORITY SQUEUE_SIBLING SACCT_FORMAT SCONTROL_ALL
-limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
 `
 
 func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
@@ -44,7 +50,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // no failure: its jobs are asked about one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + quote(squeueFormat())
-	script := quiet + `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
+	script := slurmPrelude + `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.clusters.all() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
 	}
@@ -103,7 +109,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	id, cluster := splitRef(ref)
 	s.clusters.add(cluster)
 	asked, _, _ := strings.Cut(id, "_[") // the tasks that wait together have no name of their own
-	res, err := sh.login(ctx, quiet+"limit scontrol "+onCluster(cluster)+"show job "+quote(asked))
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"show job "+quote(asked))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -172,7 +178,7 @@ done`)
 // account asks the accounting for an ended job. Whatever keeps it from answering,
 // the controller has already said that the job is gone.
 func (slurm) account(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
-	res, err := sh.login(ctx, quiet+"limit sacct -X -n -P "+which+" -o "+sacctFields)
+	res, err := sh.login(ctx, slurmPrelude+"limit sacct -X -n -P "+which+" -o "+sacctFields)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -188,6 +194,49 @@ func (slurm) account(ctx context.Context, sh *shell, which string, match func(ap
 		}
 	}
 	return api.Job{}, errNoJob
+}
+
+// recorded asks the accounting, and where there is none the controller, which
+// remembers ended jobs for a few minutes.
+func (s slurm) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
+	jobs, err := s.sacct(ctx, sh, "")
+	if errors.Is(err, errNoAccounting) {
+		return s.squeue(ctx, sh, "--me -t all")
+	}
+	for _, cluster := range s.clusters.all() {
+		if err != nil {
+			break
+		}
+		var others []api.Job
+		if others, err = s.sacct(ctx, sh, cluster); errors.Is(err, errNoAccounting) {
+			err = nil
+		}
+		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
+			return slices.ContainsFunc(others, func(o api.Job) bool { return o.ID == j.ID && o.Submitted.Equal(j.Submitted) })
+		})
+		jobs = append(jobs, others...)
+	}
+	return jobs, err
+}
+
+// errNoAccounting means that sacct does not work.
+var errNoAccounting = errors.New("sacct does not respond")
+
+// sacct returns the person's jobs of the last day on one cluster.
+func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
+	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+		`printf '%s\n' "$out" | tail -n `+maxListed)
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit != 0 {
+		return nil, errNoAccounting
+	}
+	jobs := parseSacct(string(res.Stdout))
+	for i := range jobs {
+		jobs[i].Cluster = cluster
+	}
+	return jobs, nil
 }
 
 // tagged also sees jobs that have just ended.
@@ -228,12 +277,6 @@ func (s slurm) verdict(a answer) (string, error) {
 	return "", refusal(a, slurmRefusals)
 }
 
-// slurmDoubt are the failures after which the job may exist all the same: the
-// request was sent, and the answer did not come. A controller that could not be
-// connected to is not among them.
-var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transmitted|Transport endpoint is not connected|` +
-	`Connection reset|Connection timed out|Unexpected message received|Message receive failure`)
-
 // slurmSilent are the ways in which Slurm says that the controller does not answer.
 var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
@@ -241,7 +284,7 @@ var slurmSilent = regexp.MustCompile(`(?i)Unable to contact slurm controller|Soc
 
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
-	res, err := sh.login(ctx, quiet+"limit scancel "+onCluster(cluster)+quote(id))
+	res, err := sh.login(ctx, slurmPrelude+"limit scancel "+onCluster(cluster)+quote(id))
 	if err != nil {
 		return err
 	}
@@ -249,6 +292,15 @@ func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 		return err
 	}
 	return nil
+}
+
+func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, slurmPrelude+"limit scontrol "+onCluster(cluster)+"update JobId="+quote(id)+" TimeLimit="+clockSpan(limit))
+	if err != nil {
+		return err
+	}
+	return slurmProblem("scontrol", res)
 }
 
 // is: an array 54 is its tasks 54_0, 54_1 and 54_[2-5] too, a heterogeneous job 64
@@ -269,6 +321,77 @@ func (slurm) whole(id string) string {
 
 func (slurm) several(id string) bool { return strings.Contains(id, "_[") }
 
+// processes asks each node's daemon for the processes of the job's steps.
+func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, slurmPrelude+hereOnly(cluster)+"id="+quote(id)+`
+case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
+limit sstat -a -i -n -P -j "$id"`)
+	if err != nil {
+		return nil, err
+	}
+	if err := slurmProblem("sstat", res); err != nil {
+		return nil, err
+	}
+	var pids []int
+	for line := range strings.Lines(string(res.Stdout)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		for text := range strings.SplitSeq(f[len(f)-1], ",") {
+			if pid, err := strconv.Atoi(text); err == nil && len(f) == 3 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the
+// last lines for whoever attaches. An end of sattach's input would be passed on to the
+// person's program, so that its input is held open until after sattach was killed.
+func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
+	id, cluster := splitRef(ref)
+	res, err := sh.login(ctx, slurmPrelude+`command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
+`+hereOnly(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+quote(id)+` -o %i) || exit
+for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(stepsHeard)+`); do
+	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
+	echo
+done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit == 127 {
+		return nil, ErrNoSteps
+	}
+	return res.Stdout, slurmProblem("squeue", res)
+}
+
+const (
+	stepsHeard  = 2       // how many of a job's steps are listened to, the newest ones
+	stepSeconds = 3       // for how long: what was printed before comes at once
+	stepBytes   = 1 << 18 // how much is taken of what they printed
+)
+
+// asRequested: the task 54_1 answers to 54 too.
+func (slurm) asRequested(job api.Job, id string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
+
+func (slurm) taskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID += "_" + job.Task
+	}
+	return job.Ref()
+}
+
+func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
+	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
+	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
+}
+
 // slurmProblem says what a command's status and complaints mean, nil for success.
 func slurmProblem(command string, res Result) error {
 	words := firstComplaint(res)
@@ -282,3 +405,6 @@ func slurmProblem(command string, res Result) error {
 	}
 	return commandError(command, res.Exit, words)
 }
+
+// maxListed bounds a list of ended jobs.
+const maxListed = "500"

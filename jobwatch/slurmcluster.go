@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,16 +12,6 @@ import (
 // its own. Within this package a job there is called by api.Job.Ref, "4711;gpu", as
 // sbatch itself puts it.
 
-var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
-
-// splitRef takes a reference apart. Whatever else there is a semicolon in is an id.
-func splitRef(ref string) (id, cluster string) {
-	if m := clusterRef.FindStringSubmatch(ref); m != nil {
-		return m[1], m[2]
-	}
-	return ref, ""
-}
-
 // onCluster is the option that makes a command of Slurm's speak to a cluster; none for
 // the host's own.
 func onCluster(cluster string) string {
@@ -30,6 +19,15 @@ func onCluster(cluster string) string {
 		return ""
 	}
 	return "-M " + quote(cluster) + " "
+}
+
+// hereOnly ends a script with status 127 unless cluster is the host's own: sattach and
+// sstat know no other.
+func hereOnly(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + quote(cluster) + " || exit 127\n"
 }
 
 // clusterSet are the clusters, besides the host's own, that jobs were sent to.
@@ -64,13 +62,6 @@ func (c *clusterSet) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.names))
-}
-
-// clustered is a scheduler that may have several clusters.
-type clustered interface {
-	// include has the clusters queried that words for the submit command name. It
-	// reports whether there is a new one among them.
-	include(words []string) bool
 }
 
 func (s slurm) include(words []string) bool { return s.clusters.add(clusterWords(words)...) }

@@ -2,9 +2,9 @@ package jobwatch
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"tunctl/internal/api"
 )
@@ -60,6 +60,76 @@ func squeueJob(f []string) api.Job {
 	return job
 }
 
+// listedLog is where a job writes according to squeue, empty where that cannot be
+// told for certain. Squeue shows the pattern that was given to sbatch, for a job
+// without a script the default all the same, and for an array's task the name that it
+// would have without its array.
+func listedLog(job api.Job, id string, f []string) string {
+	pattern := logFile(f[12])
+	if strings.TrimSpace(f[13]) == "0" || strings.Contains(pattern, `\`) {
+		return ""
+	}
+	master, task, isTask := strings.Cut(job.ID, "_")
+	if isTask {
+		if folder, ok := strings.CutSuffix(pattern, "/slurm-"+id+".out"); ok {
+			pattern = folder + "/slurm-%A_%a.out"
+		}
+	}
+	return expandSlurm(pattern, func(letter byte) string {
+		switch letter {
+		case 'j', 'J':
+			return id
+		case 'A':
+			return master
+		case 'a':
+			if _, err := strconv.Atoi(task); err == nil {
+				return task
+			}
+		case 'N':
+			node, _, _ := strings.Cut(job.Node, ".")
+			return node
+		case 't', 'n':
+			return "0"
+		case 's':
+			return "batch"
+		case 'u':
+			return f[14]
+		case 'x':
+			return job.Name
+		}
+		return ""
+	})
+}
+
+// expandSlurm replaces %j and the like, also with a width as in %5j. Where the value of
+// one is not known there is nothing.
+func expandSlurm(pattern string, value func(letter byte) string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(pattern, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		if rest, found = strings.CutPrefix(rest, "%"); found {
+			b.WriteByte('%')
+			pattern = rest
+			continue
+		}
+		name := strings.TrimLeft(rest, "0123456789")
+		if name == "" || value(name[0]) == "" {
+			return ""
+		}
+		text := value(name[0])
+		width, _ := strconv.Atoi(rest[:len(rest)-len(name)])
+		if n, err := strconv.Atoi(text); err == nil && width > 0 {
+			text = fmt.Sprintf("%0*d", min(width, 10), n)
+		}
+		b.WriteString(text)
+		pattern = name[1:]
+	}
+}
+
 // taskID is the id as people write it: 54, 54_1, or 54_[2-5%2] for the tasks of an
 // array that still wait together.
 func taskID(id, array, task string) string {
@@ -112,80 +182,24 @@ func slurmWord(s string) string {
 	return s
 }
 
-// setSlurmState translates the state, and puts its reason into words.
-func setSlurmState(job *api.Job, state string) {
-	word, _, _ := strings.Cut(strings.TrimSpace(state), " ") // "CANCELLED by 2001"
-	job.State = slurmState(strings.TrimSuffix(word, "+"))
-	switch {
-	case job.State == api.JobQueued:
-		r := slurmReason(job.Reason)
-		if r.held {
-			job.State = api.JobHeld
+// sacctFields are those that every version knows. The name stands last, since it may
+// contain the delimiter.
+const sacctFields = "JobID,State,ExitCode,Submit,Start,End,NodeList,Partition,JobName"
+
+// parseSacct reads the answer of sacct -X -n -P, the last record of a job being its
+// last run.
+func parseSacct(out string) []api.Job {
+	var jobs []api.Job
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 9)
+		if len(f) != 9 {
+			continue
 		}
-		job.Hint = r.hint()
-	case job.State == api.JobRunning && job.Reason == "Prolog":
-		job.Hint = slurmReason(job.Reason).hint()
-	case word == "SUSPENDED" || word == "STOPPED":
-		job.Reason = word
-		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
-	case word == "DEADLINE":
-		job.Hint = "the deadline of the job passed, or could no longer be met"
-	case word != "" && job.Reason == "" && job.State.Ended() && job.State != api.JobFinished:
-		job.Reason = strings.TrimSpace(state)
+		job := api.Job{ID: f[0], Node: firstNode(f[6]), Queue: f[7], Name: f[8]}
+		setSlurmState(&job, f[1])
+		setSlurmTimes(&job, f[3], f[4], f[5])
+		setSlurmExit(&job, f[2])
+		jobs = append(jobs, job)
 	}
-}
-
-func slurmState(word string) api.JobState {
-	switch word {
-	case "PENDING", "REQUEUED", "REQUEUE_FED":
-		return api.JobQueued
-	case "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD":
-		return api.JobHeld
-	case "CONFIGURING", "POWER_UP_NODE":
-		return api.JobConfiguring
-	case "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING":
-		return api.JobRunning
-	case "COMPLETING", "STAGE_OUT":
-		return api.JobCompleting
-	case "COMPLETED":
-		return api.JobFinished
-	case "FAILED", "LAUNCH_FAILED", "RECONFIG_FAIL":
-		return api.JobFailed
-	case "CANCELLED", "REVOKED":
-		return api.JobCancelled
-	case "TIMEOUT", "DEADLINE":
-		return api.JobTimeout
-	case "OUT_OF_MEMORY":
-		return api.JobOOM
-	case "NODE_FAIL", "BOOT_FAIL":
-		return api.JobNodeFail
-	case "PREEMPTED":
-		return api.JobPreempted
-	}
-	return api.JobUnknown
-}
-
-// setSlurmTimes fills in the times. The start of a job that waits is a forecast, and
-// its end means nothing.
-func setSlurmTimes(job *api.Job, submit, start, end string) {
-	job.Submitted = slurmTime(submit)
-	if job.State == api.JobHeld || job.State == api.JobQueued {
-		job.ExpectedStart = slurmTime(start)
-		return
-	}
-	job.Start, job.End = slurmTime(start), slurmTime(end)
-}
-
-// slurmTime reads seconds since 1970, or what Slurm writes, in UTC, when it does not
-// know SLURM_TIME_FORMAT; zero if it is neither.
-func slurmTime(s string) time.Time {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		return time.Unix(n, 0).UTC()
-	}
-	t, err := time.Parse("2006-01-02T15:04:05", s)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
+	return jobs
 }

@@ -188,7 +188,8 @@ func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, 
 		w.log.Debug("no detail of a new job yet", "job", ref, "err", err)
 		job = api.Job{State: api.JobQueued, Submitted: time.Now().UTC()}
 	}
-	job.ID, job.Cluster, job.Task = id, cluster, taskOf(job.ID, id)
+	job = sched.asRequested(job, id)
+	job.ID, job.Cluster = id, cluster
 	if job.Script == "" {
 		job.Script = tagFolder(s.Tag) + s.base()
 	}
@@ -202,6 +203,11 @@ func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, 
 const tagRoot = ".tunctl"
 
 func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
+
+// hasTag reports whether job was submitted from the folder of tag.
+func hasTag(job api.Job, tag string) bool {
+	return strings.Contains(job.Script, "/"+tagRoot+"/"+tag+"/")
+}
 
 // ownPrefix begins the names of our own files in a tag's folder.
 const ownPrefix = "tunctl."

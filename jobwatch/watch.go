@@ -79,25 +79,22 @@ func (x *Watch) over() bool {
 // wantsDetail reports whether the list's word for the job does not say enough: it
 // never tells where Slurm writes the log, and while a job waits the log's name may
 // still lack the node.
-func (x *Watch) wantsDetail(now api.Job) bool {
+func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if now.Log != "" {
 		return false
 	}
-	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && taskOf(now.ID, x.job.ID) == x.job.Task
+	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && s.asRequested(now, x.job.ID).Task == x.job.Task
 	return !sameRun
 }
 
 // tell records what is now known of the job and passes it on if it is news.
-func (x *Watch) tell(job api.Job) {
+func (x *Watch) tell(s scheduler, job api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
-	if job.Task == "" {
-		job.Task = taskOf(job.ID, id)
-	}
-	job.ID = calledAs(job.ID, id)
+	job = s.asRequested(job, id)
 	x.misses = 0
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
@@ -210,31 +207,15 @@ func (x *Watch) supplemented(job api.Job) api.Job {
 // Gone is the reason of a job that the scheduler no longer knows.
 const Gone = "Gone"
 
-// historyOff is said of a job that ended at a server that remembers none.
-const historyOff = "this PBS server keeps no job history, so it is not known how the job ended"
-
-// gone is the job when the scheduler has forgotten it: it ended, and how is lost,
-// unless it was never seen to run, as with PBS jobs that no queue accepts. Where the
-// scheduler forgets every job, only its time limit can tell anything.
-func (x *Watch) gone(scheduler string, noHistory bool) api.Job {
+// gone is the job when the scheduler has forgotten it: it ended, and how is lost.
+func (x *Watch) gone(s scheduler) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
 	job.Reason = Gone
-	over := !job.End.IsZero() && time.Until(job.End) < 0
+	few, ok := s.(selective)
 	switch {
-	case noHistory && x.ran && over:
-		job.State = api.JobTimeout
-		job.Hint = "the walltime was used up when the job left the queue; " + historyOff
-	case noHistory && x.ran:
-		job.State, job.End = api.JobFinished, time.Time{}
-		job.Hint = "the job has left the queue; " + historyOff
-	case noHistory:
-		job.State = api.JobFinished
-		job.Hint = "the job has left the queue and was never seen running; " + historyOff
-	case scheduler == PBS && !x.ran:
-		job.State = api.JobNeverRan
-		job.Hint = "PBS no longer knows the job: it was deleted, or " + notRouted
+	case ok && few.explainGone(&job, x.ran):
 	case x.known:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,6 +145,32 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	return w.markCancelled(job), err == nil, err
 }
 
+// recently is how far back ended jobs are listed.
+const recently = 24 * time.Hour
+
+// Recent returns the person's jobs that ended within the last day, oldest first, as
+// far as the host remembers them: Slurm without accounting knows the last minutes.
+func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	jobs, err := s.recorded(ctx, w.sh)
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool {
+		return !j.State.Ended() || !j.End.IsZero() && time.Since(j.End) > recently
+	})
+	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	return jobs, nil
+}
+
 // outdate has the list asked for again where the last one still has a job that is
 // over.
 func (w *Watcher) outdate(s scheduler, id string) {
@@ -171,6 +199,112 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	w.rememberCancelled(id)
 	w.changed()
 	return nil
+}
+
+// cancelledFor is how long a cancelled job is remembered at most. PBS goes on calling it
+// running for up to 18 seconds, and where its node is down for much longer.
+const cancelledFor = time.Hour
+
+// rememberCancelled notes that a job was cancelled, so that nobody takes it for one that serves
+// until the scheduler has ended it.
+func (w *Watcher) rememberCancelled(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
+	w.cancelled[id] = time.Now()
+}
+
+// markCancelled is the job, about to end if we cancelled it.
+func (w *Watcher) markCancelled(job api.Job) api.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.markCancelledLocked([]api.Job{job})[0]
+}
+
+// markCancelledLocked returns the jobs, those that we cancelled as ones about to end.
+func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
+	jobs = slices.Clone(jobs)
+	for i, job := range jobs {
+		if w.sched == nil || job.State.Ended() {
+			continue
+		}
+		for id := range w.cancelled {
+			if w.sched.is(job, id) {
+				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
+			}
+		}
+	}
+	return jobs
+}
+
+// Extend sets a job's time limit, counted from its start. The limit is whole and not
+// "so much more": when the answer is lost, asking again does no harm. Most sites let
+// only their staff do this; a refusal is an *api.Error in the scheduler's own words.
+func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) error {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	w.log.Info("extending a job", "job", id, "limit", limit)
+	if err := s.extend(ctx, w.sh, id, limit); err != nil {
+		return notExtended(id, err)
+	}
+	w.changed()
+	return nil
+}
+
+// notExtended keeps the scheduler's words and adds what a person can do.
+func notExtended(id string, err error) error {
+	if errors.Is(err, ErrNoAnswer) {
+		return err
+	}
+	if errors.Is(err, errNoJob) {
+		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer running, so it cannot be extended", id), Err: err}
+	}
+	return &api.Error{
+		Code: api.CodeFailed, Err: err,
+		Message: fmt.Sprintf("could not extend job %s: %s", id, api.Redact(err.Error())),
+		Hint:    "many sites let only their staff extend a job: ask their support, or save your work and start a new one; keep = true does that automatically",
+	}
+}
+
+// ErrNoSteps means that the host's scheduler cannot show what a running job prints.
+var ErrNoSteps = errors.New("the scheduler does not show the output of a job")
+
+// StepOutput returns what the running steps of a job printed of late. It is the last
+// resort for a job that has no log at all, as under srun and salloc, whose output goes
+// to a person's terminal. It costs the host more than any query, so that all jobs of
+// a host take turns, Limits.Query apart; ctx ends the wait for one's turn.
+func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps, ok := s.(stepper)
+	if !ok {
+		return nil, ErrNoSteps
+	}
+	select {
+	case w.listening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-w.listening }()
+	if err := sleep(ctx, time.Until(w.listenAgain)); err != nil {
+		return nil, err
+	}
+	leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	w.listenAgain = time.Now().Add(w.limits.stretch(w.limits.Query))
+	return steps.stepOutput(ctx, w.sh, id)
 }
 
 // Nudge says that a person acted or that something is about to change: the next

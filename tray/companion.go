@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 const (
@@ -116,10 +117,8 @@ func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
 		})
 		c.Log.Debug("the agent is gone", "err", err)
 		send(nil)
-		select {
-		case <-ctx.Done():
+		if ctxtime.Sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 		wait = min(2*wait, retryMost)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // agentTimeout bounds listing an agent's keys. Signing has no such limit of its
@@ -32,7 +33,7 @@ type agentKeys struct {
 
 // dialAgent connects to the agent that the settings name, else to the one of the newest
 // environment whose agent answers. The connection ends with ctx.
-func dialAgent(ctx context.Context, s *Settings, envs []api.Env) (*agentKeys, error) {
+func dialAgent(ctx context.Context, s *sshconfig.Settings, envs []api.Env) (*agentKeys, error) {
 	sockets := agentSockets(s, envs)
 	if slices.Equal(sockets, []string{"none"}) {
 		return nil, errors.New("IdentityAgent is none")
@@ -68,7 +69,7 @@ func dialAgentAt(ctx context.Context, socket string) (*agentKeys, error) {
 
 // agentSockets are where the agent may listen, the likeliest first; "" is the system's
 // own place.
-func agentSockets(s *Settings, envs []api.Env) []string {
+func agentSockets(s *sshconfig.Settings, envs []api.Env) []string {
 	name, isVariable := strings.CutPrefix(s.IdentityAgent, "$")
 	switch {
 	case s.IdentityAgent == "" || s.IdentityAgent == "SSH_AUTH_SOCK":
@@ -95,7 +96,7 @@ func (p *Pool) envs() []api.Env {
 func (p *Pool) env(ctx context.Context) api.Env {
 	const name = "SSH_AUTH_SOCK"
 	env := p.o.Env()
-	for _, socket := range agentSockets(&Settings{}, p.envs()) {
+	for _, socket := range agentSockets(&sshconfig.Settings{}, p.envs()) {
 		if a, err := dialAgentAt(ctx, socket); err == nil {
 			a.close()
 			with := api.Env{}

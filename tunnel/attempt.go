@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // attempt is one try to connect to a host.
@@ -20,7 +21,7 @@ type attempt struct {
 	banned   bool   // a ban is suspected: the person is told first
 	lentOnly bool   // no login: at most the person's own connection is ridden
 
-	settings Settings
+	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to
 	wire     *wire
 	guard    *guard
@@ -62,7 +63,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 		return err
 	}
 	if !t.host.leadsTo(t.identity) {
-		return fmt.Errorf("%s: %w", t.host.label(), ErrDown) // nobody wanted this one
+		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // nobody wanted this one
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func (t *attempt) establish(ctx context.Context) (*conn, error) {
 
 // native logs in by ourselves.
 func (t *attempt) native(ctx context.Context) (*conn, error) {
-	t.host.step("connecting to " + t.settings.address())
+	t.host.step("connecting to " + t.settings.Address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 }
 
 // learn shows the settings a try goes by.
-func (h *Host) learn(s *Settings) {
+func (h *Host) learn(s *sshconfig.Settings) {
 	v := s.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // The login methods of RFC 4252 and RFC 4256 that we have.
@@ -28,7 +29,7 @@ var errBeyondUs = errors.New("the ssh program logs in")
 type login struct {
 	ctx  context.Context
 	try  *attempt
-	s    *Settings
+	s    *sshconfig.Settings
 	keys *keychain
 
 	offered     bool     // the server has told its methods
@@ -262,11 +263,11 @@ func (l *login) refused(err error) *api.Error {
 	if l.try.wire.isDead() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),
-			Message: fmt.Sprintf("%s closed the connection during the login", l.s.address()),
+			Message: fmt.Sprintf("%s closed the connection during the login", l.s.Address()),
 		}
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
-	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.address(), l.s.User)
+	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.Address(), l.s.User)
 	var did []string
 	for _, m := range []string{methodKey, methodInteractive, methodPassword} {
 		if l.tried[m] > 0 || l.last == m {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 func acceptPassword(password string) func(*ssh.ServerConfig) {
@@ -29,7 +30,7 @@ func acceptPassword(password string) func(*ssh.ServerConfig) {
 }
 
 // logIn is a bench with one host "login", up and awaited.
-func logIn(t *testing.T, s *sshServer, set func(*Settings), answers ...string) (*bench, *Host, error) {
+func logIn(t *testing.T, s *sshServer, set func(*sshconfig.Settings), answers ...string) (*bench, *Host, error) {
 	t.Helper()
 	b := newBench(t, map[string]*sshServer{"login": s}, set)
 	b.person.answers = answers
@@ -60,7 +61,7 @@ func TestAPersonIsAskedAsOftenAsTheSettingsSay(t *testing.T) {
 	for prompts, want := range map[int]int{0: 1, 1: 1, 2: 2, 5: 5} { // ssh refuses 0
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t, acceptPassword("right"))
-			b, _, err := logIn(t, s, func(s *Settings) { s.NumberOfPasswordPrompts = prompts }, "1", "2", "3", "4", "5", "6")
+			b, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.NumberOfPasswordPrompts = prompts }, "1", "2", "3", "4", "5", "6")
 			if asked := len(b.person.questions()); asked != want || codeOf(err) != api.CodeAuth {
 				t.Errorf("NumberOfPasswordPrompts %d: asked %d times, %v", prompts, asked, err)
 			}
@@ -75,7 +76,7 @@ func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 			acceptKey(newSigner(t).PublicKey())(c)
 			acceptPassword("right")(c)
 		})
-		_, h, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{path} }, "a", "b", "c", "d")
+		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} }, "a", "b", "c", "d")
 		if codeOf(err) != api.CodeAuth {
 			t.Fatalf("Await: %v", err)
 		}
@@ -124,7 +125,7 @@ func TestAPassphraseIsAskedOnceAndOnlyForAKeyTheHostWants(t *testing.T) {
 		path, public := lockedKey(t, "locked")
 		unwanted, _ := lockedKey(t, "locked2")
 		s := newServer(t, acceptKey(public))
-		b, h, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{unwanted, path} }, "wrong", "open sesame")
+		b, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{unwanted, path} }, "wrong", "open sesame")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +174,7 @@ func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "id.ppk")
 		write(t, path, "PuTTY-User-Key-File-3: ssh-ed25519\r\n")
-		_, h, err := logIn(t, newServer(t, acceptKey(newSigner(t).PublicKey())), func(s *Settings) { s.IdentityFiles = []string{path} })
+		_, h, err := logIn(t, newServer(t, acceptKey(newSigner(t).PublicKey())), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		told := strings.Join(h.Status().Warnings, "\n")
 		if err == nil || !strings.Contains(told, `puttygen "`+path+`" -O private-openssh -o "`+strings.TrimSuffix(path, ".ppk")+`"`) {
 			t.Errorf("told %q, %v", told, err)
@@ -200,7 +201,7 @@ func TestACertificateGoesFirst(t *testing.T) {
 		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
 		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
 		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
-		if _, _, err := logIn(t, s, func(s *Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
+		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -211,7 +212,7 @@ func TestAnExpiredCertificateIsNamed(t *testing.T) {
 		path, public := newKeyFile(t)
 		writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
 		time.Sleep(2 * time.Hour)
-		_, h, err := logIn(t, newServer(t, acceptKey(public)), func(s *Settings) { s.IdentityFiles = []string{path} })
+		_, h, err := logIn(t, newServer(t, acceptKey(public)), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +255,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 	}
 	first := serveAgent(t, ring)
 	s := newServer(t, acceptKey(public))
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityAgent = "" })
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
 	socket := first
 	b.o.Env = func() api.Env { return api.Env{"SSH_AUTH_SOCK": socket} }
 	b.serve(t)
@@ -328,7 +329,7 @@ func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 		}
 	})
 	socket := serveAgent(t, ring)
-	_, _, err := logIn(t, s, func(s *Settings) {
+	_, _, err := logIn(t, s, func(s *sshconfig.Settings) {
 		s.IdentityAgent, s.IdentitiesOnly, s.IdentityFiles = socket, true, []string{path}
 	})
 	if err != nil || offered != 1 {
@@ -343,7 +344,7 @@ func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 			acceptKey(public)(c)
 			acceptPassword("right")(c)
 		})
-		_, h, err := logIn(t, s, func(s *Settings) {
+		_, h, err := logIn(t, s, func(s *sshconfig.Settings) {
 			s.IdentityFiles = []string{path}
 			s.PreferredAuthentications = []string{"password", "publickey"}
 		}, "right")

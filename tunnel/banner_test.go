@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 func TestAGreetingMayFollowOtherLines(t *testing.T) {
@@ -101,8 +102,8 @@ func FuzzServerReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		memory.check(t)
 		raw := &answering{bytes.NewReader(reply), make(chan struct{})}
-		h := newHost(p, "fuzz", func() (string, []string) { return "fuzz", nil })
-		try := &attempt{host: h, pool: p, log: h.log, settings: Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
+		h := newHost(p, "fuzz")
+		try := &attempt{host: h, pool: p, log: h.log, settings: sshconfig.Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
 		_, err := try.handshake(context.Background(), raw)
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || e.Message == "" {

@@ -3,9 +3,9 @@ package tunnel
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // prepare runs the command that the config wants run before a login, such as one
@@ -21,10 +21,8 @@ func (t *attempt) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	said := &tail{}
-	cmd := shellCommand(ctx, line)
-	cmd.Env = environ(t.pool.env(ctx))
+	cmd := sshconfig.ShellCommand(ctx, line, t.pool.env(ctx))
 	cmd.Stdout, cmd.Stderr = said, said
-	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if err == nil {
 		return nil

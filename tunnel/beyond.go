@@ -1,21 +1,13 @@
 package tunnel
 
-import "strings"
-
 // Beyond is a compute node behind its login node: a host that is reached through
 // another, whatever its own settings say of jumps, and, unless node says otherwise, by
 // the same user. Nothing is dialled.
 func (p *Pool) Beyond(host, node string) *Host {
-	login := p.Host(host)
+	p.Host(host)
 	name := host + "," + node
 	return p.host(name, func() *Host {
-		h := newHost(p, name, func() (string, []string) {
-			dest := node
-			if user := login.Status().User; user != "" && !strings.Contains(node, "@") {
-				dest = user + "@" + node
-			}
-			return hopDestination(dest), []string{host}
-		})
+		h := newHost(p, name)
 		h.quiet, h.behind = true, host
 		return h
 	})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // needsSSH decides whether the ssh program logs in: because the config says so, or
@@ -46,7 +47,7 @@ func (t *attempt) sshAtHand() (hint string, err error) {
 	if runtime.GOOS == "windows" {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
-	_, err = findSSH(t.pool.o.Env())
+	_, err = sshconfig.FindSSH(t.pool.o.Env())
 	return "install OpenSSH's client", err
 }
 
@@ -110,11 +111,11 @@ func tokenKey(text []byte) ssh.PublicKey {
 
 // lacks says which of the methods that a server accepts only the ssh program has; ""
 // if there is none.
-func (s *Settings) lacks(allowed []string) string {
+func (t *attempt) lacks(allowed []string) string {
 	switch {
 	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
 		return "the server accepts Kerberos logins, which only the ssh program supports"
-	case s.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
+	case t.settings.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
 		return "the server accepts host-based logins, which only the ssh program supports"
 	}
 	return ""
@@ -123,7 +124,7 @@ func (s *Settings) lacks(allowed []string) string {
 // beyondUs is called when no method of ours is left and none has failed. It reports
 // whether the ssh program is to log in; its error is why that cannot be.
 func (t *attempt) beyondUs(allowed []string) (bool, error) {
-	why := t.settings.lacks(allowed)
+	why := t.lacks(allowed)
 	if why == "" {
 		return false, nil
 	}

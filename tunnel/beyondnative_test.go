@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // kerberos is a server that accepts Kerberos logins only, and keeps what was tried.
@@ -46,11 +47,7 @@ func startKerberos(t *testing.T) *kerberos {
 		},
 	}
 	config.AddHostKey(k.key)
-	_, port, err := net.SplitHostPort(far(t, func(c *net.TCPConn) { _, _, _, _ = ssh.NewServerConn(c, config) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.port = atoi(port, 0)
+	k.port = answerOn(t, func(c net.Conn) { _, _, _, _ = ssh.NewServerConn(c, config) })
 	return k
 }
 
@@ -180,32 +177,32 @@ func TestTheSSHProgramLogsInWithKeysThatWeCannotUse(t *testing.T) {
 	withAgent := serveAgent(t, tokenAgent{public: public})
 	for _, x := range []struct {
 		name string
-		set  func(*Settings)
+		set  func(*sshconfig.Settings)
 		why  string
 	}{
-		{"a plain key", func(*Settings) {}, ""},
-		{"a PKCS#11 provider", func(s *Settings) { s.PKCS11Provider = "/usr/lib/opensc.so" }, "PKCS11Provider"},
-		{"a token's key", func(s *Settings) { s.IdentityFiles, s.OwnIdentities = []string{token}, true }, token},
-		{"a token's key beside another that is named too", func(s *Settings) {
+		{"a plain key", func(*sshconfig.Settings) {}, ""},
+		{"a PKCS#11 provider", func(s *sshconfig.Settings) { s.PKCS11Provider = "/usr/lib/opensc.so" }, "PKCS11Provider"},
+		{"a token's key", func(s *sshconfig.Settings) { s.IdentityFiles, s.OwnIdentities = []string{token}, true }, token},
+		{"a token's key beside another that is named too", func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.OwnIdentities = append(s.IdentityFiles, token), true
 		}, token},
-		{"a token's key of a default name beside another", func(s *Settings) {
+		{"a token's key of a default name beside another", func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.OwnIdentities = append(s.IdentityFiles, token), false
 		}, ""},
-		{"a token's key of a default name alone", func(s *Settings) { s.IdentityFiles, s.OwnIdentities = []string{token}, false }, token},
-		{"a token's key in the agent", func(s *Settings) {
+		{"a token's key of a default name alone", func(s *sshconfig.Settings) { s.IdentityFiles, s.OwnIdentities = []string{token}, false }, token},
+		{"a token's key in the agent", func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.OwnIdentities, s.IdentityAgent = []string{token}, true, withAgent
 		}, ""},
-		{"keys are not used", func(s *Settings) {
+		{"keys are not used", func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.OwnIdentities, s.PubkeyAuthentication = []string{token}, true, false
 		}, ""},
-		{"the config says native", func(s *Settings) { s.PKCS11Provider, s.Transport = "x", api.TransportNative }, ""},
+		{"the config says native", func(s *sshconfig.Settings) { s.PKCS11Provider, s.Transport = "x", api.TransportNative }, ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			realSSH(t)
 			p := NewPool(Options{Limits: PracticeLimits()})
 			a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log}
-			a.settings = Settings{IdentityFiles: []string{filepath.Join(l.dir, "id")}, IdentityAgent: "none", PubkeyAuthentication: true}
+			a.settings = sshconfig.Settings{IdentityFiles: []string{filepath.Join(l.dir, "id")}, IdentityAgent: "none", PubkeyAuthentication: true}
 			x.set(&a.settings)
 			if got := a.needsSSH(t.Context()); got != (x.why != "") || !strings.Contains(a.onlySSH, x.why) {
 				t.Errorf("%v: %q", got, a.onlySSH)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel/sshconfig"
 )
 
 func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
@@ -16,7 +18,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
 		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
 		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
-		_, h, err := logIn(t, s, func(s *Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
+		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
 		if err != nil {
 			t.Fatal(err)
 		}

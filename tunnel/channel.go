@@ -14,7 +14,7 @@ import (
 
 // Dial connects to an address as the host sees it: network is "tcp", or "unix" for
 // a socket there. The connection has a CloseWrite, and no deadlines. Errors are
-// ErrDown, ErrRefused or ErrProhibited where one of them fits.
+// api.ErrDown, api.ErrRefused or api.ErrProhibited where one of them fits.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := h.current()
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 // channelConn is a connection beyond the host. x/crypto ends its channels with the
-// link as if the far side had sent all; here such a read fails with ErrDown.
+// link as if the far side had sent all; here such a read fails with api.ErrDown.
 type channelConn struct {
 	net.Conn
 	link *conn
@@ -91,9 +91,9 @@ func (c *conn) dialError(address string, err error) error {
 	}
 	switch open.Reason {
 	case ssh.Prohibited:
-		return fmt.Errorf("%w to %s: %w", ErrProhibited, address, err)
+		return fmt.Errorf("%w to %s: %w", api.ErrProhibited, address, err)
 	case ssh.ConnectionFailed:
-		return fmt.Errorf("%w to %s: %w", ErrRefused, address, err)
+		return fmt.Errorf("%w to %s: %w", api.ErrRefused, address, err)
 	}
 	return fmt.Errorf("%s: %w", address, err)
 }

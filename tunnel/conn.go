@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // conn is one live SSH connection.
@@ -30,7 +31,7 @@ type conn struct {
 	done     chan struct{} // closed when the transport has ended
 
 	owner     *Host // who logged in; others may share it
-	settings  Settings
+	settings  sshconfig.Settings
 	identity  string // what the settings led to when it was dialled; see Pool.identity
 	transport string
 	because   string // why it is not the usual one
@@ -154,7 +155,7 @@ func (c *conn) ended() bool {
 }
 
 // gone is the error of a caller whose connection ended.
-func (c *conn) gone() error { return fmt.Errorf("%w: %w", ErrDown, c.reason()) }
+func (c *conn) gone() error { return fmt.Errorf("%w: %w", api.ErrDown, c.reason()) }
 
 // reason is why the connection ended.
 func (c *conn) reason() error {
@@ -184,7 +185,7 @@ func (c *conn) remember(m Memory, host string) {
 		return
 	}
 	m.SetSilent(host, c.silent)
-	if account := c.settings.account(); !slices.Contains(m.Accounts(host), account) {
+	if account := c.settings.Account(); !slices.Contains(m.Accounts(host), account) {
 		m.AddAccount(host, account)
 	}
 	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {

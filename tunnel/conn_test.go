@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // A channel that is opened in the moment in which its link ends must not be waited
@@ -25,7 +27,7 @@ func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
 						if i == 0 && n == 5 {
 							go s.hangUp()
 						}
-						if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
+						if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 							return
 						}
 					}

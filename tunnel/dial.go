@@ -66,7 +66,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 		}
 		t.log.Debug("the last login node does not respond", "address", last, "err", err)
 	}
-	return t.pool.dial(ctx, d, network, s.address())
+	return t.pool.dial(ctx, d, network, s.Address())
 }
 
 // lastAddress is where the last login landed, if the host's name still leads there
@@ -90,7 +90,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 		return e
 	}
 	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Hint: "check the network, and the VPN if the site needs one"}
-	address := t.settings.address()
+	address := t.settings.Address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case isDNS && dns.IsNotFound:

@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"tunctl/tunnel/sshconfig"
 )
 
 // reached is the TCP connection that a try makes to a listener by some settings.
-func reached(t *testing.T, at string, set func(*Settings)) *net.TCPConn {
+func reached(t *testing.T, at string, set func(*sshconfig.Settings)) *net.TCPConn {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
 	if err != nil {
@@ -17,7 +19,7 @@ func reached(t *testing.T, at string, set func(*Settings)) *net.TCPConn {
 	t.Cleanup(func() { _ = l.Close() })
 	p := NewPool(Options{Limits: PracticeLimits()})
 	addr := l.Addr().(*net.TCPAddr)
-	try := &attempt{host: p.Host("login"), pool: p, log: p.o.Log, settings: Settings{Alias: "login", Hostname: at, Port: addr.Port}}
+	try := &attempt{host: p.Host("login"), pool: p, log: p.o.Log, settings: sshconfig.Settings{Alias: "login", Hostname: at, Port: addr.Port}}
 	set(&try.settings)
 	raw, _, err := try.reach(t.Context())
 	if err != nil {
@@ -28,7 +30,7 @@ func reached(t *testing.T, at string, set func(*Settings)) *net.TCPConn {
 }
 
 func TestBindAddressIsWhereAConnectionComesFrom(t *testing.T) {
-	c := reached(t, "127.0.0.1", func(s *Settings) { s.BindAddress = "127.0.0.7" })
+	c := reached(t, "127.0.0.1", func(s *sshconfig.Settings) { s.BindAddress = "127.0.0.7" })
 	if from := c.LocalAddr().(*net.TCPAddr).IP.String(); from != "127.0.0.7" {
 		t.Errorf("it comes from %s", from)
 	}
@@ -48,7 +50,7 @@ func TestIPQoSMarksTheConnection(t *testing.T) {
 		{"::1", "cs1", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, 0x20},
 	} {
 		t.Run(tt.at+" "+tt.ipqos, func(t *testing.T) {
-			raw, err := reached(t, tt.at, func(s *Settings) { s.IPQoS = tt.ipqos }).SyscallConn()
+			raw, err := reached(t, tt.at, func(s *sshconfig.Settings) { s.IPQoS = tt.ipqos }).SyscallConn()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // dialled is what a try dials by some settings, in order, where nothing answers.
-func dialled(t *testing.T, set func(*Settings)) (calls []string, d *net.Dialer, err error) {
+func dialled(t *testing.T, set func(*sshconfig.Settings)) (calls []string, d *net.Dialer, err error) {
 	t.Helper()
 	b := newBench(t, nil, nil)
 	b.dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
 		calls, d = append(calls, network+" "+address), with
 		return nil, errors.New("no route to host")
 	}
-	try := &attempt{host: b.Host("login"), pool: b.Pool, log: b.o.Log, settings: Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}}
+	try := &attempt{host: b.Host("login"), pool: b.Pool, log: b.o.Log, settings: sshconfig.Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}}
 	set(&try.settings)
 	_, _, err = try.reach(t.Context())
 	return calls, d, err
@@ -29,7 +30,7 @@ func dialled(t *testing.T, set func(*Settings)) (calls []string, d *net.Dialer, 
 
 func TestAddressFamilyDecidesTheNetwork(t *testing.T) {
 	for family, want := range map[string]string{"": "tcp", "any": "tcp", "inet": "tcp4", "inet6": "tcp6"} {
-		calls, _, _ := dialled(t, func(s *Settings) { s.AddressFamily = family })
+		calls, _, _ := dialled(t, func(s *sshconfig.Settings) { s.AddressFamily = family })
 		if !slices.Equal(calls, []string{want + " login:22"}) {
 			t.Errorf("AddressFamily %q dials %q", family, calls)
 		}
@@ -38,14 +39,14 @@ func TestAddressFamilyDecidesTheNetwork(t *testing.T) {
 
 func TestTCPKeepAliveIsAsThePersonSays(t *testing.T) {
 	for wanted, want := range map[bool]time.Duration{true: 30 * time.Second, false: -1} {
-		if _, d, _ := dialled(t, func(s *Settings) { s.TCPKeepAlive = wanted }); d.KeepAlive != want {
+		if _, d, _ := dialled(t, func(s *sshconfig.Settings) { s.TCPKeepAlive = wanted }); d.KeepAlive != want {
 			t.Errorf("TCPKeepAlive %v dials with %v", wanted, d.KeepAlive)
 		}
 	}
 }
 
 func TestABindAddressThatIsNoneIsNamed(t *testing.T) {
-	calls, _, err := dialled(t, func(s *Settings) { s.BindAddress, s.AddressFamily = "::1", "inet" })
+	calls, _, err := dialled(t, func(s *sshconfig.Settings) { s.BindAddress, s.AddressFamily = "::1", "inet" })
 	if codeOf(err) != api.CodeConfig || !strings.Contains(err.Error(), `BindAddress "::1"`) || len(calls) > 0 {
 		t.Errorf("dials %q: %v", calls, err)
 	}

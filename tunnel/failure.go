@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os/exec"
+
+	"tunctl/tunnel/sshconfig"
 )
 
 // failureClass is what a failed try means for the next one. It is set where the failure
@@ -46,7 +48,13 @@ func classOf(err error) failureClass {
 	if e, ok := errors.AsType[*classified](err); ok {
 		return e.class
 	}
-	return classUnknown
+	switch e, ok := errors.AsType[*sshconfig.Error](err); {
+	case !ok:
+		return classUnknown
+	case e.Temporary:
+		return classPassing
+	}
+	return classPermanent
 }
 
 // classOf is the class of the try's failure. What is of no known class may pass; but

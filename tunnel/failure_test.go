@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
@@ -26,9 +27,9 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					b, _ := keyed(t)
 					tries := 0
-					b.resolve = func(context.Context, string) (Settings, error) {
+					b.resolve = func(context.Context, string) (sshconfig.Settings, error) {
 						tries++
-						return Settings{}, &api.Error{Code: code, Message: "no", Err: class.of(errors.New("no"))}
+						return sshconfig.Settings{}, &api.Error{Code: code, Message: "no", Err: class.of(errors.New("no"))}
 					}
 					b.serve(t)
 					h := b.Host("login")

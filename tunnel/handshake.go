@@ -36,8 +36,8 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		_ = t.wire.Close()
 		return nil, err
 	}
-	t.host.step("waiting for " + t.settings.address())
-	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.address(), config)
+	t.host.step("waiting for " + t.settings.Address())
+	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), config)
 	if err != nil {
 		return nil, t.explain(login, err)
 	}
@@ -64,7 +64,7 @@ func (t *attempt) bannerLimit() time.Duration {
 
 // config is the library's, from the settings.
 func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error) {
-	common, hostKeyAlgorithms, err := algorithms(&t.settings)
+	common, hostKeyAlgorithms, err := t.settings.Algorithms()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 // explain puts a failed handshake into words.
 func (t *attempt) explain(login *login, err error) *api.Error {
 	err = api.RemoteError(err)
-	address := t.settings.address()
+	address := t.settings.Address()
 	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	switch {
@@ -130,4 +130,25 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		Code: api.CodeUnreachable, Err: classPassing.of(err),
 		Message: fmt.Sprintf("the connection to %s was interrupted: %s", address, why),
 	}
+}
+
+// agreed are the algorithms of a connection; nil where it does not tell.
+func agreed(c ssh.Conn) *api.Algorithms {
+	m, ok := c.(ssh.AlgorithmsConnMetadata)
+	if !ok {
+		return nil
+	}
+	a := m.Algorithms()
+	return &api.Algorithms{
+		KeyExchange: a.KeyExchange, HostKey: a.HostKey,
+		Cipher: bothWays(a.Write.Cipher, a.Read.Cipher), MAC: bothWays(a.Write.MAC, a.Read.MAC),
+	}
+}
+
+// bothWays is one name where both directions have the same.
+func bothWays(out, in string) string {
+	if out == in {
+		return out
+	}
+	return out + " out, " + in + " in"
 }

@@ -12,17 +12,14 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // Host is a login node: the wish to be connected to it, and the connection.
 type Host struct {
 	pool *Pool
 	name string
-	// route is the destination that the host stands for, and the hops that another
-	// host's ProxyJump prescribes; nil: our own settings decide. It is asked for each
-	// dial, since the config can change.
-	route func() (destination string, via []string)
-	log   *slog.Logger
+	log  *slog.Logger
 
 	behind string // the login node that this compute node is behind; "": it is none
 
@@ -31,13 +28,13 @@ type Host struct {
 	mu     sync.Mutex
 	facts  facts
 	view   api.Host
-	used   Settings         // those of the last try, which are the live connection's
-	users  map[*Host]string // the hosts that go through this one, or share the connection of that identity
-	asked  bool             // Up or Want was called, and not Down since
-	quiet  bool             // nobody is told of it: a compute node that nobody asked for by its name
-	ended  *conn            // the connection that we are about to end, even if it is wanted again at once
-	leases int              // see Lease
-	idle   *time.Timer      // runs since the last lease ended
+	used   sshconfig.Settings // those of the last try, which are the live connection's
+	users  map[*Host]string   // the hosts that go through this one, or share the connection of that identity
+	asked  bool               // Up or Want was called, and not Down since
+	quiet  bool               // nobody is told of it: a compute node that nobody asked for by its name
+	ended  *conn              // the connection that we are about to end, even if it is wanted again at once
+	leases int                // see Lease
+	idle   *time.Timer        // runs since the last lease ended
 	cancel context.CancelFunc
 	probe  bool // the network changed since the last look
 	// outdated says that the live connection's settings are no longer what the config
@@ -50,9 +47,9 @@ type Host struct {
 	changed      chan struct{}
 }
 
-func newHost(p *Pool, name string, route func() (destination string, via []string)) *Host {
+func newHost(p *Pool, name string) *Host {
 	return &Host{
-		pool: p, name: name, route: route,
+		pool: p, name: name,
 		log:     p.o.Log.With("host", api.HostLabel(name)),
 		kick:    make(chan struct{}, 1),
 		users:   map[*Host]string{},
@@ -234,7 +231,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return &api.Error{Code: api.CodeUnreachable, Message: h.label() + " is not connected", Err: classPassing.of(ErrDown)}
+				return &api.Error{Code: api.CodeUnreachable, Message: h.label() + " is not connected", Err: classPassing.of(api.ErrDown)}
 			}
 			if f.stop != nil {
 				return f.stop.why
@@ -262,7 +259,7 @@ func (h *Host) gaveUp(cause error) *api.Error {
 	return e
 }
 
-// current is the live connection, or ErrDown with the reason.
+// current is the live connection, or api.ErrDown with the reason.
 func (h *Host) current() (*conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,7 +267,7 @@ func (h *Host) current() (*conn, error) {
 		return h.facts.live, nil
 	}
 	if h.view.Cause != "" {
-		return nil, fmt.Errorf("%s: %w: %s", h.label(), ErrDown, h.view.Cause)
+		return nil, fmt.Errorf("%s: %w: %s", h.label(), api.ErrDown, h.view.Cause)
 	}
-	return nil, fmt.Errorf("%s: %w", h.label(), ErrDown)
+	return nil, fmt.Errorf("%s: %w", h.label(), api.ErrDown)
 }

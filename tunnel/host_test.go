@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // keyed is a bench with one host "login" that lets a key file in.
@@ -20,7 +21,7 @@ func keyed(t *testing.T) (*bench, *sshServer) {
 	t.Helper()
 	path, public := newKeyFile(t)
 	s := newServer(t, acceptKey(public))
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 	return b, s
 }
 
@@ -89,7 +90,7 @@ func TestRunGivesOutputAndStatus(t *testing.T) {
 		b, _ := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
-		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) {
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("Run while down: %v", err)
 		}
 		h.Up()
@@ -132,10 +133,10 @@ func TestDialNamesTheKindOfFailure(t *testing.T) {
 			t.Errorf("echo: %q %v", got, err)
 		}
 		_ = c.Close()
-		if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
+		if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("refused: %v", err)
 		}
-		if _, err := h.Dial(t.Context(), "tcp", "elsewhere:1"); !errors.Is(err, ErrProhibited) {
+		if _, err := h.Dial(t.Context(), "tcp", "elsewhere:1"); !errors.Is(err, api.ErrProhibited) {
 			t.Errorf("prohibited: %v", err)
 		}
 	})
@@ -151,7 +152,7 @@ func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.pause(true)
 		start := time.Now()
-		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) {
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("Run on a frozen server: %v", err)
 		}
 		if took := time.Since(start); took > 125*time.Second {
@@ -257,7 +258,7 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := newKeyFile(t)
 		s := newServer(t, twoStep(public, "123456"))
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{path} })
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		b.person.answers = []string{"1", "123456"}
 		b.serve(t)
 		h := b.Host("login")

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // certify signs a host key.
@@ -103,7 +104,7 @@ func TestACertificateOfAnUnknownAuthorityCountsForItsKeyOnly(t *testing.T) {
 					ca, other := newSigner(t), newSigner(t).PublicKey()
 					s := certifiedServer(t, ca, nil)
 					known := test.known("login", authorized(s.key.PublicKey()), authorized(ca.PublicKey()), authorized(other)) + "\n"
-					b, text, err := connectWith(t, known, s, func(s *Settings) { s.StrictHostKeyChecking = mode })
+					b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = mode })
 					in, asked, added := test.want.in(mode)
 					if in != (err == nil) || asked != (len(b.person.questions()) > 0) || added != (text != known) {
 						t.Errorf("connected: %v (%v), asked %d times, known_hosts was %q and is %q", err == nil, err, len(b.person.questions()), known, text)
@@ -138,7 +139,7 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 				if _, _, err := connectWith(t, authority+"login "+authorized(newSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 					t.Errorf("its key has changed: %v", err)
 				}
-				if _, _, err := connectWith(t, authority, s, func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not valid") {
+				if _, _, err := connectWith(t, authority, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not valid") {
 					t.Errorf("its key is unknown: %v", err)
 				}
 			})
@@ -149,7 +150,7 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-		_, _, err := connectWith(t, "@cert-authority login "+authorized(s.key.PublicKey())+"\n", s, func(s *Settings) { s.StrictHostKeyChecking = "yes" })
+		_, _, err := connectWith(t, "@cert-authority login "+authorized(s.key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" })
 		if codeOf(err) != api.CodeHostKey {
 			t.Errorf("Await: %v", err)
 		}
@@ -162,7 +163,7 @@ func TestAKeyOfAnotherTypeIsNeverAddedWithoutAPerson(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 				known := "login " + rsaKey + "\n"
-				b, text, err := connectWith(t, known, s, func(s *Settings) { s.StrictHostKeyChecking = mode }, "yes")
+				b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = mode }, "yes")
 				asked := b.person.questions()
 				if mode == "ask" {
 					if err != nil || len(asked) != 1 || !strings.Contains(asked[0].Text, "other types") || !strings.Contains(asked[0].Text, "RSA SHA256:") || !strings.Contains(asked[0].Text, "known_hosts:1") {
@@ -222,7 +223,7 @@ func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := certifiedServer(t, test.ca, nil)
-				_, _, err := connectWith(t, "@cert-authority login "+authorized(test.ca.PublicKey())+"\n", s, func(s *Settings) { s.CASignatureAlgorithms = test.list })
+				_, _, err := connectWith(t, "@cert-authority login "+authorized(test.ca.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.CASignatureAlgorithms = test.list })
 				if test.good != (err == nil) || !test.good && !strings.Contains(err.Error(), "CASignatureAlgorithms") {
 					t.Errorf("Await: %v", err)
 				}
@@ -238,7 +239,7 @@ func TestAShortHostKeyIsRefused(t *testing.T) {
 			s := newServer(t, func(*ssh.ServerConfig) {})
 			s.config = &ssh.ServerConfig{NoClientAuth: true}
 			s.config.AddHostKey(key)
-			_, _, err := connectWith(t, "login "+authorized(key.PublicKey())+"\n", s, func(s *Settings) { s.RequiredRSASize = size })
+			_, _, err := connectWith(t, "login "+authorized(key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.RequiredRSASize = size })
 			if good != (err == nil) || !good && (codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "2048 bits")) {
 				t.Errorf("RequiredRSASize %d: %v", size, err)
 			}
@@ -354,7 +355,7 @@ func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "revoked")
 					test.file(t, path, s.key.PublicKey())
 					known := "login " + authorized(s.key.PublicKey()) + "\n"
-					b, _, err := connectWith(t, known, s, func(s *Settings) { s.RevokedHostKeys, s.StrictHostKeyChecking = path, mode }, "yes")
+					b, _, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.RevokedHostKeys, s.StrictHostKeyChecking = path, mode }, "yes")
 					if codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), test.says) || len(b.person.questions()) > 0 {
 						t.Errorf("Await: %v", err)
 					}

@@ -17,13 +17,14 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // hostKeys checks a server's key against the known_hosts files of one try.
 type hostKeys struct {
 	ctx context.Context
 	try *attempt
-	s   *Settings
+	s   *sshconfig.Settings
 	db  *knownFiles
 
 	offered []string // the algorithms that the server was to choose from; see order
@@ -83,7 +84,7 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	if _, _, err := net.SplitHostPort(remote.String()); err != nil {
 		remote = &net.TCPAddr{IP: net.IPv4zero} // a pipe or a channel has no address
 	}
-	if err := k.s.checkRSASize(key); err != nil {
+	if err := k.s.CheckRSASize(key); err != nil {
 		return k.refuse(fmt.Sprintf("the host key of %s is not accepted: %v", k.display(), err), "ask the site's support for a longer key")
 	}
 	if err := k.checkRevoked(remote, key); err != nil {
@@ -130,7 +131,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 
 // checkCertificate says why a certificate does not count.
 func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
-	if !matchAny(k.s.caSignatureAlgorithms(), cert.Signature.Format) {
+	if !k.s.AcceptsCASignature(cert.Signature.Format) {
 		return fmt.Errorf("the signature algorithm %q is not in CASignatureAlgorithms", cert.Signature.Format)
 	}
 	var first error

@@ -14,6 +14,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 func authorized(key ssh.PublicKey) string {
@@ -21,7 +22,7 @@ func authorized(key ssh.PublicKey) string {
 }
 
 // connectWith connects to a server whose known_hosts has the given text.
-func connectWith(t *testing.T, known string, server *sshServer, set func(*Settings), answers ...string) (*bench, string, error) {
+func connectWith(t *testing.T, known string, server *sshServer, set func(*sshconfig.Settings), answers ...string) (*bench, string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	if known != "" {
@@ -29,7 +30,7 @@ func connectWith(t *testing.T, known string, server *sshServer, set func(*Settin
 			t.Fatal(err)
 		}
 	}
-	b, _, err := logIn(t, server, func(s *Settings) {
+	b, _, err := logIn(t, server, func(s *sshconfig.Settings) {
 		s.UserKnownHosts = []string{file}
 		if set != nil {
 			set(s)
@@ -43,7 +44,7 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 	other := newSigner(t).PublicKey()
 	for name, test := range map[string]struct {
 		known   func(key ssh.PublicKey) string
-		set     func(*Settings)
+		set     func(*sshconfig.Settings)
 		answers []string
 		code    api.Code
 		says    string // in the error
@@ -55,20 +56,20 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 		"wildcard":                   {known: func(k ssh.PublicKey) string { return "log* " + authorized(k) }},
 		"one of several":             {known: func(k ssh.PublicKey) string { return "login " + authorized(other) + "\nlogin " + authorized(k) }},
 		"after a malformed line":     {known: func(k ssh.PublicKey) string { return "login ssh-rsa !!!\n@bogus x y z\nlogin " + authorized(k) }},
-		"known for the default port": {known: func(k ssh.PublicKey) string { return "login " + authorized(k) }, set: func(s *Settings) { s.Port = 2222 }},
-		"by its port":                {known: func(k ssh.PublicKey) string { return "[login]:2222 " + authorized(k) }, set: func(s *Settings) { s.Port = 2222 }},
-		"by an alias":                {known: func(k ssh.PublicKey) string { return "cluster " + authorized(k) }, set: func(s *Settings) { s.HostKeyAlias, s.Port = "cluster", 2222 }},
+		"known for the default port": {known: func(k ssh.PublicKey) string { return "login " + authorized(k) }, set: func(s *sshconfig.Settings) { s.Port = 2222 }},
+		"by its port":                {known: func(k ssh.PublicKey) string { return "[login]:2222 " + authorized(k) }, set: func(s *sshconfig.Settings) { s.Port = 2222 }},
+		"by an alias":                {known: func(k ssh.PublicKey) string { return "cluster " + authorized(k) }, set: func(s *sshconfig.Settings) { s.HostKeyAlias, s.Port = "cluster", 2222 }},
 		"unknown, trusted":           {answers: []string{"yes"}, asked: 1, added: "login ssh-ed25519 "},
-		"unknown on a port, trusted": {answers: []string{"yes"}, asked: 1, added: "[login]:2222 ssh-ed25519 ", set: func(s *Settings) { s.Port = 2222 }},
-		"unknown, hashed":            {answers: []string{"yes"}, asked: 1, added: "|1|", set: func(s *Settings) { s.HashKnownHosts = true }},
+		"unknown on a port, trusted": {answers: []string{"yes"}, asked: 1, added: "[login]:2222 ssh-ed25519 ", set: func(s *sshconfig.Settings) { s.Port = 2222 }},
+		"unknown, hashed":            {answers: []string{"yes"}, asked: 1, added: "|1|", set: func(s *sshconfig.Settings) { s.HashKnownHosts = true }},
 		"unknown, not trusted":       {answers: []string{"no"}, asked: 1, code: api.CodeNeedsPerson, says: "you did not accept the host key"},
 		"unknown, nobody there":      {asked: 1, code: api.CodeNeedsPerson, says: "SHA256:"},
-		"unknown, strict":            {set: func(s *Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey, says: "StrictHostKeyChecking"},
-		"unknown, accept-new":        {set: func(s *Settings) { s.StrictHostKeyChecking = "accept-new" }, added: "login ssh-ed25519 "},
+		"unknown, strict":            {set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey, says: "StrictHostKeyChecking"},
+		"unknown, accept-new":        {set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" }, added: "login ssh-ed25519 "},
 		"changed":                    {known: func(ssh.PublicKey) string { return "\nlogin " + authorized(other) }, code: api.CodeHostKey, says: "known_hosts:2"},
 		"changed, accept-new": {
 			known: func(ssh.PublicKey) string { return "login " + authorized(other) }, code: api.CodeHostKey, says: ssh.FingerprintSHA256(other),
-			set: func(s *Settings) { s.StrictHostKeyChecking = "accept-new" },
+			set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" },
 		},
 		"revoked":                           {known: func(k ssh.PublicKey) string { return "login " + authorized(k) + "\n@revoked * " + authorized(k) }, code: api.CodeHostKey, says: "revoked"},
 		"an authority is no plain host key": {known: func(ssh.PublicKey) string { return "@cert-authority * " + authorized(other) }, answers: []string{"yes"}, asked: 1, added: "@cert-authority"},
@@ -129,7 +130,7 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-				b, text, err := connectWith(t, known, s, func(s *Settings) {
+				b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) {
 					s.StrictHostKeyChecking, s.HostKeyAlgorithms = test.mode, test.algorithms
 				}, "yes")
 				said := fmt.Sprint(err)
@@ -198,7 +199,7 @@ func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, "login %s\n", rsaKey), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k := &hostKeys{try: &attempt{}, s: &Settings{Hostname: "login", Port: 22, UserKnownHosts: []string{file}}}
+	k := &hostKeys{try: &attempt{}, s: &sshconfig.Settings{Hostname: "login", Port: 22, UserKnownHosts: []string{file}}}
 	if err := k.load(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // errLeadsElsewhere is the error of who wanted to share a connection that the owner's
@@ -17,27 +18,30 @@ import (
 var errLeadsElsewhere = errors.New("the settings now lead to another host")
 
 // settings are what the host's next dial goes by.
-func (h *Host) settings(ctx context.Context) (Settings, error) {
-	destination, via := h.route()
-	return h.pool.resolver().settings(ctx, h.name, destination, via)
+func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
+	r := h.pool.resolver()
+	if h.behind != "" {
+		r.User = h.pool.Host(h.behind).Status().User
+	}
+	return r.Settings(ctx, h.name)
 }
 
 // identity names the connection that settings lead to: the account and the way there,
 // all names of hops resolved. Hosts of one identity share one connection. Those before
 // are the hops that led here.
-func (p *Pool) identity(ctx context.Context, s *Settings, before ...string) (string, error) {
+func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...string) (string, error) {
 	hop := strings.Join(s.ProxyJump, ",")
 	switch {
 	case s.ProxyCommand != "":
-		return s.account() + " via " + s.ProxyCommand, nil
+		return s.Account() + " via " + s.ProxyCommand, nil
 	case hop == "":
-		return s.account(), nil
+		return s.Account(), nil
 	case slices.Contains(before, hop):
-		return s.account() + " via " + hop, nil // a circle, which the dial complains about
+		return s.Account() + " via " + hop, nil // a circle, which the dial complains about
 	}
 	there, live, err := p.hopSettings(ctx, hop)
 	if live != "" {
-		return s.account() + " via " + live, nil // it would go through that one, whatever its settings are by now
+		return s.Account() + " via " + live, nil // it would go through that one, whatever its settings are by now
 	}
 	if err != nil {
 		return "", viaError(hop, err)
@@ -46,12 +50,12 @@ func (p *Pool) identity(ctx context.Context, s *Settings, before ...string) (str
 	if err != nil {
 		return "", err
 	}
-	return s.account() + " via " + way, nil
+	return s.Account() + " via " + way, nil
 }
 
 // hopSettings are what a hop would be dialled by, or the identity of the connection
 // that it has. A hop is not put into the pool for that.
-func (p *Pool) hopSettings(ctx context.Context, name string) (s Settings, live string, err error) {
+func (p *Pool) hopSettings(ctx context.Context, name string) (s sshconfig.Settings, live string, err error) {
 	p.mu.Lock()
 	h := p.hosts[name]
 	p.mu.Unlock()
@@ -60,7 +64,7 @@ func (p *Pool) hopSettings(ctx context.Context, name string) (s Settings, live s
 		return s, "", err
 	}
 	if c, err := h.current(); err == nil {
-		return Settings{}, c.identity, nil
+		return sshconfig.Settings{}, c.identity, nil
 	}
 	s, err = h.settings(ctx)
 	return s, "", err
@@ -78,7 +82,7 @@ func (h *Host) Account() string {
 	if h.used.Destination == "" {
 		return ""
 	}
-	return h.used.account()
+	return h.used.Account()
 }
 
 // RunAs is Run on that account and no other.
@@ -87,7 +91,7 @@ func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte)
 	if err != nil {
 		return Result{}, err
 	}
-	if now := c.settings.account(); now != account {
+	if now := c.settings.Account(); now != account {
 		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, now, account)
 	}
 	return c.runNamed(ctx, h.label(), command, stdin)
@@ -138,7 +142,7 @@ func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 // checkAccount keeps us from logging in by ourselves where the earlier logins, which
 // say that no person is needed, were to other accounts.
 func (t *attempt) checkAccount() error {
-	known, now := t.pool.o.Memory.Accounts(t.host.name), t.settings.account()
+	known, now := t.pool.o.Memory.Accounts(t.host.name), t.settings.Account()
 	if t.attended || len(known) == 0 || slices.Contains(known, now) {
 		return nil
 	}
@@ -161,7 +165,7 @@ func (h *Host) reread(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
-	same := now.sameDial(h.used)
+	same := now.SameDial(h.used)
 	switch {
 	case f.trying != "":
 		h.rereadDue = true // once it is clear what the try leads to
@@ -170,10 +174,10 @@ func (h *Host) reread(ctx context.Context) {
 		h.outdated = !same
 	case !same:
 		f.failures, f.nextTry = 0, time.Time{}
-		if f.stop != nil && (f.stop.why.Code == api.CodeConfig || now.account() != h.used.account()) {
+		if f.stop != nil && (f.stop.why.Code == api.CodeConfig || now.Account() != h.used.Account()) {
 			f.stop = nil // it was about other settings
 		}
-		if now.account() != h.used.account() {
+		if now.Account() != h.used.Account() {
 			f.refusals, f.ban, f.lastLogin = 0, time.Time{}, time.Time{}
 		}
 		h.kicked()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // editable is a bench whose hosts lead where their names are pointed, as by a person
@@ -23,19 +24,19 @@ type editable struct {
 	servers map[string]*sshServer
 
 	mu    sync.Mutex
-	leads map[string]Settings // of a destination: Hostname and ProxyJump
+	leads map[string]sshconfig.Settings // of a destination: Hostname and ProxyJump
 }
 
 func newEditable(t *testing.T, servers ...string) *editable {
 	t.Helper()
 	path, public := newKeyFile(t)
-	e := &editable{servers: map[string]*sshServer{}, leads: map[string]Settings{}}
+	e := &editable{servers: map[string]*sshServer{}, leads: map[string]sshconfig.Settings{}}
 	for _, name := range servers {
 		e.servers[name] = newServer(t, acceptKey(public))
 	}
-	e.bench = newBench(t, e.servers, func(s *Settings) { s.IdentityFiles = []string{path} })
+	e.bench = newBench(t, e.servers, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 	unedited := e.resolve
-	e.resolve = func(ctx context.Context, destination string) (Settings, error) {
+	e.resolve = func(ctx context.Context, destination string) (sshconfig.Settings, error) {
 		s, err := unedited(ctx, destination)
 		s.User = "alice"
 		e.mu.Lock()
@@ -48,7 +49,7 @@ func newEditable(t *testing.T, servers ...string) *editable {
 	return e
 }
 
-func (e *editable) point(name string, to Settings) {
+func (e *editable) point(name string, to sshconfig.Settings) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.leads[name] = to
@@ -70,15 +71,15 @@ func (e *editable) dials(server string) int {
 func TestANameThatWasPointedElsewhereIsNotSharedByItsOldAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
-		e.point("work", Settings{Hostname: "one"})
-		e.point("cluster", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
+		e.point("cluster", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		work, cluster := e.Host("work"), e.Host("cluster")
 		work.Up()
 		mustConnect(t, work)
 		work.Down()
 		synctest.Wait()
-		e.point("work", Settings{Hostname: "two"})
+		e.point("work", sshconfig.Settings{Hostname: "two"})
 		cluster.Up()
 		mustConnect(t, cluster)
 		if _, err := cluster.Run(t.Context(), "cat", nil); err != nil {
@@ -95,8 +96,8 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEditable(t, "one", "two")
-				e.point("work", Settings{Hostname: "one"})
-				e.point("cluster", Settings{Hostname: "one"})
+				e.point("work", sshconfig.Settings{Hostname: "one"})
+				e.point("cluster", sshconfig.Settings{Hostname: "one"})
 				e.memory.SetSilent("work", true)
 				e.serve(t)
 				work, cluster := e.Host("work"), e.Host("cluster")
@@ -109,7 +110,7 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 				}
 				synctest.Wait()
 				time.Sleep(time.Hour) // a stable connection is made again at once
-				e.point("work", Settings{Hostname: "two"})
+				e.point("work", sshconfig.Settings{Hostname: "two"})
 				e.memory.AddAccount("work", "alice@two:22") // else a person would be needed
 				e.servers["one"].drop()
 				synctest.Wait()
@@ -145,12 +146,12 @@ func TestOneAddressBehindTwoGatesIsNotOneConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e.point("gate", Settings{Hostname: "gate1"})
-		e.point("a", Settings{Hostname: "inner", ProxyJump: []string{"gate"}})
-		e.point("b", Settings{Hostname: "inner", ProxyJump: []string{"other"}})
-		e.point("other", Settings{Hostname: "gate2"})
-		e.point("c", Settings{Hostname: "inner", ProxyJump: []string{"same"}})
-		e.point("same", Settings{Hostname: "gate1"})
+		e.point("gate", sshconfig.Settings{Hostname: "gate1"})
+		e.point("a", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate"}})
+		e.point("b", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"other"}})
+		e.point("other", sshconfig.Settings{Hostname: "gate2"})
+		e.point("c", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"same"}})
+		e.point("same", sshconfig.Settings{Hostname: "gate1"})
 		e.serve(t)
 		for _, name := range []string{"a", "b", "c"} {
 			h := e.Host(name)
@@ -178,7 +179,7 @@ func (e *editable) known(t *testing.T) string {
 func TestAReloadLeavesALiveConnectionAndSaysThatItsSettingsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		h := e.Host("work")
 		h.Up()
@@ -188,20 +189,20 @@ func TestAReloadLeavesALiveConnectionAndSaysThatItsSettingsChanged(t *testing.T)
 		if w := h.Status().Outdated; w != "" {
 			t.Errorf("nothing changed, and it says %q", w)
 		}
-		e.point("work", Settings{Hostname: "two"})
+		e.point("work", sshconfig.Settings{Hostname: "two"})
 		e.Reload("")
 		synctest.Wait()
 		st := h.Status()
 		if st.State != api.HostUp || h.Account() != "alice@one:22" || !strings.Contains(st.Outdated, "tunctl logout work") {
 			t.Errorf("after the reload: %q %+v", h.Account(), st)
 		}
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.Reload("")
 		synctest.Wait()
 		if w := h.Status().Outdated; w != "" {
 			t.Errorf("after the edit was undone: %q", w)
 		}
-		e.point("work", Settings{Hostname: "two"})
+		e.point("work", sshconfig.Settings{Hostname: "two"})
 		e.Reload("")
 		synctest.Wait()
 		h.Down()
@@ -220,12 +221,12 @@ func TestAReloadLeavesALiveConnectionAndSaysThatItsSettingsChanged(t *testing.T)
 func TestALogoutIsNotOvertakenByTheLoginThatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		h := e.Host("work")
 		h.Up()
 		mustConnect(t, h)
-		e.point("work", Settings{Hostname: "two"})
+		e.point("work", sshconfig.Settings{Hostname: "two"})
 		h.Down()
 		h.Up()
 		synctest.Wait()
@@ -239,8 +240,8 @@ func TestALogoutIsNotOvertakenByTheLoginThatFollows(t *testing.T) {
 func TestALogoutOfASharedConnectionIsOverOnceLoggedInAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one")
-		e.point("work", Settings{Hostname: "one"})
-		e.point("cluster", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
+		e.point("cluster", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		work, cluster := e.Host("work"), e.Host("cluster")
 		for _, h := range []*Host{work, cluster} {
@@ -264,7 +265,7 @@ func TestALogoutOfASharedConnectionIsOverOnceLoggedInAgain(t *testing.T) {
 func TestAReloadDuringALoginIsSeenAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		dialled, direct := make(chan struct{}), e.dial
 		e.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			<-dialled
@@ -274,7 +275,7 @@ func TestAReloadDuringALoginIsSeenAfterIt(t *testing.T) {
 		h := e.Host("work")
 		h.Up()
 		synctest.Wait()
-		e.point("work", Settings{Hostname: "two"})
+		e.point("work", sshconfig.Settings{Hostname: "two"})
 		e.Reload("")
 		synctest.Wait()
 		close(dialled)
@@ -289,7 +290,7 @@ func TestAReloadDuringALoginIsSeenAfterIt(t *testing.T) {
 func TestAHostThatWaitsIsTriedAtOnceWhenItsAddressIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one")
-		e.point("work", Settings{Hostname: "onne"})
+		e.point("work", sshconfig.Settings{Hostname: "onne"})
 		e.memory.SetSilent("work", true)
 		e.serve(t)
 		h := e.Host("work")
@@ -300,7 +301,7 @@ func TestAHostThatWaitsIsTriedAtOnceWhenItsAddressIsCorrected(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 		corrected := time.Now()
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.Reload("")
 		mustConnect(t, h)
 		if took := time.Since(corrected); took > time.Second {
@@ -312,13 +313,13 @@ func TestAHostThatWaitsIsTriedAtOnceWhenItsAddressIsCorrected(t *testing.T) {
 func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		h := e.Host("work")
 		h.Up()
 		mustConnect(t, h)
 		time.Sleep(time.Hour)
-		e.point("work", Settings{Hostname: "two"})
+		e.point("work", sshconfig.Settings{Hostname: "two"})
 		e.servers["one"].drop()
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -329,7 +330,7 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 		mustConnect(t, h)
 		for _, back := range []string{"one", "two"} { // both are known by now
 			time.Sleep(time.Hour)
-			e.point("work", Settings{Hostname: back})
+			e.point("work", sshconfig.Settings{Hostname: back})
 			for _, s := range e.servers {
 				s.drop()
 			}
@@ -345,17 +346,17 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 func TestANodeIsReachedAsTheUserOfTheLiveLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one")
-		e.point("work", Settings{Hostname: "one"})
+		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		h := e.Host("work")
 		node := e.Beyond("work", "nc1")
-		if dest, _ := node.route(); dest != "nc1" {
-			t.Errorf("before the login: %q", dest)
+		if s, err := node.settings(t.Context()); err != nil || s.Destination != "nc1" {
+			t.Errorf("before the login: %q, %v", s.Destination, err)
 		}
 		h.Up()
 		mustConnect(t, h)
-		if dest, via := node.route(); dest != "alice@nc1" || !slices.Equal(via, []string{"work"}) {
-			t.Errorf("after it: %q through %q", dest, via)
+		if s, err := node.settings(t.Context()); err != nil || s.Destination != "alice@nc1" || !slices.Equal(s.ProxyJump, []string{"work"}) {
+			t.Errorf("after it: %q through %q, %v", s.Destination, s.ProxyJump, err)
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"tunctl/tunnel/sshconfig"
 )
 
 // classes are the names of ssh_config's IPQoS.
@@ -34,7 +36,7 @@ func class(ipqos string) (int, bool) {
 
 // tune sets the traffic class the person asked for. Some networks drop or slow
 // what ssh marks by default, so without a wish nothing is marked.
-func tune(c net.Conn, s *Settings, log *slog.Logger) {
+func tune(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
 	tos, ok := class(s.IPQoS)
 	tcp, isTCP := c.RemoteAddr().(*net.TCPAddr)
 	if !ok || !isTCP {

@@ -22,15 +22,15 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.address(), hop.label()))
+	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
 	c, err := hop.current()
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
-	if t.identity != t.settings.account()+" via "+c.identity {
-		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.address()), Err: classPassing.of(nil)}
+	if t.identity != t.settings.Account()+" via "+c.identity {
+		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.Address()), Err: classPassing.of(nil)}
 	}
-	raw, err := c.dial(ctx, "tcp", t.settings.address())
+	raw, err := c.dial(ctx, "tcp", t.settings.Address())
 	if err != nil {
 		return nil, nil, t.beyond(hop, err)
 	}
@@ -106,10 +106,10 @@ func viaError(hop string, err error) error {
 
 // beyond puts a failed dial from a hop into words.
 func (t *attempt) beyond(hop *Host, err error) *api.Error {
-	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.address(), hop.label(), err)}
-	if errors.Is(err, ErrProhibited) {
+	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.Address(), hop.label(), err)}
+	if errors.Is(err, api.ErrProhibited) {
 		e.Code, e.Err = api.CodeForward, classPermanent.of(err)
-		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.address())
+		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.Address())
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // chain is a bench where "inner" is reached through "outer" and "middle".
@@ -29,7 +30,7 @@ func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)
 	}
 	servers["outer"].inner = map[string]*sshServer{"middle": servers["middle"], "inner": servers["inner"]}
 	servers["middle"].inner = map[string]*sshServer{"inner": servers["inner"]}
-	b := newBench(t, servers, func(s *Settings) {
+	b := newBench(t, servers, func(s *sshconfig.Settings) {
 		s.IdentityFiles = []string{path}
 		s.ProxyJump = jump[s.Alias]
 	})
@@ -138,7 +139,7 @@ func TestAHalfOpenHopIsFound(t *testing.T) {
 		time.Sleep(time.Hour)
 		servers["outer"].pause(true)
 		start := time.Now()
-		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, ErrDown) || time.Since(start) > 125*time.Second {
+		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) || time.Since(start) > 125*time.Second {
 			t.Errorf("Run: %v after %v", err, time.Since(start))
 		}
 		servers["outer"].pause(false)

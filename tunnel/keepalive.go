@@ -182,6 +182,12 @@ func (p *pulse) beat(now time.Time) error {
 	if limit := p.probing; limit > 0 && !alive {
 		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
+	if p.c.mute && p.probing > 0 && p.waiting {
+		// What came may have been on its way when the link died, and no later beat would
+		// find that out: the answer itself is wanted.
+		p.timer.Reset(p.probing)
+		return nil
+	}
 	if p.probed() || p.c.mute {
 		return nil
 	}

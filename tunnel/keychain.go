@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // keychain is the keys to offer at one login, from the agent and from files, in
@@ -23,7 +24,7 @@ import (
 type keychain struct {
 	ctx   context.Context
 	try   *attempt
-	s     *Settings
+	s     *sshconfig.Settings
 	agent *agentKeys
 
 	offered []string         // what was offered, as shown to a person
@@ -91,8 +92,8 @@ func (k *keychain) wrap(list []ssh.Signer) []ssh.Signer {
 			continue
 		}
 		seen[blob] = true
-		usable, err := k.s.restrict(s)
-		if err = cmp.Or(k.s.checkRSASize(s.PublicKey()), err); err != nil {
+		usable, err := k.s.Restrict(s)
+		if err = cmp.Or(k.s.CheckRSASize(s.PublicKey()), err); err != nil {
 			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
 			continue
 		}

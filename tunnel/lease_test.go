@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // nodeBehind is a bench with "outer" up, and the node "inner" behind it.
@@ -189,7 +190,7 @@ func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
 	e.servers["one"].inner = map[string]*sshServer{"n1": e.servers["n1"]}
 	e.serve(t)
 	for i, name := range []string{"work", "cluster"} {
-		e.point(name, Settings{Hostname: "one"})
+		e.point(name, sshconfig.Settings{Hostname: "one"})
 		login := e.Host(name)
 		login.Up()
 		mustConnect(t, login)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // lender is a laptop whose person has an ssh connection of their own to "open".
@@ -52,7 +53,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func reuse(_ string, s *Settings) { s.ReuseMaster = true }
+func reuse(_ string, s *sshconfig.Settings) { s.ReuseMaster = true }
 
 // connect is the person's own ssh.
 func (l *lender) connect(t *testing.T) {
@@ -109,7 +110,7 @@ func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
 	}
 	closed := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	for range 3 {
-		if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+		if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("a dial to a closed port says %v", err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestThePersonsOwnConnectionCarriesAllAndStays(t *testing.T) {
 	echoes(t, h, "tcp", echoServer(t))
 	echoes(t, h, "unix", echoAt(t, "unix", filepath.Join(t.TempDir(), "echo")))
 	carriesBack(t, h)
-	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
 	}
 	h.Down()
@@ -260,7 +261,7 @@ func rider(config string) {
 	}
 	must(h.Await(ctx))
 	_, err := h.Dial(ctx, "tcp", os.Getenv("TUNCTL_TEST_CLOSED"))
-	if !errors.Is(err, ErrRefused) {
+	if !errors.Is(err, api.ErrRefused) {
 		must(fmt.Errorf("a dial to a closed port says %w", err))
 	}
 	c, err := h.Dial(ctx, "tcp", os.Getenv("TUNCTL_TEST_ECHO"))
@@ -388,7 +389,7 @@ func TestASocketThatLendsNothingIsTriedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveFar(t, fake, func(net.Conn) { asked <- struct{}{} })
+	serveEach(t, fake, func(net.Conn) { asked <- struct{}{} })
 	<-asked
 	if err := awaitState(t, h, api.HostNeedsLogin); err != nil {
 		t.Error(err)

@@ -60,7 +60,7 @@ type Limits struct {
 // DefaultLimits are the limits for real hosts.
 func DefaultLimits() Limits {
 	return Limits{
-		SettingsTimeout:  sshGTimeout,
+		SettingsTimeout:  15 * time.Second,
 		DialTimeout:      15 * time.Second,
 		BannerTimeout:    10 * time.Second,
 		HandshakeTimeout: 30 * time.Second,

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // day lets a day of a laptop pass: it sleeps and wakes, roams, and the connection
@@ -64,7 +65,7 @@ func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t, test.server)
-				b, h, _ := logIn(t, s, func(s *Settings) { s.IdentityFiles = []string{path} }, test.answer...)
+				b, h, _ := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} }, test.answer...)
 				day(b, s)
 				_, logins, _ := s.counts()
 				t.Logf("%d login attempt(s) in a day; now %s: %s", logins, h.Status().State, h.Status().Cause)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // Sight is what can be seen of a host's port without logging in. What could not be
@@ -46,7 +47,7 @@ var errLooked = errors.New("seen enough")
 // Look connects to a host's port and goes as far as its host key, as ssh-keyscan
 // does: no login is tried, so that none can fail, and nothing is written to
 // known_hosts. The error is an *api.Error about the first thing that is wrong.
-func Look(ctx context.Context, s Settings) (Sight, error) {
+func Look(ctx context.Context, s sshconfig.Settings) (Sight, error) {
 	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
 		return Sight{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
 	}
@@ -55,7 +56,7 @@ func Look(ctx context.Context, s Settings) (Sight, error) {
 	limit := cmp.Or(s.ConnectTimeout, lookDial)
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.address())
+	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
 	if err != nil {
 		return Sight{}, t.unreachable(err, limit)
 	}
@@ -76,7 +77,7 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 	defer t.guard.stop()
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
 	keys := newHostKeys(ctx, t)
-	common, hostKeyAlgorithms, err := algorithms(&t.settings)
+	common, hostKeyAlgorithms, err := t.settings.Algorithms()
 	if err == nil {
 		err = keys.load()
 	}
@@ -84,7 +85,7 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 		return err
 	}
 	var verdict error
-	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.address(), &ssh.ClientConfig{
+	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
 		Config:            common,
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
 		ClientVersion:     "SSH-2.0-tunctl",
@@ -100,10 +101,10 @@ func (t *attempt) lookAt(ctx context.Context, raw net.Conn, sight *Sight) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case t.guard.expired() && !t.wire.hasGreeted():
-		return notSSH(t.settings.address(), errSilent)
+		return notSSH(t.settings.Address(), errSilent)
 	case t.wire.badGreeting() != nil:
-		return notSSH(t.settings.address(), t.wire.badGreeting())
+		return notSSH(t.settings.Address(), t.wire.badGreeting())
 	}
 	err = api.RemoteError(err)
-	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s did not finish the SSH handshake: %v", t.settings.address(), err)}
+	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s did not finish the SSH handshake: %v", t.settings.Address(), err)}
 }

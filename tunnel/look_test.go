@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // answerOn serves each connection to a local port with serve.
@@ -22,6 +23,13 @@ func answerOn(t *testing.T, serve func(net.Conn)) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveEach(t, l, serve)
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// serveEach serves each connection to l with serve until the test ends.
+func serveEach(t *testing.T, l net.Listener, serve func(net.Conn)) {
+	t.Helper()
 	var wg sync.WaitGroup
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
 	wg.Go(func() {
@@ -31,12 +39,11 @@ func answerOn(t *testing.T, serve func(net.Conn)) int {
 				return
 			}
 			wg.Go(func() {
-				defer func() { _ = c.Close() }()
+				defer closing(c)
 				serve(c)
 			})
 		}
 	})
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
@@ -69,7 +76,7 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			write(t, known, tt.known+"\n")
-			sight, err := Look(t.Context(), Settings{
+			sight, err := Look(t.Context(), sshconfig.Settings{
 				Alias: "narval", Hostname: "127.0.0.1", Port: tt.port, UserKnownHosts: []string{known}, StrictHostKeyChecking: "no",
 			})
 			for i, pair := range [][2]string{{sight.Address, tt.see.Address}, {sight.Greeting, tt.see.Greeting}, {sight.HostKey, tt.see.HostKey}} {

@@ -75,3 +75,19 @@ func missing(t testing.TB, what string) {
 	}
 	t.Skip("needs " + what)
 }
+
+// eventually waits for something that no channel tells of.
+func eventually(t *testing.T, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(longest); !is(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+func say(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
+
+func closing(c io.Closer) { _ = c.Close() }

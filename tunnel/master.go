@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // masterPoll is how often we look whether ssh has logged in: its control socket
@@ -77,7 +78,7 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 // often as we would ask for one.
 func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.env(ctx)
-	program, err := findSSH(env)
+	program, err := sshconfig.FindSSH(env)
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: classPermanent.of(err)}
 	}
@@ -102,12 +103,12 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	if t.host.onlySSH() != "" { // the server accepts little else, and its default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
-	if _, via := t.host.route(); via != nil {
-		args = append(args, "-J", strings.Join(via, ","))
+	if i := strings.LastIndexByte(t.host.name, ','); i >= 0 { // hops that no settings name
+		args = append(args, "-J", t.host.name[:i])
 	}
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second
-	m.cmd.Env = environ(env)
+	m.cmd.Env = env.Environ()
 	m.cmd.Stderr = m.said
 	if t.attended && t.pool.o.Askpass != "" {
 		m.cmd.Env = append(m.cmd.Env, "SSH_ASKPASS="+t.pool.o.Askpass, "SSH_ASKPASS_REQUIRE=force", AskpassSocket+"="+m.askSocket())

@@ -18,11 +18,12 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // masters has every host of the laptop log in by the ssh program.
 func (l *laptop) masters() {
-	l.o.Preset = func(_ string, s *Settings) { s.Transport = api.TransportOpenSSH }
+	l.o.Preset = func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }
 	l.o.Askpass, _ = os.Executable()
 }
 
@@ -63,7 +64,7 @@ func TestAnSSHOfOursCarriesCommandsAndForwards(t *testing.T) {
 		t.Errorf("the echo says %q, %v", buf, err)
 	}
 	closed := net.JoinHostPort("127.0.0.1", fmt.Sprint(freePort(t)))
-	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, ErrRefused) {
+	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
 	}
 	if r, err := h.Run(t.Context(), "echo still", nil); err != nil || string(r.Stdout) != "still\n" {
@@ -253,7 +254,7 @@ func TestAnSSHOfOursEndsWhenWeAreKilled(t *testing.T) {
 
 // masterUser is a process that has an ssh log in and waits to be killed.
 func masterUser(config string) {
-	p := NewPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: func(_ string, s *Settings) { s.Transport = api.TransportOpenSSH }})
+	p := NewPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }})
 	go func() { _ = p.Serve(context.Background()) }()
 	h := p.Host("open")
 	h.Up()

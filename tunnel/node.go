@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // Node is a compute node behind a host, for what listens only inside it. There are
@@ -155,7 +157,7 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 		_, bad := errors.AsType[*noWayError](err) // which may wrap a refusal of the node's sshd
 		switch {
 		case bad:
-		case err == nil || errors.Is(err, ErrRefused) || errors.Is(err, errEndSilent):
+		case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errEndSilent):
 			n.log.Info("connected to the node", "way", w.name)
 			n.settle(w)
 			n.login.setNodeWay(w.name)

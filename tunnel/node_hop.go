@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // hop is our own SSH connection to a node, through the host's. It is made when it
@@ -28,7 +29,7 @@ type hop struct {
 }
 
 func newHop(login *Host, names []string) *hop {
-	h := newHost(login.pool, login.name+","+names[0], func() (string, []string) { return names[0], nil })
+	h := newHost(login.pool, login.name+","+names[0])
 	h.quiet, h.behind = true, login.name
 	return &hop{login: login, names: names, host: h, turn: make(chan struct{}, 1)}
 }
@@ -42,9 +43,9 @@ func (p *hop) dial(ctx context.Context, network, address string) (net.Conn, erro
 		}
 		nc, err := c.dial(ctx, network, address)
 		switch {
-		case err == nil || errors.Is(err, ErrRefused):
+		case err == nil || errors.Is(err, api.ErrRefused):
 			return nc, err
-		case errors.Is(err, ErrDown) && again:
+		case errors.Is(err, api.ErrDown) && again:
 			continue // it ended with the host's connection, or the job
 		case errors.Is(err, context.DeadlineExceeded):
 			p.drop(c) // a node that went without a word; the next dial finds out
@@ -135,13 +136,13 @@ func (p *hop) connect(ctx context.Context) (*conn, error) {
 // settings are the person's for the node, with the account and the keys that let
 // them in at the host. The returned file holds what the cluster knows of the node's
 // host key; it is for the caller to remove.
-func (p *hop) settings(ctx context.Context, s *Settings) (known string, err error) {
+func (p *hop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
 	login, err := p.login.current()
 	if err != nil {
 		return "", err
 	}
 	own := login.settings
-	if *s, err = p.login.pool.resolver().destination(ctx, p.names[0]); err != nil {
+	if *s, err = p.login.pool.Settings(ctx, p.names[0]); err != nil {
 		return "", err
 	}
 	s.User = own.User
@@ -198,7 +199,7 @@ const knockNext = 500 * time.Millisecond
 // knock opens a stream to the node's SSH port by the first of its names that leads
 // there. They are tried one after another, and side by side where one does not answer:
 // a firewall that drops packets must not use up the time of the other ways.
-func (p *hop) knock(ctx context.Context, s *Settings) (net.Conn, error) {
+func (p *hop) knock(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
 	names := union([]string{s.Hostname}, p.names)
 	type answer struct {
 		raw net.Conn
@@ -237,9 +238,9 @@ func (p *hop) knock(ctx context.Context, s *Settings) (net.Conn, error) {
 			switch {
 			case a.err == nil:
 				return a.raw, nil
-			case ctx.Err() != nil || errors.Is(a.err, ErrDown):
+			case ctx.Err() != nil || errors.Is(a.err, api.ErrDown):
 				return nil, a.err
-			case errors.Is(a.err, ErrProhibited):
+			case errors.Is(a.err, api.ErrProhibited):
 				return nil, p.noWay(classPermanent.of(a.err))
 			case first == nil:
 				first = a.err

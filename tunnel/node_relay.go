@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tunctl/internal/posixsh"
 )
 
 // relays are connections onto a node that a command on the host carries through its
@@ -24,18 +26,6 @@ type relays struct {
 	mu    sync.Mutex
 	final error // why no more logins on the node are tried
 }
-
-// The commands that are sent to the host. They are constants that every login shell
-// reads alike; the line to run comes on standard input, whose rest is the
-// connection's: the shell's read takes not a byte more than its line. A login
-// shell's environment is where many sites set the PATH of their scheduler; its
-// start-up files find standard input empty.
-const (
-	plainStarter = `exec sh -c 'IFS= read -r line; eval "$line"'`
-	loginStarter = `exec sh -c 'IFS= read -r line; export line; exec 3<&0 </dev/null; ` +
-		`command -v bash >/dev/null 2>&1 && exec bash -lc "exec <&3 3<&-; eval \"\$line\""; ` +
-		`exec sh -lc "exec <&3 3<&-; eval \"\$line\""'`
-)
 
 // maxUnanswered is how many names of a node may keep silent before the next way has its
 // turn.
@@ -67,7 +57,7 @@ func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn
 		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
 			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.patience/time.Second)+1, address, name)
 		var c net.Conn
-		c, err = r.start(ctx, plainStarter, line, signs{
+		c, err = r.start(ctx, posixsh.Line, line, signs{
 			way: what, mark: mark, more: sshConfirmed, refused: sshRefused,
 			class: func(said string) failureClass { return readSSH(said).class }, greeted: sshGreeted, within: r.patience,
 		})
@@ -106,9 +96,9 @@ func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Con
 	mark := newMark()
 	// Without -u, srun holds back what has no line's end.
 	line := fmt.Sprintf("exec srun --overlap --jobid=%s --nodelist=%s --nodes=1 --ntasks=1 --mpi=none --quiet -u sh -c %s relay %s %s %s %s %s",
-		r.job, node, shellWord(relayScript), mark, shellWord(host), shellWord(port),
-		shellWord("exec("+strconv.Quote(relayPython)+")"), shellWord(relayBash))
-	return r.start(ctx, loginStarter, line, signs{way: what, mark: mark, refused: relayRefused})
+		r.job, node, posixsh.Quote(relayScript), mark, posixsh.Quote(host), posixsh.Quote(port),
+		posixsh.Quote("exec("+strconv.Quote(relayPython)+")"), posixsh.Quote(relayBash))
+	return r.start(ctx, posixsh.LoginLine, line, signs{way: what, mark: mark, refused: relayRefused})
 }
 
 // start runs a line on the host and waits for its signs that the connection stands.
@@ -137,9 +127,6 @@ func (r *relays) start(ctx context.Context, starter, line string, by signs) (net
 func safeWord(text string) bool {
 	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-[]") == ""
 }
-
-// shellWord makes text one word of a POSIX shell.
-func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // newMark is a word that no start-up file prints by chance.
 func newMark() string { return "tunctl-" + rand.Text() }

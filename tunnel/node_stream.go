@@ -167,7 +167,7 @@ func (s *stream) failed(by signs) error {
 	case s.conn.ended():
 		return s.conn.gone()
 	case s.err == nil && by.refused(s.status, said):
-		return fmt.Errorf("%w: %s", ErrRefused, said)
+		return fmt.Errorf("%w: %s", api.ErrRefused, said)
 	case s.unanswered.Load():
 		return &noWayError{by.way, classPassing.of(errNodeSilent)}
 	case said == "":

@@ -20,9 +20,18 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel/sshconfig"
 )
 
-func echoThrough(t *testing.T, d Dialer) {
+// dialer is what a Host, a Node and a Hop have in common.
+type dialer interface {
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func echoThrough(t *testing.T, d dialer) {
 	t.Helper()
 	c, err := d.Dial(t.Context(), "tcp", "echo:1")
 	if err != nil {
@@ -48,7 +57,7 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 		for range 3 {
 			echoThrough(t, node)
 		}
-		if _, err := node.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, ErrRefused) {
+		if _, err := node.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("a port where nothing listens: %v", err)
 		}
 		if _, logins, _ := servers["inner"].counts(); logins != 1 || node.Scarce() {
@@ -88,12 +97,12 @@ func onHost(s *sshServer, viaSSH, viaSrun func(ch ssh.Channel, line string) int)
 		}
 	}
 	s.set(func(s *sshServer) {
-		s.commands = map[string]func(ssh.Channel) int{plainStarter: run(plainStarter, viaSSH), loginStarter: run(loginStarter, viaSrun)}
+		s.commands = map[string]func(ssh.Channel) int{posixsh.Line: run(posixsh.Line, viaSSH), posixsh.LoginLine: run(posixsh.LoginLine, viaSrun)}
 	})
 	return func() (ssh, srun int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return counts[plainStarter], counts[loginStarter]
+		return counts[posixsh.Line], counts[posixsh.LoginLine]
 	}
 }
 
@@ -131,7 +140,7 @@ func behind(t *testing.T) (*Host, map[string]*sshServer) {
 
 func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 	for _, names := range [][]string{{"dropped1"}, {"dropped1", "dropped2", "dropped3", "dropped4"}} {
-		for _, limit := range []time.Duration{dialTimeout, 45 * time.Second} {
+		for _, limit := range []time.Duration{30 * time.Second, 45 * time.Second} {
 			t.Run(fmt.Sprintf("%d names, %v", len(names), limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					outer, servers := behind(t)
@@ -191,7 +200,7 @@ func TestAWayThatHangsIsNotTheFirstTheNextTime(t *testing.T) {
 		node := outer.Node(NodeOptions{Names: []string{"inner"}, Job: "7"})
 		defer node.Close()
 		for try := 1; ; try++ {
-			ctx, cancel := context.WithTimeout(t.Context(), dialTimeout)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			c, err := node.Dial(ctx, "tcp", "127.0.0.1:8888")
 			cancel()
 			if err == nil {
@@ -216,7 +225,7 @@ func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 		defer node.Close()
 		for range 50 {
 			_, err := node.Dial(t.Context(), "tcp", "echo:1")
-			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "a direct SSH login") || !strings.Contains(err.Error(), "srun") {
+			if err == nil || errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "a direct SSH login") || !strings.Contains(err.Error(), "srun") {
 				t.Fatalf("err = %v", err)
 			}
 			time.Sleep(time.Minute)
@@ -339,10 +348,10 @@ func runRelay(t *testing.T, program, host, port string, input []byte) ([]byte, e
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	line := "exec sh -c " + shellWord(relayScript) + " relay mark " + host + " " + port + " " +
-		shellWord("exec("+strconv.Quote(relayPython)+")") + " " + shellWord(relayBash)
+	line := "exec sh -c " + posixsh.Quote(relayScript) + " relay mark " + host + " " + port + " " +
+		posixsh.Quote("exec("+strconv.Quote(relayPython)+")") + " " + posixsh.Quote(relayBash)
 	t.Setenv("SHELL", "/bin/sh")
-	cmd := shellCommand(ctx, line) // in a process group that ends as a whole
+	cmd := sshconfig.ShellCommand(ctx, line, nil) // in a process group that ends as a whole
 	cmd.Env = []string{"PATH=" + dir}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()

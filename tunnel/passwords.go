@@ -38,14 +38,11 @@ type savedPassword struct {
 	where  api.Keep
 }
 
-// account is who the person is, and where.
-func (s *Settings) account() string { return s.User + "@" + s.address() }
-
 // hasSaved reports whether there is a kept password that was not given yet.
 func (l *login) hasSaved() bool {
 	if !l.saved.looked {
 		l.saved.looked = true
-		l.saved.text, _ = l.try.pool.o.Passwords.Password(l.ctx, l.s.account())
+		l.saved.text, _ = l.try.pool.o.Passwords.Password(l.ctx, l.s.Account())
 	}
 	return l.saved.text != "" && !l.saved.used
 }
@@ -73,7 +70,7 @@ func (l *login) failedAnswers() {
 	}
 	if l.saved.used && l.saved.text != "" && l.asked == 1 {
 		l.saved.text = ""
-		l.try.pool.o.Passwords.Forget(l.ctx, l.s.account())
+		l.try.pool.o.Passwords.Forget(l.ctx, l.s.Account())
 		wrong = "the saved password was not accepted"
 		l.try.warn(wrong + " and has been deleted")
 	}
@@ -89,7 +86,7 @@ func (l *login) keepPassword() {
 	if l.saved.where == "" {
 		return
 	}
-	if err := l.try.pool.o.Passwords.Keep(l.ctx, l.s.account(), l.saved.typed, l.saved.where); err != nil {
+	if err := l.try.pool.o.Passwords.Keep(l.ctx, l.s.Account(), l.saved.typed, l.saved.where); err != nil {
 		l.saved.where = ""
 		l.try.warn(fmt.Sprintf("the password was not saved: %v", err))
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // box is a place for passwords.
@@ -52,7 +53,7 @@ const boxedAccount = "alice@login:22"
 // each of their passwords kept.
 func boxed(t *testing.T, s *sshServer, kept string, answers ...string) (*bench, *Host, *box) {
 	t.Helper()
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.User = "alice" })
+	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.User = "alice" })
 	b.person.answers, b.person.keep = answers, api.KeepKeyring
 	x := &box{kept: map[string]string{}}
 	if kept != "" {
@@ -122,7 +123,7 @@ func TestACommandRunsBeforeAPersonLogsIn(t *testing.T) {
 		"fails": {"echo no network >&2; exit 7", "exit status 7; its output: no network"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := logIn(t, newServer(t, acceptKey(public)), func(s *Settings) {
+			_, _, err := logIn(t, newServer(t, acceptKey(public)), func(s *sshconfig.Settings) {
 				s.IdentityFiles, s.BeforeLogin = []string{path}, x.line
 			})
 			if x.says == "" && err != nil || x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)) {

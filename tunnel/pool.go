@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/internal/netwatch"
+	"tunctl/tunnel/sshconfig"
 )
 
 // Options are what a Pool needs of the world. Everything but Limits may be zero.
@@ -31,9 +33,9 @@ type Options struct {
 	// EarlierEnvs are those of other clients before it, the newest first: an ssh-agent is
 	// looked for in each, since the newest may name one that is gone.
 	EarlierEnvs func() []api.Env
-	// Target and Preset are those of a [Resolver]. They are asked for each dial.
+	// Target and Preset are those of a [sshconfig.Resolver]. They are asked for each dial.
 	Target func(name string) string
-	Preset func(name string, s *Settings)
+	Preset func(name string, s *sshconfig.Settings)
 	// Spelling says what is known of a host's name that cannot be reached.
 	Spelling func(name string) Spelling
 }
@@ -46,7 +48,7 @@ type Pool struct {
 	reloaded chan struct{} // the config changed
 
 	// The ways to the world outside, replaced in tests; resolve is nil unless it is.
-	resolve func(ctx context.Context, destination string) (Settings, error)
+	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
 	dial    func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
 	lookup  func(ctx context.Context, host string) ([]string, error)
 	watch   func(ctx context.Context, changed func(), log *slog.Logger)
@@ -87,7 +89,7 @@ func NewPool(o Options) *Pool {
 		o.Target = func(name string) string { return name }
 	}
 	if o.Preset == nil {
-		o.Preset = func(string, *Settings) {}
+		o.Preset = func(string, *sshconfig.Settings) {}
 	}
 	if o.Spelling == nil {
 		o.Spelling = func(string) Spelling { return Spelling{Written: true} }
@@ -95,7 +97,7 @@ func NewPool(o Options) *Pool {
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
 		news: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
-		watch: watchNetwork, lookup: net.DefaultResolver.LookupHost,
+		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost,
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		return d.DialContext(ctx, network, address)
@@ -141,7 +143,7 @@ func (p *Pool) startLocked(h *Host) {
 // a. Nothing is dialled.
 func (p *Pool) Host(name string) *Host {
 	return p.host(name, func() *Host {
-		return newHost(p, name, func() (string, []string) { return p.resolver().route(name) })
+		return newHost(p, name)
 	})
 }
 
@@ -161,16 +163,16 @@ func (p *Pool) host(name string, create func() *Host) *Host {
 }
 
 // resolver reads settings as of now.
-func (p *Pool) resolver() Resolver {
+func (p *Pool) resolver() sshconfig.Resolver {
 	p.mu.Lock()
 	file := p.sshConfig
 	p.mu.Unlock()
-	return Resolver{SSHConfig: file, Env: p.o.Env(), Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, read: p.resolve}
+	return sshconfig.Resolver{SSHConfig: file, Env: p.o.Env(), Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
 }
 
 // Settings are what the next dial of the host of that name would go by. The host need
 // not be in the pool, and nothing is dialled.
-func (p *Pool) Settings(ctx context.Context, name string) (Settings, error) {
+func (p *Pool) Settings(ctx context.Context, name string) (sshconfig.Settings, error) {
 	return p.resolver().Settings(ctx, name)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // proxyConn is the standard input and output of a ProxyCommand as a connection.
@@ -27,14 +28,12 @@ type proxyConn struct {
 
 // startProxy runs a ProxyCommand. The process ends with the connection; ctx bounds
 // only the start.
-func startProxy(ctx context.Context, s *Settings, env api.Env) (net.Conn, error) {
+func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	cmd := shellCommand(running, replaceShell+newTokens(s).expand(s.ProxyCommand))
-	cmd.Env = environ(env)
-	cmd.WaitDelay = time.Second
+	cmd := s.ProxyProgram(running, env)
 	p := &proxyConn{cmd: cmd, stderr: &tail{}, exited: make(chan struct{}), end: end}
 	cmd.Stderr = p.stderr
 	in, err := cmd.StdinPipe()

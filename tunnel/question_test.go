@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // retries are what each question said of the answer before it.
@@ -49,7 +50,7 @@ func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, _, err := logIn(t, newServer(t, tt.server), func(s *Settings) {
+				b, _, err := logIn(t, newServer(t, tt.server), func(s *sshconfig.Settings) {
 					if tt.key != "" {
 						s.IdentityFiles = []string{tt.key}
 					}
@@ -106,7 +107,7 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, h, err := logIn(t, newServer(t, tt.server), func(s *Settings) {
+				_, h, err := logIn(t, newServer(t, tt.server), func(s *sshconfig.Settings) {
 					if tt.key != "" {
 						s.IdentityFiles = []string{tt.key}
 					}

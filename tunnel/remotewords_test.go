@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // steering is what a hostile server says: a title, a cleared screen, a turned direction.
@@ -36,7 +37,7 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 		at := &attempt{
 			host: &Host{name: "login"}, pool: NewPool(Options{Limits: DefaultLimits()}),
-			log: slog.New(slog.DiscardHandler), settings: Settings{Hostname: "login", Port: 22, User: "alice"},
+			log: slog.New(slog.DiscardHandler), settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"},
 		}
 		at.wire = newWire(near)
 		at.wire.seen = true
@@ -134,7 +135,7 @@ func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 }
 
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
-	l := newLogin(t.Context(), &attempt{host: &Host{}, wire: deadEnd(t).wire, settings: Settings{Hostname: "login", Port: 22, User: "alice"}})
+	l := newLogin(t.Context(), &attempt{host: &Host{}, wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
 	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
 	e := l.refused(fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 2: %q", "Too many authentication failures"))
 	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "the server said: Too many authentication failures") {

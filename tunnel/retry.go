@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // serve turns wishes into a connection until ctx ends.
@@ -86,7 +87,7 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 // mayRide reports whether the host may be reached without a login of ours: by the
 // person's own connection.
 func (h *Host) mayRide() bool {
-	var s Settings
+	var s sshconfig.Settings
 	h.pool.o.Preset(h.name, &s)
 	return s.ReuseMaster
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // refusingAgent lists its keys and signs with none of them, as one that is locked, or
@@ -72,7 +73,7 @@ func TestAKeyThatCannotSignDoesNotStopTheOthers(t *testing.T) {
 		var offered []string
 		s := newServer(t, acceptKeys(&offered, inAgent, inFile))
 		socket := serveAgent(t, refusingAgent{ring})
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) {
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) {
 			s.IdentityAgent, s.IdentityFiles = socket, []string{file}
 		})
 		b.serve(t)
@@ -109,7 +110,7 @@ func TestKeysThatAreRefusedAreOfferedOnce(t *testing.T) {
 		files = append(files, last)
 		var offered []string
 		s := newServer(t, acceptKeys(&offered, public))
-		if _, _, err := logIn(t, s, func(s *Settings) { s.IdentityFiles = files }); err != nil {
+		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = files }); err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(offered)
@@ -123,7 +124,7 @@ func TestWhereNoKeySignsItIsSaidWhy(t *testing.T) {
 	for _, attended := range []bool{true, false} {
 		ring, public := ringOf(t)
 		socket := serveAgent(t, refusingAgent{ring})
-		b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *Settings) { s.IdentityAgent = socket })
+		b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = socket })
 		b.serve(t)
 		err := connectOnce(t, b, attended)
 		want := map[bool]api.Code{true: api.CodeAuth, false: api.CodeNeedsPerson}[attended]
@@ -140,13 +141,13 @@ func TestAPassphraseThatNobodyCanTypeDoesNotStopOtherKeys(t *testing.T) {
 			file, public := newKeyFile(t)
 			var offered []string
 			s := newServer(t, acceptKeys(&offered, lockedKey, public))
-			b := newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{locked, file} })
+			b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
 			b.serve(t)
 			if err := connectOnce(t, b, attended); err != nil {
 				t.Errorf("attended %v: %v", attended, err)
 			}
 			s = newServer(t, acceptKeys(&offered, lockedKey))
-			b = newBench(t, map[string]*sshServer{"login": s}, func(s *Settings) { s.IdentityFiles = []string{locked, file} })
+			b = newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
 			b.serve(t)
 			if err := connectOnce(t, b, attended); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "passphrase") {
 				t.Errorf("attended %v, and no other key: %v", attended, err)
@@ -198,24 +199,24 @@ func TestOwnKeysFollowTheSettings(t *testing.T) {
 	rsaFile, rsaPublic := rsaKeyFile(t, 2048)
 	edFile, edPublic := newKeyFile(t)
 	for name, test := range map[string]struct {
-		set     func(*Settings)
+		set     func(*sshconfig.Settings)
 		accepts ssh.PublicKey
 		server  []string // the signatures that it accepts
 		good    bool
 		warns   string
 	}{
-		"nothing set":            {func(*Settings) {}, rsaPublic, nil, true, ""},
-		"RSA is long enough":     {func(s *Settings) { s.RequiredRSASize = 2048 }, rsaPublic, nil, true, ""},
-		"RSA is too short":       {func(s *Settings) { s.RequiredRSASize = 3072 }, rsaPublic, nil, false, "2048 bits"},
-		"others have no size":    {func(s *Settings) { s.RequiredRSASize = 3072 }, edPublic, nil, true, "2048 bits"},
-		"the type is listed":     {func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519"} }, edPublic, nil, true, "PubkeyAcceptedAlgorithms"},
-		"the type is not listed": {func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519"} }, rsaPublic, nil, false, "PubkeyAcceptedAlgorithms"},
-		"a wildcard":             {func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"rsa-*"} }, rsaPublic, nil, true, "PubkeyAcceptedAlgorithms"},
+		"nothing set":            {func(*sshconfig.Settings) {}, rsaPublic, nil, true, ""},
+		"RSA is long enough":     {func(s *sshconfig.Settings) { s.RequiredRSASize = 2048 }, rsaPublic, nil, true, ""},
+		"RSA is too short":       {func(s *sshconfig.Settings) { s.RequiredRSASize = 3072 }, rsaPublic, nil, false, "2048 bits"},
+		"others have no size":    {func(s *sshconfig.Settings) { s.RequiredRSASize = 3072 }, edPublic, nil, true, "2048 bits"},
+		"the type is listed":     {func(s *sshconfig.Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519"} }, edPublic, nil, true, "PubkeyAcceptedAlgorithms"},
+		"the type is not listed": {func(s *sshconfig.Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519"} }, rsaPublic, nil, false, "PubkeyAcceptedAlgorithms"},
+		"a wildcard":             {func(s *sshconfig.Settings) { s.PubkeyAcceptedAlgorithms = []string{"rsa-*"} }, rsaPublic, nil, true, "PubkeyAcceptedAlgorithms"},
 		"the signature is listed": {
-			func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519", "rsa-sha2-256"} }, rsaPublic, []string{"ssh-ed25519", "rsa-sha2-256"}, true, "",
+			func(s *sshconfig.Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519", "rsa-sha2-256"} }, rsaPublic, []string{"ssh-ed25519", "rsa-sha2-256"}, true, "",
 		},
 		"only another signature is": {
-			func(s *Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519", "rsa-sha2-512"} }, rsaPublic, []string{"ssh-ed25519", "rsa-sha2-256"}, false, "",
+			func(s *sshconfig.Settings) { s.PubkeyAcceptedAlgorithms = []string{"ssh-ed25519", "rsa-sha2-512"} }, rsaPublic, []string{"ssh-ed25519", "rsa-sha2-256"}, false, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +224,7 @@ func TestOwnKeysFollowTheSettings(t *testing.T) {
 				var offered []string
 				s := newServer(t, acceptKeys(&offered, test.accepts))
 				s.config.PublicKeyAuthAlgorithms = test.server
-				_, h, err := logIn(t, s, func(s *Settings) {
+				_, h, err := logIn(t, s, func(s *sshconfig.Settings) {
 					s.IdentityFiles = []string{rsaFile, edFile}
 					s.PasswordAuthentication, s.KbdInteractive = false, false
 					test.set(s)
@@ -271,7 +272,7 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SSH_AUTH_SOCK", test.own)
-			b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *Settings) { s.IdentityAgent = test.set })
+			b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = test.set })
 			b.o.Env = func() api.Env { return test.newest }
 			b.o.EarlierEnvs = func() []api.Env { return test.earlier }
 			b.serve(t)
@@ -296,7 +297,7 @@ func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
 	}
 	defer func() { _ = hold.Close() }()
 	start := time.Now()
-	a, err := dialAgent(t.Context(), &Settings{}, []api.Env{{"SSH_AUTH_SOCK": mute}, {"SSH_AUTH_SOCK": good}})
+	a, err := dialAgent(t.Context(), &sshconfig.Settings{}, []api.Env{{"SSH_AUTH_SOCK": mute}, {"SSH_AUTH_SOCK": good}})
 	if err != nil {
 		t.Fatal(err)
 	}

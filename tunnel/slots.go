@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 const (
@@ -114,7 +116,7 @@ func (s *slots) takeLeaving(ctx context.Context, done <-chan struct{}) (*slot, e
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 		case <-done:
-			return nil, ErrDown
+			return nil, api.ErrDown
 		}
 	}
 }

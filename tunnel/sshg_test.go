@@ -43,32 +43,3 @@ func TestSettingsThatTakeTooLongAreReadAgainWhenTheNetworkReturns(t *testing.T) 
 	l.NetworkChanged()
 	again(t, h, time.Time{})
 }
-
-func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
-	for name, tt := range map[string]struct {
-		script string
-		limit  time.Duration
-		class  failureClass
-		says   string
-	}{
-		"the person's settings take too long": {`case "$*" in *none*) exit 0;; esac; sleep 600`, 2 * time.Second, classPassing, "Match exec"},
-		"the defaults take too long":          {`case "$*" in *none*) sleep 600;; esac`, 2 * time.Second, classPassing, "busy"},
-		"a line is wrong":                     {`echo "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, classPermanent, "Bad configuration option"},
-		"a name cannot be looked up":          {`echo "ssh: Could not resolve hostname open: Temporary failure in name resolution" >&2; exit 255`, time.Minute, classPassing, "Temporary failure"},
-		"it is killed":                        {`kill -9 $$`, time.Minute, classPassing, "killed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := &laptop{Pool: NewPool(Options{})}
-			l.withProgram(t, tt.script+"\n")
-			_, err := resolve(t.Context(), "open", resolveOptions{SSHConfig: "config", Env: l.o.Env(), Timeout: tt.limit})
-			if classOf(err) != tt.class || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("class %d: %v", classOf(err), err)
-			}
-		})
-	}
-	_, err := resolve(t.Context(), "-oProxyCommand=x", resolveOptions{})
-	if classOf(err) != classPermanent {
-		t.Errorf("no destination: class %d: %v", classOf(err), err)
-	}
-}

@@ -11,7 +11,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // sshServer is an SSH server in the test's process, with faults. It counts logins.
@@ -439,7 +442,7 @@ type bench struct {
 }
 
 // newBench makes a pool for servers by host name, with the settings that set changes.
-func newBench(t testing.TB, servers map[string]*sshServer, set func(*Settings)) *bench {
+func newBench(t testing.TB, servers map[string]*sshServer, set func(*sshconfig.Settings)) *bench {
 	t.Helper()
 	b := &bench{person: &person{}, memory: newBriefMemory()}
 	b.Pool = NewPool(Options{
@@ -456,10 +459,17 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*Settings)) 
 			t.Fatal(err)
 		}
 	}
-	b.resolve = func(_ context.Context, destination string) (Settings, error) {
-		user, host, port := splitDestination(destination)
-		s := Settings{
-			Destination: destination, Alias: host, Hostname: host, Port: atoi(port, 22), User: user, IdentityAgent: "none",
+	b.resolve = func(_ context.Context, destination string) (sshconfig.Settings, error) {
+		at, err := url.Parse("ssh://" + strings.TrimPrefix(destination, "ssh://"))
+		if err != nil {
+			return sshconfig.Settings{}, err
+		}
+		host, port := at.Hostname(), 22
+		if at.Port() != "" {
+			port, _ = strconv.Atoi(at.Port())
+		}
+		s := sshconfig.Settings{
+			Destination: destination, Alias: host, Hostname: host, Port: port, User: at.User.Username(), IdentityAgent: "none",
 			UserKnownHosts: []string{known}, StrictHostKeyChecking: "ask", PubkeyAuthentication: true,
 			PasswordAuthentication: true, KbdInteractive: true, NumberOfPasswordPrompts: 3, TCPKeepAlive: true,
 		}

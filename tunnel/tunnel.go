@@ -1,4 +1,5 @@
-// Package tunnel keeps one SSH connection per host, and the forwards over it.
+// Package tunnel keeps one SSH connection per host. The forwards over it are those of
+// tunnel/forward, which this package does not know.
 //
 // A [Pool] owns the hosts; a [Host] is a login node by its name. Asking for a
 // host dials nothing: [Host.Up] says that a person wants it now, [Host.Want] that
@@ -20,15 +21,10 @@ import (
 	"tunctl/internal/api"
 )
 
-// What can be wrong with a connection through a host.
-var (
-	// ErrDown: there is no connection to the host now.
-	ErrDown = errors.New("the host is not connected")
-	// ErrRefused: the host tried and could not connect to the address.
-	ErrRefused = errors.New("the host could not connect")
-	// ErrProhibited: the host does not allow connections to the address.
-	ErrProhibited = errors.New("the host does not allow forwarding")
-)
+// GCPercent is the setting of Go's collector (debug.SetGCPercent) for a process that
+// forwards. x/crypto allocates 32 KB for each packet; at the usual setting, a process
+// of few megabytes collects after every hundred of them.
+const GCPercent = 400
 
 // ErrNobody is wrapped by a Prompter's error when nobody can be asked.
 var ErrNobody = errors.New("there is no terminal or desktop to ask")

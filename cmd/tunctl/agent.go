@@ -20,14 +20,15 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 	"tunctl/tunnel"
 )
 
 // stopTimeout is how long an agent may take to end.
 const stopTimeout = 15 * time.Second
 
-func agentCommand(t *terminal) *cli.Command {
-	action := func(f func(*cli.Context, *terminal, home.Paths) error) cli.ActionFunc {
+func agentCommand(t *term.Terminal) *cli.Command {
+	action := func(f func(*cli.Context, *term.Terminal, home.Paths) error) cli.ActionFunc {
 		return func(c *cli.Context) error {
 			p, err := paths(c)
 			if err != nil {
@@ -62,14 +63,14 @@ func agentCommand(t *terminal) *cli.Command {
 	}
 }
 
-func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
-	leaveConsole()
+func agentRun(c *cli.Context, t *term.Terminal, p home.Paths) error {
+	term.CloseOwnConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}
 	file := &lumberjack.Logger{Filename: p.Log(), MaxSize: 5, MaxBackups: 2}
 	defer func() { _ = file.Close() }()
-	out := io.MultiWriter(file, t.err)
+	out := io.MultiWriter(file, t.Err)
 	if c.Bool("background") {
 		out = file
 	}
@@ -93,7 +94,7 @@ func agentRun(c *cli.Context, t *terminal, p home.Paths) error {
 	defer stop()
 	err = a.Serve(ctx)
 	if errors.Is(err, agent.ErrRunning) {
-		t.say("%v", err)
+		t.Say("%v", err)
 		return nil
 	}
 	return err
@@ -120,22 +121,22 @@ func practising(p home.Paths, log *slog.Logger) bool {
 	return true
 }
 
-func agentStart(c *cli.Context, t *terminal, p home.Paths) error {
-	_, st, err := t.connect(c.Context, p)
+func agentStart(c *cli.Context, t *term.Terminal, p home.Paths) error {
+	_, st, err := connect(c.Context, t, p)
 	if err != nil {
 		return err
 	}
-	t.say("the agent is running (pid %d)", st.Agent.PID)
+	t.Say("the agent is running (pid %d)", st.Agent.PID)
 	return nil
 }
 
-func agentStop(c *cli.Context, t *terminal, p home.Paths) error {
+func agentStop(c *cli.Context, t *term.Terminal, p home.Paths) error {
 	ctx, cancel := context.WithTimeout(c.Context, stopTimeout)
 	defer cancel()
 	cl := client.New(p)
 	err := cl.Stop(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
-		t.say("the agent is not running")
+		t.Say("the agent is not running")
 		return nil
 	}
 	if err != nil {
@@ -144,12 +145,12 @@ func agentStop(c *cli.Context, t *terminal, p home.Paths) error {
 	if err := cl.AwaitGone(ctx); err != nil {
 		return err
 	}
-	t.say("the agent has stopped; jobs keep running")
+	t.Say("the agent has stopped; jobs keep running")
 	return nil
 }
 
-func agentRestart(c *cli.Context, t *terminal, p home.Paths) error {
-	if err := t.warnAboutLogins(c.Context, p); err != nil {
+func agentRestart(c *cli.Context, t *term.Terminal, p home.Paths) error {
+	if err := warnAboutLogins(c.Context, t, p); err != nil {
 		return err
 	}
 	if err := agentStop(c, t, p); err != nil {
@@ -160,7 +161,7 @@ func agentRestart(c *cli.Context, t *terminal, p home.Paths) error {
 
 // warnAboutLogins names the hosts that need an interactive login again after a restart,
 // and asks for confirmation on a terminal.
-func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
+func warnAboutLogins(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	st, err := client.New(p).Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil // nothing runs that could lose a login
@@ -177,23 +178,23 @@ func (t *terminal) warnAboutLogins(ctx context.Context, p home.Paths) error {
 	if len(hosts) == 0 {
 		return nil
 	}
-	t.say("after the restart you have to log in again to: %s", strings.Join(hosts, ", "))
-	if !t.asks {
+	t.Say("after the restart you have to log in again to: %s", strings.Join(hosts, ", "))
+	if !t.Interactive {
 		return nil
 	}
-	answer, err := t.readLine(ctx, "Restart the agent anyway? [y/N] ", true)
+	answer, err := t.ReadLine(ctx, "Restart the agent anyway? [y/N] ", true)
 	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
 		err = silentError(exitFailed)
 	}
 	return err
 }
 
-func agentStatus(c *cli.Context, t *terminal, p home.Paths) error {
+func agentStatus(c *cli.Context, t *term.Terminal, p home.Paths) error {
 	st, err := client.New(p).Status(c.Context)
 	if errors.Is(err, client.ErrNotRunning) {
-		t.say("the agent is not running")
+		t.Say("the agent is not running")
 		if c.Bool("json") {
-			if err := t.json(struct{}{}); err != nil {
+			if err := t.PrintJSON(struct{}{}); err != nil {
 				return err
 			}
 		}
@@ -202,16 +203,16 @@ func agentStatus(c *cli.Context, t *terminal, p home.Paths) error {
 	if err != nil {
 		return err
 	}
-	t.warnAboutVersion(st)
+	warnAboutVersion(t, st)
 	if c.Bool("json") {
-		return t.indented(st.Agent)
+		return t.PrintIndentedJSON(st.Agent)
 	}
-	_, err = fmt.Fprintf(t.out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, st.Agent.Since.Local().Format("Mon 15:04"))
+	_, err = fmt.Fprintf(t.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, st.Agent.Since.Local().Format("Mon 15:04"))
 	return err
 }
 
 // agentLog prints the agent's log and, with -f, what is added to it.
-func agentLog(c *cli.Context, t *terminal, p home.Paths) error {
+func agentLog(c *cli.Context, t *term.Terminal, p home.Paths) error {
 	ctx, stop := interruptible(c.Context)
 	defer stop()
 	f, err := os.Open(p.Log())
@@ -222,7 +223,7 @@ func agentLog(c *cli.Context, t *terminal, p home.Paths) error {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := io.Copy(t.out, f); err != nil || !c.Bool("follow") {
+		if _, err := io.Copy(t.Out, f); err != nil || !c.Bool("follow") {
 			return err
 		}
 		select {

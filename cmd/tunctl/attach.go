@@ -10,9 +10,10 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func attachCommand(t *terminal) *cli.Command {
+func attachCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
@@ -47,7 +48,7 @@ func attachCommand(t *terminal) *cli.Command {
 
 // attachment is one `tunctl attach`.
 type attachment struct {
-	term      *terminal
+	term      *term.Terminal
 	host, job string
 	save      string
 }
@@ -72,7 +73,7 @@ func (a *attachment) run(ctx context.Context, c *cli.Context) error {
 	}
 	if a.save == "" {
 		if !u.json {
-			a.term.say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
+			a.term.Say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
 		}
 		return nil
 	}
@@ -109,7 +110,7 @@ func (a *attachment) attach(ctx context.Context, u *up) (api.UpResponse, error) 
 
 // choose lets the person pick one of several jobs, if there is somebody to ask.
 func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, error) {
-	if !a.term.asks {
+	if !a.term.Interactive {
 		ids := make([]string, len(jobs))
 		for i, j := range jobs {
 			ids[i] = j.Job.ID
@@ -123,12 +124,12 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 }
 
 // pickJob lets the person pick one of several jobs by its number in the list, or its id.
-func pickJob(ctx context.Context, t *terminal, jobs []api.Candidate) (string, error) {
+func pickJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
 	rows := make([]string, len(jobs))
 	for i, j := range jobs {
-		rows[i] = fmt.Sprintf("%s %s %s %s", pad(j.Job.ID, 12), pad(api.Sanitize(j.Job.Name), 16), pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
+		rows[i] = fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
 	}
-	i, err := t.pick(ctx, "a job id", rows, func(i int, typed string) bool {
+	i, err := choose(ctx, t, "a job id", rows, func(i int, typed string) bool {
 		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
 	})
 	if err != nil {
@@ -141,19 +142,19 @@ func pickJob(ctx context.Context, t *terminal, jobs []api.Candidate) (string, er
 // by its script where the scheduler tells that.
 func (a *attachment) keep(ctx context.Context, p home.Paths, s api.Session) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, tomlText(a.host))
+	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, configs.Quote(a.host))
 	if s.Endpoint != nil && s.Endpoint.App != "" {
-		fmt.Fprintf(&b, "app  = %s\n", tomlText(s.Endpoint.App))
+		fmt.Fprintf(&b, "app  = %s\n", configs.Quote(s.Endpoint.App))
 	}
 	if s.Job != nil && s.Job.Name != "" {
-		fmt.Fprintf(&b, "job  = %s\n", tomlText(s.Job.Name))
+		fmt.Fprintf(&b, "job  = %s\n", configs.Quote(s.Job.Name))
 	}
 	if s.Job != nil && strings.HasPrefix(s.Job.Script, "/") && !strings.Contains(s.Job.Script, "/.tunctl/") { // not a copy of ours
-		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", tomlText(s.Job.Script))
+		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", configs.Quote(s.Job.Script))
 	}
 	if err := appendConfig(ctx, p, b.String()); err != nil {
 		return err
 	}
-	a.term.say("%s saved in %s: `tunctl up %s` finds the job again", a.term.paint(green, "✓"), p.Config, a.save)
+	a.term.Say("%s saved in %s: `tunctl up %s` finds the job again", a.term.Paint(term.Green, "✓"), p.Config, a.save)
 	return nil
 }

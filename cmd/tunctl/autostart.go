@@ -7,9 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/autostart"
+	"tunctl/internal/term"
 )
 
-func autostartCommand(t *terminal) *cli.Command {
+func autostartCommand(t *term.Terminal) *cli.Command {
 	action := func(f func(context.Context, *autostart.Autostart) error) cli.ActionFunc {
 		return func(c *cli.Context) error {
 			a, err := autostart.New(autostart.Options{})
@@ -27,14 +28,14 @@ func autostartCommand(t *terminal) *cli.Command {
 				if err := a.On(ctx); err != nil {
 					return err
 				}
-				t.say("the agent and the tray start when you log in; `tunctl autostart off` undoes this")
+				t.Say("the agent and the tray start when you log in; `tunctl autostart off` undoes this")
 				return nil
 			})},
 			{Name: "off", Usage: "start nothing at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
 				if err := a.Off(ctx); err != nil {
 					return err
 				}
-				t.say("nothing starts at login any more; a running agent or tray keeps running")
+				t.Say("nothing starts at login any more; a running agent or tray keeps running")
 				return nil
 			})},
 			{
@@ -47,7 +48,7 @@ func autostartCommand(t *terminal) *cli.Command {
 							return err
 						}
 						if c.Bool("json") {
-							return t.indented(st)
+							return t.PrintIndentedJSON(st)
 						}
 						return printAutostart(t, st)
 					})(c)
@@ -57,7 +58,7 @@ func autostartCommand(t *terminal) *cli.Command {
 	}
 }
 
-func printAutostart(t *terminal, st autostart.State) error {
+func printAutostart(t *term.Terminal, st autostart.State) error {
 	for _, e := range st.Entries {
 		state := "off"
 		switch {
@@ -68,7 +69,7 @@ func printAutostart(t *terminal, st autostart.State) error {
 		case e.Installed:
 			state = "installed, but disabled"
 		}
-		if _, err := fmt.Fprintf(t.out, "%-6s %s (%s)\n", e.Part, state, e.Path); err != nil {
+		if _, err := fmt.Fprintf(t.Out, "%-6s %s (%s)\n", e.Part, state, e.Path); err != nil {
 			return err
 		}
 	}

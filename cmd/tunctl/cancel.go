@@ -9,9 +9,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
-func cancelCommand(t *terminal) *cli.Command {
+func cancelCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cancel",
 		Usage:     "end a running or queued job on a host",
@@ -43,16 +44,16 @@ func cancelJob(ctx context.Context, d desk, host, id string, sure bool) error {
 		return err
 	}
 	if job.State.Ended() {
-		d.say("job %s has already ended: %s", job.ID, job.State)
+		d.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := d.confirm(ctx, sure, "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
+	if err := confirm(ctx, d.Terminal, sure, "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
 		return err
 	}
 	if _, err := d.client.Cancel(ctx, host, job.Ref()); err != nil {
 		return err
 	}
-	d.say("job %s was cancelled", job.ID)
+	d.Say("job %s was cancelled", job.ID)
 	return nil
 }
 
@@ -74,17 +75,17 @@ func describeJob(j api.Job, now time.Time) string {
 
 // confirm asks the person at the terminal, if there is one, unless they are sure. A
 // no, or a Ctrl-C, is an error that ends the program.
-func (t *terminal) confirm(ctx context.Context, sure bool, question string) error {
-	if sure || !t.asks {
+func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) error {
+	if sure || !t.Interactive {
 		return nil
 	}
-	text, err := t.readLine(ctx, question+" [y/N] ", true)
+	text, err := t.ReadLine(ctx, question+" [y/N] ", true)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
 	}
 	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
 		return nil
 	}
-	t.say("nothing was cancelled")
+	t.Say("nothing was cancelled")
 	return silentError(exitFailed)
 }

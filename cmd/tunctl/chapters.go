@@ -4,11 +4,13 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
 )
 
 // commands are all commands, by the chapters in which `tunctl help all` and the man
 // page show them: what a person needs first comes first.
-func commands(t *terminal) []*cli.Command {
+func commands(t *term.Terminal) []*cli.Command {
 	return slices.Concat(
 		chapter("Every day",
 			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), trayCommand(t)),

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
 )
 
 //go:embed completion
 var completionScripts embed.FS
 
-func completionCommand(t *terminal) *cli.Command {
+func completionCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Usage:     "print the completion script for a shell",
@@ -30,7 +32,7 @@ func completionCommand(t *terminal) *cli.Command {
 			if err != nil {
 				return usagef("no completion for %q: the shell must be bash, zsh, fish or powershell", c.Args().First())
 			}
-			_, err = t.out.Write(text)
+			_, err = t.Out.Write(text)
 			return err
 		},
 	}

@@ -17,7 +17,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 )
 
 // shellUser is somebody with a shell, a cluster and an agent that is connected to it.
@@ -85,7 +85,7 @@ func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 	}
 	cmd := exec.Command(name, command...)
 	cmd.Env, cmd.Dir = u.env, u.dir
-	k := typist.Start(t, cmd)
+	k := ptytest.Start(t, cmd)
 	k.Answer("show() { printf 'the words are '; printf '<%s>' \"$@\"; echo; }")
 	k.Answer(setup + "source <(tunctl completion " + name + "); show ready")
 	k.Expect("the words are <ready>\r\n")
@@ -95,7 +95,7 @@ func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 // typedShell is a shell in a terminal.
 type typedShell struct {
 	t    *testing.T
-	talk *typist.Talk
+	talk *ptytest.Talk
 }
 
 func (s typedShell) press(line string) string {

@@ -7,18 +7,19 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
-	"tunctl/tunnel"
+	"tunctl/internal/term"
+	"tunctl/tunnel/sshconfig"
 )
 
-func configCommand(t *terminal) *cli.Command {
+func configCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
 		Usage: "show, check and edit the config file",
@@ -31,7 +32,7 @@ func configCommand(t *terminal) *cli.Command {
 	}
 }
 
-func configCheck(c *cli.Context, t *terminal) error {
+func configCheck(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -43,20 +44,20 @@ func configCheck(c *cli.Context, t *terminal) error {
 }
 
 // checkConfig says that the config is valid, or returns what is wrong with it.
-func checkConfig(ctx context.Context, t *terminal, p home.Paths) error {
+func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	cfg, err := configs.Load(p.Config)
 	if err != nil { // its hosts are unknown then
 		cfg = &configs.Config{Path: p.Config}
 	}
-	with := configs.Surroundings{Sites: t.loadSites(p), Resolves: func(host string) bool {
+	with := configs.Surroundings{Sites: loadSites(t, p), Resolves: func(host string) bool {
 		s, err := resolver(p, cfg).Settings(ctx, host)
 		return err == nil && s.Hostname != host
 	}}
-	with.Aliases, _ = tunnel.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
+	with.Aliases, _ = sshconfig.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
 	if cfg, err = configs.Check(p.Config, with); err != nil {
 		return configError(p, err)
 	}
-	t.say("%s is valid: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
+	t.Say("%s is valid: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
 	return nil
 }
 
@@ -68,18 +69,18 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-func configPath(t *terminal) cli.ActionFunc {
+func configPath(t *term.Terminal) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		p, err := paths(c)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(t.out, p.Config)
+		_, err = fmt.Fprintln(t.Out, p.Config)
 		return err
 	}
 }
 
-func configShow(t *terminal) cli.ActionFunc {
+func configShow(t *term.Terminal) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		p, err := paths(c)
 		if err != nil {
@@ -93,19 +94,19 @@ func configShow(t *terminal) cli.ActionFunc {
 		if err != nil {
 			return err
 		}
-		_, err = t.out.Write(text)
+		_, err = t.Out.Write(text)
 		return err
 	}
 }
 
 // configEdit opens the editor, and again while the file has errors and the
 // person wants to fix them.
-func configEdit(c *cli.Context, t *terminal) error {
+func configEdit(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
 	}
-	if err := makeConfig(p); err != nil {
+	if err := configs.Create(p.Config); err != nil {
 		return err
 	}
 	for {
@@ -116,32 +117,16 @@ func configEdit(c *cli.Context, t *terminal) error {
 		if err == nil {
 			return nil
 		}
-		if !t.asks {
+		if !t.Interactive {
 			return err
 		}
 		explain(t, err)
-		again, unread := t.readLine(c.Context, "Edit again? [Y/n] ", true)
+		again, unread := t.ReadLine(c.Context, "Edit again? [Y/n] ", true)
 		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
-			t.say("the file stays as you saved it; its changes take effect once the errors are fixed")
+			t.Say("the file stays as you saved it; its changes take effect once the errors are fixed")
 			return silentError(exitCode(err))
 		}
 	}
-}
-
-// makeConfig writes the example where there is no config yet.
-func makeConfig(p home.Paths) error {
-	if err := os.MkdirAll(filepath.Dir(p.Config), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(p.Config, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(configs.Example)
-	return errors.Join(err, f.Close())
 }
 
 func runEditor(c *cli.Context, file string) error {
@@ -167,4 +152,16 @@ func firstSet(names ...string) string {
 		}
 	}
 	return ""
+}
+
+// appendConfig adds text at the end of the config file. A running agent has read it when
+// this returns.
+func appendConfig(ctx context.Context, p home.Paths, text string) error {
+	if err := configs.Append(p.Config, text); err != nil {
+		return err
+	}
+	if err := client.New(p).Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	return nil
 }

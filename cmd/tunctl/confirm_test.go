@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 func TestAPersonAtATerminalIsAskedBeforeAJobIsCancelled(t *testing.T) {
@@ -26,8 +27,8 @@ func TestAPersonAtATerminalIsAskedBeforeAJobIsCancelled(t *testing.T) {
 		"something strange": {typed: "maybe\n", asks: true, asked: true},
 	} {
 		var said strings.Builder
-		term := &terminal{in: strings.NewReader(c.typed), out: &strings.Builder{}, err: &said, asks: c.asks}
-		err := term.confirm(t.Context(), c.sure, "Cancel job 7?")
+		terminal := &term.Terminal{In: strings.NewReader(c.typed), Out: &strings.Builder{}, Err: &said, Interactive: c.asks}
+		err := confirm(t.Context(), terminal, c.sure, "Cancel job 7?")
 		if (err == nil) != c.goesOn || exitCode(err) == 0 != c.goesOn {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -45,7 +46,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waiting for free nodes", Submitted: now.Add(-time.Hour)}},
 		{Host: "narval", Job: api.Job{ID: "3", State: api.JobFinished, End: now.Add(-240 * time.Hour)}},
 	}
-	text := jobsTable(jobs, false, now).draw(paper{width: 80})
+	text := jobsTable(jobs, false, now).Draw(term.Layout{Width: 80})
 	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 			t.Errorf("%d columns: %s", n, line)

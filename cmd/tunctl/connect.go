@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 
@@ -13,9 +12,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
-func connectCommand(t *terminal) *cli.Command {
+func connectCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "connect",
 		Usage:     "connect stdin/stdout to ADDR:PORT through a host",
@@ -29,7 +29,7 @@ func connectCommand(t *terminal) *cli.Command {
 	}
 }
 
-func connectStdio(c *cli.Context, t *terminal) error {
+func connectStdio(c *cli.Context, t *term.Terminal) error {
 	if err := checkConnect(c); err != nil {
 		return err
 	}
@@ -39,9 +39,9 @@ func connectStdio(c *cli.Context, t *terminal) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
-	asker, done := t.asking()
+	asker, done := t.ForPrompts()
 	defer done()
-	cl, st, err := asker.connect(ctx, p)
+	cl, st, err := connect(ctx, asker, p)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func connectStdio(c *cli.Context, t *terminal) error {
 		}
 		req.Kind = api.StreamGateway
 	}
-	stream, err := asker.stream(ctx, cl, req)
+	stream, err := openStream(ctx, asker, cl, req)
 	if err != nil {
 		return err
 	}
@@ -87,28 +87,15 @@ func checkConnect(c *cli.Context) error {
 }
 
 // joinStdio carries both directions until the far side has said all it has to say.
-func joinStdio(ctx context.Context, t *terminal, s *client.Stream) error {
+func joinStdio(ctx context.Context, t *term.Terminal, s *client.Stream) error {
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	go func() { // a read of standard input cannot be cancelled: it ends with the program
-		_, _ = io.Copy(s.Conn, t.in)
+		_, _ = io.Copy(s.Conn, t.In)
 		_ = s.CloseWrite()
 	}()
-	_, err := io.Copy(t.out, s)
+	_, err := io.Copy(t.Out, s)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
 	}
 	return err
-}
-
-// asking is the terminal for a command whose standard input is not for answers: as ssh
-// does, it asks at the terminal that the program was started from, if any.
-func (t *terminal) asking() (*terminal, func()) {
-	if t.asks || !isTerminal(t.err) {
-		return t, func() {}
-	}
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return t, func() {}
-	}
-	return newTerminal(tty, t.out, t.err), func() { _ = tty.Close() }
 }

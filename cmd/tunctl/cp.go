@@ -12,10 +12,11 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 	"tunctl/internal/transfer"
 )
 
-func cpCommand(t *terminal) *cli.Command {
+func cpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cp",
 		Usage:     "copy files and folders to or from a host, over the existing connection",
@@ -40,7 +41,7 @@ func cpCommand(t *terminal) *cli.Command {
 			defer stop()
 			err := copyFiles(ctx, c, t)
 			if c.Err() == nil && ctx.Err() != nil {
-				t.say("interrupted; rerun with --resume to continue")
+				t.Say("interrupted; rerun with --resume to continue")
 				return silentError(exitInterrupted)
 			}
 			return err
@@ -54,7 +55,7 @@ const (
 	viaTransfer = "transfer"
 )
 
-func copyFiles(ctx context.Context, c *cli.Context, t *terminal) error {
+func copyFiles(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 	from, sources, to, err := copyArguments(c)
 	if err != nil {
 		return err
@@ -63,14 +64,14 @@ func copyFiles(ctx context.Context, c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	cl, _, err := t.connect(ctx, p)
+	cl, _, err := connect(ctx, t, p)
 	if err != nil {
 		return err
 	}
 	o := transfer.Options{
 		From: transfer.Local(), Sources: sources, To: transfer.Local(), Target: to.path,
 		Resume: c.Bool("resume"), Progress: new(transfer.Progress),
-		Warn: func(format string, args ...any) { t.say("tunctl: "+format, args...) },
+		Warn: func(format string, args ...any) { t.Say("tunctl: "+format, args...) },
 	}
 	for _, end := range []struct {
 		spot  spot

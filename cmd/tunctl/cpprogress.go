@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 	"tunctl/internal/transfer"
 )
 
@@ -17,7 +18,7 @@ const (
 )
 
 // showProgress draws a copy's progress until done is called, which says what came of it.
-func showProgress(ctx context.Context, t *terminal, p *transfer.Progress) (done func()) {
+func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	start := time.Now()
@@ -29,7 +30,7 @@ func showProgress(ctx context.Context, t *terminal, p *transfer.Progress) (done 
 		for {
 			select {
 			case <-tick.C:
-				t.draw(m.line(p.Counts(), time.Now()))
+				t.Draw(m.line(p.Counts(), time.Now()))
 			case <-ctx.Done():
 				return
 			}
@@ -38,10 +39,10 @@ func showProgress(ctx context.Context, t *terminal, p *transfer.Progress) (done 
 	return func() {
 		cancel()
 		<-over
-		t.draw("")
+		t.Draw("")
 		c := p.Counts()
 		if c.Files > 0 {
-			t.say("%s", summary(c, time.Since(start)))
+			t.Say("%s", summary(c, time.Since(start)))
 		}
 	}
 }

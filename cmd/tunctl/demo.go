@@ -11,18 +11,20 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
-	"tunctl/tunnel"
+	"tunctl/internal/posixsh"
+	"tunctl/internal/term"
+	"tunctl/tunnel/forward"
 )
 
 // demoSession is what the demo brings up.
@@ -34,7 +36,7 @@ const demoFolder = "tunctl-demo-"
 //go:embed demo.toml
 var demoConfig string
 
-func demoCommand(t *terminal) *cli.Command {
+func demoCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
 		Usage: "try tunctl on a practice cluster on this machine; no account needed",
@@ -73,7 +75,7 @@ func demoEnds() []os.Signal {
 
 // demo is the whole product against a cluster of its own, in a home of its own.
 type demo struct {
-	term       *terminal
+	term       *term.Terminal
 	once, open bool
 	dialect    string
 	jupyter    bool
@@ -95,10 +97,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }() // elsewhere, where dir is too long for a socket
-	if d.term.program, err = programIn(filepath.Join(dir, "home")); err != nil {
+	program, err := programIn(filepath.Join(dir, "home"))
+	if err != nil {
 		return err
 	}
-	u := &up{term: d.term, name: demoSession, wait: time.Minute}
+	u := &up{term: d.term, program: program, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
 	if err := u.run(ctx, p, d.open); err != nil {
 		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
@@ -109,10 +112,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.once {
 		return d.fetch(ctx, u)
 	}
-	d.term.say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
-		"  %s\n\nCtrl-C ends it.", d.term.command("status"))
+	d.term.Say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
+		"  %s\n\nCtrl-C ends it.", program+" status")
 	<-ctx.Done()
-	d.term.say("\nending the demo: its job, agent and files are removed")
+	d.term.Say("\nending the demo: its job, agent and files are removed")
 	return nil
 }
 
@@ -130,7 +133,7 @@ func shellWord(text string) string {
 	if plainWord.MatchString(text) {
 		return text
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return posixsh.Quote(text)
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
@@ -151,7 +154,7 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	if err := os.WriteFile(script, []byte(lab.JobScript(cluster.Dialect())), 0o600); err != nil {
 		return nil, errors.Join(err, cluster.Close())
 	}
-	d.term.say("%s %s %s", d.term.paint(green, "✓"), pad("practice cluster on this machine", 44), d.term.paint(grey, stopwatch(time.Since(started))))
+	d.term.Say("%s %s %s", d.term.Paint(term.Green, "✓"), term.Pad("practice cluster on this machine", 44), d.term.Paint(term.Grey, stopwatch(time.Since(started))))
 	return cluster, nil
 }
 
@@ -177,7 +180,7 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 		return p, err
 	}
 	// Commands in another terminal know of the cluster by the config alone.
-	text := fmt.Sprintf("ssh_config = %s\n\n%s", tomlText(cluster.SSHConfig()), demoConfig)
+	text := fmt.Sprintf("ssh_config = %s\n\n%s", configs.Quote(cluster.SSHConfig()), demoConfig)
 	return p, os.WriteFile(p.Config, []byte(text), 0o600)
 }
 
@@ -194,7 +197,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: tunnel.DialHere, DisableKeepAlives: true}}
+	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: forward.DialHere, DisableKeepAlives: true}}
 	res, err := browser.Do(req)
 	if err != nil {
 		return fmt.Errorf("cannot fetch the page: %s", api.Redact(err.Error()))
@@ -203,7 +206,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		return err
 	}
-	fmt.Fprintln(d.term.out, res.Status)
+	fmt.Fprintln(d.term.Out, res.Status)
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("the page responded with %s", res.Status)
 	}

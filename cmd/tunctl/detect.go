@@ -8,10 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/jobwatch"
+	"tunctl/internal/term"
+	"tunctl/jobwatch/detect"
 )
 
-func detectCommand(t *terminal) *cli.Command {
+func detectCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "detect",
 		Usage:     "find the server address in a job log",
@@ -24,11 +25,11 @@ func detectCommand(t *terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: func(c *cli.Context) error { return detect(c, t) },
+		Action: func(c *cli.Context) error { return detectLog(c, t) },
 	}
 }
 
-func detect(c *cli.Context, t *terminal) error {
+func detectLog(c *cli.Context, t *term.Terminal) error {
 	if c.NArg() != 1 {
 		return usagef("detect takes one file, or - for standard input")
 	}
@@ -41,18 +42,18 @@ func detect(c *cli.Context, t *terminal) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	d := jobwatch.NewDetector("", apps...)
+	d := detect.New("", apps...)
 	if _, err := io.Copy(d, log); err != nil {
 		return err
 	}
 	d.Flush()
 	found := d.Finding()
 	if c.Bool("json") {
-		if err := t.indented(found.Report(c.Bool("secrets"))); err != nil {
+		if err := t.PrintIndentedJSON(found.Report(c.Bool("secrets"))); err != nil {
 			return err
 		}
 	} else {
-		found.Explain(t.out, c.Bool("secrets"))
+		found.Explain(t.Out, c.Bool("secrets"))
 	}
 	if !found.Found {
 		return silentError(exitFailed)
@@ -60,15 +61,15 @@ func detect(c *cli.Context, t *terminal) error {
 	return nil
 }
 
-func openLog(name string, t *terminal) (io.ReadCloser, error) {
+func openLog(name string, t *term.Terminal) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(t.in), nil
+		return io.NopCloser(t.In), nil
 	}
 	return os.Open(name)
 }
 
 // customApps are the person's own apps, if there is a config.
-func customApps(c *cli.Context) ([]jobwatch.App, error) {
+func customApps(c *cli.Context) ([]detect.App, error) {
 	p, err := paths(c)
 	if err != nil {
 		return nil, err
@@ -80,9 +81,9 @@ func customApps(c *cli.Context) ([]jobwatch.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	var apps []jobwatch.App
+	var apps []detect.App
 	for _, a := range cfg.Apps {
-		apps = append(apps, jobwatch.App{Name: a.Name, Patterns: a.Patterns})
+		apps = append(apps, detect.App{Name: a.Name, Patterns: a.Patterns})
 	}
 	return apps, nil
 }

@@ -17,10 +17,12 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
-func doctorCommand(t *terminal) *cli.Command {
+func doctorCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Usage:     "diagnose problems and suggest fixes",
@@ -49,7 +51,7 @@ func doctorCommand(t *terminal) *cli.Command {
 	}
 }
 
-func examine(ctx context.Context, c *cli.Context, t *terminal) error {
+func examine(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 	if c.NArg() > 1 {
 		return usagef("unexpected argument %q: doctor takes one host or session", c.Args().Get(1))
 	}
@@ -67,12 +69,12 @@ func examine(ctx context.Context, c *cli.Context, t *terminal) error {
 		checks = append(checks, x)
 		show.check(x)
 	})
-	t.draw("")
+	t.Draw("")
 	if _, isSession := cfg.Session(c.Args().First()); !isSession {
 		sayWhatWasMeant(t, cfg, c.Args().Slice())
 	}
 	if c.Bool("json") {
-		if err := t.indented(checks); err != nil {
+		if err := t.PrintIndentedJSON(checks); err != nil {
 			return err
 		}
 	}
@@ -152,7 +154,7 @@ func configSummary(p home.Paths) (string, error) {
 }
 
 // siteAdvice is what the host's site requires before SSH works, and whether that is so.
-func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read tunnel.Resolver) string {
+func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read sshconfig.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
 		return ""
@@ -171,15 +173,15 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 
 // checkList prints checks as they come, under what they are about.
 type checkList struct {
-	term  *terminal
-	quiet bool
-	paper paper
-	about string
-	begun bool
+	term   *term.Terminal
+	quiet  bool
+	layout term.Layout
+	about  string
+	begun  bool
 }
 
-func newCheckList(t *terminal, quiet bool) *checkList {
-	return &checkList{term: t, quiet: quiet, paper: newPaper(t.out)}
+func newCheckList(t *term.Terminal, quiet bool) *checkList {
+	return &checkList{term: t, quiet: quiet, layout: term.LayoutFor(t.Out)}
 }
 
 // checkName is the width of a check's name.
@@ -189,20 +191,20 @@ func (l *checkList) check(x api.Check) {
 	if l.quiet {
 		return
 	}
-	l.term.draw("")
+	l.term.Draw("")
 	if !l.begun || x.About != l.about {
 		l.heading(x.About)
 	}
 	mark := map[api.CheckResult]string{
-		api.CheckOK: l.paper.paint(green, "✓"), api.CheckBad: l.paper.paint(red, "✗"), api.CheckUnknown: l.paper.paint(yellow, "?"),
+		api.CheckOK: l.layout.Paint(term.Green, "✓"), api.CheckBad: l.layout.Paint(term.Red, "✗"), api.CheckUnknown: l.layout.Paint(term.Yellow, "?"),
 	}[x.Result]
 	text := strings.ReplaceAll(strings.TrimSpace(x.Text), "\n", "\n"+strings.Repeat(" ", checkName+3))
-	l.print(fmt.Sprintf("%s %s %s", mark, pad(x.Name, checkName), text), checkName+3)
+	l.print(fmt.Sprintf("%s %s %s", mark, term.Pad(x.Name, checkName), text), checkName+3)
 	if x.Fix != "" && x.Result != api.CheckOK {
-		l.print(fmt.Sprintf("  %s → %s", pad("", checkName), x.Fix), checkName+5)
+		l.print(fmt.Sprintf("  %s → %s", term.Pad("", checkName), x.Fix), checkName+5)
 	}
-	if isTerminal(l.term.out) { // else another program may write to the same line, such as head
-		l.term.draw("checking…")
+	if term.IsTerminal(l.term.Out) { // else another program may write to the same line, such as head
+		l.term.Draw("checking…")
 	}
 }
 
@@ -210,21 +212,21 @@ func (l *checkList) check(x api.Check) {
 func (l *checkList) print(text string, indent int) {
 	for line := range strings.SplitSeq(text, "\n") {
 		lines := []string{line}
-		if l.paper.width > 0 {
-			lines = wrap(line, l.paper.width, indent)
+		if l.layout.Width > 0 {
+			lines = term.Wrap(line, l.layout.Width, indent)
 		}
-		fmt.Fprintln(l.term.out, strings.Join(lines, "\n"))
+		fmt.Fprintln(l.term.Out, strings.Join(lines, "\n"))
 	}
 }
 
 func (l *checkList) heading(about string) {
 	if l.begun {
-		fmt.Fprintln(l.term.out)
+		fmt.Fprintln(l.term.Out)
 	}
 	title := about
 	if title == "" {
 		title = "this machine"
 	}
-	fmt.Fprintln(l.term.out, l.paper.paint(bold, title))
+	fmt.Fprintln(l.term.Out, l.layout.Paint(term.Bold, title))
 	l.begun, l.about = true, about
 }

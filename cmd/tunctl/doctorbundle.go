@@ -17,10 +17,11 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // bundle writes what a bug report needs, and lists it.
-func bundle(ctx context.Context, t *terminal, p home.Paths, cfg *configs.Config, checks []api.Check, path string) error {
+func bundle(ctx context.Context, t *term.Terminal, p home.Paths, cfg *configs.Config, checks []api.Check, path string) error {
 	items := bundleItems(ctx, p, checks)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -33,11 +34,11 @@ func bundle(ctx context.Context, t *terminal, p home.Paths, cfg *configs.Config,
 	if err != nil {
 		return fmt.Errorf("cannot write the bundle: %w", err)
 	}
-	t.say("\n%s contains, without tokens, passwords and user names:", path)
+	t.Say("\n%s contains, without tokens, passwords and user names:", path)
 	for _, item := range packed {
-		t.say("  %s  %s", pad(item.Name, 14), bytesText(int64(len(item.Text))))
+		t.Say("  %s  %s", term.Pad(item.Name, 14), bytesText(int64(len(item.Text))))
 	}
-	t.say("check it before you send it: `unzip -p %s | less`", path)
+	t.Say("check it before you send it: `unzip -p %s | less`", path)
 	return nil
 }
 

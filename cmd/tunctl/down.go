@@ -13,9 +13,10 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func downCommand(t *terminal) *cli.Command {
+func downCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "down",
 		Usage:     "stop forwarding; with --cancel also end the job",
@@ -34,7 +35,7 @@ func downCommand(t *terminal) *cli.Command {
 	}
 }
 
-func down(c *cli.Context, t *terminal) error {
+func down(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func down(c *cli.Context, t *terminal) error {
 	for _, req := range requests {
 		res, err := cl.Down(ctx, req)
 		if errors.Is(err, client.ErrNotRunning) {
-			t.say("the agent is not running: nothing is up")
+			t.Say("the agent is not running: nothing is up")
 			return nil
 		}
 		for _, s := range res.Sessions {
@@ -64,9 +65,9 @@ func down(c *cli.Context, t *terminal) error {
 			if before[s.Name] {
 				already = "already "
 			}
-			t.say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
+			t.Say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
 			if s.Next != nil {
-				t.say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
+				t.Say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
 			}
 		}
 		errs = append(errs, err)
@@ -88,7 +89,7 @@ func wereDown(ctx context.Context, cl *client.Client) map[string]bool {
 }
 
 // failures is the only error of several, or prints them all.
-func failures(t *terminal, errs []error) error {
+func failures(t *term.Terminal, errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	switch len(errs) {
 	case 0:
@@ -103,7 +104,7 @@ func failures(t *terminal, errs []error) error {
 }
 
 // downRequests are what the arguments ask for, one for each session that is named.
-func downRequests(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) ([]api.DownRequest, error) {
+func downRequests(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) ([]api.DownRequest, error) {
 	req := api.DownRequest{All: c.Bool("all"), Cancel: c.Bool("cancel")}
 	switch {
 	case req.All && c.NArg() > 0:
@@ -119,7 +120,7 @@ func downRequests(ctx context.Context, c *cli.Context, t *terminal, p home.Paths
 		}
 		name, err := chooseSession(ctx, c, t, p, of)
 		if errors.Is(err, errNoneFits) {
-			t.say("%s", of.none)
+			t.Say("%s", of.none)
 			return nil, nil
 		}
 		if err != nil {
@@ -139,8 +140,8 @@ func downRequests(ctx context.Context, c *cli.Context, t *terminal, p home.Paths
 }
 
 // confirmCancel asks whether the jobs that --cancel would end may end.
-func confirmCancel(ctx context.Context, c *cli.Context, t *terminal, cl *client.Client, requests []api.DownRequest) error {
-	if c.Bool("yes") || !t.asks {
+func confirmCancel(ctx context.Context, c *cli.Context, t *term.Terminal, cl *client.Client, requests []api.DownRequest) error {
+	if c.Bool("yes") || !t.Interactive {
 		return nil
 	}
 	st, err := cl.Status(ctx)
@@ -157,7 +158,7 @@ func confirmCancel(ctx context.Context, c *cli.Context, t *terminal, cl *client.
 	if len(jobs) == 0 {
 		return nil
 	}
-	return t.confirm(ctx, false, "Cancel "+strings.Join(jobs, " and ")+"?")
+	return confirm(ctx, t, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
 // keepsRunning says that a job outlives its session, and what that means.

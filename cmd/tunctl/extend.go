@@ -13,9 +13,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
-func extendCommand(t *terminal) *cli.Command {
+func extendCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "extend",
 		Usage:     "ask the scheduler for more time for a session's running job",
@@ -31,7 +32,7 @@ func extendCommand(t *terminal) *cli.Command {
 	}
 }
 
-func extend(c *cli.Context, t *terminal) error {
+func extend(c *cli.Context, t *term.Terminal) error {
 	name, typed, err := extendArguments(c, t)
 	if err != nil {
 		return err
@@ -48,17 +49,17 @@ func extend(c *cli.Context, t *terminal) error {
 			return err
 		}
 	}
-	by, err := t.extension(ctx, c, name, typed)
+	by, err := extension(ctx, t, c, name, typed)
 	if err != nil {
 		return err
 	}
-	t.draw("asking the scheduler…")
+	t.Draw("asking the scheduler…")
 	job, err := client.New(p).Extend(ctx, name, by)
-	t.draw("")
+	t.Draw("")
 	if err != nil {
 		return err
 	}
-	t.say("%s job %s runs%s", t.paint(green, "✓"), job.ID, untilText(&job, time.Now()))
+	t.Say("%s job %s runs%s", t.Paint(term.Green, "✓"), job.ID, untilText(&job, time.Now()))
 	return nil
 }
 
@@ -66,7 +67,7 @@ func runsJob(s api.Session) bool { return s.Job != nil && s.Job.State == api.Job
 
 // extendArguments tells a session from a time; both may be left out at a terminal,
 // where the person is asked.
-func extendArguments(c *cli.Context, t *terminal) (name, typed string, err error) {
+func extendArguments(c *cli.Context, t *term.Terminal) (name, typed string, err error) {
 	words := c.Args().Slice()
 	switch {
 	case len(words) > 2:
@@ -78,7 +79,7 @@ func extendArguments(c *cli.Context, t *terminal) (name, typed string, err error
 	case len(words) == 1:
 		name = words[0]
 	}
-	if !t.asks {
+	if !t.Interactive {
 		return "", "", usagef("extend needs how much longer the job may run, as in `tunctl extend jupyter 1h`")
 	}
 	return name, "", nil
@@ -86,7 +87,7 @@ func extendArguments(c *cli.Context, t *terminal) (name, typed string, err error
 
 // extension is how much longer a session's job is to run: as it was typed, or as the
 // person answers.
-func (t *terminal) extension(ctx context.Context, c *cli.Context, name, typed string) (time.Duration, error) {
+func extension(ctx context.Context, t *term.Terminal, c *cli.Context, name, typed string) (time.Duration, error) {
 	if typed != "" {
 		return parseSpan(typed)
 	}
@@ -99,15 +100,15 @@ func (t *terminal) extension(ctx context.Context, c *cli.Context, name, typed st
 		return 0, unknownSession(name, st)
 	}
 	if now := time.Now(); runsJob(s) && s.Job.End.After(now) {
-		t.say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
+		t.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
 	}
 	for {
-		text, err := t.readLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
+		text, err := t.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
 		switch {
 		case ctx.Err() != nil:
 			return 0, silentError(exitInterrupted)
 		case errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(text) == "":
-			t.say("nothing was changed")
+			t.Say("nothing was changed")
 			return 0, silentError(exitFailed)
 		case err != nil:
 			return 0, err

@@ -14,12 +14,13 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // fileDialer opens streams to a host's file server, or to that of its data-transfer
 // node, which has the same files.
 type fileDialer struct {
-	t        *terminal
+	t        *term.Terminal
 	cl       *client.Client
 	transfer string // the data-transfer node; "": none
 	strict   bool   // use no other node
@@ -50,7 +51,7 @@ func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteC
 	case d.transfer != "":
 		return d.dialTransfer(ctx, req)
 	}
-	return d.t.stream(ctx, d.cl, req)
+	return openStream(ctx, d.t, d.cl, req)
 }
 
 // dialTransfer makes the first stream, which decides where all of them go: to the
@@ -58,40 +59,40 @@ func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteC
 func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
 	through := req
 	through.Host = d.transfer
-	s, err := d.t.stream(ctx, d.cl, through)
+	s, err := openStream(ctx, d.t, d.cl, through)
 	if err == nil {
 		d.mu.Lock()
 		d.host = d.transfer
 		d.mu.Unlock()
 		if !d.quiet {
-			d.t.say("tunctl: copying through the data-transfer node %s", d.transfer)
+			d.t.Say("tunctl: copying through the data-transfer node %s", d.transfer)
 		}
 		return s, nil
 	}
 	e, ok := errors.AsType[*api.Error](err)
-	if asked := ok && e.Code == api.CodeNeedsPerson && d.t.asks; ctx.Err() != nil || asked || d.strict {
+	if asked := ok && e.Code == api.CodeNeedsPerson && d.t.Interactive; ctx.Err() != nil || asked || d.strict {
 		return nil, err
 	}
-	d.t.say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
+	d.t.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
 	_ = d.cl.Logout(ctx, d.transfer) // else the agent would keep trying; a name that leads nowhere is no host to it
 	d.transfer = ""
-	return d.t.stream(ctx, d.cl, req)
+	return openStream(ctx, d.t, d.cl, req)
 }
 
 // dialAgain waits for a host whose connection was lost.
 func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
-	d.t.say("tunctl: lost the connection to %s; waiting for it", req.Host)
+	d.t.Say("tunctl: lost the connection to %s; waiting for it", req.Host)
 	for {
 		s, err := d.cl.Stream(ctx, req)
 		e, ok := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
-			d.t.say("tunctl: reconnected to %s", req.Host)
+			d.t.Say("tunctl: reconnected to %s", req.Host)
 			return s, nil
 		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
 			// The agent keeps trying, in its own time.
-		case ok && e.Code == api.CodeNeedsPerson && d.t.asks:
-			return d.t.stream(ctx, d.cl, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
+		case ok && e.Code == api.CodeNeedsPerson && d.t.Interactive:
+			return openStream(ctx, d.t, d.cl, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
 		case ok && e.Code == api.CodeNeedsPerson:
 			e.Hint = fmt.Sprintf("`tunctl login %s`, then rerun with --resume", req.Host)
 			return nil, e
@@ -104,12 +105,12 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 // transferNode is the data-transfer node of a host as an ssh destination; "" where it
 // has none. Who logs in is who logs in to the host, unless the config or the person's
 // ssh config say otherwise.
-func transferNode(ctx context.Context, t *terminal, p home.Paths, host string) string {
+func transferNode(ctx context.Context, t *term.Terminal, p home.Paths, host string) string {
 	cfg, err := configs.Load(p.Config)
 	if err != nil {
 		return "" // the agent has the last good one, and no site in it
 	}
-	node := t.loadSites(p).TransferNode(cfg.Host(host))
+	node := loadSites(t, p).TransferNode(cfg.Host(host))
 	if node == "" || strings.Contains(node, "@") {
 		return node
 	}

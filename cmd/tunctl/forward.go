@@ -9,9 +9,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
-func forwardCommand(t *terminal) *cli.Command {
+func forwardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "forward",
 		Usage:     "forward ports through a host temporarily",
@@ -30,11 +31,11 @@ func forwardCommand(t *terminal) *cli.Command {
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error { return forward(c, t) },
+		Action: func(c *cli.Context) error { return forwardPorts(c, t) },
 	}
 }
 
-func forward(c *cli.Context, t *terminal) error {
+func forwardPorts(c *cli.Context, t *term.Terminal) error {
 	if c.NArg() < 2 {
 		return usagef("forward takes a host and a forward, as in `tunctl forward narval 5432:db.int:5432`")
 	}
@@ -44,7 +45,7 @@ func forward(c *cli.Context, t *terminal) error {
 	}
 	req := api.ForwardRequest{Host: c.Args().First(), Specs: c.Args().Tail(), Bind: c.String("bind")}
 	if isOpenToOthers(req.Bind) {
-		t.say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
+		t.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
 	u := &up{term: t, json: c.Bool("json"), wait: c.Duration("wait")}
 	u.begin = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
@@ -52,7 +53,7 @@ func forward(c *cli.Context, t *terminal) error {
 		return err
 	}
 	if !u.json {
-		t.say("`tunctl down %s` stops forwarding", u.name)
+		t.Say("`tunctl down %s` stops forwarding", u.name)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
 )
 
 // frontDoor are the commands that `tunctl --help` shows. It stays this short: whoever
@@ -18,7 +20,7 @@ const allCommands = "all"
 
 // helpCommand is reached by `tunctl help all` only: `tunctl help COMMAND` is read as
 // `tunctl COMMAND --help`.
-func helpCommand(t *terminal) *cli.Command {
+func helpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Aliases:   []string{"h"},
@@ -26,7 +28,7 @@ func helpCommand(t *terminal) *cli.Command {
 		Usage:     "show help for a command, or list every command",
 		ArgsUsage: "[COMMAND|" + allCommands + "]",
 		Action: func(c *cli.Context) error {
-			_, err := io.WriteString(t.out, chapterPage(c.App))
+			_, err := io.WriteString(t.Out, chapterPage(c.App))
 			return err
 		},
 	}

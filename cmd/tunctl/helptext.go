@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
 )
 
 // helpWidth is how wide help is, so that it can be read on 80 columns: the library
@@ -48,7 +50,7 @@ func reflow(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
 		if !columns.MatchString(p) {
-			paragraphs[i] = strings.Join(wrap(strings.ReplaceAll(p, "\n", " "), helpWidth, 0), "\n")
+			paragraphs[i] = strings.Join(term.Wrap(strings.ReplaceAll(p, "\n", " "), helpWidth, 0), "\n")
 		}
 	}
 	return strings.Join(paragraphs, "\n\n")

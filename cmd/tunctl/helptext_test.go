@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
 )
 
 // helpOf is what --help shows.
@@ -36,8 +38,8 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 	const most = 90
 	check := func(words ...string) {
 		for line := range strings.SplitSeq(helpOf(t, words...), "\n") {
-			if breadth(line) > most {
-				t.Errorf("the help of %q has a line of %d columns:\n%s", words, breadth(line), line)
+			if term.TextWidth(line) > most {
+				t.Errorf("the help of %q has a line of %d columns:\n%s", words, term.TextWidth(line), line)
 			}
 			if strings.Count(line, "(default:") > 1 || strings.Contains(line, "(default: false)") {
 				t.Errorf("the help of %q has a default too many:\n%s", words, line)
@@ -162,8 +164,8 @@ func TestReflowKeepsWhatIsIndented(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	for line := range strings.SplitSeq(got, "\n") {
-		if breadth(line) > helpWidth {
-			t.Errorf("%d columns: %s", breadth(line), line)
+		if term.TextWidth(line) > helpWidth {
+			t.Errorf("%d columns: %s", term.TextWidth(line), line)
 		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 // historyShown is how many jobs are listed without --all.
 const historyShown = 20
 
-func historyCommand(t *terminal) *cli.Command {
+func historyCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "history",
 		Usage:     "list past jobs: how long they waited and ran, and why they ended",
@@ -31,7 +32,7 @@ func historyCommand(t *terminal) *cli.Command {
 	}
 }
 
-func showHistory(c *cli.Context, t *terminal) error {
+func showHistory(c *cli.Context, t *term.Terminal) error {
 	if c.NArg() > 1 {
 		return usagef("unexpected argument %q: history takes one session", c.Args().Get(1))
 	}
@@ -59,17 +60,17 @@ func showHistory(c *cli.Context, t *terminal) error {
 	}
 	switch {
 	case c.Bool("json"):
-		return t.indented(runs)
+		return t.PrintIndentedJSON(runs)
 	case len(runs) == 0:
-		t.say("no job has ended yet")
+		t.Say("no job has ended yet")
 		return nil
 	}
-	_, err = fmt.Fprint(t.out, historyTable(runs).draw(newPaper(t.out)))
+	_, err = fmt.Fprint(t.Out, historyTable(runs).Draw(term.LayoutFor(t.Out)))
 	return err
 }
 
 // checkAsked tells a session without past jobs from an unknown one.
-func checkAsked(c *cli.Context, t *terminal) error {
+func checkAsked(c *cli.Context, t *term.Terminal) error {
 	st, err := currentStatus(c, t)
 	if err != nil {
 		return err
@@ -78,19 +79,19 @@ func checkAsked(c *cli.Context, t *terminal) error {
 	return err
 }
 
-func historyTable(runs []api.Run) *table {
-	h := &table{head: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, whole: []string{"JOB", "STARTED", "END"}, spare: "NODE"}
+func historyTable(runs []api.Run) *term.Table {
+	h := &term.Table{Header: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, Whole: []string{"JOB", "STARTED", "END"}, Optional: "NODE"}
 	for _, r := range runs {
-		end := cell{text: string(r.Job.State)}
+		end := term.Cell{Text: string(r.Job.State)}
 		var notes []string
 		switch r.Job.State {
 		case api.JobFinished, api.JobTimeout, api.JobCancelled:
 		default:
-			end.colour = red
+			end.Colour = term.Red
 			notes = append(notes, r.Why)
 		}
-		h.add(notes, cell{text: r.Session, colour: bold}, cell{text: r.Job.ID}, cell{text: dayText(r.Job.Start)},
-			cell{text: spanText(r.Waited())}, cell{text: spanText(r.Ran())}, cell{text: orDash(r.Job.Node)}, end)
+		h.Add(notes, term.Cell{Text: r.Session, Colour: term.Bold}, term.Cell{Text: r.Job.ID}, term.Cell{Text: dayText(r.Job.Start)},
+			term.Cell{Text: spanText(r.Waited())}, term.Cell{Text: spanText(r.Ran())}, term.Cell{Text: orDash(r.Job.Node)}, end)
 	}
 	return h
 }

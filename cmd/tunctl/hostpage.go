@@ -9,44 +9,45 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
-// hosts draws a list of hosts, a line each.
-func (p paper) hosts(list []api.Host, now time.Time) string {
-	all := table{head: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
+// hostTable draws a list of hosts, a line each.
+func hostTable(l term.Layout, list []api.Host, now time.Time) string {
+	all := term.Table{Header: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
 	for _, h := range list {
 		var notes []string
 		if h.Cause != "" {
 			notes = append(notes, h.Cause)
 		}
-		all.add(notes, cell{text: h.Alias, colour: bold}, cell{string(h.State), hostColour(h.State)},
-			cell{text: sinceText(h.Since, now)}, cell{text: account(h)}, cell{text: rttText(h.RTTMs)}, cell{text: h.Source})
+		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
+			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
 	}
-	return all.draw(p)
+	return all.Draw(l)
 }
 
-// host draws all that is known of one host.
-func (p paper) host(h api.Host, now time.Time) string {
+// hostPage draws all that is known of one host.
+func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	var out strings.Builder
-	out.WriteString(p.paint(bold, h.Alias) + ": " + p.paint(hostColour(h.State), string(h.State)))
+	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h.State), string(h.State)))
 	if !h.Since.IsZero() {
 		out.WriteString(" since " + sinceText(h.Since, now))
 	}
 	out.WriteByte('\n')
 	if h.Cause != "" {
-		p.note(&out, h.Cause)
+		out.WriteString(l.Note(h.Cause))
 	}
 	if h.Hint != "" {
-		p.note(&out, "→ "+h.Hint)
+		out.WriteString(l.Note("→ " + h.Hint))
 	}
 	facts := hostFacts(h)
 	width := 0
 	for _, f := range facts {
-		width = max(width, breadth(f[0]))
+		width = max(width, term.TextWidth(f[0]))
 	}
 	for _, f := range facts {
 		if f[1] != "" {
-			fmt.Fprintf(&out, "  %s%s  %s\n", p.paint(grey, f[0]), strings.Repeat(" ", width-breadth(f[0])), f[1])
+			fmt.Fprintf(&out, "  %s%s  %s\n", l.Paint(term.Grey, f[0]), strings.Repeat(" ", width-term.TextWidth(f[0])), f[1])
 		}
 	}
 	return out.String()

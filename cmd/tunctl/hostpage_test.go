@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
@@ -64,7 +65,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   settings from  ssh_config
 `},
 	} {
-		if got := (paper{}).host(tt.host, now); got != tt.want {
+		if got := hostPage(term.Layout{}, tt.host, now); got != tt.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, got, tt.want)
 		}
 	}

@@ -16,10 +16,11 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/suggest"
-	"tunctl/tunnel"
+	"tunctl/internal/term"
+	"tunctl/tunnel/sshconfig"
 )
 
-func hostsCommand(t *terminal) *cli.Command {
+func hostsCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "hosts",
 		Usage:     "show host settings and connection state",
@@ -34,7 +35,7 @@ func hostsCommand(t *terminal) *cli.Command {
 	}
 }
 
-func hosts(c *cli.Context, t *terminal) error {
+func hosts(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -65,9 +66,9 @@ func hosts(c *cli.Context, t *terminal) error {
 	}
 	switch {
 	case c.Bool("json") && c.NArg() == 1:
-		return t.indented(list[0])
+		return t.PrintIndentedJSON(list[0])
 	case c.Bool("json"):
-		return t.indented(list)
+		return t.PrintIndentedJSON(list)
 	}
 	if err := printHosts(t, list, c.NArg() == 1); err != nil {
 		return err
@@ -77,11 +78,11 @@ func hosts(c *cli.Context, t *terminal) error {
 }
 
 // sayWhatWasMeant helps who mistyped a host's name: any word may be a host to ssh.
-func sayWhatWasMeant(t *terminal, cfg *configs.Config, typed []string) {
+func sayWhatWasMeant(t *term.Terminal, cfg *configs.Config, typed []string) {
 	known := knownHosts(cfg)
 	for _, name := range typed {
 		if near := suggest.Nearest(name, known); len(near) > 0 && !slices.Contains(known, name) {
-			t.say("tunctl: hint: %s is neither in the config nor in your ssh config; did you mean %s?", name, near[0])
+			t.Say("tunctl: hint: %s is neither in the config nor in your ssh config; did you mean %s?", name, near[0])
 		}
 	}
 }
@@ -89,7 +90,7 @@ func sayWhatWasMeant(t *terminal, cfg *configs.Config, typed []string) {
 // knownHosts are the config's hosts and the ssh config's aliases.
 func knownHosts(cfg *configs.Config) []string {
 	names := cfg.HostNames()
-	if aliases, err := tunnel.Aliases(sshConfigFile(cfg)); err == nil {
+	if aliases, err := sshconfig.Aliases(sshConfigFile(cfg)); err == nil {
 		names = append(names, aliases...)
 	}
 	slices.Sort(names)
@@ -97,12 +98,12 @@ func knownHosts(cfg *configs.Config) []string {
 }
 
 // resolver reads hosts as the agent does, without one.
-func resolver(p home.Paths, cfg *configs.Config) tunnel.Resolver {
+func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
 	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` tells of a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
 }
 
-func readHost(ctx context.Context, read tunnel.Resolver, name string) (api.Host, error) {
+func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
 	settings, err := read.Settings(ctx, name)
 	if err != nil {
 		return api.Host{}, fmt.Errorf("host %q: %w", name, err)
@@ -143,34 +144,34 @@ func withState(h, live api.Host) api.Host {
 	return h
 }
 
-func printHosts(t *terminal, list []api.Host, one bool) error {
+func printHosts(t *term.Terminal, list []api.Host, one bool) error {
 	if len(list) == 0 {
-		t.say("no hosts in the config; `tunctl hosts HOST` shows any alias of your ssh config")
+		t.Say("no hosts in the config; `tunctl hosts HOST` shows any alias of your ssh config")
 		return nil
 	}
 	var text string
-	if paper, now := newPaper(t.out), time.Now(); one {
-		text = paper.host(list[0], now)
+	if layout, now := term.LayoutFor(t.Out), time.Now(); one {
+		text = hostPage(layout, list[0], now)
 	} else {
-		text = paper.hosts(list, now)
+		text = hostTable(layout, list, now)
 	}
-	if _, err := fmt.Fprint(t.out, text); err != nil {
+	if _, err := fmt.Fprint(t.Out, text); err != nil {
 		return err
 	}
 	for _, h := range list {
 		for _, warning := range h.Warnings {
-			t.say("tunctl: warning: %s: %s", h.Alias, warning)
+			t.Say("tunctl: warning: %s: %s", h.Alias, warning)
 		}
 	}
-	t.warnAboutOutdated(list)
+	warnAboutOutdated(t, list)
 	return nil
 }
 
 // warnAboutOutdated tells of the connections that go by settings of before.
-func (t *terminal) warnAboutOutdated(list []api.Host) {
+func warnAboutOutdated(t *term.Terminal, list []api.Host) {
 	for _, h := range list {
 		if h.Outdated != "" {
-			t.say("tunctl: warning: %s: %s", h.Alias, h.Outdated)
+			t.Say("tunctl: warning: %s: %s", h.Alias, h.Outdated)
 		}
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func initCommand(t *terminal) *cli.Command {
+func initCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "set up a cluster: answer a few questions, then run `tunctl up`",
@@ -37,7 +38,7 @@ func initCommand(t *terminal) *cli.Command {
 			defer stop()
 			err := setUp(ctx, c, t)
 			if c.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
-				t.say("stopped")
+				t.Say("stopped")
 				return silentError(exitInterrupted)
 			}
 			return err
@@ -46,7 +47,7 @@ func initCommand(t *terminal) *cli.Command {
 }
 
 // setUp asks, writes, and tries.
-func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
+func setUp(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	i, err := newInterview(c, t, cfg, t.loadSites(p))
+	i, err := newInterview(c, t, cfg, loadSites(t, p))
 	if err != nil {
 		return err
 	}
@@ -68,19 +69,19 @@ func setUp(ctx context.Context, c *cli.Context, t *terminal) error {
 		return err
 	}
 	if c.Bool("print") {
-		_, err := io.WriteString(t.out, text)
+		_, err := io.WriteString(t.Out, text)
 		return err
 	}
 	if err := appendConfig(ctx, p, text); err != nil {
 		return err
 	}
-	t.say("%s added to %s:\n\n%s", t.paint(green, "✓"), p.Config, text)
+	t.Say("%s added to %s:\n\n%s", t.Paint(term.Green, "✓"), p.Config, text)
 	if !c.Bool("no-login") {
 		if err := tryLogin(ctx, c, t, p, plan.host); err != nil {
 			return err
 		}
 	}
-	t.say("Next: tunctl up %s", plan.session)
+	t.Say("Next: tunctl up %s", plan.session)
 	return nil
 }
 
@@ -94,8 +95,8 @@ func configToAddTo(p home.Paths) (*configs.Config, error) {
 }
 
 // tryLogin logs in as `tunctl up` would. The config stays where that fails.
-func tryLogin(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, host string) error {
-	cl, _, err := t.connect(ctx, p)
+func tryLogin(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths, host string) error {
+	cl, _, err := connect(ctx, t, p)
 	if err != nil {
 		return err
 	}
@@ -106,6 +107,6 @@ func tryLogin(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, ho
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	t.say("The login failed, but the config was written: `tunctl login %s` tries again.", host)
+	t.Say("The login failed, but the config was written: `tunctl login %s` tries again.", host)
 	return err
 }

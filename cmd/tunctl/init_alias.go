@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
-	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 // maxAliases is how many of the ssh config's hosts are looked up: each may cost a
@@ -15,9 +15,9 @@ const maxAliases = 40
 
 // findAliases collects the hosts that a person has set up for ssh.
 func (i *interview) findAliases() {
-	names, err := tunnel.Aliases(sshConfigFile(i.cfg))
+	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
 	if err != nil {
-		i.term.say("tunctl: %v", err)
+		i.term.Say("tunctl: %v", err)
 	}
 	names = append(names, puttyHosts()...)
 	slices.Sort(names)
@@ -26,7 +26,7 @@ func (i *interview) findAliases() {
 
 // address is the host that ssh would dial for a destination.
 func (i *interview) address(ctx context.Context, destination string) string {
-	s, err := tunnel.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, destination)
+	s, err := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, destination)
 	if err != nil {
 		return ""
 	}

@@ -14,13 +14,14 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
+	"tunctl/internal/term"
 	"tunctl/tunnel"
 )
 
 // interview finds out what `tunctl init` needs to know: from the flags, else from
 // the person.
 type interview struct {
-	term    *terminal
+	term    *term.Terminal
 	cfg     *configs.Config
 	sites   configs.Sites
 	what    string // the argument: a site or a host
@@ -35,7 +36,7 @@ type interview struct {
 	aliases []string
 }
 
-func newInterview(c *cli.Context, t *terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
+func newInterview(c *cli.Context, t *term.Terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
 	if c.NArg() > 1 {
 		return nil, usagef("unexpected argument %q: init takes one site or host", c.Args().Get(1))
 	}
@@ -70,7 +71,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	}
 	p.host = hostName(p.site, p.ssh)
 	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
-		i.term.say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
+		i.term.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
 		p.hostThere = true
 	}
 	if p.session, err = i.askSession(ctx, p.host); err != nil {
@@ -124,7 +125,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 // askGeneric finds the site of a host that none is known for.
 func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, error) {
 	if site, ok := i.siteAt(ctx, host); ok {
-		i.term.say("%s is a login node of %s", host, site.Title)
+		i.term.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
 	}
 	sched := i.sched
@@ -142,20 +143,20 @@ func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, 
 }
 
 func (i *interview) list() {
-	i.term.say("Known clusters:\n")
+	i.term.Say("Known clusters:\n")
 	n := 0
 	for _, s := range i.sites {
 		n++
-		i.term.say("%3d) %-12s %s", n, s.Name, s.Title)
+		i.term.Say("%3d) %-12s %s", n, s.Name, s.Title)
 	}
 	if len(i.aliases) > 0 {
-		i.term.say("\nHosts of your ssh config:\n")
+		i.term.Say("\nHosts of your ssh config:\n")
 	}
 	for _, a := range i.aliases {
 		n++
-		i.term.say("%3d) %s", n, a)
+		i.term.Say("%3d) %s", n, a)
 	}
-	i.term.say("")
+	i.term.Say("")
 }
 
 // chosen is what stands at that number of the list, or the text itself: a site or a
@@ -166,7 +167,7 @@ func (i *interview) chosen(text string) string {
 		if n >= 1 && n <= len(names) {
 			return names[n-1]
 		}
-		i.term.say("Choose a number from 1 to %d.", len(names))
+		i.term.Say("Choose a number from 1 to %d.", len(names))
 		return ""
 	}
 	near := suggest.Nearest(text, names)
@@ -174,10 +175,10 @@ func (i *interview) chosen(text string) string {
 	case text == "" || slices.Contains(names, text) || strings.Contains(text, "@"):
 		return text
 	case strings.ContainsAny(text, " \t"):
-		i.term.say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
+		i.term.Say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
 		return ""
 	case len(near) > 0:
-		i.term.say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
+		i.term.Say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
 		return ""
 	}
 	return text
@@ -199,20 +200,20 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		return "", err
 	}
 	if s.Before != "" {
-		i.term.say("%s", s.Before)
+		i.term.Say("%s", s.Before)
 	}
 	i.probe(ctx, s, host)
 	if s.Login != "" {
-		i.term.say("Login: %s.", s.Login)
+		i.term.Say("Login: %s.", s.Login)
 	}
 	if len(s.Unsure) > 0 {
-		i.term.say("%s not verified: %s", i.term.paint(yellow, "?"), unsureOf(s))
+		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unsureOf(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
 		return host, nil // who one is there is known
 	}
 	if alias := i.aliasOf(ctx, host); alias != "" && i.user == "" {
-		i.term.say("%s is in your ssh config as %s", host, alias)
+		i.term.Say("%s is in your ssh config as %s", host, alias)
 		return alias, nil
 	}
 	q := configs.Question{Name: "user", Ask: "Your user name on the cluster?", Kind: configs.AskWord, Required: true, Default: i.user}
@@ -220,7 +221,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		name, err := q.Check(i.user)
 		return name + "@" + host, asUsage(err)
 	}
-	if u, err := user.Current(); err == nil && i.term.asks {
+	if u, err := user.Current(); err == nil && i.term.Interactive {
 		if _, err := q.Check(u.Username); err == nil {
 			q.Default = u.Username
 		}
@@ -237,15 +238,15 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:
 		if s.Portal != "" {
-			i.term.say("%s publishes no SSH login node; its portal is %s", s.Title, s.Portal)
+			i.term.Say("%s publishes no SSH login node; its portal is %s", s.Title, s.Portal)
 		}
 		return i.answer(ctx, configs.Question{Name: "host", Ask: "The address of the login node, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
 	}
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
 		q.Choices = append(q.Choices, e.Name)
-		if i.entry == "" && i.term.asks {
-			i.term.say("  %-10s %-28s %s", e.Name, e.Host, e.About)
+		if i.entry == "" && i.term.Interactive {
+			i.term.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
 	name := i.entry
@@ -279,15 +280,15 @@ func unsureOf(s configs.Site) string {
 // probe tells whether what must be true before SSH is: a VPN that is off shows in
 // an address that does not answer.
 func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
-	if !i.probes || !i.term.asks {
+	if !i.probes || !i.term.Interactive {
 		return
 	}
 	switch probe := s.ProbeAt(i.address(ctx, host)); {
 	case probe == "":
 	case tunnel.Answers(ctx, probe):
-		i.term.say("%s %s responds", i.term.paint(green, "✓"), probe)
+		i.term.Say("%s %s responds", i.term.Paint(term.Green, "✓"), probe)
 	default:
-		i.term.say("%s %s does not respond from this network", i.term.paint(yellow, "!"), probe)
+		i.term.Say("%s %s does not respond from this network", i.term.Paint(term.Yellow, "!"), probe)
 	}
 }
 
@@ -297,12 +298,12 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 	for n := 1; ; n++ {
 		if _, taken := i.cfg.Session(name); !taken {
 			if !i.named && n > 1 {
-				i.term.say("[session.%s] already exists, so this one is called %s. To change the first: `tunctl config edit`", i.session, name)
+				i.term.Say("[session.%s] already exists, so this one is called %s. To change the first: `tunctl config edit`", i.session, name)
 			}
 			return name, nil
 		}
 		switch {
-		case i.named && !i.term.asks:
+		case i.named && !i.term.Interactive:
 			return "", usagef("session %q already exists in %s", name, i.cfg.Path)
 		case i.named:
 			text, err := i.ask(ctx, fmt.Sprintf("Session %q already exists. Another name: ", name))
@@ -310,7 +311,7 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 				return "", err
 			}
 			if err := checkSessionName(text); err != nil {
-				i.term.say("%v", err)
+				i.term.Say("%v", err)
 				continue
 			}
 			name = text
@@ -338,7 +339,7 @@ func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]stri
 		if _, given := job.Answers[q.Name]; given || q.Quiet {
 			continue
 		}
-		if q.Kind == configs.AskQueue && i.term.asks {
+		if q.Kind == configs.AskQueue && i.term.Interactive {
 			i.listQueues(s)
 		}
 		if err := i.askAnswer(ctx, job, q); err != nil {
@@ -354,7 +355,7 @@ func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]stri
 
 func (i *interview) listQueues(s configs.Site) {
 	for _, q := range s.Queues {
-		i.term.say("  %-20s %s", q.Name, q.Limits())
+		i.term.Say("  %-20s %s", q.Name, q.Limits())
 	}
 }
 
@@ -368,12 +369,12 @@ func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Q
 		if err = job.Answer(q, text); err == nil {
 			return nil
 		}
-		if !i.term.asks {
+		if !i.term.Interactive {
 			return err
 		}
-		i.term.say("%v", err)
+		i.term.Say("%v", err)
 		if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-			i.term.say("%s", e.Hint)
+			i.term.Say("%s", e.Hint)
 		}
 	}
 }
@@ -381,21 +382,21 @@ func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Q
 // askOthers shows the questions that were not asked one by one, for most people keep
 // their defaults, and takes what a person wants otherwise.
 func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
-	if !i.term.asks {
+	if !i.term.Interactive {
 		return nil
 	}
 	others := map[string]configs.Question{}
 	for _, q := range job.Questions() {
 		if _, given := job.Answers[q.Name]; q.Quiet && !given {
 			if len(others) == 0 {
-				i.term.say("Other settings:")
+				i.term.Say("Other settings:")
 			}
 			others[q.Name] = q
 			line := fmt.Sprintf("  %-10s %s%s", q.Name, q.Ask, defaultOf(q))
-			if width := i.term.width(); width > 0 {
-				line = strings.Join(wrap(line, width-1, 13), "\n")
+			if width := i.term.Width(); width > 0 {
+				line = strings.Join(term.Wrap(line, width-1, 13), "\n")
 			}
-			i.term.say("%s", line)
+			i.term.Say("%s", line)
 		}
 	}
 	for len(others) > 0 {
@@ -407,10 +408,10 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 		q, known := others[strings.TrimSpace(name)]
 		switch {
 		case !ok || !known:
-			i.term.say("%q is not NAME=VALUE with one of the names above", text)
+			i.term.Say("%q is not NAME=VALUE with one of the names above", text)
 		default:
 			if err := job.Answer(q, value); err != nil {
-				i.term.say("%v", err)
+				i.term.Say("%v", err)
 			}
 		}
 	}
@@ -420,7 +421,7 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 // answer puts a question until the answer will do. Without a person its default
 // does, if it has one.
 func (i *interview) answer(ctx context.Context, q configs.Question, flag string) (string, error) {
-	if !i.term.asks {
+	if !i.term.Interactive {
 		if q.Default == "" && q.Required {
 			return "", i.needPerson(fmt.Sprintf("the answer to %q", q.Ask), "give it with "+flag)
 		}
@@ -443,9 +444,9 @@ func (i *interview) answer(ctx context.Context, q configs.Question, flag string)
 		case err == nil:
 			return checked, nil
 		case text == "":
-			i.term.say("This needs an answer.") // the question follows again
+			i.term.Say("This needs an answer.") // the question follows again
 		default:
-			i.term.say("%v", err)
+			i.term.Say("%v", err)
 		}
 	}
 }
@@ -453,18 +454,18 @@ func (i *interview) answer(ctx context.Context, q configs.Question, flag string)
 // ask puts a question, broken between words where it is longer than a line, and reads
 // the answer.
 func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
-	if width := i.term.width(); width > 0 && breadth(prompt) >= width {
-		lines := wrap(strings.TrimSpace(prompt), width-1, 0)
-		i.term.say("%s", strings.Join(lines[:len(lines)-1], "\n"))
+	if width := i.term.Width(); width > 0 && term.TextWidth(prompt) >= width {
+		lines := term.Wrap(strings.TrimSpace(prompt), width-1, 0)
+		i.term.Say("%s", strings.Join(lines[:len(lines)-1], "\n"))
 		prompt = lines[len(lines)-1] + " "
 	}
-	text, err := i.term.readLine(ctx, prompt, true)
+	text, err := i.term.ReadLine(ctx, prompt, true)
 	return strings.TrimSpace(text), err
 }
 
 // needPerson is the error of a question with nobody there to answer.
 func (i *interview) needPerson(what, hint string) error {
-	if i.term.asks {
+	if i.term.Interactive {
 		return nil
 	}
 	return &api.Error{Code: api.CodeNeedsPerson, Message: what + " is missing, and there is no terminal to ask for it", Hint: hint}

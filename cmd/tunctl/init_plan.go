@@ -60,15 +60,15 @@ func (p plan) text() (string, error) {
 		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
 		fmt.Fprintf(&b, "[host.%s]\n", p.host)
 		if p.ssh != p.host {
-			fmt.Fprintf(&b, "ssh  = %s\n", tomlText(p.ssh))
+			fmt.Fprintf(&b, "ssh  = %s\n", configs.Quote(p.ssh))
 		}
-		fmt.Fprintf(&b, "site = %s\n\n", tomlText(p.site.Name))
+		fmt.Fprintf(&b, "site = %s\n\n", configs.Quote(p.site.Name))
 	}
 	fmt.Fprintf(&b, "# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)
-	fmt.Fprintf(&b, "host   = %s\n", tomlText(p.host))
+	fmt.Fprintf(&b, "host   = %s\n", configs.Quote(p.host))
 	b.WriteString("app    = \"jupyter\"\n")
-	fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", tomlText(p.job), gap(p.job))
+	fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", configs.Quote(p.job), gap(p.job))
 	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … otherwise submit this; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
 	if answers := p.with(); answers != "" {
 		fmt.Fprintf(&b, "with   = { %s }\n", answers)
@@ -91,7 +91,7 @@ func (p plan) with() string {
 		case plainNumber.MatchString(text):
 			list = append(list, q.Name+" = "+text)
 		default:
-			list = append(list, q.Name+" = "+tomlText(text))
+			list = append(list, q.Name+" = "+configs.Quote(text))
 		}
 	}
 	return strings.Join(slices.Compact(list), ", ")

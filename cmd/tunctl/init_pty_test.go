@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"tunctl/internal/lab"
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 )
 
 // startTalk runs the program in a terminal, as a person would.
-func startTalk(t *testing.T, env []string, args ...string) *typist.Talk {
+func startTalk(t *testing.T, env []string, args ...string) *ptytest.Talk {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
-	return typist.Start(t, cmd)
+	return ptytest.Start(t, cmd)
 }
 
 // personAt makes a home with a site of its own for a practice cluster.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 )
 
 // need skips the test where a program is not installed, unless it must be.
@@ -104,7 +104,7 @@ func TestInstalledCompletionWorksAtTheFirstTab(t *testing.T) {
 	writeFiles(t, dir, map[string]string{"_tunctl": completionScript(t, "zsh")})
 	cmd := exec.Command("zsh", "-f", "-i")
 	cmd.Env = []string{"HOME=" + dir, "TUNCTL_HOME=" + dir, "TERM=xterm", "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH")}
-	k := typist.Start(t, cmd)
+	k := ptytest.Start(t, cmd)
 	k.Answer("show() { printf 'the words are '; printf '<%s>' \"$@\"; echo; }; fpath=(" + dir + " $fpath)")
 	k.Answer("bindkey -e; autoload -U compinit; compinit -u -D; show ready")
 	k.Expect("the words are <ready>\r\n")

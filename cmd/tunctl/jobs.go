@@ -12,9 +12,10 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func jobsCommand(t *terminal) *cli.Command {
+func jobsCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "jobs",
 		Usage:     "list your jobs on a host, why they wait and how long they run",
@@ -40,23 +41,23 @@ func jobsCommand(t *terminal) *cli.Command {
 // desk is what a command on hosts needs: the agent, its status at the start, and the
 // person at the terminal.
 type desk struct {
-	*terminal
+	*term.Terminal
 	client *client.Client
 	status api.Status
 }
 
 // attended runs a command that a person waits for at a running agent. A Ctrl-C
 // ends it.
-func attended(c *cli.Context, t *terminal, run func(context.Context, desk) error) error {
+func attended(c *cli.Context, t *term.Terminal, run func(context.Context, desk) error) error {
 	ctx, stop := interruptible(c.Context)
 	defer stop()
 	p, err := paths(c)
 	if err != nil {
 		return err
 	}
-	cl, st, err := t.connect(ctx, p)
+	cl, st, err := connect(ctx, t, p)
 	if err == nil {
-		err = run(ctx, desk{terminal: t, client: cl, status: st})
+		err = run(ctx, desk{Terminal: t, client: cl, status: st})
 	}
 	if c.Err() == nil && ctx.Err() != nil {
 		return silentError(exitInterrupted)
@@ -71,7 +72,7 @@ func (d desk) up(ctx context.Context, host string) error {
 			return nil
 		}
 	}
-	return logInTo(ctx, d.terminal, d.client, host)
+	return logInTo(ctx, d.Terminal, d.client, host)
 }
 
 // hostJob is a job of `tunctl jobs --json`.
@@ -94,15 +95,15 @@ func jobs(ctx context.Context, c *cli.Context, d desk) error {
 	switch {
 	case len(failed) == len(hosts):
 	case c.Bool("json"):
-		if err := d.indented(list); err != nil {
+		if err := d.PrintIndentedJSON(list); err != nil {
 			return err
 		}
 	case len(list) > 0:
-		fmt.Fprint(d.out, jobsTable(list, len(hosts) > 1, time.Now()).draw(newPaper(d.out)))
+		fmt.Fprint(d.Out, jobsTable(list, len(hosts) > 1, time.Now()).Draw(term.LayoutFor(d.Out)))
 	case len(failed) == 0:
-		d.say("you have no jobs on %s", strings.Join(hosts, ", "))
+		d.Say("you have no jobs on %s", strings.Join(hosts, ", "))
 	}
-	return failures(d.terminal, failed)
+	return failures(d.Terminal, failed)
 }
 
 // collectJobs asks host after host, as far as ctx allows. One that fails costs its own
@@ -165,27 +166,27 @@ func whichHost(command string, hosts []string) error {
 }
 
 // jobsTable has a row a job, with why it waits or how it ended below.
-func jobsTable(list []hostJob, severalHosts bool, now time.Time) *table {
-	t := &table{head: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"}}
+func jobsTable(list []hostJob, severalHosts bool, now time.Time) *term.Table {
+	t := &term.Table{Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"}}
 	if severalHosts {
-		t.head = append(t.head, "HOST")
+		t.Header = append(t.Header, "HOST")
 	}
 	for _, j := range list {
-		cells := []cell{
-			{text: j.ID, colour: bold},
-			{text: shorten(j.Name, nameWidth)},
-			{string(j.State), jobColour(j.State)},
-			{text: orDash(j.Node)},
-			{text: whenText(j.Job, now)},
+		cells := []term.Cell{
+			{Text: j.ID, Colour: term.Bold},
+			{Text: term.Truncate(j.Name, nameWidth)},
+			{Text: string(j.State), Colour: jobColour(j.State)},
+			{Text: orDash(j.Node)},
+			{Text: whenText(j.Job, now)},
 		}
 		if severalHosts {
-			cells = append(cells, cell{text: j.Host})
+			cells = append(cells, term.Cell{Text: j.Host})
 		}
 		var notes []string
 		if why := whyText(j.Job); why != "" {
 			notes = []string{why}
 		}
-		t.add(notes, cells...)
+		t.Add(notes, cells...)
 	}
 	return t
 }
@@ -197,13 +198,13 @@ const nameWidth = 20
 func jobColour(s api.JobState) string {
 	switch s {
 	case api.JobRunning, api.JobFinished:
-		return green
+		return term.Green
 	case api.JobFailed, api.JobOOM, api.JobNodeFail, api.JobNeverRan:
-		return red
+		return term.Red
 	case api.JobHeld, api.JobTimeout, api.JobPreempted, api.JobUnknown:
-		return yellow
+		return term.Yellow
 	case api.JobCancelled:
-		return grey
+		return term.Grey
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/term"
 )
 
 // keyringService is the service under which our passwords are stored.
@@ -15,7 +16,7 @@ const keyringService = "tunctl"
 
 // keyringCommand works on the system keyring for the agent, which may have to end
 // it: a locked keyring waits for a person without limit.
-func keyringCommand(t *terminal) *cli.Command {
+func keyringCommand(t *term.Terminal) *cli.Command {
 	verb := func(name string, f func(account string) error) *cli.Command {
 		return &cli.Command{Name: name, ArgsUsage: "ACCOUNT", Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
@@ -35,11 +36,11 @@ func keyringCommand(t *terminal) *cli.Command {
 				if err != nil {
 					return err
 				}
-				_, err = io.WriteString(t.out, text)
+				_, err = io.WriteString(t.Out, text)
 				return err
 			}),
 			verb("set", func(account string) error {
-				text, err := io.ReadAll(t.in)
+				text, err := io.ReadAll(t.In)
 				if err != nil {
 					return err
 				}

@@ -10,9 +10,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
-func loginCommand(t *terminal) *cli.Command {
+func loginCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "login",
 		Usage:     "log in to a host: password, one-time code or host key",
@@ -42,7 +43,7 @@ func loginCommand(t *terminal) *cli.Command {
 	}
 }
 
-func logoutCommand(t *terminal) *cli.Command {
+func logoutCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "logout",
 		Usage:     "disconnect from a host; its sessions wait until you log in again",
@@ -62,24 +63,24 @@ func logoutCommand(t *terminal) *cli.Command {
 			err = client.New(p).Logout(c.Context, host)
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
-				t.say("the agent is not running: no host is connected")
+				t.Say("the agent is not running: no host is connected")
 				return nil
 			case err != nil:
 				return err
 			}
-			t.say("disconnected from %s", host)
+			t.Say("disconnected from %s", host)
 			return nil
 		},
 	}
 }
 
 // login asks the agent to connect and answers the host's questions at the terminal.
-func login(ctx context.Context, c *cli.Context, t *terminal, host string) error {
+func login(ctx context.Context, c *cli.Context, t *term.Terminal, host string) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
 	}
-	cl, _, err := t.connect(ctx, p)
+	cl, _, err := connect(ctx, t, p)
 	if err != nil {
 		return err
 	}
@@ -93,19 +94,19 @@ func login(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 	if err := logInKeeping(ctx, t, cl, host, keep); err != nil {
 		return err
 	}
-	t.say("%s connected to %s", t.paint(green, "✓"), host)
+	t.Say("%s connected to %s", t.Paint(term.Green, "✓"), host)
 	return nil
 }
 
 // logInTo has the agent connect to a host, and puts what the host asks to the person.
-func logInTo(ctx context.Context, t *terminal, cl *client.Client, host string) error {
+func logInTo(ctx context.Context, t *term.Terminal, cl *client.Client, host string) error {
 	return logInKeeping(ctx, t, cl, host, api.KeepNot)
 }
 
 // logInKeeping is logInTo for a person who wants their password kept.
-func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host string, keep api.Keep) error {
+func logInKeeping(ctx context.Context, t *term.Terminal, cl *client.Client, host string, keep api.Keep) error {
 	answers := api.AnswersNone
-	if t.asks {
+	if t.Interactive {
 		answers = api.AnswersTerminal
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -130,7 +131,7 @@ func logInKeeping(ctx context.Context, t *terminal, cl *client.Client, host stri
 			q.follow(*e.Host)
 			if done, err := loginResult(*e.Host); done {
 				for _, w := range e.Host.Warnings {
-					t.say("tunctl: warning: %s", w)
+					t.Say("tunctl: warning: %s", w)
 				}
 				cancel(err)
 			}

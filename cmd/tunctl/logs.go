@@ -11,9 +11,10 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func logsCommand(t *terminal) *cli.Command {
+func logsCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show the log of a session's job, or of any of your jobs",
@@ -40,10 +41,10 @@ func logsCommand(t *terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
-			out := t.out
-			if isTerminal(out) {
-				safe := &tamed{out: out}
-				defer safe.end()
+			out := t.Out
+			if term.IsTerminal(out) {
+				safe := term.NewSanitizer(out)
+				defer safe.ResetColour()
 				out = safe
 			}
 			err = showLog(ctx, t, client.New(p), q, out)
@@ -59,17 +60,17 @@ func logsCommand(t *terminal) *cli.Command {
 const silentLog = 3 * time.Second
 
 // showLog prints a log, and says so where there is nothing to print.
-func showLog(ctx context.Context, t *terminal, cl *client.Client, q api.LogQuery, out io.Writer) error {
+func showLog(ctx context.Context, t *term.Terminal, cl *client.Client, q api.LogQuery, out io.Writer) error {
 	shown := false
 	silence := time.AfterFunc(silentLog, func() {
 		if q.Follow {
-			t.say("no output yet; waiting for the log (Ctrl-C stops)")
+			t.Say("no output yet; waiting for the log (Ctrl-C stops)")
 		}
 	})
 	defer silence.Stop()
 	err := cl.Log(ctx, q, func(chunk api.LogChunk) {
 		if chunk.Restarted {
-			t.say("— %s was started again —", chunk.Path)
+			t.Say("— %s was started again —", chunk.Path)
 		}
 		if text := chunk.Bytes(); len(text) > 0 {
 			silence.Stop()
@@ -81,14 +82,14 @@ func showLog(ctx context.Context, t *terminal, cl *client.Client, q api.LogQuery
 		e.Hint = "the job may not have written anything yet: `tunctl logs -f` waits for it"
 	}
 	if err == nil && !shown && ctx.Err() == nil {
-		t.say("the log is empty so far")
+		t.Say("the log is empty so far")
 	}
 	return err
 }
 
 // logQuery is whose log is wanted. The log of a job without a session is on a host that
 // we may have to connect to.
-func logQuery(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) (api.LogQuery, error) {
+func logQuery(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) (api.LogQuery, error) {
 	q := api.LogQuery{Follow: c.Bool("follow"), Secrets: c.Bool("secrets")}
 	var err error
 	switch c.NArg() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 )
 
 func TestAnEmptyLogIsSaidToBeEmpty(t *testing.T) {
@@ -19,13 +19,13 @@ func TestAnEmptyLogIsSaidToBeEmpty(t *testing.T) {
 	if err := s.cluster.Await(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	k := typist.Start(t, s.command("logs", "-f", "practice", job))
+	k := ptytest.Start(t, s.command("logs", "-f", "practice", job))
 	k.Expect("no output yet; waiting for the log")
 	k.Type("\x03")
 	if code, said := k.End(); code != exitInterrupted {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
-	k = typist.Start(t, s.command("logs", "practice", job))
+	k = ptytest.Start(t, s.command("logs", "practice", job))
 	k.Expect("the log is empty so far")
 	if code, said := k.End(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, said)

@@ -14,6 +14,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 	"tunctl/tunnel"
 )
 
@@ -28,7 +29,7 @@ func main() {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
-		explain(newTerminal(stdin, stdout, stderr), err)
+		explain(term.New(stdin, stdout, stderr), err)
 	}
 	return exitCode(err)
 }
@@ -47,7 +48,7 @@ func runApp(app *cli.App, args []string) error {
 
 // newApp is the command line. Every command is a file of its own.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	t := newTerminal(stdin, stdout, stderr)
+	t := term.New(stdin, stdout, stderr)
 	app := &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
@@ -95,17 +96,17 @@ type silentError int
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // explain prints an error and, where there is one, its hint.
-func explain(t *terminal, err error) {
+func explain(t *term.Terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return
 	}
-	t.say("tunctl: error: %v", err)
+	t.Say("tunctl: error: %v", err)
 	hint := home.FullDiskHint(err)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
 		hint = e.Hint
 	}
 	if hint != "" {
-		t.say("tunctl: hint: %s", hint)
+		t.Say("tunctl: hint: %s", hint)
 	}
 }
 

@@ -7,9 +7,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
-func openCommand(t *terminal) *cli.Command {
+func openCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "open",
 		Usage:     "open a session's page in the browser",
@@ -35,9 +36,9 @@ func openCommand(t *terminal) *cli.Command {
 			}
 			cl := client.New(p)
 			if !c.Bool("print") {
-				opened, err := openPage(ctx, t, cl, name)
+				opened, err := openPage(ctx, t, cl, name, "tunctl")
 				if opened != "" {
-					t.say("%s opened %s: %s", t.paint(green, "✓"), name, opened)
+					t.Say("%s opened %s: %s", t.Paint(term.Green, "✓"), name, opened)
 				}
 				return err
 			}
@@ -45,7 +46,7 @@ func openCommand(t *terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(t.out, url)
+			_, err = fmt.Fprintln(t.Out, url)
 			return err
 		},
 	}

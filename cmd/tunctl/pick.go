@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // choice is which session a command means that was given no name: one that passes the
@@ -49,14 +49,14 @@ var errNoneFits = errors.New("no session fits")
 
 // chooseSession is the session that a command is about: the argument; without one, the
 // one of its choice. Where several fit, the person at the terminal picks one.
-func chooseSession(ctx context.Context, c *cli.Context, t *terminal, p home.Paths, of choice) (string, error) {
+func chooseSession(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths, of choice) (string, error) {
 	if c.NArg() > 0 {
 		return sessionName(c, p)
 	}
 	return of.pick(ctx, c, t, p)
 }
 
-func (of choice) pick(ctx context.Context, c *cli.Context, t *terminal, p home.Paths) (string, error) {
+func (of choice) pick(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) (string, error) {
 	st, err := currentStatus(c, t)
 	if err != nil {
 		return "", err
@@ -69,7 +69,7 @@ func (of choice) pick(ctx context.Context, c *cli.Context, t *terminal, p home.P
 		case 1:
 			return fit[0].Name, nil
 		}
-		return t.pickSession(ctx, c.Command.Name, fit)
+		return pickSession(ctx, t, c.Command.Name, fit)
 	}
 	name, err := onlySession(p)
 	if err == nil || len(st.Sessions) == 0 {
@@ -90,9 +90,9 @@ func sessionNames(list []api.Session) []string {
 }
 
 // pickSession lets the person pick one of several sessions.
-func (t *terminal) pickSession(ctx context.Context, command string, list []api.Session) (string, error) {
+func pickSession(ctx context.Context, t *term.Terminal, command string, list []api.Session) (string, error) {
 	names := sessionNames(list)
-	if !t.asks {
+	if !t.Interactive {
 		return "", &api.Error{
 			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: there are several", command),
 			Hint: "available: " + strings.Join(names, ", "),
@@ -100,46 +100,30 @@ func (t *terminal) pickSession(ctx context.Context, command string, list []api.S
 	}
 	width := 0
 	for _, name := range names {
-		width = max(width, breadth(name))
+		width = max(width, term.TextWidth(name))
 	}
 	rows := make([]string, len(list))
 	for i, s := range list {
-		rows[i] = fmt.Sprintf("%s  %s on %s", pad(s.Name, width), s.State, s.Host)
+		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
 	}
-	i, err := t.pick(ctx, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
+	i, err := choose(ctx, t, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
 	if err != nil {
 		return "", err
 	}
 	return names[i], nil
 }
 
-// pick lets the person pick one of several rows by its number, or by what is; is
-// reports whether that was typed for a row.
-func (t *terminal) pick(ctx context.Context, what string, rows []string, is func(row int, typed string) bool) (int, error) {
-	for i, row := range rows {
-		t.say("%3d) %s", i+1, row)
+// choose has the person choose a row. A Ctrl-C, or the end of input, is an error that ends
+// the program.
+func choose(ctx context.Context, t *term.Terminal, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+	i, err := t.Choose(ctx, what, rows, matches)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		t.Say("stopped; nothing was done")
+		return 0, silentError(exitInterrupted)
+	case errors.Is(err, io.EOF):
+		t.Say("nothing was chosen")
+		return 0, silentError(exitFailed)
 	}
-	for {
-		text, err := t.readLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(rows)), true)
-		switch {
-		case errors.Is(ctx.Err(), context.Canceled):
-			t.say("stopped; nothing was done")
-			return 0, silentError(exitInterrupted)
-		case errors.Is(err, io.EOF):
-			t.say("nothing was chosen")
-			return 0, silentError(exitFailed)
-		case err != nil:
-			return 0, err
-		}
-		text = strings.TrimSpace(text)
-		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(rows) {
-			return n - 1, nil
-		}
-		for i := range rows {
-			if is(i, text) {
-				return i, nil
-			}
-		}
-		t.say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
-	}
+	return i, err
 }

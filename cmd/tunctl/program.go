@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // paths are tunctl's files, with --config taken into account.
@@ -38,20 +39,20 @@ func pathsWith(config string) (home.Paths, error) {
 
 // connect returns a client of the agent, and starts one if none is running. It warns of a
 // config that has errors.
-func (t *terminal) connect(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
-	cl, st, err := t.reach(ctx, p)
+func connect(ctx context.Context, t *term.Terminal, p home.Paths) (*client.Client, api.Status, error) {
+	cl, st, err := reach(ctx, t, p)
 	if err == nil {
-		t.warnAboutConfig(st)
+		warnAboutConfig(t, st)
 	}
 	return cl, st, err
 }
 
 // reach is connect for a command that the agent refuses while the config has errors.
-func (t *terminal) reach(ctx context.Context, p home.Paths) (*client.Client, api.Status, error) {
+func reach(ctx context.Context, t *term.Terminal, p home.Paths) (*client.Client, api.Status, error) {
 	cl := client.New(p)
 	st, err := cl.Ensure(ctx, launcher(p))
 	if err == nil {
-		t.warnAboutVersion(st)
+		warnAboutVersion(t, st)
 	}
 	return cl, st, err
 }
@@ -78,16 +79,16 @@ func startUnit(ctx context.Context) bool {
 }
 
 // warnAboutVersion warns when the running agent is of another version than this program.
-func (t *terminal) warnAboutVersion(st api.Status) {
+func warnAboutVersion(t *term.Terminal, st api.Status) {
 	if st.Agent != nil && st.Agent.Version != version() {
-		t.say("tunctl: the running agent is version %s, this program is version %s; `tunctl agent restart` updates the agent", st.Agent.Version, version())
+		t.Say("tunctl: the running agent is version %s, this program is version %s; `tunctl agent restart` updates the agent", st.Agent.Version, version())
 	}
 }
 
 // warnAboutConfig says when the agent cannot use the config file as it is now.
-func (t *terminal) warnAboutConfig(st api.Status) {
+func warnAboutConfig(t *term.Terminal, st api.Status) {
 	if st.Config != nil {
-		t.say("tunctl: warning: the config has errors; changes take effect once they are fixed:\n%s", st.Config.Message)
+		t.Say("tunctl: warning: the config has errors; changes take effect once they are fixed:\n%s", st.Config.Message)
 	}
 }
 

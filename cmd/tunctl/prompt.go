@@ -8,16 +8,14 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
-
-// errWithdrawn ends a question that needs no answer any more.
-var errWithdrawn = errors.New("the question was withdrawn")
 
 // questions puts prompts of the agent to the person at the terminal, while the command
 // goes on reading events: one of them may withdraw a question. All but wait are for the
 // goroutine that reads the events.
 type questions struct {
-	term   *terminal
+	term   *term.Terminal
 	client *client.Client
 	keep   api.Keep // what becomes of a password
 
@@ -44,7 +42,7 @@ func (q *questions) hear(ctx context.Context, e api.Event) bool {
 		return true
 	case e.Type == api.EventPromptClosed && e.Prompt != nil:
 		if withdraw, ours := q.open[e.Prompt.ID]; ours {
-			withdraw(errWithdrawn)
+			withdraw(term.ErrWithdrawn)
 			delete(q.open, e.Prompt.ID)
 		}
 	case e.Type == api.EventSession && e.Session.Cause == api.AskedElsewhere && len(q.open) > 0:
@@ -60,7 +58,7 @@ func (q *questions) follow(h api.Host) {
 	}
 	elsewhere := len(q.open) == 0
 	if elsewhere && !q.elsewhere { // once, and not for each of its questions
-		q.term.say("%s: %s", api.HostLabel(h.Alias), api.AskedElsewhere)
+		q.term.Say("%s: %s", api.HostLabel(h.Alias), api.AskedElsewhere)
 	}
 	q.elsewhere = elsewhere
 }
@@ -71,7 +69,7 @@ func (q *questions) wait() { q.asking.Wait() }
 // ask puts one prompt to the person and passes the answer on.
 func (q *questions) ask(ctx context.Context, p api.Prompt) {
 	answer, err := readAnswer(ctx, q.term, p)
-	if errors.Is(context.Cause(ctx), errWithdrawn) {
+	if errors.Is(context.Cause(ctx), term.ErrWithdrawn) {
 		return
 	}
 	if p.Kind == api.PromptPassword {
@@ -82,28 +80,28 @@ func (q *questions) ask(ctx context.Context, p api.Prompt) {
 		ctx = context.WithoutCancel(ctx) // a Ctrl-C is an answer too
 	}
 	if err := q.client.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil && !answer.Cancelled {
-		q.term.say("tunctl: %v", err)
+		q.term.Say("tunctl: %v", err)
 	}
 }
 
-func readAnswer(ctx context.Context, t *terminal, p api.Prompt) (api.Answer, error) {
+func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer, error) {
 	host := api.HostLabel(p.Host)
 	if p.Retry != "" {
-		t.say("%s: %s", host, p.Retry)
+		t.Say("%s: %s", host, p.Retry)
 	}
 	if p.Instruction != "" {
-		t.say("%s: %s", host, strings.TrimSpace(p.Instruction))
+		t.Say("%s: %s", host, strings.TrimSpace(p.Instruction))
 	}
 	if p.Kind != api.PromptHostKey && p.Kind != api.PromptConfirm {
-		text, err := t.readLine(ctx, host+": "+spaced(p.Text), p.Echo)
+		text, err := t.ReadLine(ctx, host+": "+spaced(p.Text), p.Echo)
 		return api.Answer{Text: text}, err
 	}
-	t.say("%s", p.Text)
+	t.Say("%s", p.Text)
 	if p.Fingerprint != "" && !strings.Contains(p.Text, p.Fingerprint) {
-		t.say("  fingerprint: %s", p.Fingerprint)
+		t.Say("  fingerprint: %s", p.Fingerprint)
 	}
 	for {
-		text, err := t.readLine(ctx, "Type yes to continue, no to stop: ", true)
+		text, err := t.ReadLine(ctx, "Type yes to continue, no to stop: ", true)
 		switch text = strings.ToLower(strings.TrimSpace(text)); {
 		case err != nil:
 			return api.Answer{}, err

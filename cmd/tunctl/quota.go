@@ -8,9 +8,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
-func quotaCommand(t *terminal) *cli.Command {
+func quotaCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "quota",
 		Usage:     "show your remaining allocation and disk space on a host",
@@ -55,7 +56,7 @@ func quotaHost(c *cli.Context) (string, error) {
 	return hosts[0], nil
 }
 
-func quota(ctx context.Context, c *cli.Context, t *terminal, host string) error {
+func quota(ctx context.Context, c *cli.Context, t *term.Terminal, host string) error {
 	cl, err := connected(ctx, c, t, host)
 	if err != nil {
 		return err
@@ -65,27 +66,27 @@ func quota(ctx context.Context, c *cli.Context, t *terminal, host string) error 
 		return err
 	}
 	if c.Bool("json") {
-		return t.indented(answer.Reports)
+		return t.PrintIndentedJSON(answer.Reports)
 	}
 	for i, r := range answer.Reports {
 		if i > 0 {
-			fmt.Fprintln(t.out)
+			fmt.Fprintln(t.Out)
 		}
-		fmt.Fprintf(t.out, "%s: %s\n%s\n", host, t.paint(bold, r.Command), r.Output)
+		fmt.Fprintf(t.Out, "%s: %s\n%s\n", host, t.Paint(term.Bold, r.Command), r.Output)
 		if r.Exit != 0 {
-			t.say("tunctl: %s exited with status %d", r.Command, r.Exit)
+			t.Say("tunctl: %s exited with status %d", r.Command, r.Exit)
 		}
 	}
 	return nil
 }
 
 // connected returns a client of the agent, which logs in to the host first if necessary.
-func connected(ctx context.Context, c *cli.Context, t *terminal, host string) (*client.Client, error) {
+func connected(ctx context.Context, c *cli.Context, t *term.Terminal, host string) (*client.Client, error) {
 	p, err := paths(c)
 	if err != nil {
 		return nil, err
 	}
-	cl, st, err := t.connect(ctx, p)
+	cl, st, err := connect(ctx, t, p)
 	if err != nil {
 		return nil, err
 	}

@@ -11,9 +11,10 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
-func scriptCommand(t *terminal) *cli.Command {
+func scriptCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "script",
 		Usage:     "print the job script that tunctl would submit",
@@ -38,14 +39,14 @@ func scriptCommand(t *terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, err = t.out.Write(text)
+			_, err = t.Out.Write(text)
 			return err
 		},
 	}
 }
 
 // scriptJob is the job of the session, or else of the site, of that name.
-func scriptJob(c *cli.Context, t *terminal, name string) (*configs.Job, error) {
+func scriptJob(c *cli.Context, t *term.Terminal, name string) (*configs.Job, error) {
 	p, err := paths(c)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func scriptJob(c *cli.Context, t *terminal, name string) (*configs.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	sites := t.loadSites(p)
+	sites := loadSites(t, p)
 	if cfg, err := configs.Load(p.Config); err == nil {
 		if s, ok := cfg.Session(name); ok {
 			return sessionJob(c.Context, client.New(p), sites, cfg, s, with)
@@ -66,7 +67,7 @@ func scriptJob(c *cli.Context, t *terminal, name string) (*configs.Job, error) {
 	}
 	job := &configs.Job{App: c.String("app"), Name: c.String("app"), Site: site, Answers: with}
 	if missing := fillIn(job); len(missing) > 0 {
-		t.say("tunctl: replace CHANGE-ME for: %s; or set it with --with %s=…", strings.Join(missing, ", "), missing[0])
+		t.Say("tunctl: replace CHANGE-ME for: %s; or set it with --with %s=…", strings.Join(missing, ", "), missing[0])
 	}
 	return job, nil
 }

@@ -10,9 +10,10 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func sitesCommand(t *terminal) *cli.Command {
+func sitesCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "sites",
 		Usage:     "list the clusters that tunctl knows, or show one",
@@ -27,7 +28,7 @@ func sitesCommand(t *terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
-			sites := t.loadSites(p)
+			sites := loadSites(t, p)
 			if c.NArg() > 1 {
 				return usagef("unexpected argument %q: sites takes one site", c.Args().Get(1))
 			}
@@ -35,19 +36,19 @@ func sitesCommand(t *terminal) *cli.Command {
 				return showSite(c, t, sites)
 			}
 			if c.Bool("json") {
-				return t.indented(sites)
+				return t.PrintIndentedJSON(sites)
 			}
-			return listSites(t.out, sites)
+			return listSites(t.Out, sites)
 		},
 	}
 }
 
 // loadSites returns the sites there are, and complains about those that cannot be
 // read.
-func (t *terminal) loadSites(p home.Paths) configs.Sites {
+func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
 	sites, err := configs.LoadSites(configs.SitesFolder(p.Config))
 	if err != nil {
-		t.say("%v", err)
+		t.Say("%v", err)
 	}
 	return sites
 }
@@ -65,16 +66,16 @@ func listSites(out io.Writer, sites configs.Sites) error {
 	return w.Flush()
 }
 
-func showSite(c *cli.Context, t *terminal, sites configs.Sites) error {
+func showSite(c *cli.Context, t *term.Terminal, sites configs.Sites) error {
 	s, err := sites.Find(c.Args().First())
 	if err != nil {
 		return err
 	}
 	s.Questions = (&configs.Job{App: "jupyter", Site: s}).Questions() // also those of every job
 	if c.Bool("json") {
-		return t.indented(s)
+		return t.PrintIndentedJSON(s)
 	}
-	describeSite(t.out, s)
+	describeSite(t.Out, s)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 const sshName = "ssh"
@@ -20,7 +21,7 @@ const sshName = "ssh"
 // exitOwn is the exit status of `tunctl ssh` when the failure is not the command's.
 const exitOwn = 255
 
-func sshCommand(t *terminal) *cli.Command {
+func sshCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      sshName,
 		Usage:     "run a shell or a command on a host, over the existing connection",
@@ -49,7 +50,7 @@ func sshCommand(t *terminal) *cli.Command {
 	}
 }
 
-func shell(c *cli.Context, t *terminal) error {
+func shell(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func shell(c *cli.Context, t *terminal) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
-	cl, st, err := t.connect(ctx, p)
+	cl, st, err := connect(ctx, t, p)
 	if err != nil {
 		return err
 	}
@@ -74,19 +75,19 @@ func shell(c *cli.Context, t *terminal) error {
 	}
 	defer func() { _ = conn.Close() }()
 	r := &remote{t: t, command: strings.Join(words, " ")}
-	r.tty = isTerminal(t.in) && isTerminal(t.out) && !c.Bool("T") && (len(words) == 0 || c.Bool("t"))
+	r.tty = term.IsTerminal(t.In) && term.IsTerminal(t.Out) && !c.Bool("T") && (len(words) == 0 || c.Bool("t"))
 	return exitOf(name, r.run(ctx, conn))
 }
 
 // sshOver is an SSH client of the gateway. The key it must show is the one in our own
 // state folder.
-func sshOver(ctx context.Context, t *terminal, cl *client.Client, p home.Paths, req api.StreamRequest) (*ssh.Client, error) {
+func sshOver(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths, req api.StreamRequest) (*ssh.Client, error) {
 	key, err := gateway.HostKey(p.Gateway())
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the gateway's host key: %w", err)
 	}
 	req.Kind = api.StreamGateway
-	stream, err := t.stream(ctx, cl, req)
+	stream, err := openStream(ctx, t, cl, req)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,9 +16,10 @@ import (
 	"tunctl/internal/atomicfile"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
-func sshConfigCommand(t *terminal) *cli.Command {
+func sshConfigCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
 		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
@@ -37,7 +40,7 @@ func sshConfigCommand(t *terminal) *cli.Command {
 	}
 }
 
-func sshConfigInstall(c *cli.Context, t *terminal) error {
+func sshConfigInstall(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -68,16 +71,16 @@ func sshConfigInstall(c *cli.Context, t *terminal) error {
 		return err
 	}
 	if backup != "" {
-		t.say("the backup of %s is %s", file, backup)
+		t.Say("the backup of %s is %s", file, backup)
 	}
 	for _, h := range hosts {
-		t.say("%s `ssh %s%s` shares the connection of tunctl", t.paint(green, "✓"), h, suffix)
+		t.Say("%s `ssh %s%s` shares the connection of tunctl", t.Paint(term.Green, "✓"), h, suffix)
 	}
-	t.say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
+	t.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
 	return nil
 }
 
-func sshConfigRemove(c *cli.Context, t *terminal) error {
+func sshConfigRemove(c *cli.Context, t *term.Terminal) error {
 	p, err := paths(c)
 	if err != nil {
 		return err
@@ -92,7 +95,7 @@ func sshConfigRemove(c *cli.Context, t *terminal) error {
 	if err := os.Remove(includedFile(p)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	t.say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
+	t.Say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
 	return nil
 }
 
@@ -185,4 +188,50 @@ func quotedName() string {
 		return `"%n"`
 	}
 	return "'%n'"
+}
+
+// backupSuffix marks the copy of a person's file as it was before we changed it.
+const backupSuffix = ".before-tunctl"
+
+// editFile changes a person's text file, and keeps a copy of how it was before us;
+// backup is that copy's name, none where nothing changed, there was no file, or mark in
+// it says that it was ours to change before. A link, as people with a folder of dotfiles
+// have, stays one; any other file that ends up empty goes.
+func editFile(path, mark string, change func(string) string) (backup string, err error) {
+	linked := false
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		info, err := os.Lstat(path)
+		linked = err == nil && info.Mode()&fs.ModeSymlink != 0
+		path = target
+	}
+	mode := fs.FileMode(0o600)
+	before, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return "", err
+		}
+	case err != nil:
+		return "", err
+	default:
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", err
+		}
+		mode = info.Mode().Perm()
+	}
+	after := change(string(before))
+	if after == string(before) {
+		return "", nil
+	}
+	if after == "" && !linked {
+		return "", os.Remove(path)
+	}
+	if len(before) > 0 && !strings.Contains(string(before), mark) {
+		backup = path + backupSuffix
+		if err := atomicfile.Write(backup, before, mode); err != nil {
+			return "", err
+		}
+	}
+	return backup, atomicfile.Write(path, []byte(after), mode)
 }

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/term"
+
+	"tunctl/internal/term"
 )
 
 // remote is a shell or command on a host, joined to this terminal.
 type remote struct {
-	t       *terminal
+	t       *term.Terminal
 	command string // none: a shell
 	tty     bool
 }
@@ -30,7 +31,7 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	if err != nil {
 		return err
 	}
-	s.Stdout, s.Stderr = r.t.out, r.t.err
+	s.Stdout, s.Stderr = r.t.Out, r.t.Err
 	sendLocale(s)
 	if r.tty {
 		restore, err := r.takeTerminal(ctx, s)
@@ -48,7 +49,7 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 		return err
 	}
 	go func() { // a read of standard input cannot be cancelled: it ends with the program
-		_, _ = io.Copy(stdin, r.t.in)
+		_, _ = io.Copy(stdin, r.t.In)
 		_ = stdin.Close()
 	}()
 	defer context.AfterFunc(ctx, func() {
@@ -76,29 +77,28 @@ func sendLocale(s *ssh.Session) {
 // takeTerminal asks for a terminal like ours, keeps it of our size, and puts ours into
 // raw mode; restore undoes that.
 func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
-	in, out := fd(r.t.in), fd(r.t.out)
-	width, height, err := term.GetSize(out)
+	width, height, err := term.Size(r.t.Out)
 	if err != nil {
 		width, height = 80, 24
 	}
 	if !hasTerminal(s, width, height) {
-		r.t.say("tunctl: the host refused a terminal; continuing without one")
+		r.t.Say("tunctl: the host refused a terminal; continuing without one")
 		return func() {}, nil
 	}
-	before, err := term.MakeRaw(in)
+	undo, err := term.MakeRaw(r.t.In)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	go eachResize(ctx, func() {
-		if w, h, err := term.GetSize(out); err == nil && (w != width || h != height) {
+	go term.OnResize(ctx, func() {
+		if w, h, err := term.Size(r.t.Out); err == nil && (w != width || h != height) {
 			width, height = w, h
 			_ = s.WindowChange(h, w)
 		}
 	})
 	return func() {
 		stop()
-		_ = term.Restore(in, before)
+		undo()
 	}, nil
 }
 
@@ -106,10 +106,4 @@ func (r *remote) takeTerminal(ctx context.Context, s *ssh.Session) (restore func
 func hasTerminal(s *ssh.Session, width, height int) bool {
 	kind := cmp.Or(os.Getenv("TERM"), "xterm")
 	return s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) == nil
-}
-
-// fd is the descriptor of a stream that is known to be a terminal.
-func fd(stream any) int {
-	f, _ := stream.(*os.File)
-	return int(f.Fd())
 }

@@ -11,9 +11,10 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/suggest"
+	"tunctl/internal/term"
 )
 
-func statusCommand(t *terminal) *cli.Command {
+func statusCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "show what is up, where, and until when",
@@ -46,7 +47,7 @@ func statusCommand(t *terminal) *cli.Command {
 
 // currentStatus asks the agent, and reads the config alone where none is
 // running: status never starts an agent.
-func currentStatus(c *cli.Context, t *terminal) (api.Status, error) {
+func currentStatus(c *cli.Context, t *term.Terminal) (api.Status, error) {
 	p, err := paths(c)
 	if err != nil {
 		return api.Status{}, err
@@ -54,9 +55,9 @@ func currentStatus(c *cli.Context, t *terminal) (api.Status, error) {
 	cl := client.New(p)
 	var st api.Status
 	if c.Bool("refresh") {
-		t.draw("asking the scheduler…")
+		t.Draw("asking the scheduler…")
 		st, err = cl.Refresh(c.Context, c.Args().First())
-		t.draw("")
+		t.Draw("")
 	} else {
 		st, err = cl.Status(c.Context)
 	}
@@ -74,10 +75,10 @@ func currentStatus(c *cli.Context, t *terminal) (api.Status, error) {
 	return st, nil
 }
 
-func showStatus(c *cli.Context, t *terminal, st api.Status) error {
+func showStatus(c *cli.Context, t *term.Terminal, st api.Status) error {
 	if c.NArg() == 0 {
 		if c.Bool("json") {
-			return t.indented(st)
+			return t.PrintIndentedJSON(st)
 		}
 		return printStatus(t, st)
 	}
@@ -86,7 +87,7 @@ func showStatus(c *cli.Context, t *terminal, st api.Status) error {
 	case err != nil:
 		return err
 	case c.Bool("json"):
-		return t.indented(st.Sessions[0])
+		return t.PrintIndentedJSON(st.Sessions[0])
 	}
 	return printStatus(t, st)
 }
@@ -124,19 +125,19 @@ func unknownSession(name string, st api.Status) error {
 	return e
 }
 
-func printStatus(t *terminal, st api.Status) error {
+func printStatus(t *term.Terminal, st api.Status) error {
 	if st.Agent == nil {
-		t.say("the agent is not running: nothing is up")
+		t.Say("the agent is not running: nothing is up")
 	} else {
-		t.warnAboutVersion(st)
+		warnAboutVersion(t, st)
 	}
-	t.warnAboutConfig(st)
-	t.warnAboutOutdated(st.Hosts)
+	warnAboutConfig(t, st)
+	warnAboutOutdated(t, st.Hosts)
 	if len(st.Sessions) == 0 {
-		t.say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
+		t.Say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
 		return nil
 	}
-	_, err := fmt.Fprint(t.out, newPaper(t.out).status(st, time.Now()))
+	_, err := fmt.Fprint(t.Out, statusTable(term.LayoutFor(t.Out), st, time.Now()))
 	return err
 }
 

@@ -7,32 +7,33 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
-// status draws sessions, each with what there is to say about it, and hosts.
-func (p paper) status(st api.Status, now time.Time) string {
-	sessions := table{head: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
+// statusTable draws sessions, each with what there is to say about it, and hosts.
+func statusTable(l term.Layout, st api.Status, now time.Time) string {
+	sessions := term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
 	said := map[string]bool{}
 	for _, s := range st.Sessions {
-		sessions.add(sessionNotes(s, now),
-			cell{text: s.Name, colour: bold}, cell{text: s.Host}, cell{string(s.State), stateColour(s.State)},
-			cell{text: jobText(s.Job)}, leftCell(s.Job, now), cell{text: trafficText(s.Forwards), colour: grey})
+		sessions.Add(sessionNotes(s, now),
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
+			term.Cell{Text: jobText(s.Job)}, leftCell(s.Job, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 		said[s.Cause] = true
 	}
-	text := sessions.draw(p)
+	text := sessions.Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
 	}
-	hosts := table{head: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
+	hosts := term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
 	for _, h := range st.Hosts {
 		var notes []string
 		if h.Cause != "" && !said[h.Cause] {
 			notes = append(notes, h.Cause)
 		}
-		hosts.add(notes, cell{text: api.HostLabel(h.Alias), colour: bold}, cell{string(h.State), hostColour(h.State)},
-			cell{text: sinceText(h.Since, now)}, cell{text: loginText(h)}, cell{text: rttText(h.RTTMs)})
+		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
+			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
 	}
-	return text + "\n" + hosts.draw(p)
+	return text + "\n" + hosts.Draw(l)
 }
 
 // sessionNotes are the lines under a session.
@@ -102,17 +103,17 @@ func jobText(j *api.Job) string {
 }
 
 // leftCell is how long the job may still run; the last minutes stand out.
-func leftCell(j *api.Job, now time.Time) cell {
+func leftCell(j *api.Job, now time.Time) term.Cell {
 	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
-		return cell{text: "-"}
+		return term.Cell{Text: "-"}
 	}
 	left := j.End.Sub(now)
-	c := cell{text: api.DurationText(left)}
+	c := term.Cell{Text: api.DurationText(left)}
 	switch {
 	case left <= 10*time.Minute:
-		c.colour = red
+		c.Colour = term.Red
 	case left <= 30*time.Minute:
-		c.colour = yellow
+		c.Colour = term.Yellow
 	}
 	return c
 }
@@ -172,13 +173,13 @@ func rttText(ms float64) string {
 func stateColour(s api.SessionState) string {
 	switch s {
 	case api.SessionReady:
-		return green
+		return term.Green
 	case api.SessionFailed:
-		return red
+		return term.Red
 	case api.SessionNeedsLogin, api.SessionEnded, api.SessionReconnecting:
-		return yellow
+		return term.Yellow
 	case api.SessionDown:
-		return grey
+		return term.Grey
 	}
 	return ""
 }
@@ -186,13 +187,13 @@ func stateColour(s api.SessionState) string {
 func hostColour(s api.HostState) string {
 	switch s {
 	case api.HostUp:
-		return green
+		return term.Green
 	case api.HostBlocked:
-		return red
+		return term.Red
 	case api.HostNeedsLogin, api.HostWaiting:
-		return yellow
+		return term.Yellow
 	case api.HostDown:
-		return grey
+		return term.Grey
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 // busy is a status with everything in it.
@@ -33,14 +34,14 @@ func busy(now time.Time) api.Status {
 func TestTheStatusFitsEightyColumns(t *testing.T) {
 	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
 	for _, width := range []int{60, 80, 132} {
-		text := paper{width: width}.status(busy(now), now)
+		text := statusTable(term.Layout{Width: width}, busy(now), now)
 		for line := range strings.Lines(text) {
-			if n := breadth(strings.TrimRight(line, "\n")); n > width {
+			if n := term.TextWidth(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("%d columns in %d: %s", n, width, line)
 			}
 		}
 	}
-	text := paper{width: 80}.status(busy(now), now)
+	text := statusTable(term.Layout{Width: 80}, busy(now), now)
 	for _, want := range []string{
 		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start Mon 16:56",
 		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432", "91.4 ms",
@@ -56,7 +57,7 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 
 func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
-	lines := strings.Split(strings.TrimSpace(paper{}.status(st, time.Now())), "\n")
+	lines := strings.Split(strings.TrimSpace(statusTable(term.Layout{}, st, time.Now())), "\n")
 	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval down - - -" {
 		t.Errorf("the host's row is %q", got)
 	}
@@ -68,14 +69,14 @@ func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
 		Session: "a-session-with-a-long-name",
 		Job:     api.Job{ID: "48213345", State: api.JobFinished, Node: "nc10214.narval.calcul.quebec", Submitted: start.Add(-time.Minute), Start: start, End: start.Add(90 * time.Minute)},
 	}}
-	text := historyTable(runs).draw(paper{width: 60})
+	text := historyTable(runs).Draw(term.Layout{Width: 60})
 	for _, want := range []string{"Sun 15 Nov 07:30", "48213345", "finished"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
 	for line := range strings.Lines(text) {
-		if breadth(strings.TrimRight(line, "\n")) > 60 {
+		if term.TextWidth(strings.TrimRight(line, "\n")) > 60 {
 			t.Errorf("it does not fit:\n%s", text)
 		}
 	}
@@ -83,11 +84,11 @@ func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
 
 func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
 	now := time.Now()
-	text := paper{}.status(busy(now), now)
+	text := statusTable(term.Layout{}, busy(now), now)
 	if !strings.Contains(text, "a-session-with-quite-a-long-name") || !strings.Contains(text, "48213345 on nc10214") || strings.Contains(text, "\x1b") {
 		t.Error(text)
 	}
-	if coloured := (paper{colours: true}).status(busy(now), now); !strings.Contains(coloured, red+"9 min") || !strings.Contains(coloured, green+"ready") {
+	if coloured := statusTable(term.Layout{Colours: true}, busy(now), now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
 		t.Errorf("%q", coloured)
 	}
 }

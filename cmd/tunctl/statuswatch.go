@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
 // watchTick is how often a live table is redrawn: minutes and bytes change without an
@@ -19,14 +19,14 @@ const watchTick = time.Second
 
 // watchStatus shows the status at every change: on a terminal the table is redrawn in
 // place until q or Ctrl-C, elsewhere it is printed again.
-func watchStatus(c *cli.Context, t *terminal) error {
+func watchStatus(c *cli.Context, t *term.Terminal) error {
 	ctx, stop := interruptible(c.Context)
 	defer stop()
 	p, err := paths(c)
 	if err != nil {
 		return err
 	}
-	w := &statusWatch{c: c, term: t, client: client.New(p), live: isTerminal(t.out) && !c.Bool("json")}
+	w := &statusWatch{c: c, term: t, client: client.New(p), live: term.IsTerminal(t.Out) && !c.Bool("json")}
 	err = w.run(ctx)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
@@ -36,7 +36,7 @@ func watchStatus(c *cli.Context, t *terminal) error {
 
 type statusWatch struct {
 	c      *cli.Context
-	term   *terminal
+	term   *term.Terminal
 	client *client.Client
 	live   bool
 	last   string // what is on the screen
@@ -50,10 +50,10 @@ func (w *statusWatch) run(ctx context.Context) error {
 	defer func() { cancel(); <-gone }()
 	var keys <-chan byte
 	if w.live {
-		fmt.Fprint(w.term.out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
-		defer fmt.Fprint(w.term.out, "\x1b[?25h\x1b[?1049l")
+		fmt.Fprint(w.term.Out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
+		defer fmt.Fprint(w.term.Out, "\x1b[?25h\x1b[?1049l")
 		var restore func()
-		keys, restore = w.readKeys()
+		keys, restore = w.term.ReadKeys()
 		defer restore()
 	}
 	tick := time.NewTicker(watchTick)
@@ -70,7 +70,7 @@ func (w *statusWatch) run(ctx context.Context) error {
 			switch key {
 			case 'q', 'Q':
 				return nil
-			case ctrlC:
+			case term.CtrlC:
 				return silentError(exitInterrupted)
 			}
 		case err := <-gone:
@@ -81,31 +81,6 @@ func (w *statusWatch) run(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// ctrlC is what a terminal in raw mode sends instead of an interrupt.
-const ctrlC = 3
-
-// readKeys sends each key as it is pressed, without Enter; none where nobody types.
-func (w *statusWatch) readKeys() (keys <-chan byte, restore func()) {
-	if !isTerminal(w.term.in) {
-		return nil, func() {}
-	}
-	before, err := term.MakeRaw(fd(w.term.in))
-	if err != nil {
-		return nil, func() {}
-	}
-	pressed := make(chan byte)
-	go func() { // a read of standard input cannot be cancelled: it ends with the program
-		key := make([]byte, 1)
-		for {
-			if _, err := w.term.in.Read(key); err != nil {
-				return
-			}
-			pressed <- key[0]
-		}
-	}()
-	return pressed, func() { _ = term.Restore(fd(w.term.in), before) }
 }
 
 // changed notes that there is something new to show.
@@ -142,11 +117,11 @@ func (w *statusWatch) show(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	text := newPaper(w.term.out).status(st, now) + "\n" + now.Format("15:04:05") + "  q quits; sessions stay up\n"
+	text := statusTable(term.LayoutFor(w.term.Out), st, now) + "\n" + now.Format("15:04:05") + "  q quits; sessions stay up\n"
 	if text == w.last {
 		return nil
 	}
 	w.last = text
-	_, err = fmt.Fprintf(w.term.out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal returns only when told
+	_, err = fmt.Fprintf(w.term.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal returns only when told
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 )
 
 func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAKeyLeavesTheWatch(t *testing.T) {
 	s := newSandbox(t)
 	s.run("agent", "start")
 	for keys, want := range map[string]int{"q": 0, "xQ": 0, "\x03": exitInterrupted} {
-		k := typist.Start(t, s.command("status", "--watch"))
+		k := ptytest.Start(t, s.command("status", "--watch"))
 		k.Expect("q quits; sessions stay up")
 		k.Type(keys)
 		code, said := k.End()

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 // steps draws a session's progress, one line a step: a spinner while it lasts, ✓ and its
 // time when it is done.
 type steps struct {
-	term     *terminal
+	term     *term.Terminal
 	attaches bool // its job runs already
 	quit     chan struct{}
 	done     sync.WaitGroup
@@ -27,9 +28,9 @@ type steps struct {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-func newSteps(t *terminal) *steps {
+func newSteps(t *term.Terminal) *steps {
 	s := &steps{term: t, quit: make(chan struct{})}
-	if t.live {
+	if t.Live {
 		s.done.Go(s.spin)
 	}
 	return s
@@ -43,17 +44,17 @@ func (s *steps) show(x api.Session) {
 		s.completeLocked(x)
 		s.state, s.since = x.State, time.Now()
 		s.text = s.stepText(x)
-		if s.text != "" && !s.term.live {
-			s.term.say("… %s", s.text)
+		if s.text != "" && !s.term.Live {
+			s.term.Say("… %s", s.text)
 			if worthALine(x) {
-				s.term.say("  %s", x.Cause)
+				s.term.Say("  %s", x.Cause)
 			}
 		}
-	} else if x.Cause != s.cause && worthALine(x) && !s.term.live {
-		s.term.say("  %s", x.Cause)
+	} else if x.Cause != s.cause && worthALine(x) && !s.term.Live {
+		s.term.Say("  %s", x.Cause)
 	}
 	if x.Hint != s.hint && x.Hint != "" && x.State == api.SessionQueued {
-		s.term.say("  → %s", x.Hint)
+		s.term.Say("  → %s", x.Hint)
 	}
 	s.cause, s.hint = x.Cause, x.Hint
 }
@@ -68,10 +69,10 @@ func (s *steps) completeLocked(x api.Session) {
 	}
 	took := time.Since(s.since)
 	if x.State.Settled() {
-		s.term.say("%s %s", s.term.paint(red, "✗"), s.text)
+		s.term.Say("%s %s", s.term.Paint(term.Red, "✗"), s.text)
 		return
 	}
-	s.term.say("%s %s %s", s.term.paint(green, "✓"), pad(doneText(s.state, x), 44), s.term.paint(grey, stopwatch(took)))
+	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, stopwatch(took)))
 }
 
 // worthALine reports whether a cause is worth a line of its own where lines stay.
@@ -83,7 +84,7 @@ func worthALine(x api.Session) bool {
 func (s *steps) stop() {
 	close(s.quit)
 	s.done.Wait()
-	s.term.draw("")
+	s.term.Draw("")
 }
 
 func (s *steps) spin() {
@@ -98,10 +99,10 @@ func (s *steps) spin() {
 		s.mu.Lock()
 		line := ""
 		if s.text != "" {
-			line = stepLines(spinner[i%len(spinner)], s.text, s.cause, time.Since(s.since), s.term.width())
+			line = stepLines(spinner[i%len(spinner)], s.text, s.cause, time.Since(s.since), s.term.Width())
 		}
 		s.mu.Unlock()
-		s.term.draw(line)
+		s.term.Draw(line)
 	}
 }
 
@@ -112,7 +113,7 @@ func stepLines(spinner rune, text, cause string, lasts time.Duration, width int)
 	if cause == "" {
 		return line
 	}
-	return line + "\n" + wrapTalk("  "+cause, max(0, width-1))
+	return line + "\n" + term.WrapMessage("  "+cause, max(0, width-1))
 }
 
 // stepText says what is going on in a state that passes.
@@ -160,13 +161,6 @@ func because(cause string) string {
 		return ""
 	}
 	return ": " + cause
-}
-
-func pad(text string, width int) string {
-	if n := width - breadth(text); n > 0 {
-		return text + strings.Repeat(" ", n)
-	}
-	return text
 }
 
 // stopwatch writes how long something takes while a person looks on: finer than

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/term"
 )
 
 func TestWhyAStepTakesItsTimeIsReadableOnANarrowTerminal(t *testing.T) {
@@ -12,23 +13,13 @@ func TestWhyAStepTakesItsTimeIsReadableOnANarrowTerminal(t *testing.T) {
 	for _, width := range []int{50, 60, 80} {
 		text := stepLines('⠋', "waiting in the queue (job 4711)", cause, 3*time.Second, width)
 		for line := range strings.SplitSeq(text, "\n") {
-			if breadth(line) >= width {
-				t.Errorf("%d columns do not fit %d: %s", breadth(line), width, line)
+			if term.TextWidth(line) >= width {
+				t.Errorf("%d columns do not fit %d: %s", term.TextWidth(line), width, line)
 			}
 		}
 		if !strings.HasPrefix(text, "⠋ waiting in the queue (job 4711)  3.0 s\n") || !strings.Contains(strings.Join(strings.Fields(text), " "), cause) {
 			t.Errorf("on %d columns:\n%s", width, text)
 		}
-	}
-}
-
-func TestTalkTakesThePlaceOfAllUnfinishedLines(t *testing.T) {
-	var screen bytes.Buffer
-	term := &terminal{err: &screen, live: true}
-	term.draw("⠋ waiting\n  because")
-	term.say("done")
-	if want := "⠋ waiting\n  because" + "\r\x1b[K" + "\x1b[A\x1b[K" + "done\n"; screen.String() != want {
-		t.Errorf("got %q, want %q", screen.String(), want)
 	}
 }
 

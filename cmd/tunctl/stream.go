@@ -10,11 +10,12 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // stream opens a private stream, and puts what the host asks meanwhile to the person.
-func (t *terminal) stream(ctx context.Context, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
-	if !t.asks {
+func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
+	if !t.Interactive {
 		req.Unattended = true
 		return cl.Stream(ctx, req)
 	}

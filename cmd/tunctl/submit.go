@@ -13,12 +13,13 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 // localPrefix marks a script on this machine, as in a session's submit.
 const localPrefix = "local:"
 
-func submitCommand(t *terminal) *cli.Command {
+func submitCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "submit a job script on a host, exactly once",
@@ -76,16 +77,16 @@ func submit(ctx context.Context, c *cli.Context, d desk, req api.SubmitRequest) 
 		return withLocalHint(err, req.Script)
 	}
 	if c.Bool("json") {
-		return d.indented(hostJob{Host: host, Job: job})
+		return d.PrintIndentedJSON(hostJob{Host: host, Job: job})
 	}
-	d.say("%s submitted %s", d.paint(green, "✓"), describeJob(job, time.Now()))
+	d.Say("%s submitted %s", d.Paint(term.Green, "✓"), describeJob(job, time.Now()))
 	if why := whyText(job); why != "" {
-		d.say("  %s", why)
+		d.Say("  %s", why)
 	}
 	if job.Log != "" {
-		d.say("  log: %s", job.Log)
+		d.Say("  log: %s", job.Log)
 	}
-	fmt.Fprintln(d.out, job.ID)
+	fmt.Fprintln(d.Out, job.ID)
 	return nil
 }
 

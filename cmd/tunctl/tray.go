@@ -18,10 +18,11 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 	"tunctl/tray"
 )
 
-func trayCommand(t *terminal) *cli.Command {
+func trayCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "tray",
 		Usage: "show the tray icon with \"Open my notebook\"",
@@ -44,8 +45,8 @@ func trayCommand(t *terminal) *cli.Command {
 }
 
 // runTray shows the tray until it is quit.
-func runTray(ctx context.Context, t *terminal, p home.Paths) error {
-	leaveConsole()
+func runTray(ctx context.Context, t *term.Terminal, p home.Paths) error {
+	term.CloseOwnConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func runTray(ctx context.Context, t *terminal, p home.Paths) error {
 	o := tray.Options{
 		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
-		Tell: func(message string) { t.say("tunctl: %s", message) },
+		Tell: func(message string) { t.Say("tunctl: %s", message) },
 		Log:  log,
 	}
 	if p.Moved {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -15,12 +17,13 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // waitWithoutTerminal is how long up waits where nobody sees it wait.
 const waitWithoutTerminal = 30 * time.Minute
 
-func upCommand(t *terminal) *cli.Command {
+func upCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "up",
 		Usage:     "start a session and open its page",
@@ -71,11 +74,12 @@ func opensPage(c *cli.Context, p home.Paths, name string) bool {
 
 // up is one `tunctl up`: it asks the agent and draws what comes of it.
 type up struct {
-	term   *terminal
-	json   bool
-	name   string
-	wait   time.Duration
-	client *client.Client
+	term    *term.Terminal
+	program string // what runs this tunctl in another terminal; "": its name
+	json    bool
+	name    string
+	wait    time.Duration
+	client  *client.Client
 	// waiter names this command to the agent: while its watch lasts, the agent may
 	// submit the job.
 	waiter string
@@ -111,24 +115,24 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 		return nil
 	}
 	if session.Endpoint.Guess {
-		u.term.say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
+		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.term, u.client, u.name)
+	opened, err := openPage(ctx, u.term, u.client, u.name, cmp.Or(u.program, "tunctl"))
 	if opened != "" { // its address was printed just now
-		u.term.say("%s opened the page", u.term.paint(green, "✓"))
+		u.term.Say("%s opened the page", u.term.Paint(term.Green, "✓"))
 	}
 	return err
 }
 
 // bringUp asks for the session and waits until it is ready or cannot be.
 func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
-	connect := u.term.connect
+	start := connect
 	if u.begin == nil {
-		connect = u.term.reach
+		start = reach
 	}
 	var err error
-	if u.client, _, err = connect(ctx, p); err != nil {
+	if u.client, _, err = start(ctx, u.term, p); err != nil {
 		return api.Session{}, err
 	}
 	u.waiter = rand.Text()
@@ -172,7 +176,7 @@ func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc)
 	switch {
 	case u.wait > 0:
 		return context.WithTimeout(ctx, u.wait)
-	case u.term.asks:
+	case u.term.Interactive:
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, waitWithoutTerminal)
@@ -198,7 +202,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	draw := u.drawing()
 	defer draw.stop()
 	for {
-		if len(session.Candidates) > 0 && u.term.asks && !u.json {
+		if len(session.Candidates) > 0 && u.term.Interactive && !u.json {
 			if answer, err = u.choose(ctx, session.Candidates); err != nil {
 				return session, err
 			}
@@ -234,7 +238,7 @@ func looksForJob(s api.Session) bool {
 // submit it, which an up gives for an hour, is over. The session may come up meanwhile.
 func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
 	waited := api.DurationText(time.Since(asked.At))
-	if !u.term.asks {
+	if !u.term.Interactive {
 		return asked, u.unpermitted(now, waited)
 	}
 	asking, withdraw := context.WithCancelCause(ctx)
@@ -245,7 +249,7 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 	go func() {
 		defer close(answered)
 		defer withdraw(nil)
-		answer, unread = u.term.readLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job as soon as possible? [Y/n] ", u.name, waited), true)
+		answer, unread = u.term.ReadLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job as soon as possible? [Y/n] ", u.name, waited), true)
 	}()
 	for looksForJob(now) {
 		next, err := u.next(asking, events, asked.At, now)
@@ -258,7 +262,7 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 		now = next
 	}
 	if !looksForJob(now) { // it has its job, or cannot have one: the question is none any more
-		withdraw(errWithdrawn)
+		withdraw(term.ErrWithdrawn)
 		<-answered
 		asked.Session = now
 		return asked, nil
@@ -298,7 +302,7 @@ func (u *up) ask(ctx context.Context) (api.UpResponse, error) {
 // choose asks the person which of several jobs of the session's name is meant, and goes
 // on with that one.
 func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
-	u.term.say("Several jobs of this name are running on the host:")
+	u.term.Say("Several jobs of this name are running on the host:")
 	candidates := make([]api.Candidate, len(jobs))
 	for i, job := range jobs {
 		candidates[i].Job = job
@@ -313,7 +317,7 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 // watch streams events into a channel until ctx ends or the agent goes.
 func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	answers := api.AnswersNone
-	if u.term.asks {
+	if u.term.Interactive {
 		answers = api.AnswersTerminal
 	}
 	events := make(chan api.Event)
@@ -350,11 +354,11 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 			case e.Time.Before(from):
 				continue
 			case u.json:
-				if err := u.term.json(upLine{Type: "event", Event: &e}); err != nil {
+				if err := u.term.PrintJSON(upLine{Type: "event", Event: &e}); err != nil {
 					return now, err
 				}
 			case e.Type == api.EventNotice && e.Notice.Session == u.name:
-				u.term.say("! %s", e.Notice.Text)
+				u.term.Say("! %s", e.Notice.Text)
 			}
 			if e.Type == api.EventSession && e.Session.Name == u.name {
 				return *e.Session, nil
@@ -368,16 +372,12 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 // drawing is the progress on the terminal; with --json there is none.
 func (u *up) drawing() *steps {
 	if u.json {
-		return newSteps(newTerminal(nil, nil, discard{}))
+		return newSteps(term.New(nil, nil, io.Discard))
 	}
 	s := newSteps(u.term)
 	s.attaches = u.attaches
 	return s
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // failure is the error of a session that settled without being ready.
 func (u *up) failure(s api.Session) error {
@@ -400,19 +400,19 @@ func (u *up) announce(s api.Session) {
 	if s.Job != nil && s.Job.Node != "" {
 		on = ", on " + s.Job.Node
 	}
-	u.term.say("%s %s is ready%s%s", u.term.paint(green, "✓"), u.term.paint(bold, s.Name), untilText(s.Job, time.Now()), on)
+	u.term.Say("%s %s is ready%s%s", u.term.Paint(term.Green, "✓"), u.term.Paint(term.Bold, s.Name), untilText(s.Job, time.Now()), on)
 	if s.URL != "" {
-		fmt.Fprintln(u.term.out, s.URL)
+		fmt.Fprintln(u.term.Out, s.URL)
 		return
 	}
 	for _, f := range s.Forwards {
 		if f.Error != "" {
-			u.term.say("! %s: %s", f.Listen, f.Error)
+			u.term.Say("! %s: %s", f.Listen, f.Error)
 			continue
 		}
-		u.term.say("  %s", forwardText(f, s.Host))
-		if !isTerminal(u.term.out) { // a script reads the addresses
-			fmt.Fprintln(u.term.out, f.Listen)
+		u.term.Say("  %s", forwardText(f, s.Host))
+		if !term.IsTerminal(u.term.Out) { // a script reads the addresses
+			fmt.Fprintln(u.term.Out, f.Listen)
 		}
 	}
 }
@@ -420,40 +420,40 @@ func (u *up) announce(s api.Session) {
 // conclude prints the last line of --json.
 func (u *up) conclude(s api.Session, err error) error {
 	if err == nil {
-		return u.term.json(upLine{Type: "session", Session: &s})
+		return u.term.PrintJSON(upLine{Type: "session", Session: &s})
 	}
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
 	}
-	return errors.Join(u.term.json(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
+	return errors.Join(u.term.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
 }
 
 // leave tells what stays behind after a Ctrl-C.
 func (u *up) leave(s api.Session) {
 	switch {
 	case u.name == "": // the agent has not answered yet
-		u.term.say("stopped waiting; `tunctl status` shows what the agent has started")
+		u.term.Say("stopped waiting; `tunctl status` shows what the agent has started")
 	case unsubmitted(s) && s.State == api.SessionSubmitting:
-		u.term.say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
+		u.term.Say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
 	case unsubmitted(s):
-		u.term.say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
+		u.term.Say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
 	case s.Job == nil || s.Job.State.Ended():
-		u.term.say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)
+		u.term.Say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)
 	default:
-		u.term.say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
+		u.term.Say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 	}
 }
 
 // openPage opens a session's page. It returns what it opened, without the token; "" where
-// it told the person how to do it.
-func openPage(ctx context.Context, t *terminal, cl *client.Client, name string) (opened string, err error) {
+// it told the person how to do it, with program in another terminal.
+func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, program string) (opened string, err error) {
 	page, err := cl.PageURL(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
-		return "", notOpened(ctx, t, name, page, err)
+		return "", notOpened(ctx, t, program+" open "+name, page, err)
 	}
 	return plainAddress(page), nil
 }
@@ -469,20 +469,20 @@ func plainAddress(address string) string {
 }
 
 // notOpened tells a person whose page did not open how to get it.
-func notOpened(ctx context.Context, t *terminal, name, page string, err error) error {
+func notOpened(ctx context.Context, t *term.Terminal, command, page string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return silentError(exitInterrupted)
 	case errors.Is(err, desktop.ErrUnavailable):
-		t.say("no viewer for %s found; open that address with yours", plainAddress(page))
+		t.Say("no viewer for %s found; open that address with yours", plainAddress(page))
 		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
-		t.say("no browser found; `%s` shows the full address, token included", t.command("open "+name+" --print"))
+		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
 		return nil
 	case errors.Is(err, desktop.ErrNotOpened):
 		return &api.Error{
 			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
-			Hint: fmt.Sprintf("`%s` tries again; --print shows the full address, token included", t.command("open "+name)),
+			Hint: fmt.Sprintf("`%s` tries again; --print shows the full address, token included", command),
 		}
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tunctl/internal/desktop"
+	"tunctl/internal/term"
 )
 
 func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
@@ -27,12 +28,12 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var said bytes.Buffer
-			err := notOpened(tt.ctx, newTerminal(nil, nil, &said), "jupyter", "vnc://localhost:5901", fmt.Errorf("%w: for some reason", tt.err))
+			err := notOpened(tt.ctx, term.New(nil, nil, &said), "tunctl open jupyter", "vnc://localhost:5901", fmt.Errorf("%w: for some reason", tt.err))
 			if code := exitCode(err); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			if err != nil {
-				explain(newTerminal(nil, nil, &said), err)
+				explain(term.New(nil, nil, &said), err)
 			}
 			if !strings.Contains(said.String(), tt.says) || tt.says == "" && said.Len() > 0 {
 				t.Errorf("said %q, want %q", said.String(), tt.says)

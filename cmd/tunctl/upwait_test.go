@@ -17,6 +17,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/term"
 )
 
 // played is an agent that tells what a test has it tell.
@@ -99,7 +100,7 @@ var (
 func TestAnUpWithoutATerminalEndsWhenItsPermissionDoes(t *testing.T) {
 	a := playAgent(t, lapsed)
 	var said bytes.Buffer
-	u := &up{term: newTerminal(nil, io.Discard, &said), name: "jupyter"}
+	u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
 	_, err := u.bringUp(t.Context(), a.paths)
 	if code := exitCode(err); code != exitTimeout || !strings.Contains(err.Error(), "no job was submitted, and none will be: no route") {
 		t.Errorf("exit code %d, %v", code, err)
@@ -112,7 +113,7 @@ func TestAnUpWithoutATerminalEndsWhenItsPermissionDoes(t *testing.T) {
 func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
 	a := playAgent(t, submitting)
-	u := &up{term: newTerminal(nil, io.Discard, io.Discard), name: "jupyter"}
+	u := &up{term: term.New(nil, io.Discard, io.Discard), name: "jupyter"}
 	_, err := u.bringUp(t.Context(), a.paths)
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job has just been submitted") {
@@ -143,7 +144,7 @@ func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 			}
 			a.shown = make(chan struct{})
 			said := &signalling{until: "[Y/n] ", shown: a.shown}
-			u := &up{term: &terminal{in: typed, out: io.Discard, err: said, asks: true}, name: "jupyter"}
+			u := &up{term: &term.Terminal{In: typed, Out: io.Discard, Err: said, Interactive: true}, name: "jupyter"}
 			s, err := u.bringUp(t.Context(), a.paths)
 			if code := exitCode(err); code != tt.code || code == 0 && s.State != api.SessionReady {
 				t.Errorf("exit code %d, %s: %v", code, s.State, err)
@@ -186,7 +187,7 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 		{lapsed, "the agent continues in the background", "it continues in the background"},
 	} {
 		var said bytes.Buffer
-		u := &up{term: newTerminal(nil, io.Discard, &said), name: "jupyter"}
+		u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
 		u.leave(tt.session)
 		if !strings.Contains(said.String(), tt.left) {
 			t.Errorf("%s: Ctrl-C says %q, want %q", tt.session.State, said.String(), tt.left)

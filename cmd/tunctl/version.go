@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
 )
 
 // stamped and commit are set when a release is built:
@@ -40,7 +42,7 @@ func revision() string {
 // versionName is the command that --version stands for.
 const versionName = "version"
 
-func versionCommand(t *terminal) *cli.Command {
+func versionCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  versionName,
 		Usage: "print the version",
@@ -49,7 +51,7 @@ func versionCommand(t *terminal) *cli.Command {
 			if r := revision(); r != "" {
 				facts = append([]string{"commit " + r}, facts...)
 			}
-			_, err := fmt.Fprintf(t.out, "tunctl %s (%s)\n", version(), strings.Join(facts, ", "))
+			_, err := fmt.Fprintf(t.Out, "tunctl %s (%s)\n", version(), strings.Join(facts, ", "))
 			return err
 		},
 	}

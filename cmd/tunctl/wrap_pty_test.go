@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"tunctl/internal/term"
 )
 
 func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
@@ -20,11 +22,11 @@ func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 60}); err != nil {
 		t.Fatal(err)
 	}
-	explain(newTerminal(nil, nil, tty), usagef("%s end", strings.Repeat("several words ", 8)))
+	explain(term.New(nil, nil, tty), usagef("%s end", strings.Repeat("several words ", 8)))
 	lines := bufio.NewScanner(screen)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimRight(lines.Text(), "\r")
-		if breadth(line) > 60 || n > 1 && !strings.HasPrefix(line, strings.Repeat(" ", len("tunctl: error: "))) {
+		if term.TextWidth(line) > 60 || n > 1 && !strings.HasPrefix(line, strings.Repeat(" ", len("tunctl: error: "))) {
 			t.Errorf("line %d is %q", n, line)
 		}
 		if strings.HasSuffix(line, " end") {

@@ -25,6 +25,7 @@ import (
 	"tunctl/internal/home"
 	"tunctl/internal/suggest"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -278,12 +279,12 @@ func (a *Agent) configured(name string) (configs.Session, bool) {
 }
 
 // customApps are the person's own apps.
-func (a *Agent) customApps() []jobwatch.App {
+func (a *Agent) customApps() []detect.App {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var apps []jobwatch.App
+	var apps []detect.App
 	for _, c := range a.config.Apps {
-		apps = append(apps, jobwatch.App{Name: c.Name, Patterns: c.Patterns})
+		apps = append(apps, detect.App{Name: c.Name, Patterns: c.Patterns})
 	}
 	return apps
 }

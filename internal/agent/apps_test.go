@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"tunctl/configs"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 func TestTheConfigTakesTheAppsThatAreRecognisedAndNoOthers(t *testing.T) {
-	if known, recognised := configs.KnownApps(), jobwatch.Apps(); !slices.Equal(known, recognised) {
+	if known, recognised := configs.KnownApps(), detect.Apps(); !slices.Equal(known, recognised) {
 		t.Errorf("the config takes    %q\nrecognised in logs: %q", known, recognised)
 	}
 }

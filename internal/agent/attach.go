@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 const (
@@ -118,7 +119,7 @@ func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, wher
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
-	d := jobwatch.NewDetector("", a.customApps()...)
+	d := detect.New("", a.customApps()...)
 	_, _ = d.Write(text)
 	d.Flush()
 	f := d.Finding()

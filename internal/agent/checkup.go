@@ -11,6 +11,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -147,9 +148,9 @@ func (c *checkup) forwarding(ctx context.Context) {
 	case err == nil:
 		_ = conn.Close()
 		c.ok("forwarding", "the host forwards connections")
-	case errors.Is(err, tunnel.ErrRefused):
+	case errors.Is(err, api.ErrRefused):
 		c.ok("forwarding", "the host forwards connections")
-	case errors.Is(err, tunnel.ErrProhibited):
+	case errors.Is(err, api.ErrProhibited):
 		c.add("forwarding", api.CheckBad, "the host does not allow forwarding", "ask the site which login node allows it, or use its web portal")
 	default:
 		c.failed("forwarding", err, "try again")
@@ -209,7 +210,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := jobwatch.NewDetector(c.session.app(), c.agent.customApps()...)
+	detector := detect.New(c.session.app(), c.agent.customApps()...)
 	size := 0
 	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
 		size += len(chunk.Data)

@@ -4,18 +4,19 @@ import (
 	"fmt"
 
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 // feed hands the stretches of a job's logs to a detector. What does not continue the
 // stretch before is a stream of its own, so that no two half lines become one.
 type feed struct {
-	detector *jobwatch.Detector
+	detector *detect.Detector
 	files    map[int]*fed // by their place among the paths followed
 }
 
 // fed is one file: the streams it was handed to, the last of which goes on at next.
 type fed struct {
-	streams []*jobwatch.Stream
+	streams []*detect.Stream
 	next    int64
 }
 
@@ -33,7 +34,7 @@ func (f *feed) take(c jobwatch.Chunk) {
 		for _, s := range file.streams {
 			s.Reset()
 		}
-		file.streams = []*jobwatch.Stream{f.detector.Stream(c.Path)}
+		file.streams = []*detect.Stream{f.detector.Stream(c.Path)}
 	case len(file.streams) == 0 || c.Offset != file.next:
 		name := c.Path
 		if c.Offset > 0 {

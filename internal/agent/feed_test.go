@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 func TestSeveralLogsOfAJobAreReadTogetherAndForgottenApart(t *testing.T) {
 	t.Parallel()
-	d := jobwatch.NewDetector("")
+	d := detect.New("")
 	f := &feed{detector: d}
 	write := func(source int, path string, offset int64, text string, reset bool) {
 		f.take(jobwatch.Chunk{Source: source, Path: path, Offset: offset, Data: []byte(text), Reset: reset})

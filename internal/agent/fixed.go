@@ -10,7 +10,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // fixed is a forward of the config: it goes to the same place always.
@@ -46,7 +46,7 @@ func (s *session) openFixed(specs []configs.ForwardSpec) (*forwards, error) {
 
 func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	if spec.Kind == api.ForwardRemote {
-		return tunnel.NewRemote(tunnel.RemoteOptions{
+		return forward.NewRemote(forward.RemoteOptions{
 			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
 			Network: network(spec.Listen), Address: spec.Listen,
 			LocalNetwork: network(spec.Target), LocalAddress: spec.Target,
@@ -54,10 +54,10 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 			Log:     s.agent.log,
 		}), nil
 	}
-	o := tunnel.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
+	o := forward.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
 	if network(spec.Listen) == "unix" {
 		o.UnixPath = spec.Listen
-		return tunnel.Listen(o)
+		return forward.Listen(o)
 	}
 	bind, port, err := net.SplitHostPort(spec.Listen)
 	if err != nil {
@@ -73,29 +73,29 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	default:
 		o.Bind = bind
 	}
-	return tunnel.Listen(o)
+	return forward.Listen(o)
 }
 
 // release gives back what was opened for a session that failed to start.
 func (f *forwards) release() {
 	for _, x := range f.fixed {
-		if l, ok := x.served.(*tunnel.Forward); ok {
+		if l, ok := x.served.(*forward.Forward); ok {
 			_ = l.Close()
 		}
 	}
 }
 
 // open lets connections through.
-func (x fixed) open(dialer tunnel.Dialer) {
-	if f, ok := x.served.(*tunnel.Forward); ok {
-		f.Open(tunnel.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
+func (x fixed) open(dialer forward.Dialer) {
+	if f, ok := x.served.(*forward.Forward); ok {
+		f.Open(forward.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
 	}
 }
 
 // withdraw lets them wait, or says why not. A remote forward's listener ends with
 // the connection.
-func (x fixed) withdraw(why tunnel.Reason) {
-	if f, ok := x.served.(*tunnel.Forward); ok {
+func (x fixed) withdraw(why forward.Reason) {
+	if f, ok := x.served.(*forward.Forward); ok {
 		f.Withdraw(why)
 	}
 }

@@ -13,19 +13,20 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // forwards are a session's local listeners, from its first start to its down. A
 // session with a job has one, for its page; one without has those of the config.
 // A nil *forwards is a session that listens nowhere yet.
 type forwards struct {
-	page   *tunnel.Forward
+	page   *forward.Forward
 	fixed  []fixed
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	open   bool
-	target tunnel.Target // of the page, while it is open
-	linked bool          // the host is connected
+	target forward.Target // of the page, while it is open
+	linked bool           // the host is connected
 }
 
 // listen opens the session's local side, once.
@@ -75,7 +76,7 @@ func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards
 	if !s.hasJobLocked() {
 		return s.openFixed(specs)
 	}
-	page, err := tunnel.Listen(tunnel.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log})
+	page, err := forward.Listen(forward.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log})
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
 	}
@@ -101,7 +102,7 @@ func (f *forwards) all() []served {
 
 // turn points the listeners at what is served when the session is ready, and else
 // lets them say what is going on.
-func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.Dialer) {
+func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.Dialer) {
 	if f == nil {
 		return
 	}
@@ -114,7 +115,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 	}
 	f.linked = linked
 	ready := v.state == api.SessionReady && facts.link == ""
-	var target tunnel.Target
+	var target forward.Target
 	if ready && f.page != nil {
 		target = pageTarget(facts.endpoint, dialer, facts.refused)
 	}
@@ -136,8 +137,8 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer tunnel.D
 	f.open, f.target = ready, target
 }
 
-func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer, refused chan<- struct{}) tunnel.Target {
-	t := tunnel.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), HasToken: !ep.Token.IsZero()}
+func pageTarget(ep *api.Endpoint, dialer forward.Dialer, refused chan<- struct{}) forward.Target {
+	t := forward.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), HasToken: !ep.Token.IsZero()}
 	if ep.Socket != "" {
 		t.Network = "unix"
 	}
@@ -149,14 +150,14 @@ func pageTarget(ep *api.Endpoint, dialer tunnel.Dialer, refused chan<- struct{})
 
 // wary is a dialer that tells when nobody listens any more where somebody did.
 type wary struct {
-	tunnel.Dialer
+	forward.Dialer
 	refused chan<- struct{}
 }
 
-// Dial implements tunnel.Dialer.
+// Dial implements forward.Dialer.
 func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := w.Dialer.Dial(ctx, network, address)
-	if errors.Is(err, tunnel.ErrRefused) {
+	if errors.Is(err, api.ErrRefused) {
 		select {
 		case w.refused <- struct{}{}:
 		default:
@@ -168,7 +169,7 @@ func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, erro
 // askHost has the host asked at once to listen for the remote forwards.
 func (f *forwards) askHost() {
 	for _, x := range f.fixed {
-		if r, ok := x.served.(*tunnel.RemoteForward); ok {
+		if r, ok := x.served.(*forward.RemoteForward); ok {
 			r.Retry()
 		}
 	}
@@ -182,7 +183,7 @@ func (f *forwards) onHost() hostListeners {
 	}
 	l.others = f.page != nil
 	for _, x := range f.fixed {
-		r, ok := x.served.(*tunnel.RemoteForward)
+		r, ok := x.served.(*forward.RemoteForward)
 		switch {
 		case !ok || r.Err() == nil:
 			l.others = true

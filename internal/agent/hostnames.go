@@ -8,12 +8,13 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 // hostNames are the hosts that a person can mean: the config's, and their ssh
 // config's aliases.
 func (a *Agent) hostNames() []string {
-	aliases, err := tunnel.Aliases(a.sshConfig())
+	aliases, err := sshconfig.Aliases(a.sshConfig())
 	if err != nil {
 		a.log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
@@ -45,7 +46,7 @@ func (a *Agent) ownNames() []string {
 	a.mu.Lock()
 	hosts := a.config.Hosts
 	a.mu.Unlock()
-	names, _ := tunnel.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
+	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
 	for _, h := range hosts {
 		names = append(names, h.Name)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -24,9 +25,9 @@ type life struct {
 	before   *life // the one that ended when the job moved; nil for the first
 	from     []jobwatch.Position
 	work     sync.WaitGroup
-	findings chan jobwatch.Finding
+	findings chan detect.Finding
 	follower *jobwatch.Follower // nil until the log's path is known
-	said     jobwatch.Finding
+	said     detect.Finding
 	fresh    bool      // it is another than the log said first
 	node     string    // the job's
 	task     string    // the same, of an array
@@ -39,15 +40,15 @@ type life struct {
 	hurried  bool
 
 	scouting  bool // there is no log: see scout.go
-	scouted   chan jobwatch.Finding
-	overheard chan jobwatch.Finding
+	scouted   chan detect.Finding
+	overheard chan detect.Finding
 }
 
 func newLife(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, before *life) *life {
 	return &life{
 		session: s, host: host, jobs: jobs, before: before,
-		findings: make(chan jobwatch.Finding, 1), probe: newProber(s, host),
-		scouted: make(chan jobwatch.Finding, 1), overheard: make(chan jobwatch.Finding, 1),
+		findings: make(chan detect.Finding, 1), probe: newProber(s, host),
+		scouted: make(chan detect.Finding, 1), overheard: make(chan detect.Finding, 1),
 		remind: newReminder(s), keep: newKeeper(s, host, jobs),
 	}
 }
@@ -159,7 +160,7 @@ func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job
 	}
 	l.log.path = paths[0]
 	l.awaitAddress(job)
-	detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)
+	detector := detect.New(l.session.app(), l.session.agent.customApps()...)
 	l.follower = jobwatch.NewFollower(l.session.logReader(), jobwatch.FollowOptions{
 		Paths:     paths,
 		From:      l.from,
@@ -294,13 +295,13 @@ func (l *life) read() []jobwatch.Position {
 }
 
 // hear keeps what the log says by now.
-func (l *life) hear(f jobwatch.Finding) {
+func (l *life) hear(f detect.Finding) {
 	l.fresh = l.fresh || l.said.Found && f.Endpoint != l.said.Endpoint
 	l.said = f
 }
 
 // consider acts on what the log says by now.
-func (l *life) consider(f jobwatch.Finding, job api.Job) {
+func (l *life) consider(f detect.Finding, job api.Job) {
 	l.hear(f)
 	switch {
 	case f.Found && f.Ended:

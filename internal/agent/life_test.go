@@ -4,23 +4,23 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
-	at := func(host string) jobwatch.Finding {
-		return jobwatch.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
+	at := func(host string) detect.Finding {
+		return detect.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
 	}
 	for name, tt := range map[string]struct {
-		said []jobwatch.Finding // in the life before, on cn01
+		said []detect.Finding // in the life before, on cn01
 		want bool
 	}{
-		"its new node's name":          {[]jobwatch.Finding{at("cn01"), at("cn02.cluster")}, true},
-		"another address":              {[]jobwatch.Finding{at("10.0.0.1"), at("10.0.0.2")}, true},
-		"an address after a new log":   {[]jobwatch.Finding{at("10.0.0.1"), {}, at("10.0.0.1")}, true},
-		"nothing since":                {[]jobwatch.Finding{at("10.0.0.1")}, false},
-		"another server where it was":  {[]jobwatch.Finding{at("10.0.0.1"), at("cn01")}, false},
-		"nothing, in a log begun anew": {[]jobwatch.Finding{at("cn01"), {}}, false},
+		"its new node's name":          {[]detect.Finding{at("cn01"), at("cn02.cluster")}, true},
+		"another address":              {[]detect.Finding{at("10.0.0.1"), at("10.0.0.2")}, true},
+		"an address after a new log":   {[]detect.Finding{at("10.0.0.1"), {}, at("10.0.0.1")}, true},
+		"nothing since":                {[]detect.Finding{at("10.0.0.1")}, false},
+		"another server where it was":  {[]detect.Finding{at("10.0.0.1"), at("cn01")}, false},
+		"nothing, in a log begun anew": {[]detect.Finding{at("cn01"), {}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &life{probe: newProber(nil, nil), node: "cn01"}
@@ -37,10 +37,10 @@ func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
 }
 
 func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
-	at := func(host string) jobwatch.Finding {
-		return jobwatch.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
+	at := func(host string) detect.Finding {
+		return detect.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
 	}
-	before := &life{probe: newProber(nil, nil), node: "cn01", findings: make(chan jobwatch.Finding, 1)}
+	before := &life{probe: newProber(nil, nil), node: "cn01", findings: make(chan detect.Finding, 1)}
 	before.consider(at("cn01"), api.Job{ID: "7", Node: "cn01"})
 	offer(before.findings, at("cn02")) // the follower is past this line when the scheduler tells of the move
 	after := &life{probe: newProber(nil, nil), before: before}

@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // probe asks an endpoint one real request through dialer. A listener that merely
 // accepts proves nothing: sshd accepts for a forward that it then forbids.
-func probe(ctx context.Context, dialer tunnel.Dialer, ep api.Endpoint) error {
+func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 	network, address := "tcp", ep.Address()
 	if ep.Socket != "" {
 		network = "unix"
@@ -92,9 +92,9 @@ func jupyterBase(path string) string {
 // dialError says what a failed dial means to a person.
 func dialError(err error) error {
 	switch {
-	case errors.Is(err, tunnel.ErrProhibited):
+	case errors.Is(err, api.ErrProhibited):
 		return errors.New("the host does not allow forwarding to this address")
-	case errors.Is(err, tunnel.ErrRefused):
+	case errors.Is(err, api.ErrRefused):
 		return errors.New("nothing listens there")
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("no response within the time limit")

@@ -8,13 +8,13 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
 // aim is an endpoint to prove: what the log announced, the job, and the node it is on.
 type aim struct {
-	finding jobwatch.Finding
+	finding detect.Finding
 	job     string
 	node    string
 	start   time.Time // of the job
@@ -168,7 +168,7 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 		if first == nil || r.endpoint.Reach == api.ReachNode {
 			ep, first = r.endpoint, err
 		}
-		if ctx.Err() != nil || errors.Is(err, tunnel.ErrDown) {
+		if ctx.Err() != nil || errors.Is(err, api.ErrDown) {
 			break
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // route is an address that an endpoint may answer at, and who dials it.
 type route struct {
 	endpoint api.Endpoint
-	dialer   tunnel.Dialer
+	dialer   forward.Dialer
 }
 
 // reaches are what decides in which order the ways to an endpoint are tried.
@@ -74,7 +75,7 @@ func (p *prober) routes(ctx context.Context, a *aim, ep api.Endpoint, since time
 		if reach == api.ReachNode && p.onHost(a.node) {
 			reach = api.ReachHere // a plain machine: its loopback is the one we are on
 		}
-		dialer := tunnel.Dialer(p.host)
+		dialer := forward.Dialer(p.host)
 		var hosts []string
 		switch reach {
 		case api.ReachHere:

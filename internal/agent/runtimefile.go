@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 // corrected is an announcement as the server's runtime file has it, and when that
@@ -17,12 +18,12 @@ import (
 type corrected struct {
 	aim     *aim
 	at      time.Time
-	finding jobwatch.Finding
+	finding detect.Finding
 }
 
 // correct reads the runtime file of a server whose log leaves doubt, not more often
 // than a log is read.
-func (p *prober) correct(ctx context.Context, a *aim, since time.Time) jobwatch.Finding {
+func (p *prober) correct(ctx context.Context, a *aim, since time.Time) detect.Finding {
 	limits := &p.session.agent.limits
 	if p.checked.aim == a && time.Since(p.checked.at) < limits.Jobs.LogFirst {
 		return p.checked.finding
@@ -62,7 +63,7 @@ const askOwnerAgain = time.Minute
 // another port than the log announced may be another job's of the same person: it is
 // believed only where elsewhere says so, since that port may have been taken, and where
 // it is a process of the job's.
-func (r *runtimeFiles) finding(ctx context.Context, f jobwatch.Finding, node string, start time.Time, elsewhere bool) (jobwatch.Finding, bool) {
+func (r *runtimeFiles) finding(ctx context.Context, f detect.Finding, node string, start time.Time, elsewhere bool) (detect.Finding, bool) {
 	if start.IsZero() {
 		return f, false
 	}
@@ -123,7 +124,7 @@ func readRuntimeFile(ctx context.Context, r jobwatch.Runner, path string) (api.E
 	if err != nil {
 		return api.Endpoint{}, err
 	}
-	return jobwatch.ParseRuntimeFile(data)
+	return detect.ParseRuntimeFile(data)
 }
 
 // sameNode reports whether two names are one node's, short or with its domain.

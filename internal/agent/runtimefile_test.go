@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 // shellRunner runs commands on this computer, in a home of its own.
@@ -42,17 +43,17 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 	write(200, 8889) // of the second, and newer
 	for pid, port := range map[int]int{100: 8888, 200: 8889} {
 		files := &runtimeFiles{runner: home, mine: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
-		f, ok := files.finding(t.Context(), jobwatch.Finding{}, "cn01", start, true)
+		f, ok := files.finding(t.Context(), detect.Finding{}, "cn01", start, true)
 		if !ok || f.Port != port || f.Token.Reveal() != fmt.Sprintf("t%d", pid) {
 			t.Errorf("the job of process %d opens port %d: %v", pid, f.Port, ok)
 		}
 	}
 	unsure := &runtimeFiles{runner: home, mine: func(context.Context, int) (bool, error) { return false, jobwatch.ErrOwnerUnknown }}
-	if f, ok := unsure.finding(t.Context(), jobwatch.Finding{}, "cn01", start, true); ok || unsure.doubt() == nil {
+	if f, ok := unsure.finding(t.Context(), detect.Finding{}, "cn01", start, true); ok || unsure.doubt() == nil {
 		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
 	}
 	// What a log announces needs no other proof.
-	announced := jobwatch.Finding{Found: true, Endpoint: api.Endpoint{Port: 8888}}
+	announced := detect.Finding{Found: true, Endpoint: api.Endpoint{Port: 8888}}
 	if f, ok := unsure.finding(t.Context(), announced, "cn01", start, false); !ok || f.Token.Reveal() != "t100" {
 		t.Errorf("the announced port: %+v, %v", f, ok)
 	}

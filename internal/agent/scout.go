@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 // scout looks elsewhere for what a job serves that runs and has no log to read: in
@@ -35,7 +36,7 @@ func (l *life) lookAround(ctx context.Context, job api.Job) {
 	began, pause := time.Now(), limits.LogFirst
 	for {
 		if !l.session.answers() {
-			if f, ok := files.finding(ctx, jobwatch.Finding{}, job.Node, job.Start, true); ok {
+			if f, ok := files.finding(ctx, detect.Finding{}, job.Node, job.Start, true); ok {
 				offer(l.scouted, f)
 			} else if why := files.doubt(); why != nil {
 				l.session.change(func(f *facts) { f.doing = why.Error() })
@@ -72,7 +73,7 @@ func (l *life) listenIn(ctx context.Context, job api.Job) {
 			l.session.agent.log.Debug("cannot read the output of the job", "session", l.session.name, "err", err)
 			continue
 		}
-		detector := jobwatch.NewDetector(l.session.app(), l.session.agent.customApps()...)
+		detector := detect.New(l.session.app(), l.session.agent.customApps()...)
 		_, _ = detector.Write(out)
 		detector.Flush()
 		if f := detector.Finding(); f.Found && !l.session.answers() {

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 // hostConfig is what the config says about a host.
@@ -102,12 +103,12 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 
 // preset fills in what the config says about a host, and the site's wishes that the
 // person's ssh_config leaves open.
-func (a *Agent) preset(host string, s *tunnel.Settings) {
+func (a *Agent) preset(host string, s *sshconfig.Settings) {
 	site, _ := a.configuredSite(host)
 	preset(s, a.hostConfig(host), site)
 }
 
-func preset(s *tunnel.Settings, own configs.Host, site configs.Site) {
+func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 	s.BeforeLogin, s.Transport, s.ReuseMaster = own.BeforeLogin, own.Transport, own.ReuseMaster
 	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
 		s.ServerAliveInterval = time.Duration(site.Keepalive)
@@ -117,11 +118,11 @@ func preset(s *tunnel.Settings, own configs.Host, site configs.Site) {
 
 // Resolver reads hosts as an agent with that config, those sites and that ssh_config
 // does, for commands that need no agent.
-func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) tunnel.Resolver {
-	return tunnel.Resolver{
+func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshconfig.Resolver {
+	return sshconfig.Resolver{
 		SSHConfig: sshConfig,
 		Target:    func(name string) string { return cfg.Host(name).SSH },
-		Preset: func(name string, s *tunnel.Settings) {
+		Preset: func(name string, s *sshconfig.Settings) {
 			own := cfg.Host(name)
 			var site configs.Site
 			if own.Site != "" {

@@ -14,7 +14,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
 // agentAt is an agent that never serves, with a config.
@@ -47,17 +47,17 @@ scheduler = "pbs"
 
 func TestASiteFillsInWhatThePersonLeavesOpen(t *testing.T) {
 	a := agentAt(t, sites)
-	var open tunnel.Settings
+	var open sshconfig.Settings
 	a.preset("brazil", &open)
 	if open.ServerAliveInterval != 30*time.Second || open.IPQoS != "throughput" {
 		t.Errorf("the site's wishes are not followed: %v, %q", open.ServerAliveInterval, open.IPQoS)
 	}
-	own := tunnel.Settings{ServerAliveInterval: time.Minute, IPQoS: "lowdelay"}
+	own := sshconfig.Settings{ServerAliveInterval: time.Minute, IPQoS: "lowdelay"}
 	a.preset("brazil", &own)
 	if own.ServerAliveInterval != time.Minute || own.IPQoS != "lowdelay" {
 		t.Errorf("the person's own settings are not kept: %v, %q", own.ServerAliveInterval, own.IPQoS)
 	}
-	var other tunnel.Settings
+	var other sshconfig.Settings
 	a.preset("elsewhere", &other)
 	a.preset("typo", &other)
 	if other.ServerAliveInterval != 0 {

@@ -16,6 +16,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/peer"
 )
 
 // ErrRunning says that another agent runs already, and answers.
@@ -229,7 +230,7 @@ func (d *door) Accept() (net.Conn, error) {
 			}
 			return nil, err
 		}
-		if peerIsUs(conn) {
+		if peer.SameUser(conn) {
 			return conn, nil
 		}
 		_ = conn.Close()

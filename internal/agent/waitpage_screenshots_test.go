@@ -10,7 +10,7 @@ import (
 
 	"tunctl/internal/desktop/desktest"
 	"tunctl/internal/lab/real"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // TestEveryWaitingPageInARealBrowser takes a picture of every waiting page.
@@ -21,15 +21,15 @@ func TestEveryWaitingPageInARealBrowser(t *testing.T) {
 	real.Need(t, "browser")
 	now := time.Now()
 	for name, f := range pageFacts(now) {
-		forward, err := tunnel.Listen(tunnel.ListenOptions{Name: "jupyter", HoldFor: time.Millisecond})
+		listener, err := forward.Listen(forward.ListenOptions{Name: "jupyter", HoldFor: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		forward.Withdraw(f.reason(f.derive(now), now.Add(-20*time.Minute), now))
+		listener.Withdraw(f.reason(f.derive(now), now.Add(-20*time.Minute), now))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- forward.Serve(ctx) }()
-		desktest.PicturePage(t, "page-"+name, "http://"+forward.Addr().String()+"/lab")
+		go func() { done <- listener.Serve(ctx) }()
+		desktest.PicturePage(t, "page-"+name, "http://"+listener.Addr().String()+"/lab")
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

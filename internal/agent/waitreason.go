@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // reason puts a session's state into words for the page that a browser sees meanwhile.
-func (f *facts) reason(v verdict, since, now time.Time) tunnel.Reason {
+func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 	host, page := cmp.Or(f.host.Alias, "the host"), f.pageName()
-	r := tunnel.Reason{Text: f.sentence(v.cause), Hint: f.capital(v.hint), Since: since}
+	r := forward.Reason{Text: f.sentence(v.cause), Hint: f.capital(v.hint), Since: since}
 	switch v.state {
 	case api.SessionConnecting:
 		r.Title, r.Transient = "Connecting to "+host, true
 	case api.SessionReconnecting:
 		r = f.reconnecting(r, host, page)
 	case api.SessionNeedsLogin:
-		r.Kind, r.Title, r.Tray = tunnel.ReasonAttention, "Log in to continue", api.MenuLogin(host)
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, "Log in to continue", api.MenuLogin(host)
 	case api.SessionSubmitting:
 		r.Title, r.Transient = "Submitting the job", true
 	case api.SessionQueued:
@@ -30,18 +30,18 @@ func (f *facts) reason(v verdict, since, now time.Time) tunnel.Reason {
 	case api.SessionStarting:
 		r.Title, r.Facts = page+" is starting", f.jobFacts()
 	case api.SessionEnded:
-		r.Kind, r.Title, r.Tray = tunnel.ReasonAttention, page+" has ended", f.name+" ▸ "+api.MenuStart
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.name+" ▸ "+api.MenuStart
 	case api.SessionFailed:
-		r.Kind, r.Title, r.Tray = tunnel.ReasonTrouble, f.failedTitle(host, page), api.MenuTrouble
+		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, f.failedTitle(host, page), api.MenuTrouble
 	default:
-		r.Kind, r.Title, r.Tray = tunnel.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
 		if f.job != nil && !f.job.State.Ended() {
 			r.Tray = f.name + " ▸ " + api.MenuReconnect
 		}
 		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.name))
 	}
-	if f.lapsed && r.Kind == tunnel.ReasonProgress { // a person must ask for the job again
-		r.Kind, r.Transient, r.Tray = tunnel.ReasonAttention, false, f.name+" ▸ "+api.MenuStart
+	if f.lapsed && r.Kind == forward.ReasonProgress { // a person must ask for the job again
+		r.Kind, r.Transient, r.Tray = forward.ReasonAttention, false, f.name+" ▸ "+api.MenuStart
 		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"
 	}
 	return r
@@ -55,7 +55,7 @@ func (f *facts) pageName() string {
 	return "Your notebook"
 }
 
-func (f *facts) reconnecting(r tunnel.Reason, host, page string) tunnel.Reason {
+func (f *facts) reconnecting(r forward.Reason, host, page string) forward.Reason {
 	r.Transient = true
 	switch {
 	case f.suspended():
@@ -72,10 +72,10 @@ func (f *facts) reconnecting(r tunnel.Reason, host, page string) tunnel.Reason {
 }
 
 // queued says why the job waits and how long, as far as anybody knows.
-func (f *facts) queued(r tunnel.Reason, host string, now time.Time) tunnel.Reason {
+func (f *facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
 	j := f.job
 	if j.State == api.JobHeld {
-		r.Kind, r.Title, r.Text, r.Hint = tunnel.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
+		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
 		r.Facts = f.jobFacts()
 		return r
 	}
@@ -84,7 +84,7 @@ func (f *facts) queued(r tunnel.Reason, host string, now time.Time) tunnel.Reaso
 	r.Hint = ""
 	add := func(name, value string) {
 		if value != "" {
-			r.Facts = append(r.Facts, tunnel.Fact{Name: name, Value: value})
+			r.Facts = append(r.Facts, forward.Fact{Name: name, Value: value})
 		}
 	}
 	why := capital(cmp.Or(j.Hint, j.Reason))
@@ -103,7 +103,7 @@ func (f *facts) queued(r tunnel.Reason, host string, now time.Time) tunnel.Reaso
 }
 
 // jobFacts say which job it is, and where.
-func (f *facts) jobFacts() []tunnel.Fact {
+func (f *facts) jobFacts() []forward.Fact {
 	if f.job == nil || f.job.ID == "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (f *facts) jobFacts() []tunnel.Fact {
 	if f.job.Node != "" && !f.job.State.Waiting() {
 		job += " on " + f.job.Node
 	}
-	return []tunnel.Fact{{Name: "Job", Value: job}}
+	return []forward.Fact{{Name: "Job", Value: job}}
 }
 
 // failedTitle tells a host that lets nobody in from a job that went wrong.

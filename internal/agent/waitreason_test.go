@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // pageFacts are situations in which a browser sees the waiting page.
@@ -58,24 +58,24 @@ func pageFacts(now time.Time) map[string]facts {
 func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
 	now := time.Now()
 	want := map[string]struct {
-		kind  tunnel.ReasonKind
+		kind  forward.ReasonKind
 		title string
 		tray  string
 	}{
-		"connecting":   {tunnel.ReasonProgress, "Connecting to narval", ""},
-		"needs-login":  {tunnel.ReasonAttention, "Log in to continue", "Log in to narval…"},
-		"logged-out":   {tunnel.ReasonAttention, "Log in to continue", "Log in to narval…"},
-		"submitting":   {tunnel.ReasonProgress, "Submitting the job", ""},
-		"queued":       {tunnel.ReasonProgress, "Waiting in the queue", ""},
-		"held":         {tunnel.ReasonAttention, "The job is on hold", ""},
-		"starting":     {tunnel.ReasonProgress, "Your notebook is starting", ""},
-		"reconnecting": {tunnel.ReasonProgress, "Reconnecting to narval", ""},
-		"silent":       {tunnel.ReasonProgress, "Reconnecting to your notebook", ""},
-		"lapsed":       {tunnel.ReasonAttention, "Start your notebook to continue", "jupyter ▸ Start"},
-		"blocked":      {tunnel.ReasonTrouble, "Cannot connect to narval", "See what went wrong…"},
-		"ended":        {tunnel.ReasonAttention, "Your notebook has ended", "jupyter ▸ Start"},
-		"failed":       {tunnel.ReasonTrouble, "Your notebook could not start", "See what went wrong…"},
-		"down":         {tunnel.ReasonAttention, "jupyter is disconnected", "jupyter ▸ Start"},
+		"connecting":   {forward.ReasonProgress, "Connecting to narval", ""},
+		"needs-login":  {forward.ReasonAttention, "Log in to continue", "Log in to narval…"},
+		"logged-out":   {forward.ReasonAttention, "Log in to continue", "Log in to narval…"},
+		"submitting":   {forward.ReasonProgress, "Submitting the job", ""},
+		"queued":       {forward.ReasonProgress, "Waiting in the queue", ""},
+		"held":         {forward.ReasonAttention, "The job is on hold", ""},
+		"starting":     {forward.ReasonProgress, "Your notebook is starting", ""},
+		"reconnecting": {forward.ReasonProgress, "Reconnecting to narval", ""},
+		"silent":       {forward.ReasonProgress, "Reconnecting to your notebook", ""},
+		"lapsed":       {forward.ReasonAttention, "Start your notebook to continue", "jupyter ▸ Start"},
+		"blocked":      {forward.ReasonTrouble, "Cannot connect to narval", "See what went wrong…"},
+		"ended":        {forward.ReasonAttention, "Your notebook has ended", "jupyter ▸ Start"},
+		"failed":       {forward.ReasonTrouble, "Your notebook could not start", "See what went wrong…"},
+		"down":         {forward.ReasonAttention, "jupyter is disconnected", "jupyter ▸ Start"},
 	}
 	for name, f := range pageFacts(now) {
 		r := f.reason(f.derive(now), now, now)

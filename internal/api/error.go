@@ -1,5 +1,7 @@
 package api
 
+import "errors"
+
 // Code names a kind of failure. Codes are part of the JSON contract.
 type Code string
 
@@ -35,3 +37,13 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// What can be wrong with a connection through a host.
+var (
+	// ErrDown: there is no connection to the host now.
+	ErrDown = errors.New("the host is not connected")
+	// ErrRefused: the host tried and could not connect to the address.
+	ErrRefused = errors.New("the host could not connect")
+	// ErrProhibited: the host does not allow connections to the address.
+	ErrProhibited = errors.New("the host does not allow forwarding")
+)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"os"
 	"time"
 	"unicode/utf8"
 )
@@ -8,6 +9,15 @@ import (
 // Env is what an agent started at login lacks of the person's environment. Every
 // request carries it; the agent uses the newest that answers.
 type Env map[string]string
+
+// Environ is our own environment with e's values on top, as for exec.Cmd.
+func (e Env) Environ() []string {
+	all := os.Environ()
+	for k, v := range e {
+		all = append(all, k+"="+v)
+	}
+	return all
+}
 
 // EnvNames are the variables that travel in an Env.
 var EnvNames = []string{

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
+	"tunctl/internal/ctxtime"
 )
 
 // measureMany holds two thousand connections through one forward.
@@ -111,11 +112,11 @@ func measureIdle(ctx context.Context, g *field) ([]table.Row, error) {
 	}
 	defer s.stop()
 	const settle, span = 10 * time.Second, time.Minute
-	if err := pause(ctx, settle); err != nil {
+	if err := ctxtime.Sleep(ctx, settle); err != nil {
 		return nil, err
 	}
 	before, err1 := s.cpu()
-	waited := pause(ctx, span)
+	waited := ctxtime.Sleep(ctx, span)
 	after, err2 := s.cpu()
 	mine, err3 := s.rss()
 	if err := errors.Join(waited, err1, err2, err3); err != nil {
@@ -134,15 +135,6 @@ func measureIdle(ctx context.Context, g *field) ([]table.Row, error) {
 		table.AtMost("memory, 20 hosts idle", fmt.Sprintf("%d × ssh -N", hosts), "MB", theirs/1e6, mine/1e6, 0.3),
 		{Measure: "processor, 20 hosts idle", Ours: share, Unit: "%", Goal: "< 0.2 %", Reached: share < 0.2},
 	}, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // measureReturn loses the connection without a word, as a change of networks does
@@ -193,7 +185,7 @@ func returned(ctx context.Context, address string, since time.Time) (time.Durati
 		if answers(ctx, address) {
 			return time.Since(since), nil
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := ctxtime.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}

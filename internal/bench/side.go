@@ -18,6 +18,7 @@ import (
 
 	"tunctl/internal/bench/ground"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // side is one of those that are compared: a process that forwards a local port.
@@ -136,13 +137,13 @@ func serveSide(args []string) error {
 			return err
 		}
 	}
-	f, err := tunnel.Listen(tunnel.ListenOptions{Name: "bench"})
+	f, err := forward.Listen(forward.ListenOptions{Name: "bench"})
 	if err != nil {
 		return err
 	}
 	running++
 	go func() { served <- f.Serve(ctx) }()
-	f.Open(tunnel.Target{Dialer: pool.Host(names[0]), Network: "tcp", Address: target, HTTP: kind == "http"})
+	f.Open(forward.Target{Dialer: pool.Host(names[0]), Network: "tcp", Address: target, HTTP: kind == "http"})
 	fmt.Println(f.Addr())
 	return obey(pool)
 }

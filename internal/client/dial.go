@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
 )
 
@@ -43,10 +44,8 @@ func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
 		case time.Now().After(deadline):
 			return nil, unlistening(paths, err)
 		}
-		select {
-		case <-time.After(listenPoll):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := ctxtime.Sleep(ctx, listenPoll); err != nil {
+			return nil, err
 		}
 	}
 }

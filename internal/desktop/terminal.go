@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // holdOpen runs its arguments, and keeps the window of a program that failed until
@@ -26,7 +27,7 @@ func terminals(goos string, env environ, argv []string) [][]string {
 	case goos == "darwin":
 		return [][]string{{
 			"osascript", "-e", "on run argv", "-e", `tell application "Terminal"`, "-e", "activate",
-			"-e", "do script (item 1 of argv)", "-e", "end tell", "-e", "end run", shellQuote(argv),
+			"-e", "do script (item 1 of argv)", "-e", "end tell", "-e", "end run", posixsh.Join(argv),
 		}}
 	case !env.graphical():
 		return nil
@@ -50,13 +51,4 @@ func terminals(goos string, env environ, argv []string) [][]string {
 		list = append(list, append(prefix, argv...))
 	}
 	return list
-}
-
-// shellQuote writes argv as one line for a POSIX shell.
-func shellQuote(argv []string) string {
-	quoted := make([]string, len(argv))
-	for i, a := range argv {
-		quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-	}
-	return strings.Join(quoted, " ")
 }

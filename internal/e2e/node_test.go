@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/lab/real"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // echoJob serves the loopback of its node: what comes is sent back, to the last byte
@@ -88,7 +89,7 @@ func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if c, err := node.Dial(ctx, "tcp", "127.0.0.1:7008"); !errors.Is(err, tunnel.ErrRefused) {
+			if c, err := node.Dial(ctx, "tcp", "127.0.0.1:7008"); !errors.Is(err, api.ErrRefused) {
 				t.Errorf("a port where nothing listens: %v, %v", c, err)
 			}
 		})
@@ -97,7 +98,7 @@ func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
 }
 
 // echoes sends a megabyte of anything, half-closes, and wants it all back.
-func echoes(t *testing.T, d tunnel.Dialer) {
+func echoes(t *testing.T, d forward.Dialer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -107,7 +108,7 @@ func echoes(t *testing.T, d tunnel.Dialer) {
 		if c, err = d.Dial(ctx, "tcp", "127.0.0.1:7007"); err == nil {
 			break
 		}
-		if !errors.Is(err, tunnel.ErrRefused) {
+		if !errors.Is(err, api.ErrRefused) {
 			t.Fatal(err)
 		}
 	}

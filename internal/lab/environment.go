@@ -6,7 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
+
+	"tunctl/internal/posixsh"
 )
 
 // loginEnv is the student's environment after login. Nothing of the person's own
@@ -54,7 +55,7 @@ func (c *Cluster) writePrograms() error {
 		return err
 	}
 	scripts := map[string]string{
-		filepath.Base(c.shell): fmt.Sprintf(shellScript, quoteWord(profile), quoteWord(c.shell)),
+		filepath.Base(c.shell): fmt.Sprintf(shellScript, posixsh.Quote(profile), posixsh.Quote(c.shell)),
 
 		"hostname": hostnameScript,
 		"uname":    fmt.Sprintf(unameScript, systemPath("uname")),
@@ -62,14 +63,10 @@ func (c *Cluster) writePrograms() error {
 		"whoami":   "echo " + user + "\n",
 	}
 	for name := range c.programs() {
-		scripts[name] = fmt.Sprintf(callScript, quoteWord(c.callDir()), name)
+		scripts[name] = fmt.Sprintf(callScript, posixsh.Quote(c.callDir()), name)
 	}
 	if len(c.page) > 0 {
-		quoted := make([]string, len(c.page))
-		for i, word := range c.page {
-			quoted[i] = quoteWord(word)
-		}
-		scripts[pageProgram] = "exec " + strings.Join(quoted, " ") + ` "$@"` + "\n"
+		scripts[pageProgram] = "exec " + posixsh.Join(c.page) + ` "$@"` + "\n"
 	}
 	for name, script := range scripts {
 		text := "#!/bin/sh\n# Of tunctl's practice cluster.\n" + script
@@ -89,11 +86,8 @@ func systemPath(name string) string {
 	if err != nil {
 		return "false"
 	}
-	return quoteWord(path)
+	return posixsh.Quote(path)
 }
-
-// quoteWord makes text one word of a shell script.
-func quoteWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 const hostnameScript = `case $1 in
 -i | -I | --ip-address | --all-ip-addresses) echo 127.0.0.1 ;;

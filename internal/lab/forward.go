@@ -84,19 +84,13 @@ func (c *Cluster) join(ch ssh.NewChannel, network, addr string) {
 	asked.Go(func() { ssh.DiscardRequests(requests) })
 	up.Go(func() {
 		_, _ = io.Copy(conn, channel)
-		closeWrite(conn)
+		_ = conn.(interface{ CloseWrite() error }).CloseWrite() // of TCP or a unix socket
 	})
 	_, _ = io.Copy(channel, conn)
 	_ = channel.CloseWrite()
 	up.Wait()
 	_ = channel.Close() // a client may wait for this before it closes, which ends the requests
 	asked.Wait()
-}
-
-func closeWrite(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
 }
 
 // dialFailure words a failed dial as sshd does.

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 // runner runs jobwatch's commands over SSH.
@@ -85,7 +86,7 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 				t.Errorf("the running job is %+v", job)
 			}
 
-			detector := jobwatch.NewDetector("")
+			detector := detect.New("")
 			found := make(chan struct{})
 			f := jobwatch.NewFollower(r, jobwatch.FollowOptions{Paths: []string{job.Log}, Limits: jobwatch.PracticeLimits()})
 			following, unfollow := context.WithCancel(ctx)

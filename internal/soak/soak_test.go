@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 const (
@@ -80,7 +81,7 @@ func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
 // soak is a forward in use, and the cluster at its other end.
 type soak struct {
 	cluster *lab.Cluster
-	forward *tunnel.Forward
+	forward *forward.Forward
 	host    *tunnel.Host
 	stop    func(*testing.T)
 	faults  int
@@ -105,7 +106,7 @@ func start(t *testing.T) *soak {
 	s := &soak{cluster: cluster}
 	pool := tunnel.NewPool(tunnel.Options{SSHConfig: cluster.SSHConfig(), Limits: tunnel.PracticeLimits()})
 	s.host = pool.Host(cluster.Alias())
-	if s.forward, err = tunnel.Listen(tunnel.ListenOptions{Name: "soak"}); err != nil {
+	if s.forward, err = forward.Listen(forward.ListenOptions{Name: "soak"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -128,7 +129,7 @@ func start(t *testing.T) *soak {
 	if err := s.host.Await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.forward.Open(tunnel.Target{Dialer: s.host, Network: "tcp", Address: echo.Addr().String()})
+	s.forward.Open(forward.Target{Dialer: s.host, Network: "tcp", Address: echo.Addr().String()})
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"tunctl/internal/ctxtime"
 )
 
 // Ping measures how long the link to a host takes to answer now.
@@ -50,10 +52,7 @@ func (p *pace) watch(ctx context.Context) {
 		} else {
 			p.measured(rtt)
 		}
-		select {
-		case <-time.After(pingEvery):
-		case <-ctx.Done():
-		}
+		_ = ctxtime.Sleep(ctx, pingEvery) // the loop looks at ctx
 	}
 }
 

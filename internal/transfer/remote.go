@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pkg/sftp"
+
+	"tunctl/internal/ctxtime"
 )
 
 // Dial opens a stream to a host's file server. Again says that one was lost before:
@@ -97,7 +99,7 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if i > 0 && time.Now().Before(l.absent) {
 		return h.channel(ctx, 0)
 	}
-	if err := l.rest(ctx); err != nil {
+	if err := ctxtime.Sleep(ctx, l.pause); err != nil {
 		return nil, nil, err
 	}
 	stream, err := h.dial(ctx, l.lost, i > 0)
@@ -114,18 +116,6 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 		l.slowDown()
 	}
 	return l, l.files, err
-}
-
-// rest waits before a lost channel is made again.
-func (l *lane) rest(ctx context.Context) error {
-	t := time.NewTimer(l.pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // slowDown has the next channel wait for longer than this one did, unless this one

@@ -205,7 +205,7 @@ func TestAHostThatForbidsForwardingSaysSo(t *testing.T) {
 	h := l.mustLogin("lab-tight")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := h.Dial(ctx, "tcp", l.lab.NodeAddr("cn01")+":22"); !errors.Is(err, tunnel.ErrProhibited) {
+	if _, err := h.Dial(ctx, "tcp", l.lab.NodeAddr("cn01")+":22"); !errors.Is(err, api.ErrProhibited) {
 		t.Errorf("a dial through it says %v", err)
 	}
 }

@@ -15,19 +15,19 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/lab/real"
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 )
 
 func TestAnSSHThatLogsInForUsAsksAtTheTerminal(t *testing.T) {
 	for _, x := range []struct {
 		host  string
-		talks func(d *desk, k *typist.Talk)
+		talks func(d *desk, k *ptytest.Talk)
 	}{
-		{"lab-login", func(*desk, *typist.Talk) {}},
-		{"lab-inner", func(*desk, *typist.Talk) {}},
-		{"lab-pass", func(_ *desk, k *typist.Talk) { k.Expect("password:"); k.AnswerHidden(real.Password) }},
-		{"lab-otp", func(d *desk, k *typist.Talk) { k.Expect("One-time password"); k.AnswerHidden(d.lab.Code()) }},
-		{"lab-pwotp", func(d *desk, k *typist.Talk) {
+		{"lab-login", func(*desk, *ptytest.Talk) {}},
+		{"lab-inner", func(*desk, *ptytest.Talk) {}},
+		{"lab-pass", func(_ *desk, k *ptytest.Talk) { k.Expect("password:"); k.AnswerHidden(real.Password) }},
+		{"lab-otp", func(d *desk, k *ptytest.Talk) { k.Expect("One-time password"); k.AnswerHidden(d.lab.Code()) }},
+		{"lab-pwotp", func(d *desk, k *ptytest.Talk) {
 			k.Expect("Password:")
 			k.AnswerHidden(real.Password)
 			k.Expect("One-time password")

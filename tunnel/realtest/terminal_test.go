@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"tunctl/internal/lab/real"
-	"tunctl/internal/lab/typist"
+	"tunctl/internal/ptytest"
 	"tunctl/internal/testprogram"
 )
 
@@ -57,16 +57,16 @@ func newDesk(t *testing.T, config string, change func(string) string) *desk {
 }
 
 // run runs tunctl in a terminal.
-func (d *desk) run(args ...string) *typist.Talk {
+func (d *desk) run(args ...string) *ptytest.Talk {
 	d.t.Helper()
 	return d.start(testprogram.Path(), args...)
 }
 
-func (d *desk) start(name string, args ...string) *typist.Talk {
+func (d *desk) start(name string, args ...string) *ptytest.Talk {
 	d.t.Helper()
 	cmd := exec.CommandContext(d.t.Context(), name, args...)
 	cmd.Env = d.env
-	return typist.Start(d.t, cmd)
+	return ptytest.Start(d.t, cmd)
 }
 
 // tunnelTo is a config with a session that is a forward over a host.
@@ -158,7 +158,7 @@ func TestAQuestionIsAskedInTheTerminalThatCausedIt(t *testing.T) {
 	up.AnswerHidden(real.Password)
 	login.Expect("connected to lab-pass")
 	other.AnswerHidden(d.lab.Code())
-	for k, alien := range map[*typist.Talk]string{up: "One-time", login: "password:", other: "lab-pass"} {
+	for k, alien := range map[*ptytest.Talk]string{up: "One-time", login: "password:", other: "lab-pass"} {
 		if status, said := k.End(); status != 0 || strings.Contains(said, alien) {
 			t.Errorf("exit code %d, or asked for another's login:\n%s", status, said)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
+	"tunctl/internal/ctxtime"
 )
 
 // pages measures how long a notebook's page takes to answer while a copy runs beside
@@ -107,10 +108,8 @@ func firstBytes(ctx context.Context, local string) (float64, error) {
 	took := table.Samples{}
 	wait := settle
 	for range visits {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		if err := ctxtime.Sleep(ctx, wait); err != nil {
+			return 0, err
 		}
 		wait = apart
 		d, err := firstByte(ctx, local)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"tunctl/internal/atomicfile"
 )
 
 // Options are what a lab can have besides the usual.
@@ -176,11 +178,7 @@ func (c *Cluster) save() error {
 	if err != nil {
 		return err
 	}
-	temp := c.path("lab.json.new")
-	if err := os.WriteFile(temp, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, c.path("lab.json"))
+	return atomicfile.Write(c.path("lab.json"), text, 0o644)
 }
 
 func (c *Cluster) load() error {

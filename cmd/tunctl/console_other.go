@@ -1,6 +1,0 @@
-//go:build !windows
-
-package main
-
-// leaveConsole does nothing: only Windows opens one.
-func leaveConsole() {}

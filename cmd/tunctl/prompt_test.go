@@ -1,0 +1,73 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/term"
+)
+
+// newScreen is a terminal; expect reads what it shows until the words are there.
+func newScreen(t *testing.T) (tty *os.File, expect func(words string) string) {
+	t.Helper()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = master.Close()
+		_ = tty.Close()
+	})
+	return tty, func(words string) string {
+		t.Helper()
+		if err := master.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		var shown bytes.Buffer
+		for one := make([]byte, 1); !strings.Contains(shown.String(), words); {
+			if _, err := io.ReadFull(master, one); err != nil {
+				t.Fatalf("shown: %q, and not %q: %v", shown.String(), words, err)
+			}
+			shown.Write(one)
+		}
+		return shown.String()
+	}
+}
+
+func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
+	tty, expect := newScreen(t)
+	terminal := term.New(tty, tty, tty)
+	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
+	other := &questions{term: terminal}
+	other.follow(asking)
+	other.follow(asking) // once
+	expect("narval: waiting for the login in another window\r\n")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	q := &questions{term: terminal, client: client.New(playAgent(t).paths)}
+	if !q.hear(ctx, api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{ID: "1", Host: "narval", Kind: api.PromptPassword, Text: "password:"}}) {
+		t.Error("a prompt is passed on")
+	}
+	q.follow(asking)
+	session := api.Session{Name: "jupyter", Cause: api.AskedElsewhere}
+	q.hear(ctx, api.Event{Type: api.EventSession, Session: &session})
+	if got := expect("password: "); strings.Contains(got, "another window") || session.Cause != "" {
+		t.Errorf("who is asked is told %q, %q", got, session.Cause)
+	}
+	q.hear(ctx, api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: "1"}})
+	q.wait() // the question is gone without a key
+	cancel()
+}

@@ -1,0 +1,77 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// Create writes the example where there is no config file yet.
+func Create(path string) error {
+	err := write(path, os.O_EXCL, Example)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// Append adds text at the end of the config file at path. The text before it stays as it
+// is, to the byte; an addition that would make the file invalid is not made.
+func Append(path, text string) error {
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	addition := text
+	switch {
+	case len(before) == 0:
+	case strings.HasSuffix(string(before), "\n"):
+		addition = "\n" + text
+	default:
+		addition = "\n\n" + text
+	}
+	if _, err := Parse(path, append(before, addition...)); err != nil {
+		return &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("nothing was added, because the config would become invalid: %v", err), Err: err,
+			Hint: "fix the file, then try again; `tunctl config check` checks it",
+		}
+	}
+	return write(path, os.O_APPEND, addition)
+}
+
+// write writes text to a file that may have to be created, in a folder that may, too.
+func write(path string, flag int, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// Quote writes text as a TOML string.
+func Quote(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

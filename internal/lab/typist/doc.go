@@ -1,3 +1,0 @@
-// Package typist is a person at a terminal, for tests: it runs a program in a
-// pseudo-terminal, waits for what it says, and types. It knows nothing of tunctl.
-package typist

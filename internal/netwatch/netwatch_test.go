@@ -1,0 +1,63 @@
+package netwatch
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// changesInAnHour counts what a watch makes of an hour.
+func changesInAnHour(t *testing.T, w *netwatch, events <-chan struct{}) int {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	n := 0
+	w.run(ctx, events, func() { n++ }, slog.New(slog.DiscardHandler))
+	return n
+}
+
+func TestAClockThatJumpsIsAWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		w := &netwatch{look: func() string { return "" }, wall: func() time.Time {
+			now := time.Now()
+			if now.Sub(start) > 30*time.Minute {
+				now = now.Add(8 * time.Hour)
+			}
+			return now.Round(0)
+		}}
+		if n := changesInAnHour(t, w, nil); n != 1 {
+			t.Errorf("%d changes", n)
+		}
+	})
+}
+
+func TestOnlyADifferenceIsANetworkChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		w := &netwatch{wall: wallClock, look: func() string {
+			if time.Since(start) > 20*time.Minute {
+				return "10.0.0.2/24"
+			}
+			return "10.0.0.1/24"
+		}}
+		events := make(chan struct{})
+		for _, at := range []time.Duration{10 * time.Minute, 20*time.Minute + 1} {
+			time.AfterFunc(at, func() {
+				for range 100 { // a router renews its routes
+					events <- struct{}{}
+				}
+			})
+		}
+		if n := changesInAnHour(t, w, events); n != 1 {
+			t.Errorf("%d changes", n)
+		}
+	})
+}
+
+func TestTheMachineHasAFingerprint(t *testing.T) {
+	if a, b := fingerprint(), fingerprint(); a != b {
+		t.Errorf("it differs at rest: %q, %q", a, b)
+	}
+}

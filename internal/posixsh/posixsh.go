@@ -1,0 +1,53 @@
+// Package posixsh writes for POSIX shells: it quotes words, and has the command lines
+// that start a script on a host. It runs nothing, and knows no host and no SSH.
+package posixsh
+
+import "strings"
+
+// Command lines that every login shell (bash, zsh, fish, tcsh, sh) reads alike: they
+// are constants, and what to run comes on standard input. The Login ones give it the
+// environment of a login shell, where many sites set the PATH of their scheduler. Its
+// start-up files find standard input empty.
+const (
+	// Script runs all of standard input.
+	Script      = `exec sh -s`
+	LoginScript = `exec sh -c '` + preferBash + evalInput + orSh + evalInput + `'`
+
+	// Line runs the first line of standard input, and leaves the rest to it: the
+	// shell's read takes not a byte more than its line.
+	Line      = `exec sh -c '` + readLine + `eval "$line"'`
+	LoginLine = `exec sh -c '` + readLine + `export line; ` + preferBash + evalLine + orSh + evalLine + `'`
+
+	preferBash = `exec 3<&0 </dev/null; command -v bash >/dev/null 2>&1 && exec bash -lc `
+	orSh       = `; exec sh -lc `
+	readLine   = `IFS= read -r line; `
+	evalInput  = `"eval \"\$(cat <&3)\""`
+	evalLine   = `"exec <&3 3<&-; eval \"\$line\""`
+)
+
+// Quote makes text one word, whatever it contains. A NUL byte cannot be in any word
+// and ends it.
+func Quote(text string) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Join quotes each word.
+func Join(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// QuotePath quotes a path on a host; a leading ~/ becomes the home folder.
+func QuotePath(path string) string {
+	if path == "~" {
+		return `"$HOME"`
+	}
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return `"$HOME"/` + Quote(rest)
+	}
+	return Quote(path)
+}

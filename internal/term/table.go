@@ -1,0 +1,200 @@
+package term
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// Layout is how text is laid out for where it is written to.
+type Layout struct {
+	Width   int // in cells; 0: without limit
+	Colours bool
+}
+
+// LayoutFor has the width of the terminal behind w. In a file or a pipe nothing is cut,
+// unless COLUMNS sets a width.
+func LayoutFor(w io.Writer) Layout {
+	l := Layout{}
+	if IsTerminal(w) {
+		l.Colours = hasColours()
+		if width, _, err := Size(w); err == nil {
+			l.Width = width
+		}
+	} else if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		l.Width = width
+	}
+	if l.Width < 40 {
+		l.Width = 0 // nothing fits there anyway
+	}
+	return l
+}
+
+// Table is rows under a header, with notes under each row.
+type Table struct {
+	Header   []string
+	Whole    []string // the columns that are cut last
+	Optional string   // the column that is dropped rather than cut one of those
+	rows     []row
+}
+
+type row struct {
+	cells []Cell
+	notes []string
+}
+
+// Cell is the text in a column of a row; its colour may be empty.
+type Cell struct{ Text, Colour string }
+
+// Add appends a row. It sanitizes the texts, since names such as those of jobs come from
+// the host.
+func (t *Table) Add(notes []string, cells ...Cell) {
+	r := row{slices.Clone(cells), slices.Clone(notes)}
+	for i, c := range r.cells {
+		r.cells[i].Text = strings.ReplaceAll(api.Sanitize(c.Text), "\n", " ")
+	}
+	for i, note := range r.notes {
+		r.notes[i] = api.Sanitize(note)
+	}
+	t.rows = append(t.rows, r)
+}
+
+const (
+	columnGap  = 2
+	noteIndent = 2
+	leastWidth = 6 // of a column that is cut
+)
+
+// Draw lays the table out so that no line is wider than the layout.
+func (t *Table) Draw(l Layout) string {
+	widths := t.widths(l.Width)
+	if t.cuts(widths) {
+		t = t.without(t.Optional)
+		widths = t.widths(l.Width)
+	}
+	var out strings.Builder
+	header := make([]Cell, len(t.Header))
+	for i, name := range t.Header {
+		header[i] = Cell{Text: name, Colour: Grey}
+	}
+	l.line(&out, header, widths)
+	for _, r := range t.rows {
+		l.line(&out, r.cells, widths)
+		for _, note := range r.notes {
+			for line := range strings.SplitSeq(note, "\n") {
+				out.WriteString(l.Note(line))
+			}
+		}
+	}
+	return out.String()
+}
+
+// widths cuts the widest columns until the table fits, those that should stay whole
+// only when nothing else is left to cut.
+func (t *Table) widths(most int) []int {
+	widths := make([]int, len(t.Header))
+	total := (len(t.Header) - 1) * columnGap
+	for i := range t.Header {
+		widths[i] = t.columnWidth(i)
+		total += widths[i]
+	}
+	for _, spared := range [][]string{t.Whole, nil} {
+		for most > 0 && total > most {
+			widest := t.widest(widths, spared)
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
+			total--
+		}
+	}
+	return widths
+}
+
+// cuts reports whether a column is cut that should stay whole.
+func (t *Table) cuts(widths []int) bool {
+	return slices.ContainsFunc(t.Whole, func(name string) bool {
+		i := slices.Index(t.Header, name)
+		return widths[i] < t.columnWidth(i)
+	})
+}
+
+func (t *Table) columnWidth(i int) int {
+	width := TextWidth(t.Header[i])
+	for _, r := range t.rows {
+		width = max(width, TextWidth(r.cells[i].Text))
+	}
+	return width
+}
+
+// without is the table without a column.
+func (t *Table) without(name string) *Table {
+	i := slices.Index(t.Header, name)
+	if i < 0 {
+		return t
+	}
+	less := &Table{Header: slices.Delete(slices.Clone(t.Header), i, i+1), Whole: t.Whole}
+	for _, r := range t.rows {
+		less.Add(r.notes, slices.Delete(slices.Clone(r.cells), i, i+1)...)
+	}
+	return less
+}
+
+// widest is the column to cut next, -1 when none can be.
+func (t *Table) widest(widths []int, spared []string) int {
+	found := -1
+	for i, w := range widths {
+		if w > leastWidth && !slices.Contains(spared, t.Header[i]) && (found < 0 || w > widths[found]) {
+			found = i
+		}
+	}
+	return found
+}
+
+// line writes a row.
+func (l Layout) line(out *strings.Builder, cells []Cell, widths []int) {
+	for i, c := range cells {
+		text := Truncate(c.Text, widths[i])
+		out.WriteString(l.Paint(c.Colour, text))
+		if i < len(cells)-1 {
+			out.WriteString(strings.Repeat(" ", widths[i]-TextWidth(text)+columnGap))
+		}
+	}
+	out.WriteByte('\n')
+}
+
+// Note is an indented line of text under a row or a heading, broken between words.
+func (l Layout) Note(text string) string {
+	var out strings.Builder
+	indent := strings.Repeat(" ", noteIndent)
+	at := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			out.WriteString(indent)
+			at = noteIndent
+		case l.Width > 0 && at+1+TextWidth(word) > l.Width:
+			out.WriteString("\n" + indent + "  ")
+			at = noteIndent + 2
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at += TextWidth(word)
+	}
+	out.WriteByte('\n')
+	return out.String()
+}
+
+// Paint colours text where the layout has colours.
+func (l Layout) Paint(colour, text string) string {
+	if !l.Colours || colour == "" {
+		return text
+	}
+	return colour + text + resetColour
+}

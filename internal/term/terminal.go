@@ -1,0 +1,352 @@
+// Package term is what any output on a terminal needs: messages above a line that is
+// redrawn, questions and their answers, tables, widths and wrapping, colours, raw keys.
+// It knows nothing of the agent, of commands or of exit codes.
+package term
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	xterm "golang.org/x/term"
+)
+
+// Terminal is where a program reads and writes: data on Out, messages on Err. Without a
+// terminal there, or with NO_COLOR, everything is plain lines.
+type Terminal struct {
+	In          io.Reader
+	Out, Err    io.Writer
+	Live        bool // messages go to a terminal that can redraw a line
+	Interactive bool // there is a person to ask
+
+	mu       sync.Mutex // one line at a time
+	line     string     // the unfinished line on the terminal, or lines
+	question string     // the open question, in place of that line
+
+	turn    sync.Mutex       // held while a question is open
+	typed   []byte           // typed, and not returned yet
+	lines   *bufio.Reader    // In, where a read cannot be cancelled
+	pending <-chan typedLine // a read that a question left behind
+}
+
+// New returns the terminal of three streams, any of which may be a file or a pipe.
+func New(in io.Reader, out, err io.Writer) *Terminal {
+	return &Terminal{
+		In: in, Out: out, Err: err,
+		Live:        IsTerminal(err) && hasColours(),
+		Interactive: IsTerminal(err) && IsTerminal(in),
+	}
+}
+
+// IsTerminal reports whether a reader or writer is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && xterm.IsTerminal(int(f.Fd()))
+}
+
+func hasColours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+
+// ForPrompts returns the terminal for a command whose standard input is data: like ssh, it
+// asks at the terminal that the program was started from, if any. Call done after the last
+// question.
+func (t *Terminal) ForPrompts() (prompts *Terminal, done func()) {
+	if t.Interactive || !IsTerminal(t.Err) {
+		return t, func() {}
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return t, func() {}
+	}
+	return New(tty, t.Out, t.Err), func() { _ = tty.Close() }
+}
+
+// PrintJSON prints v in one line.
+func (t *Terminal) PrintJSON(v any) error { return t.encode(v, "") }
+
+// PrintIndentedJSON prints v so that a person can read it.
+func (t *Terminal) PrintIndentedJSON(v any) error { return t.encode(v, "  ") }
+
+func (t *Terminal) encode(v any, indent string) error {
+	enc := json.NewEncoder(t.Out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	return enc.Encode(v)
+}
+
+// Say prints a message.
+func (t *Terminal) Say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clearLocked()
+	fmt.Fprintln(t.Err, WrapMessage(fmt.Sprintf(format, args...), t.Width()))
+	fmt.Fprint(t.Err, t.question)
+}
+
+// Draw replaces the unfinished line, or lines, at the bottom of the terminal, unless a
+// question is open.
+func (t *Terminal) Draw(line string) {
+	if !t.Live {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line = t.fit(line)
+	if line == t.line || t.question != "" {
+		return
+	}
+	t.clearLocked()
+	fmt.Fprint(t.Err, line)
+	t.line = line
+}
+
+// fit cuts lines to the terminal's width: one that the terminal breaks cannot be redrawn.
+func (t *Terminal) fit(text string) string {
+	width := t.Width()
+	if width == 0 {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Truncate(line, width-1)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Width is the width of the terminal that messages go to; 0 where there is none, or hardly
+// anything fits.
+func (t *Terminal) Width() int {
+	width, _, err := Size(t.Err)
+	if err != nil || width < 10 {
+		return 0
+	}
+	return width
+}
+
+// clearLocked removes the unfinished line, or the question. Where the terminal cannot
+// redraw, it ends the line.
+func (t *Terminal) clearLocked() {
+	rows := strings.Count(t.line, "\n")
+	switch {
+	case t.question != "" && !t.Live:
+		fmt.Fprintln(t.Err)
+		return
+	case t.question != "":
+		if width := t.Width(); width > 0 { // the terminal breaks a long one
+			rows = utf8.RuneCountInString(t.question) / width
+		}
+	case t.line == "":
+		return
+	}
+	fmt.Fprint(t.Err, "\r\x1b[K", strings.Repeat("\x1b[A\x1b[K", rows))
+	t.line = ""
+}
+
+// Paint colours text in a message.
+func (t *Terminal) Paint(colour, text string) string {
+	if !t.Live {
+		return text
+	}
+	return colour + text + resetColour
+}
+
+// The colours in use. They are never the only sign of anything.
+const (
+	Green  = "\x1b[32m"
+	Red    = "\x1b[31m"
+	Yellow = "\x1b[33m"
+	Grey   = "\x1b[90m"
+	Bold   = "\x1b[1m"
+
+	resetColour = "\x1b[0m"
+)
+
+// ErrWithdrawn is the cause with which a context ends a question that needs no answer
+// any more.
+var ErrWithdrawn = errors.New("the question was withdrawn")
+
+// ReadLine shows a question and reads the answer. Without echo, typing is hidden before
+// the question appears, for those who type at once. The end of ctx ends the question and
+// restores the terminal; one that was withdrawn disappears, with what was typed so far. Only
+// one question is open at a time; messages go above it.
+func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	restore := func() {}
+	f, isFile := t.In.(*os.File)
+	if isFile && !echo {
+		if shown, err := hideTyping(f.Fd()); err == nil {
+			restore = shown
+		}
+	}
+	t.openQuestion(question)
+	text, err := t.readTyped(ctx)
+	withdrawn := err != nil && errors.Is(context.Cause(ctx), ErrWithdrawn)
+	if withdrawn && isFile {
+		dropTyped(f.Fd())
+	}
+	restore()
+	t.closeQuestion(withdrawn, echo && err == nil)
+	return text, err
+}
+
+// Choose lists rows and returns the index of the one that the person chooses, by its number
+// or by a text that matches it; what names such a text.
+func (t *Terminal) Choose(ctx context.Context, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+	for i, row := range rows {
+		t.Say("%3d) %s", i+1, row)
+	}
+	for {
+		text, err := t.ReadLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(rows)), true)
+		if err != nil {
+			return 0, err
+		}
+		text = strings.TrimSpace(text)
+		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(rows) {
+			return n - 1, nil
+		}
+		for i := range rows {
+			if matches(i, text) {
+				return i, nil
+			}
+		}
+		t.Say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
+	}
+}
+
+// openQuestion shows a question in place of the unfinished line.
+func (t *Terminal) openQuestion(question string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clearLocked()
+	fmt.Fprint(t.Err, question)
+	t.question = question
+}
+
+// closeQuestion removes the line of a question that was withdrawn, and ends that of any
+// other, unless the echo of the answer has ended it.
+func (t *Terminal) closeQuestion(withdrawn, ended bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case withdrawn:
+		t.clearLocked()
+	case !ended:
+		fmt.Fprintln(t.Err)
+	}
+	t.question = ""
+}
+
+// readTyped reads one line. Where the system can wait for input and for the end of ctx at
+// once, nothing is read after that end.
+func (t *Terminal) readTyped(ctx context.Context) (string, error) {
+	f, isFile := t.In.(*os.File)
+	for isFile {
+		if line, rest, whole := bytes.Cut(t.typed, []byte("\n")); whole {
+			t.typed = rest
+			return strings.TrimRight(string(line), "\r"), nil
+		}
+		err := awaitInput(ctx, f)
+		if errors.Is(err, errors.ErrUnsupported) {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		some := make([]byte, 4096)
+		n, err := f.Read(some)
+		t.typed = append(t.typed, some[:n]...)
+		if err != nil {
+			return string(t.typed), err
+		}
+	}
+	return t.pendingLine(ctx)
+}
+
+// pendingLine reads one line where a read cannot be cancelled: the next question gets the
+// line of a read that was left behind.
+func (t *Terminal) pendingLine(ctx context.Context) (string, error) {
+	if t.lines == nil {
+		t.lines = bufio.NewReader(t.In)
+	}
+	if t.pending == nil {
+		pending := make(chan typedLine, 1)
+		t.pending = pending
+		go func() {
+			text, err := t.lines.ReadString('\n')
+			pending <- typedLine{strings.TrimRight(text, "\r\n"), err}
+		}()
+	}
+	select {
+	case line := <-t.pending:
+		t.pending = nil
+		return line.text, line.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// typedLine is what a person typed, or why nothing can be read.
+type typedLine struct {
+	text string
+	err  error
+}
+
+// Size is the size in cells of the terminal behind a stream.
+func Size(stream any) (width, height int, err error) { return xterm.GetSize(fd(stream)) }
+
+// MakeRaw has a terminal pass on every key as it is pressed, Ctrl-C included; restore
+// undoes that.
+func MakeRaw(stream any) (restore func(), err error) {
+	before, err := xterm.MakeRaw(fd(stream))
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = xterm.Restore(fd(stream), before) }, nil
+}
+
+// fd is the descriptor of a stream, -1 where it has none.
+func fd(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return -1
+	}
+	return int(f.Fd())
+}
+
+// CtrlC is the byte that Ctrl-C sends to a raw terminal.
+const CtrlC = 3
+
+// ReadKeys sends each byte that is typed, without waiting for Enter, until restore is
+// called; nothing is sent where nobody types. Only one reader of In may be in use.
+func (t *Terminal) ReadKeys() (keys <-chan byte, restore func()) {
+	if !IsTerminal(t.In) {
+		return nil, func() {}
+	}
+	restore, err := MakeRaw(t.In)
+	if err != nil {
+		return nil, func() {}
+	}
+	pressed := make(chan byte)
+	go func() { // a read of standard input cannot be cancelled: it ends with the program
+		key := make([]byte, 1)
+		for {
+			if _, err := t.In.Read(key); err != nil {
+				return
+			}
+			pressed <- key[0]
+		}
+	}()
+	return pressed, restore
+}

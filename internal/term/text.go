@@ -1,0 +1,83 @@
+package term
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/rivo/uniseg"
+)
+
+// word is never broken: a command in backticks with its spaces, or the text between two
+// spaces.
+var word = regexp.MustCompile("(?:`[^`]*`|[^ `]|`)+")
+
+// colourCode has no width on a terminal.
+var colourCode = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// marks are the beginnings of messages; the next lines are indented to the text after them.
+var marks = regexp.MustCompile(`^ *(?:tunctl: (?:error: |hint: )?|(?:\x1b\[[0-9;]*m)*[✓✗→!?…—](?:\x1b\[0m)? )?`)
+
+// Wrap breaks a line between words, so that none is wider than width unless a word
+// is; the lines after the first are indented.
+func Wrap(line string, width, indent int) []string {
+	var lines []string
+	at, end := 0, 0 // where the current line begins, and where its last word ends
+	margin := ""
+	for _, span := range word.FindAllStringIndex(line, -1) {
+		if end > at && TextWidth(margin)+TextWidth(line[at:span[1]]) > width {
+			lines = append(lines, margin+line[at:end])
+			margin = strings.Repeat(" ", indent)
+			at = span[0]
+		}
+		end = span[1]
+	}
+	return append(lines, margin+line[at:])
+}
+
+// WrapMessage breaks a message to the terminal's width, and indents the next lines to its
+// text. A width of 0 breaks nothing.
+func WrapMessage(text string, width int) string {
+	const narrow = 60 // there the indent would take too much
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		// An indented line after an empty one is to be copied: the terminal breaks it
+		// without adding a line end.
+		code := len(lines) > 0 && lines[len(lines)-1] == "" && strings.HasPrefix(line, "  ")
+		if width == 0 || code || TextWidth(line) <= width {
+			lines = append(lines, line)
+			continue
+		}
+		indent := TextWidth(marks.FindString(line))
+		if width < narrow {
+			indent = min(indent, 2)
+		}
+		lines = append(lines, Wrap(line, width, indent)...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TextWidth is the number of terminal cells that text takes: two for a Chinese character or an
+// emoji, none for a combining accent or a colour.
+func TextWidth(text string) int { return uniseg.StringWidth(colourCode.ReplaceAllString(text, "")) }
+
+// Truncate cuts text to a width in terminal cells, and ends it with "…" if it did. It never
+// cuts a character in half: one that takes two cells may leave the last cell empty.
+func Truncate(text string, width int) string {
+	if TextWidth(text) <= width {
+		return text
+	}
+	const ellipsis = "…"
+	kept := 0 // bytes
+	for room, g := width-TextWidth(ellipsis), uniseg.NewGraphemes(text); g.Next(); {
+		if room -= g.Width(); room < 0 {
+			break
+		}
+		_, kept = g.Positions()
+	}
+	return text[:kept] + ellipsis
+}
+
+// Pad fills text with spaces up to a width in terminal cells.
+func Pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-TextWidth(text)))
+}

@@ -1,0 +1,52 @@
+package term
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text  string
+		width int
+		want  string
+	}{
+		"it fits":          {"tunctl: error: short", 20, "tunctl: error: short"},
+		"no terminal":      {"tunctl: error: " + strings.Repeat("long ", 40), 0, "tunctl: error: " + strings.Repeat("long ", 40)},
+		"an error":         {"tunctl: error: one two three four five six seven eight nine ten eleven", 60, "tunctl: error: one two three four five six seven eight nine\n               ten eleven"},
+		"a narrow one":     {"tunctl: error: one two three four", 24, "tunctl: error: one two\n  three four"},
+		"a mark":           {"  → one two three four", 14, "  → one two\n  three four"},
+		"a coloured mark":  {"\x1b[32m✓\x1b[0m one two three", 10, "\x1b[32m✓\x1b[0m one two\n  three"},
+		"a command":        {"see what `tunctl up jupyter` says", 24, "see what\n`tunctl up jupyter` says"},
+		"a long address":   {"open http://127.0.0.1:8888/lab?token=0123456789 now", 20, "open\nhttp://127.0.0.1:8888/lab?token=0123456789\nnow"},
+		"two lines":        {"one\ntwo three", 5, "one\ntwo\nthree"},
+		"what one copies":  {"look:\n\n  TUNCTL_HOME=/tmp/x tunctl status\n\nthe end of it", 10, "look:\n\n  TUNCTL_HOME=/tmp/x tunctl status\n\nthe end of\nit"},
+		"a backtick alone": {"one ` two three", 9, "one ` two\nthree"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := WrapMessage(tt.text, tt.width); got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTalkIntoAPipeStaysOneLineAMessage(t *testing.T) {
+	var said bytes.Buffer
+	text := strings.Repeat("word ", 60) + "end"
+	New(nil, nil, &said).Say("%s", text)
+	if said.String() != text+"\n" {
+		t.Errorf("said %q", said.String())
+	}
+}
+
+func TestTalkTakesThePlaceOfAllUnfinishedLines(t *testing.T) {
+	var screen bytes.Buffer
+	term := &Terminal{Err: &screen, Live: true}
+	term.Draw("⠋ waiting\n  because")
+	term.Say("done")
+	if want := "⠋ waiting\n  because" + "\r\x1b[K" + "\x1b[A\x1b[K" + "done\n"; screen.String() != want {
+		t.Errorf("got %q, want %q", screen.String(), want)
+	}
+}

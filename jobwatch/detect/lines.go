@@ -1,0 +1,213 @@
+package detect
+
+import (
+	"bytes"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// maxLine bounds what is kept of a line without an end. Progress bars and dumped
+// arrays can run for megabytes; what is longer is read in pieces.
+const maxLine = 16 << 10
+
+// lineSplitter cuts a byte stream into lines, whatever its chunks. A carriage
+// return ends a line too: progress bars write over themselves.
+type lineSplitter struct {
+	buf  []byte // the start of a line whose end has not come yet
+	line int    // newlines seen
+}
+
+// feed calls read with each whole line in p, without its terminator. The bytes
+// are only valid during the call.
+func (s *lineSplitter) feed(p []byte, read func(line int, text []byte)) {
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			s.keep(p, read)
+			return
+		}
+		s.cut(p[:end], read)
+		s.line++
+		p = p[end+1:]
+	}
+}
+
+// cut hands over everything up to a newline.
+func (s *lineSplitter) cut(p []byte, read func(int, []byte)) {
+	for {
+		part := p
+		i := bytes.IndexByte(p, '\r')
+		if i >= 0 {
+			part = p[:i]
+		}
+		s.emit(part, read)
+		if i < 0 {
+			return
+		}
+		p = p[i+1:]
+	}
+}
+
+// emit hands over one line, joined with what was kept of it.
+func (s *lineSplitter) emit(p []byte, read func(int, []byte)) {
+	if len(s.buf) == 0 && len(p) <= maxLine {
+		if len(p) > 0 {
+			read(s.line+1, p)
+		}
+		return
+	}
+	s.grow(p, read)
+	if len(s.buf) > 0 {
+		read(s.line+1, s.buf)
+		s.buf = s.buf[:0]
+	}
+}
+
+// keep holds the start of an unfinished line.
+func (s *lineSplitter) keep(p []byte, read func(int, []byte)) {
+	if i := bytes.LastIndexByte(p, '\r'); i >= 0 {
+		s.cut(p[:i], read)
+		p = p[i+1:]
+	}
+	s.grow(p, read)
+}
+
+// grow appends p to the kept line, handing over pieces when it gets too long.
+func (s *lineSplitter) grow(p []byte, read func(int, []byte)) {
+	for len(p) > 0 {
+		n := min(len(p), maxLine-len(s.buf))
+		s.buf = append(s.buf, p[:n]...)
+		p = p[n:]
+		if len(s.buf) < maxLine {
+			continue
+		}
+		end := breakPoint(s.buf)
+		read(s.line+1, s.buf[:end])
+		s.buf = append(s.buf[:0], s.buf[end:]...)
+	}
+}
+
+// breakPoint is where an overlong line is cut: at the last blank near its end, so
+// that no URL is torn, or else at its end.
+func breakPoint(line []byte) int {
+	const near = 2 << 10
+	if i := bytes.LastIndexAny(line[len(line)-near:], " \t"); i >= 0 {
+		return len(line) - near + i + 1
+	}
+	return len(line)
+}
+
+// cleanLine drops what a terminal would not show: colours, cursor moves, titles,
+// link targets and NUL bytes.
+func cleanLine(p []byte) string {
+	if bytes.IndexByte(p, 0x1b) < 0 && bytes.IndexByte(p, 0) < 0 {
+		return string(p)
+	}
+	return api.Sanitize(string(p))
+}
+
+// jupyterTokenLen is the length of the token Jupyter makes up: 24 bytes in hex.
+const jupyterTokenLen = 48
+
+// wrapGauge tells whether lines were broken by a terminal of fixed width: then
+// the longest lines are all of the same length.
+type wrapGauge struct {
+	width int // the longest line so far
+	full  int // how many were that long
+}
+
+// see takes in the length of one more line.
+func (g *wrapGauge) see(n int) {
+	switch {
+	case n > g.width:
+		g.width, g.full = n, 1
+	case n == g.width:
+		g.full++
+	}
+}
+
+// fills reports whether a line of n bytes reached the terminal's edge.
+func (g *wrapGauge) fills(n int) bool {
+	return n == g.width && n >= 60 && (g.full > 1 || n == 80)
+}
+
+// rejoin returns the line that was broken into first and next, if a URL at the
+// end of first goes on in next.
+func (g *wrapGauge) rejoin(first, next string) (string, bool) {
+	if breaksOff(first) {
+		return strings.TrimRight(first, " \t\\") + " " + strings.TrimSpace(next), true
+	}
+	open, word := lastURL(first), strings.TrimSpace(next)
+	if open == "" {
+		return "", false
+	}
+	if word == "" || strings.HasPrefix(word, "http") {
+		return "", false
+	}
+	switch {
+	case strings.HasSuffix(open, "?") || strings.HasSuffix(open, "token="):
+		if !isURLWord(word) || len(word) < 8 {
+			return "", false
+		}
+	case isHex(word) && len(tokenOf(open))+len(word) == jupyterTokenLen && isHex(tokenOf(open)):
+	case g.fills(len(first)) && !tokenIsWhole(open):
+		if word, _, _ = strings.Cut(word, " "); next[0] == ' ' || !isURLWord(word) {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	return first + word, true
+}
+
+// lastURL is the URL that a line ends with, or "".
+func lastURL(line string) string {
+	i := strings.LastIndex(line, "http")
+	if i < 0 || strings.ContainsAny(line[i:], " \t") {
+		return ""
+	}
+	return line[i:]
+}
+
+// breaksOff reports whether a line ends in the midst of an address: within the
+// parentheses of "http://(n003 or 127.0.0.1):8888/", or before an address that is
+// put on a line of its own.
+func breaksOff(line string) bool {
+	line = strings.TrimRight(line, " \t\\")
+	if strings.HasSuffix(line, "view the dashboard at") {
+		return true
+	}
+	i := strings.LastIndex(line, "://(")
+	return i >= 0 && !strings.Contains(line[i:], ")")
+}
+
+// mayGoOn reports whether the next line could be a part of this one.
+func mayGoOn(line string) bool { return lastURL(line) != "" || breaksOff(line) }
+
+// tokenOf is the token at the end of a URL.
+func tokenOf(text string) string {
+	_, token, _ := strings.Cut(text, "token=")
+	return token
+}
+
+// tokenIsWhole reports whether the URL ends with a complete token of Jupyter's.
+func tokenIsWhole(text string) bool {
+	token := tokenOf(text)
+	return len(token) == jupyterTokenLen && isHex(token)
+}
+
+func isHex(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// isURLWord reports whether a line's first word could be the rest of a URL.
+func isURLWord(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !isLetter(c) && (c < '0' || c > '9') && !strings.ContainsRune("/?=&_-.:%", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}

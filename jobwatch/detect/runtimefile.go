@@ -1,0 +1,85 @@
+package detect
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// ParseRuntimeFile reads the file that a Jupyter server writes once it listens:
+// jpserver-PID.json or nbserver-PID.json.
+func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
+	var file struct {
+		URL      string `json:"url"`
+		Hostname string `json:"hostname"`
+		Port     int    `json:"port"`
+		Sock     string `json:"sock"`
+		Secure   bool   `json:"secure"`
+		BaseURL  string `json:"base_url"`
+		Token    string `json:"token"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return api.Endpoint{}, fmt.Errorf("runtime file: %w", err)
+	}
+	e := api.Endpoint{
+		App: appJupyter, Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
+		Path: cmp.Or(file.BaseURL, "/"), Token: api.NewSecret(file.Token),
+	}
+	if file.Secure || strings.HasPrefix(file.URL, "https:") {
+		e.Scheme = "https"
+	}
+	if e.Socket != "" {
+		e.Host, e.Port = "", 0
+	} else if e.Port <= 0 || e.Port > 65535 {
+		return api.Endpoint{}, errors.New("runtime file: no port in it")
+	}
+	e.Reach, e.NeedsNode = reachOf(target{host: e.Host, socket: e.Socket})
+	return e, nil
+}
+
+// reachOf is how a server bound to a printed host is reached.
+func reachOf(t target) (reach api.Reach, needsNode bool) {
+	switch {
+	case t.socket != "" || t.place() == loopback:
+		return api.ReachNode, true
+	case t.place() == named:
+		return api.ReachLogin, false
+	}
+	return api.ReachLogin, true
+}
+
+// WithRuntime returns the finding corrected by the server's runtime file, which is
+// believed over everything in the log; see the order in judge.go. What the file
+// cannot know stays: a reverse tunnel's port, the name of the node when the server
+// listens on every address, and the page below the base URL.
+func (f Finding) WithRuntime(e api.Endpoint) Finding {
+	f.Found, f.Doubt, f.Low = true, false, false
+	f.App, f.Token, f.Scheme = e.App, e.Token, e.Scheme
+	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
+		f.Path = e.Path
+	}
+	f.Path = cmp.Or(f.Path, "/")
+	why := "port and token from the runtime file"
+	switch {
+	case e.Socket != "":
+		f.Socket, f.Host, f.Port, f.Reach, f.NeedsNode = e.Socket, "", 0, e.Reach, true
+		why = "socket and token from the runtime file"
+	case f.Reach == api.ReachHere && f.Port != 0:
+		why = "token from the runtime file"
+	default:
+		f.Socket, f.Port = "", e.Port
+		if (target{host: f.Host}).place() != named || !e.NeedsNode || e.Reach == api.ReachNode {
+			f.Host, f.Reach, f.NeedsNode = e.Host, e.Reach, e.NeedsNode
+		}
+	}
+	if f.Why == "" {
+		f.Why = why
+	} else {
+		f.Why = why + "; before that: " + f.Why
+	}
+	return f
+}

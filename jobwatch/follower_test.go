@@ -1,0 +1,266 @@
+package jobwatch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// reader takes in what a Follower reads, one round at a time.
+type reader struct {
+	*Follower
+	t      *testing.T
+	chunks []Chunk
+}
+
+func newReader(t *testing.T, r Runner, o FollowOptions) *reader {
+	return &reader{Follower: NewFollower(r, o), t: t}
+}
+
+// round reads once and returns the new chunks.
+func (r *reader) round() []Chunk {
+	r.t.Helper()
+	r.chunks = nil
+	if err := r.read(r.t.Context(), func(c Chunk) { r.chunks = append(r.chunks, c) }); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.chunks
+}
+
+// expect reads once and compares the text.
+func (r *reader) expects(what, want string, reset bool) {
+	r.t.Helper()
+	text, wasReset := "", false
+	for _, c := range r.round() {
+		text += string(c.Data)
+		wasReset = wasReset || c.Reset
+	}
+	if text != want || wasReset != reset {
+		r.t.Errorf("%s: read %q (reset %v), want %q (reset %v)", what, text, wasReset, want, reset)
+	}
+}
+
+func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
+	m := newMachine(t)
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/it's [a] log"}})
+	if got := r.round(); len(got) != 0 {
+		t.Errorf("read %v of a file that is not there", got)
+	}
+	m.file(t, "it's [a] log", "")
+	if got := r.round(); len(got) != 1 || len(got[0].Data) != 0 || got[0].Path != m.path("it's [a] log") {
+		t.Errorf("the empty file appeared as %+v", got)
+	}
+	r.expects("still empty", "", false)
+	text := ""
+	for _, more := range []string{"a", "b\n", strings.Repeat("x", 200), "\n\n", "NUL \x00 and \xff\xfe\n", "no newline"} {
+		text += more
+		m.file(t, "it's [a] log", text)
+		r.expects("grown", more, false)
+		r.expects("unchanged", "", false)
+	}
+	// Another agent goes on where this one stopped.
+	from := r.Position()
+	if from[0].Offset != int64(len(text)) {
+		t.Errorf("position %+v", from)
+	}
+	m.file(t, "it's [a] log", text+"more")
+	r = newReader(t, m, FollowOptions{Paths: []string{"~/it's [a] log"}, From: from})
+	r.expects("resumed", "more", false)
+}
+
+func TestTruncationAndReplacementAreNoticed(t *testing.T) {
+	m := newMachine(t)
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}})
+	m.file(t, "log", "the first run, long enough\n")
+	r.expects("first", "the first run, long enough\n", false)
+	m.file(t, "log", "short\n")
+	r.expects("truncated", "short\n", true)
+	m.file(t, "log", "other and longer than it was before\n")
+	r.expects("truncated and grown past where we were", "other and longer than it was before\n", true)
+	m.file(t, "log", "other and longer than it was before\nsame file\n")
+	r.expects("grown", "same file\n", false)
+	if err := os.Rename(m.path("log"), m.path("log.1")); err != nil {
+		t.Fatal(err)
+	}
+	r.expects("rotated away", "", false)
+	m.file(t, "log", "other and longer than it was befork\nsame file\nnew\n")
+	r.expects("a new file", "other and longer than it was befork\nsame file\nnew\n", true)
+	m.file(t, "log", "")
+	r.expects("emptied", "", true)
+	m.file(t, "log", "again\n")
+	r.expects("written again", "again\n", false)
+}
+
+func TestAGlobMeansTheNewestFileThatIsNotOlderThanTheJob(t *testing.T) {
+	m := newMachine(t)
+	start := time.Now().Truncate(time.Second)
+	stamp := func(name string, at time.Time) {
+		if err := os.Chtimes(m.path(name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.file(t, "nb.1.log", "old job\n")
+	stamp("nb.1.log", start.Add(-time.Hour))
+	pattern := ExpandLog("~/{name}.{id}.lo*", api.Job{Name: "nb"}, "me")
+	r := newReader(t, m, FollowOptions{Paths: []string{pattern}, NewerThan: start})
+	r.expects("only an old one", "", false)
+	m.file(t, "nb.2.log", "our job\n")
+	stamp("nb.2.log", start.Add(time.Second))
+	r.expects("ours", "our job\n", false)
+	m.file(t, "nb.3.log", "its next run\n")
+	stamp("nb.3.log", start.Add(2*time.Second))
+	r.expects("a newer one", "its next run\n", true)
+}
+
+func TestSeveralFilesAreReadByOneCommand(t *testing.T) {
+	m := newMachine(t)
+	m.file(t, "out", "from out\n")
+	m.file(t, "err", "from err\n")
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/out", "~/missing", m.path("err")}})
+	got := r.round()
+	if len(got) != 2 || string(got[0].Data) != "from out\n" || got[1].Path != m.path("err") || len(m.ran) != 1 {
+		t.Errorf("got %+v by %d commands", got, len(m.ran))
+	}
+}
+
+func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
+	m := newMachine(t)
+	filler := strings.Repeat("[epoch 1] loss 0.123 and nothing of interest here\n", 1<<15)
+	text := "begin\n" + filler + filler + filler + "now at http://cn01:8888/?token=abc\n" + filler + filler + filler + filler + "the end\n"
+	m.file(t, "log", text)
+	var got []Chunk
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}, Enough: func() bool { return false }})
+	got = r.round()
+	read := 0
+	for _, c := range got {
+		read += len(c.Data)
+		if want := text[c.Offset : c.Offset+int64(len(c.Data))]; string(c.Data) != want {
+			t.Fatalf("at %d: got %.80q, want %.80q", c.Offset, c.Data, want)
+		}
+		if c.Offset > 0 && text[c.Offset-1] != '\n' {
+			t.Errorf("a chunk begins inside a line, at %d", c.Offset)
+		}
+	}
+	if len(got) != 3 || !bytes.HasPrefix(got[0].Data, []byte("begin\n")) || !bytes.HasSuffix(got[1].Data, []byte("the end\n")) {
+		t.Fatalf("%d chunks", len(got))
+	}
+	if string(got[2].Data) != "now at http://cn01:8888/?token=abc\n" {
+		t.Errorf("found %q", got[2].Data)
+	}
+	if read > 2*bite || len(m.ran) != 3 {
+		t.Errorf("read %d bytes by %d commands", read, len(m.ran))
+	}
+	m.file(t, "log", text+"more\n")
+	r.expects("and then it is followed", "more\n", false)
+
+	r = newReader(t, m, FollowOptions{Paths: []string{"~/log"}, Enough: func() bool { return true }})
+	if got := r.round(); len(got) != 2 {
+		t.Errorf("searched although the ends were enough: %d chunks", len(got))
+	}
+}
+
+func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
+	m := newMachine(t)
+	text := strings.Repeat("0123456789abcdef", 3<<16) // no newline for three megabytes
+	m.file(t, "log", text)
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}})
+	r.expects("whole", text, false)
+	var got []byte
+	if err := ReadLog(t.Context(), m, "~/lo*", func(c Chunk) { got = append(got, c.Data...) }); err != nil || string(got) != text {
+		t.Errorf("ReadLog: %d bytes, %v", len(got), err)
+	}
+}
+
+// disk is a Runner in memory that knows one file's size, for the pace of reading.
+type disk struct {
+	mu    sync.Mutex
+	text  string
+	there bool
+	reads []time.Time
+}
+
+func (d *disk) Run(_ context.Context, _ string, stdin []byte) (Result, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reads = append(d.reads, time.Now())
+	marks := markOf.FindStringSubmatch(string(stdin))
+	_, script, _ := strings.Cut(string(stdin), "tunctl_read tunctl-")
+	name, _, _ := strings.Cut(script, ".")
+	mark, out := "tunctl-"+name, ""
+	if d.there {
+		out = fmt.Sprintf("\n%s.0 0 %d /log\n%s", mark, len(d.text), d.text)
+	}
+	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
+}
+
+// between is how many reads fell into a stretch of time.
+func (d *disk) between(from time.Time, length time.Duration) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, at := range d.reads {
+		if !at.Before(from) && at.Before(from.Add(length)) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTheLogIsReadAtAPolitePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		f := NewFollower(d, FollowOptions{Paths: []string{"/log"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		appeared := make(chan time.Time, 1)
+		done.Go(func() {
+			_ = f.Serve(ctx, func(c Chunk) {
+				if len(c.Data) == 0 {
+					appeared <- time.Now()
+				}
+			})
+		})
+		check := func(what string, length time.Duration, least, most int) {
+			t.Helper()
+			from := time.Now()
+			time.Sleep(length)
+			if n := d.between(from, length); n < least || n > most {
+				t.Errorf("%s: %d reads in %s, want %d to %d", what, n, length, least, most)
+			}
+		}
+		check("just queued", 9*time.Minute, 35, 46)
+		time.Sleep(2 * time.Minute)
+		check("queued for ten minutes", 18*time.Minute, 14, 19)
+		time.Sleep(2 * time.Minute)
+		check("queued for half an hour", 10*time.Hour, 99, 121)
+		f.Expect(time.Now().Add(time.Hour))
+		time.Sleep(time.Hour - time.Minute)
+		check("about to start", 2*time.Minute, 8, 12)
+		d.mu.Lock()
+		d.there = true
+		began := time.Now()
+		d.mu.Unlock()
+		if seen := <-appeared; seen.Sub(began) > 15*time.Second {
+			t.Errorf("the start was seen after %s", seen.Sub(began))
+		}
+		check("the first minute", time.Minute, 24, 31)
+		check("starting", 10*time.Minute, 40, 60)
+		f.Settled()
+		time.Sleep(time.Minute)
+		check("settled", time.Hour, 50, 60)
+		f.Nudge()
+		check("a person asked", time.Minute, 24, 32)
+		time.Sleep(time.Minute)
+		check("settled again", time.Hour, 50, 61)
+		cancel()
+		done.Wait()
+	})
+}

@@ -1,0 +1,207 @@
+package jobwatch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// Suspended is the reason of a job that runs, and whose processes are stopped.
+const Suspended = "SUSPENDED"
+
+func (r pbsRecord) setState(job *api.Job) {
+	switch r["job_state"] {
+	case "Q", "T", "W":
+		job.State = api.JobQueued
+		why := pbsReason(job.Reason)
+		if r["job_state"] == "W" && job.Reason == "" {
+			why = reason{words: "the job has a start time that is not reached yet"}
+		}
+		job.Hint = why.hint()
+	case "H":
+		job.State = api.JobHeld
+		job.Hint = pbsHold(r["Hold_Types"], r["depend"])
+	case "R", "B", "M":
+		job.State = api.JobRunning
+		if pbsDying(job.Reason) {
+			job.State = api.JobCompleting
+		}
+		job.Reason = ""
+	case "S", "U":
+		job.State = api.JobRunning
+		job.Reason = Suspended
+		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+	case "E":
+		job.State = api.JobCompleting
+		job.Reason = ""
+	case "F", "X", "C":
+		r.setEnd(job)
+		job.Reason = pbsEndReason(job.Reason)
+	default:
+		job.State = api.JobUnknown
+	}
+}
+
+func pbsHold(types, depend string) string {
+	switch {
+	case depend != "":
+		return "waiting for another job to end"
+	case types == "": // a table does not tell
+		return "the job is held: release your own hold with qrls; otherwise it waits for another job, or the site holds it"
+	case strings.Contains(types, "u"):
+		return reason{words: "held by you: release it with qrls", never: true}.hint()
+	}
+	return reason{words: "held by an administrator or the scheduler: ask the site", never: true}.hint()
+}
+
+// pbsDying reports whether a job that still runs has been deleted: its comment says so
+// at once, its state up to 18 seconds later.
+func pbsDying(comment string) bool { return strings.Contains(comment, " and terminated by ") }
+
+// pbsEndReason leaves of an ended job's comment what it says of the end. PBS adds that
+// to why the job waited or where it ran.
+func pbsEndReason(comment string) string {
+	for _, begins := range []string{"Not Running", "Can Never Run", "Job run at", "Job started on", "Job Array Began"} {
+		if strings.HasPrefix(comment, begins) {
+			_, end, _ := cutLast(comment, " and ")
+			return end
+		}
+	}
+	return comment
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// setEnd reads Exit_status: negative ones are PBS's own, above 256 a signal, and a
+// finished job without one never ran, unless a table shows it, which has none.
+func (r pbsRecord) setEnd(job *api.Job) {
+	status, err := strconv.Atoi(r["Exit_status"])
+	if err != nil {
+		r.setUncounted(job)
+		return
+	}
+	if strings.Contains(job.Reason, dependencyLost) { // Torque gives such a job the status of a deleted one
+		r.setNeverRan(job)
+		return
+	}
+	job.State = r.end(status)
+	switch {
+	case status > 256:
+		status = 128 + status - 256
+	case status < 0:
+		job.Hint = r.failure(status)
+		return
+	}
+	job.Exit = &status
+	switch job.State {
+	case api.JobFailed:
+		job.Hint = fmt.Sprintf("the script ended with exit status %d: see the log", status)
+	case api.JobTimeout:
+		job.Hint = walltimeOver
+	}
+}
+
+// setUncounted tells how a job without an exit status ended, from its comment.
+func (r pbsRecord) setUncounted(job *api.Job) {
+	ran := strings.HasPrefix(job.Reason, "Job run at") || strings.HasPrefix(job.Reason, "Job started on")
+	switch end := pbsEndReason(job.Reason); {
+	case r["job_state"] == "X":
+		job.State = api.JobFinished
+	case !ran:
+		r.setNeverRan(job)
+	case strings.HasPrefix(end, "terminated"):
+		job.State = api.JobCancelled
+	case strings.HasPrefix(end, "exceeded resource walltime"):
+		job.State, job.Hint = api.JobTimeout, walltimeOver
+	case strings.HasPrefix(end, "exceeded resource") && strings.Contains(end, "mem"):
+		job.State = api.JobOOM
+	case strings.HasPrefix(end, "exceeded") || end == "failed":
+		job.State = api.JobFailed
+	default:
+		job.State = api.JobFinished
+	}
+}
+
+func (r pbsRecord) setNeverRan(job *api.Job) {
+	job.State = api.JobNeverRan
+	switch {
+	case strings.Contains(job.Reason, dependencyLost):
+		job.Hint = "the job that this job depends on did not end as required"
+	case strings.Contains(job.Reason, "rejected by all"):
+		job.Hint = notRouted
+	case r["substate"] == "91" || strings.Contains(job.Reason, " and terminated"):
+		job.State, job.Hint = api.JobCancelled, "the job was deleted before it ran"
+	case r["depend"] != "":
+		job.Hint = "the job that this job depends on did not end as required"
+	default:
+		job.Hint = "the job ended before it ran"
+	}
+}
+
+const (
+	dependencyLost = "can never be satisfied"
+
+	walltimeOver = "the walltime was used up"
+	notRouted    = "no queue accepts the job: ask for less time, memory, CPUs or GPUs, or choose another queue with -q; qstat -Qf shows the limits"
+)
+
+func (r pbsRecord) end(status int) api.JobState {
+	torque := r["torque"] != ""
+	switch {
+	case torque && status == -11, torque && status == -12:
+		return api.JobTimeout
+	case torque && status == -10:
+		return api.JobOOM
+	case status == -29 || status == -28:
+		return api.JobTimeout
+	case status == -27 || status == -26:
+		return api.JobOOM
+	case status == 256+15 && r.usedUp():
+		return api.JobTimeout // some sites' servers only send the signal
+	case status == 256+15, r["substate"] == "91", pbsDying(r["comment"]):
+		return api.JobCancelled
+	case status == 0:
+		return api.JobFinished
+	}
+	return api.JobFailed
+}
+
+// usedUp reports whether the job ran for as long as it was allowed to.
+func (r pbsRecord) usedUp() bool {
+	limit, used := pbsDuration(r["Resource_List.walltime"]), pbsDuration(r["resources_used.walltime"])
+	if start, end := pbsTime(r["stime"]), pbsTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
+		used = end.Sub(start)
+	}
+	return limit > 0 && used >= limit
+}
+
+func (r pbsRecord) failure(status int) string {
+	if r["torque"] != "" {
+		switch status { // other than PBS counts
+		case -10:
+			status = -27
+		case -11:
+			status = -29
+		case -12:
+			status = -28
+		}
+	}
+	switch status {
+	case -29:
+		return walltimeOver
+	case -28:
+		return "the CPU time limit was reached"
+	case -27, -26:
+		return "the job used more memory than it asked for: ask for more with mem="
+	case -24, -25:
+		return "the job used more CPUs than it asked for"
+	}
+	return fmt.Sprintf("PBS could not start or finish the job (exit status %d): ask the site", status)
+}

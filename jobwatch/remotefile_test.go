@@ -1,0 +1,86 @@
+package jobwatch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestRuntimeFilesSinceTheJobsStartAreFound(t *testing.T) {
+	m := newMachine(t)
+	dir := ".local/share/jupyter/runtime/"
+	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	for name, age := range map[string]time.Duration{
+		"jpserver-1.json": time.Hour, "jpserver-2.json": -time.Second, "nbserver-3.json": -2 * time.Second, "kernel-4.json": -time.Second, "jpserver-2-open.html": -time.Second,
+	} {
+		m.file(t, dir+name, "{}")
+		if err := os.Chtimes(m.path(dir+name), start, start.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := FindRuntimeFiles(t.Context(), m, start)
+	if want := []string{m.path(dir + "nbserver-3.json"), m.path(dir + "jpserver-2.json")}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestTheEndOfALogIsShownAsATerminalWould(t *testing.T) {
+	m := newMachine(t)
+	m.file(t, "log", "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x07\r\n 10%\r 20%\r\n\u009b2Jé\tend")
+	if got, err := TailLog(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\né\tend" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
+	m := newMachine(t)
+	m.file(t, "log", "one\ntwo\nthree\nfour")
+	for lines, want := range map[int]string{1: "four", 2: "three\nfour", 9: "one\ntwo\nthree\nfour"} {
+		if got, err := TailLog(t.Context(), m, "~/log", lines); err != nil || string(got) != want {
+			t.Errorf("%d lines: %q, %v", lines, got, err)
+		}
+	}
+	if got, err := ReadFile(t.Context(), m, m.path("log")); err != nil || len(got) != 18 {
+		t.Errorf("got %q, %v", got, err)
+	}
+	_, err := TailLog(t.Context(), m, "~/nothing", 3)
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotReady {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestALogPatternIsFilledInWithoutBecomingAGlob(t *testing.T) {
+	m := newMachine(t)
+	job := api.Job{ID: "28[1].vm", Name: "a*b", Node: "cn1"}
+	pattern := ExpandLog("~/{user}-{name}.{id}.{node}.l?g", job, "me")
+	m.file(t, "me-aXb.281.vm.cn1.log", "wrong\n")
+	r := newReader(t, m, FollowOptions{Paths: []string{pattern}})
+	r.expects("only a look-alike", "", false)
+	m.file(t, "me-a*b.28[1].vm.cn1.log", "right\n")
+	r.expects("the one", "right\n", false)
+}
+
+func FuzzLogPath(f *testing.F) {
+	for _, s := range []string{"~/x", "a b", "$(touch x)", "`x`", "a*", "[a", "it's", `\`, `\*`, "a;b", "~", "a\nb", "{id}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		dir := t.TempDir()
+		m := &machine{home: dir, shell: []string{"sh", "-c"}}
+		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []ask{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := filepath.Glob(dir + "/*"); len(left) != 0 {
+			t.Fatalf("%q made %q", s, left)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package jobwatch
+
+import (
+	"regexp"
+	"strings"
+)
+
+// slurmRefusals are looked through in order. Slurm says a limit's name first and then a
+// sentence that fits all limits, "… (job submit limit, user's size and/or time limits)",
+// so that the names come first here. Sites' own submit filters word theirs freely, so
+// that those patterns are loose, and come last.
+var slurmRefusals = hints([][2]string{
+	{`Unable to contact slurm controller|configuration source`, "the scheduler is down or cannot be reached: try again later"},
+	{`System submissions disabled|submissions? (?:is|are) (?:currently )?(?:disabled|closed)`, "the site accepts no jobs now, often before a maintenance: try again later"},
+	{`Rate limit exceeded|retry momentarily`, "the Slurm controller limits requests per second: try again in a few seconds"},
+	{`jobs per (?:hour|minute|day)`, "the site limits how many jobs you submit per hour: wait, and do not submit in a loop"},
+	{`Incompatible versions`, "the Slurm versions of this login node and the controller do not match: use another login node, and tell the site"},
+	{`I/O error writing script`, "the controller cannot store the job, often because its disk is full: tell the site"},
+
+	{`(?:QOS|Assoc)\w*(?:Minutes|RunMins)`, "the allocation is used up: use another account with --account, or apply for more hours"},
+	{`QOSMaxSubmitJobPerUser|QOSMaxSubmitJobPerAccount`, "you have reached the job limit of this QOS: wait for a job to end, cancel one, or use another --qos"},
+	{`QOSGrpSubmitJobs`, "this QOS has reached its job limit for all users: try again later, or use another --qos"},
+	{`MaxSubmitJobsPerAccount|AssocGrpSubmitJobs`, "your group has reached its job limit: wait for one of its jobs to end, or cancel one"},
+	{`\w*MaxSubmitJob\w*|AssocMaxJobs`, "you have reached your limit of queued and running jobs: wait for one to end, or cancel one"},
+	{`(?:QOS|Assoc)Max(?:Cpu|CPU)\w*`, "too many CPUs for one job or user: ask for fewer CPUs"},
+	{`(?:QOS|Assoc)Max(?:GRES|Gres)\w*`, "too many GPUs for one job or user: ask for fewer GPUs"},
+	{`(?:QOS|Assoc)Max(?:Mem)\w*`, "too much memory for one job or user: lower --mem"},
+	{`(?:QOS|Assoc)Max(?:Node)\w*`, "too many nodes for one job or user: lower --nodes"},
+	{`(?:QOS|Assoc)MaxWall\w*`, "too much time for one job: lower --time"},
+	{`QOSMin\w*`, "the job asks for less than this QOS requires, often a number of GPUs: see the rules of the site, or change --qos"},
+	{`violates accounting/QOS policy|job submit limit`, "you have reached your job limit, or ask for more than your account allows: wait for a job to end, or ask for less"},
+
+	{`group not permitted`, "only some groups may use the partition: change --partition, or ask the site"},
+	{`Access denied to requested reservation`, "you may not use this reservation: remove --reservation, or ask its owner"},
+	{`reservation is invalid|Invalid reservation`, "the reservation does not exist, or has ended: remove --reservation"},
+	{`Required node not available`, "--nodelist names a node that is down, drained or reserved: remove --nodelist"},
+	{`Memory specification can ?not be satisfied`, "no node of the partition has that much memory: lower --mem, or change --partition"},
+	{`CPU count per node can ?not be satisfied`, "no node has that many CPUs: lower --cpus-per-task or --ntasks-per-node"},
+	{`Requested node configuration is not available`, "no node has that many CPUs, that much memory and those GPUs together: ask for less, or change --partition"},
+	{`Requested partition configuration not available`, "the partition is down, too small, or too short for the job: change --partition, --nodes or --time"},
+	{`Requested time limit is invalid`, "--time is missing, or exceeds the limit of the partition: set --time within the limit that sinfo shows"},
+	{`No partition specified`, "the site has no default partition: set --partition; sinfo lists them"},
+	{`Invalid partition|partition.*not (?:exist|valid)`, "the partition does not exist: change --partition; sinfo lists them"},
+	{`Invalid qos`, "the QOS does not exist, or your account may not use it: remove --qos, or see sacctmgr show assoc user=$USER"},
+	{`Invalid generic resource|Invalid gres`, "the site uses another name for its GPUs: sinfo -o %G shows the names"},
+	{`Invalid feature`, "no node has the feature in --constraint: sinfo -o %f lists the features"},
+	{`dependency problem`, "--dependency names a job that does not exist or is not yours: correct the job id"},
+	{`Invalid job array`, "--array is not valid, or exceeds the limit of the site: shorten the array"},
+	{`federated|No eligible clusters`, "a job array cannot run on another cluster of the federation: submit it there, or remove --cluster-constraint"},
+	{`No cluster .* known|invalid entry for --cluster`, "the cluster does not exist, or does not respond: change -M; sacctmgr list clusters shows them"},
+	{`Pathname .* too long`, "a path, or the script itself, is too long: shorten it"},
+	{`SLURM_MEM_PER_\w+.*mutually exclusive`, "variables of an enclosing job are still set: unset SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU and SLURM_MEM_PER_NODE, or submit from the login node"},
+	{`mutually exclusive`, "two options exclude each other: use one of them"},
+	{`option requires|requires --`, "an option requires another one: set both"},
+	{`script arguments not permitted with --wrap`, "--wrap and a script exclude each other: use one of them"},
+	{`Invalid --time`, "--time is not valid: write HH:MM:SS or D-HH:MM:SS"},
+	{`unrecognized option|invalid option|Invalid --|Invalid \w+ specification`, "this Slurm does not know an option in the script or in args of the session: see sbatch --help"},
+	{`DOS line breaks`, windowsLines},
+	{`does not look like a batch script|first.*line must start with #!`, "the script has no #! line: start it with #!/bin/bash"},
+	{`script is empty`, "the job script is empty, or is a directory"},
+	{`Unable to open file|No such file`, "check that the script is where submit of the session says"},
+	{`authentication error|Munge`, "Slurm authentication fails on this login node: tell the site, or try another login node"},
+
+	{
+		`Invalid account|account.*(?:required|specify|missing)|(?:specify|missing|must|need).*account|Invalid project|(?:flag|option) -A\b|project.*(?:required|missing)|specify.*project`,
+		"the account is missing, wrong, or may not use the partition: set --account in args of the session or in the script; sacctmgr show assoc user=$USER lists yours",
+	},
+	{
+		`(?:gpu|gres).*(?:required|specify|must|missing|mandatory)|(?:specify|must request|missing).*(?:gpu|gres)`,
+		"the site requires a number of GPUs: set it, for example --gres=gpu:1, in args of the session or in the script",
+	},
+	{`time limit|--time|walltime`, "the site does not accept this time limit: set --time within the limit of the partition; sinfo shows it"},
+	{`--mem\b|memory`, "the site does not accept this memory request: change --mem"},
+	{`constraint`, "change --constraint; sinfo -o %f lists the features"},
+	{`partition`, "the partition does not accept this job: change --partition; sinfo lists them"},
+})
+
+// slurmDoubt are the failures after which the job may exist all the same: the
+// request was sent, and the answer did not come. A controller that could not be
+// connected to is not among them.
+var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transmitted|Transport endpoint is not connected|` +
+	`Connection reset|Connection timed out|Unexpected message received|Message receive failure`)
+
+// slurmReason explains Slurm's word for why a job waits.
+func slurmReason(word string) reason {
+	word = strings.ReplaceAll(word, "_", " ")
+	if r, ok := slurmReasons[word]; ok {
+		return r
+	}
+	for _, p := range slurmReasonParts {
+		if strings.HasPrefix(word, p.prefix) && strings.HasSuffix(word, p.suffix) {
+			return p.reason
+		}
+	}
+	return reason{}
+}
+
+var slurmReasons = map[string]reason{
+	"Resources":                   {words: "waiting for free nodes"},
+	"Priority":                    {words: "other jobs have a higher priority"},
+	"BeginTime":                   {words: "the start time is not reached yet; a requeued job waits two minutes"},
+	"Dependency":                  {words: "waiting for another job to end"},
+	"DependencyNeverSatisfied":    {words: "the job that this job depends on did not end as required: cancel this job and submit it again", never: true},
+	"JobHeldUser":                 {words: "held by you: release it with scontrol release", held: true, never: true},
+	"JobHeldAdmin":                {words: "held by an administrator: ask the site", held: true, never: true},
+	"JobHoldMaxRequeue":           {words: "held after too many requeues: find out why the runs ended", held: true, never: true},
+	"PartitionDown":               {words: "the partition is down"},
+	"PartitionInactive":           {words: "the partition starts no jobs now"},
+	"PartitionConfig":             {words: "no node of the partition has the requested resources: change --partition, or ask for less", never: true},
+	"PartitionNodeLimit":          {words: "the job asks for more nodes than the partition allows: lower --nodes, or change --partition", never: true},
+	"PartitionTimeLimit":          {words: "the job asks for more time than the partition allows: lower --time, or change --partition", never: true},
+	"AccountNotAllowed":           {words: "your account may not use this partition: change --account or --partition", never: true},
+	"InvalidAccount":              {words: "the account is not valid: set --account", never: true},
+	"InvalidQOS":                  {words: "the QOS is not valid: change --qos", never: true},
+	"QOSNotAllowed":               {words: "the QOS is not allowed here: change --qos or --partition", never: true},
+	"BadConstraints":              {words: "no node satisfies the constraints: change --constraint, or ask for less", never: true},
+	"ReservationDeleted":          {words: "the reservation was deleted: submit without --reservation", never: true},
+	"Reservation":                 {words: "waiting for the reservation to begin"},
+	"Licenses":                    {words: "waiting for a licence"},
+	"JobArrayTaskLimit":           {words: "the array has reached its limit of simultaneous tasks"},
+	"Cleaning":                    {words: "the previous run is being cleaned up"},
+	"Prolog":                      {words: "the nodes are being prepared, which can take many minutes"},
+	"NodeDown":                    {words: "a required node is down"},
+	"SystemFailure":               {words: "Slurm reports a system failure: ask the site"},
+	"MaxPowerAvail":               {words: "the power budget of the cluster is used up"},
+	"None":                        {},
+	"launch failed requeued held": {words: "held after the launch failed: release it with scontrol release", held: true, never: true},
+	"job requeued in held state":  {words: "requeued and held: release it with scontrol release", held: true, never: true},
+	"AssocMaxJobsLimit":           {words: "you have reached your job limit; this job starts when another one ends"},
+	"QOSMaxJobsPerUserLimit":      {words: "you have reached the job limit of this QOS; this job starts when another one ends"},
+	"AssociationJobLimit":         {words: "you have reached your job limit; this job starts when another one ends"},
+	"QOSJobLimit":                 {words: "this QOS has reached its job limit"},
+	"QOSResourceLimit":            {words: "you have reached the resource limit of this QOS"},
+	"AssocGrpJobsLimit":           {words: "your group has reached its job limit; this job starts when another one ends"},
+}
+
+// slurmReasonParts cover the families, most telling first. A limit per job cannot be
+// met by waiting; a used-up allocation does not refill while one waits.
+var slurmReasonParts = []struct {
+	prefix, suffix string
+	reason
+}{
+	{"", "MinutesLimit", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
+	{"", "Minutes", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
+	{"", "PerJobLimit", reason{words: "the job asks for more than one job may use: ask for less, or change --qos", never: true}},
+	{"", "PerJob", reason{words: "the job asks for more than one job may use: ask for less, or change --qos", never: true}},
+	{"", "PerNode", reason{words: "the job asks for more per node than one job may use: ask for less", never: true}},
+	{"QOSMaxWall", "", reason{words: "the job asks for more time than the QOS allows: lower --time", never: true}},
+	{"AssocMaxWall", "", reason{words: "the job asks for more time than you may use: lower --time", never: true}},
+	{"QOSMin", "", reason{words: "the job asks for less than the QOS requires, often a number of GPUs: see the rules of the site", never: true}},
+	{"QOSMax", "PerUserLimit", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
+	{"QOSMax", "PerUser", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
+	{"QOSGrp", "", reason{words: "this QOS has reached its limit for all users"}},
+	{"QOSMax", "", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
+	{"AssocGrp", "", reason{words: "your group has reached its limit; the job starts when another one of the group ends"}},
+	{"Assoc", "", reason{words: "you have reached the limit of your account; the job starts when another one of yours ends"}},
+	{"MaxJobsPer", "", reason{words: "you have reached your job limit; this job starts when another one ends"}},
+	{"ReqNodeNotAvail, Reserved", "", reason{words: "the nodes are reserved, often for a maintenance: a shorter --time may fit before it"}},
+	{"ReqNodeNotAvail", "", reason{words: "the requested nodes are down, drained or reserved: a shorter --time or other nodes may help"}},
+	{"Nodes required for job are DOWN", "", reason{words: "waiting for nodes; some are down, or reserved for jobs with a higher priority"}},
+	{"Job's account not permitted", "", reason{words: "your account may not use this partition: change --account or --partition", never: true}},
+	{"Job's QOS not permitted", "", reason{words: "the QOS is not allowed in this partition: change --qos or --partition", never: true}},
+	{"Reserved for maintenance", "", reason{words: "a maintenance is coming: a shorter --time may fit before it"}},
+}

@@ -1,0 +1,123 @@
+package jobwatch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// setSlurmState translates the state, and puts its reason into words.
+func setSlurmState(job *api.Job, state string) {
+	word, _, _ := strings.Cut(strings.TrimSpace(state), " ") // "CANCELLED by 2001"
+	job.State = slurmState(strings.TrimSuffix(word, "+"))
+	switch {
+	case job.State == api.JobQueued:
+		r := slurmReason(job.Reason)
+		if r.held {
+			job.State = api.JobHeld
+		}
+		job.Hint = r.hint()
+	case job.State == api.JobRunning && job.Reason == "Prolog":
+		job.Hint = slurmReason(job.Reason).hint()
+	case word == "SUSPENDED" || word == "STOPPED":
+		job.Reason = word
+		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+	case word == "DEADLINE":
+		job.Hint = "the deadline of the job passed, or could no longer be met"
+	case word != "" && job.Reason == "" && job.State.Ended() && job.State != api.JobFinished:
+		job.Reason = strings.TrimSpace(state)
+	}
+}
+
+func slurmState(word string) api.JobState {
+	switch word {
+	case "PENDING", "REQUEUED", "REQUEUE_FED":
+		return api.JobQueued
+	case "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD":
+		return api.JobHeld
+	case "CONFIGURING", "POWER_UP_NODE":
+		return api.JobConfiguring
+	case "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING":
+		return api.JobRunning
+	case "COMPLETING", "STAGE_OUT":
+		return api.JobCompleting
+	case "COMPLETED":
+		return api.JobFinished
+	case "FAILED", "LAUNCH_FAILED", "RECONFIG_FAIL":
+		return api.JobFailed
+	case "CANCELLED", "REVOKED":
+		return api.JobCancelled
+	case "TIMEOUT", "DEADLINE":
+		return api.JobTimeout
+	case "OUT_OF_MEMORY":
+		return api.JobOOM
+	case "NODE_FAIL", "BOOT_FAIL":
+		return api.JobNodeFail
+	case "PREEMPTED":
+		return api.JobPreempted
+	}
+	return api.JobUnknown
+}
+
+// setSlurmTimes fills in the times. The start of a job that waits is a forecast, and
+// its end means nothing.
+func setSlurmTimes(job *api.Job, submit, start, end string) {
+	job.Submitted = slurmTime(submit)
+	if job.State == api.JobHeld || job.State == api.JobQueued {
+		job.ExpectedStart = slurmTime(start)
+		return
+	}
+	job.Start, job.End = slurmTime(start), slurmTime(end)
+}
+
+// slurmTime reads seconds since 1970, or what Slurm writes, in UTC, when it does not
+// know SLURM_TIME_FORMAT; zero if it is neither.
+func slurmTime(s string) time.Time {
+	s = strings.TrimSpace(s)
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
+		return time.Unix(n, 0).UTC()
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// setSlurmExit reads "status:signal" of an ended job.
+func setSlurmExit(job *api.Job, text string) {
+	if !job.State.Ended() {
+		return
+	}
+	status, signal, ok := strings.Cut(text, ":")
+	code, err := strconv.Atoi(status)
+	if !ok || err != nil {
+		return
+	}
+	number, _ := strconv.Atoi(signal)
+	if job.State == api.JobFailed {
+		job.Hint = slurmFailure(code, number)
+	}
+	if number != 0 {
+		code = 128 + number
+	}
+	job.Exit = &code
+}
+
+// slurmFailure explains how a job failed where its status tells.
+func slurmFailure(status, signal int) string {
+	switch {
+	case status == 0 && signal == 53:
+		return "Slurm could not open the output file or working directory of the job: check that both exist on the node"
+	case signal == 9:
+		return "the job was killed (signal 9), often because it ran out of memory: ask for more with --mem"
+	case signal != 0:
+		return fmt.Sprintf("the job was killed by signal %d", signal)
+	case status == 127:
+		return "the script called a command that is not installed on the node: see the log"
+	}
+	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+}

@@ -1,0 +1,205 @@
+package jobwatch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := NewWatcher(c, Options{Scheduler: Slurm})
+		var all sync.WaitGroup
+		for _, id := range []string{"1", "2", "3"} {
+			all.Go(func() {
+				if _, err := w.StepOutput(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if len(c.asked) != 3 {
+			t.Fatalf("%d turns", len(c.asked))
+		}
+		for i := 1; i < len(c.asked); i++ {
+			if gap := c.asked[i].Sub(c.asked[i-1]); gap < time.Minute {
+				t.Errorf("two turns %s apart", gap)
+			}
+		}
+	})
+}
+
+func TestOnlyTheNewestStepsAreHeardAndTheirInputIsNotEnded(t *testing.T) {
+	t.Parallel() // it takes as long as they are listened to
+	m := newMachine(t)
+	m.program(t, "squeue", `printf '%s\n' 7.extern 7.batch 7.0 7.1 7.2; printf '%s\n' "$*" >"$HOME/words"`)
+	m.program(t, "sattach", `echo "step $1 says hello"
+case $1 in 7.1) head -c 1000000 /dev/zero | tr '\0' x ;; esac
+while read -r line; do :; done
+echo "$1" >>"$HOME/ended"`)
+	w := slurmWatcher(m)
+	out, err := w.StepOutput(t.Context(), "7'; touch injected; '")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) > stepBytes+1 || !strings.Contains(string(out), "step 7.1 says hello\n") || strings.Contains(string(out), "7.0") {
+		t.Errorf("%d bytes, beginning %q", len(out), clip(string(out), 80))
+	}
+	if words := m.read(t, "words"); !strings.Contains(words, "-j 7'; touch injected; '") {
+		t.Errorf("squeue was asked %q", words)
+	}
+	for _, name := range []string{"ended", "injected"} {
+		if _, err := os.Stat(m.path(name)); err == nil {
+			t.Errorf("there is a file %q: %s", name, m.read(t, name))
+		}
+	}
+}
+
+func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
+	if _, err := NewWatcher(newMachine(t), Options{Scheduler: PBS}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
+		t.Errorf("PBS: %v", err)
+	}
+	m := newMachine(t)
+	m.program(t, "cat", `exec /bin/cat "$@"`)
+	m.file(t, ".profile", "PATH="+quote(m.bin)+"\n") // no sattach there
+	if _, err := slurmWatcher(m).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
+		t.Errorf("Slurm without sattach: %v", err)
+	}
+}
+
+func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	now := time.Now().Unix()
+	record := func(id int, state string, ended int64) string {
+		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal|a|b\\n", id, state, ended-60, ended-50, ended)
+	}
+	m.program(t, "sacct", "printf '"+record(9, "COMPLETED", now-90000)+record(11, "CANCELLED by 7", now-30)+record(10, "FAILED", now-40)+record(12, "RUNNING", now)+"'")
+	jobs, err := slurmWatcher(m).Recent(t.Context())
+	if err != nil || len(jobs) != 2 {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+	if jobs[0].ID != "10" || jobs[0].State != api.JobFailed || jobs[1].State != api.JobCancelled || jobs[1].Name != "a|b" {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
+printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\0371\037u\037cn01\037north\037done\036\n' "$(date +%s)"`)
+	jobs, err := slurmWatcher(m).Recent(t.Context())
+	if err != nil || len(jobs) != 1 || jobs[0].State != api.JobFinished || jobs[0].Name != "done" {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+}
+
+func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
+	m := newMachine(t)
+	w := NewWatcher(m, Options{Scheduler: None, Limits: quickLimits()})
+	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		jobs, err := w.Recent(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(jobs) == 1 && jobs[0].ID == job.ID && jobs[0].Exit != nil && *jobs[0].Exit == 4 {
+			return
+		}
+	}
+}
+
+func TestTheNewestOfALongTableOfEndedJobsAreRead(t *testing.T) {
+	m := newMachine(t)
+	m.program(t, "qselect", `case "$*" in *-tm*) echo "qselect: illegal -t value" >&2; exit 2 ;; esac`)
+	m.program(t, "qstat", `echo
+echo "pbs9:"
+echo "                                                                                                   Req'd  Req'd   Elap"
+echo "Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time"
+echo "------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----"
+i=1
+while test $i -le 2500; do
+	printf '%-30s mira            cpu             nb                 25042    1     8   32gb 02:00 F 00:20 e12/0*8\n' "$i.pbs9"
+	i=$((i + 1))
+done`)
+	w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+	jobs, err := w.Recent(t.Context())
+	if err != nil || len(jobs) == 0 || jobs[len(jobs)-1].ID != "2500.pbs9" && jobs[0].ID != "2500.pbs9" {
+		t.Errorf("%d jobs, %v", len(jobs), err)
+	}
+}
+
+func TestExtendSetsTheWholeLimit(t *testing.T) {
+	tests := []struct {
+		scheduler, program, id string
+		want                   string
+	}{
+		{Slurm, "scontrol", "54", "update JobId=54 TimeLimit=26:30:00"},
+		{PBS, "qalter", "54.pbs101", "-l walltime=26:30:00 54.pbs101"},
+	}
+	for _, tt := range tests {
+		m := newMachine(t)
+		m.program(t, tt.program, `printf '%s\n' "$*" >>"$HOME/asked"`)
+		w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: quickLimits()})
+		if err := w.Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute); err != nil {
+			t.Errorf("%s: %v", tt.scheduler, err)
+		}
+		if got := strings.TrimSpace(m.read(t, "asked")); got != tt.want {
+			t.Errorf("%s was asked %q, want %q", tt.scheduler, got, tt.want)
+		}
+	}
+}
+
+func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
+	tests := []struct {
+		name, scheduler, program, text string
+		want                           string
+		code                           api.Code
+	}{
+		{
+			"Slurm lets only operators", Slurm, "scontrol", `echo "Access/permission denied for job 54" >&2; exit 1`,
+			"Access/permission denied", api.CodeFailed,
+		},
+		{
+			"Slurm's partition has a limit", Slurm, "scontrol", `echo "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)" >&2; exit 1`,
+			"exceeds some limit", api.CodeFailed,
+		},
+		{"Slurm's job is over", Slurm, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "no longer running", api.CodeJobEnded},
+		{"PBS lets only managers", PBS, "qalter", `echo "qalter: Unauthorized Request  54.pbs101" >&2; exit 159`, "Unauthorized Request", api.CodeFailed},
+		{"PBS's job is over", PBS, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "no longer running", api.CodeJobEnded},
+		{"no scheduler", None, "true", ``, "no time limit", api.CodeFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.program(t, tt.program, tt.text)
+			w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: quickLimits()})
+			err := w.Extend(t.Context(), "54", time.Hour)
+			e, ok := errors.AsType[*api.Error](err)
+			if !ok || e.Code != tt.code || !strings.Contains(e.Message, tt.want) {
+				t.Errorf("err = %#v", err)
+			}
+		})
+	}
+}
+
+func TestAnExtensionWithoutAnAnswerIsNoRefusal(t *testing.T) {
+	m := newMachine(t)
+	m.program(t, "scontrol", `echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2; exit 1`)
+	err := slurmWatcher(m).Extend(t.Context(), "54", time.Hour)
+	if !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("err = %v, want ErrNoAnswer", err)
+	}
+}

@@ -1,0 +1,93 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// overHost runs test with a host that is connected and has an echo service.
+func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host)) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		test(t, s, h)
+	})
+}
+
+func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
+	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		say(c, "half of it")
+		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		s.drop()
+		if _, err := io.ReadAll(c); err == nil {
+			t.Error("the client saw an ordinary end")
+		}
+	})
+}
+
+func TestAClientDuringALossIsServedWhenTheHostIsBack(t *testing.T) {
+	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+		time.Sleep(10 * time.Minute) // a loss soon after the login is waited out
+		s.drop()
+		synctest.Wait()
+		start := time.Now()
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		// A forward waits as long as this for a host that is down.
+		for errors.Is(err, api.ErrDown) && time.Since(start) < 30*time.Second {
+			time.Sleep(250 * time.Millisecond)
+			c, err = h.Dial(t.Context(), "tcp", "echo:1")
+		}
+		if err != nil {
+			t.Fatalf("%v; the host is %+v after %v", err, h.Status(), time.Since(start))
+		}
+		defer closing(c)
+		go say(c, "patience")
+		got := make([]byte, 8)
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != "patience" {
+			t.Errorf("got %q, %v; the host is %+v after %v", got, err, h.Status(), time.Since(start))
+		}
+	})
+}
+
+// unsendable is a connection whose loss shows when it is written to.
+type unsendable struct{ net.Conn }
+
+func (unsendable) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
+	overHost(t, func(t *testing.T, _ *sshServer, h *Host) {
+		c, err := h.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		c.wire.Conn = unsendable{c.wire.Conn}
+		first, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = h.Dial(first, "tcp", "echo:1") // x/crypto tells of the failure at the next one
+		if _, err := h.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, api.ErrDown) {
+			t.Errorf("a dial: %v, want one that is waited out", err)
+		}
+		if _, _, err := h.OpenChannel(t.Context(), "direct-tcpip", nil); !errors.Is(err, api.ErrDown) {
+			t.Errorf("a guest's channel: %v", err)
+		}
+	})
+}

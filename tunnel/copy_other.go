@@ -1,8 +1,0 @@
-//go:build !linux
-
-package tunnel
-
-import "net"
-
-// wasReset cannot be asked here: a reset that a write was told of passes for an end.
-func wasReset(net.Conn) bool { return false }

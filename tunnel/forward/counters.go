@@ -1,0 +1,65 @@
+package forward
+
+import (
+	"sync/atomic"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// counters are what one forward has carried.
+type counters struct {
+	conns    atomic.Int64
+	total    atomic.Int64
+	bytesIn  atomic.Int64 // from beyond the host to here
+	bytesOut atomic.Int64
+	refused  atomic.Int64
+	lastUsed atomic.Int64 // Unix nanoseconds; 0 is never
+	rtt      atomic.Int64 // nanoseconds; 0 is not known
+}
+
+// enter counts a connection; the returned function counts it out.
+func (c *counters) enter() (leave func()) {
+	c.conns.Add(1)
+	c.total.Add(1)
+	c.touch()
+	return func() {
+		c.conns.Add(-1)
+		c.touch()
+	}
+}
+
+func (c *counters) received(n int) {
+	c.bytesIn.Add(int64(n))
+	c.touch()
+}
+
+func (c *counters) sent(n int) {
+	c.bytesOut.Add(int64(n))
+	c.touch()
+}
+
+func (c *counters) touch() { c.lastUsed.Store(time.Now().UnixNano()) }
+
+// opened takes in how long a connection to the target took to open. One slow dial is
+// smoothed over; the value is for people.
+func (c *counters) opened(took time.Duration) {
+	if was := time.Duration(c.rtt.Load()); was > 0 {
+		took = (3*was + took) / 4
+	}
+	c.rtt.Store(int64(took))
+}
+
+// fill writes the counters into a forward's status.
+func (c *counters) fill(f *api.Forward) {
+	f.Conns = c.conns.Load()
+	f.Total = c.total.Load()
+	f.BytesIn = c.bytesIn.Load()
+	f.BytesOut = c.bytesOut.Load()
+	f.Refused = c.refused.Load()
+	if at := c.lastUsed.Load(); at != 0 {
+		f.LastUsed = time.Unix(0, at)
+	}
+	rtt := time.Duration(c.rtt.Load()).Round(100 * time.Microsecond)
+	f.RTTMs = float64(rtt) / float64(time.Millisecond)
+}

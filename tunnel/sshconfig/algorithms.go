@@ -1,0 +1,138 @@
+package sshconfig
+
+import (
+	"cmp"
+	"crypto/rsa"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/cpu"
+
+	"tunctl/internal/api"
+)
+
+// supportedAlgorithms are those of the library, the fastest cipher first: Go's
+// AES-GCM is three times faster than its ChaCha20 where the CPU has AES. Host keys
+// are in OpenSSH's order, so that a new host shows the key, and the fingerprint,
+// that ssh would show.
+func supportedAlgorithms() ssh.Algorithms {
+	all := ssh.SupportedAlgorithms()
+	gcm := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM}
+	if cpu.X86.HasAES || cpu.ARM64.HasAES || cpu.S390X.HasAESGCM {
+		rest := slices.DeleteFunc(all.Ciphers, func(c string) bool { return slices.Contains(gcm, c) })
+		all.Ciphers = slices.Concat(gcm, rest)
+	}
+	slices.SortStableFunc(all.HostKeys, func(a, b string) int { return cmp.Compare(hostKeyRank(a), hostKeyRank(b)) })
+	return all
+}
+
+// hostKeyRank is smaller for what OpenSSH prefers: certificates, then by kind.
+func hostKeyRank(algorithm string) int {
+	rank := 3 * len(hostKeyKinds)
+	for i, kind := range hostKeyKinds {
+		if strings.Contains(algorithm, kind) {
+			rank = i
+		}
+	}
+	if !strings.Contains(algorithm, "-cert-") {
+		rank += len(hostKeyKinds)
+	}
+	return rank
+}
+
+var hostKeyKinds = []string{"ed25519", "ecdsa", "rsa-sha2-512", "rsa-sha2-256"}
+
+// Algorithms are those to offer: the person's own as far as the library has them,
+// else ours. A list of which nothing is left is an error, never a quiet default:
+// somebody restricted it for a reason.
+func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error) {
+	ours, insecure := supportedAlgorithms(), ssh.InsecureAlgorithms()
+	pick := func(name string, own, safe, unsafe []string) []string {
+		if len(own) == 0 {
+			return safe
+		}
+		var usable []string
+		for _, a := range own {
+			if slices.Contains(safe, a) || slices.Contains(unsafe, a) {
+				usable = append(usable, a)
+			}
+		}
+		if len(usable) == 0 && err == nil {
+			err = &api.Error{
+				Code:    api.CodeConfig,
+				Message: fmt.Sprintf("none of the %s in the ssh settings of %q is supported: %q", name, s.Alias, own),
+				Hint:    "set transport = \"openssh\" for this host",
+				Err:     &Error{},
+			}
+		}
+		return usable
+	}
+	common = ssh.Config{
+		KeyExchanges: pick("KexAlgorithms", s.KexAlgorithms, ours.KeyExchanges, insecure.KeyExchanges),
+		Ciphers:      pick("Ciphers", s.Ciphers, ours.Ciphers, insecure.Ciphers),
+		MACs:         pick("MACs", s.MACs, ours.MACs, insecure.MACs),
+	}
+	hostKeys = pick("HostKeyAlgorithms", s.HostKeyAlgorithms, ours.HostKeys, insecure.HostKeys)
+	return common, hostKeys, err
+}
+
+// AcceptsCASignature reports whether an authority may have signed a host's key by that
+// algorithm: not with SHA-1, unless the person has it otherwise.
+func (s *Settings) AcceptsCASignature(algorithm string) bool {
+	accepted := s.CASignatureAlgorithms
+	if len(accepted) == 0 {
+		accepted = ssh.SupportedAlgorithms().PublicKeyAuths
+	}
+	return matchAny(accepted, algorithm)
+}
+
+// CheckRSASize refuses an RSA key that is shorter than RequiredRSASize.
+func (s *Settings) CheckRSASize(key ssh.PublicKey) error {
+	if cert, ok := key.(*ssh.Certificate); ok {
+		key = cert.Key
+	}
+	wire, ok := key.(ssh.CryptoPublicKey)
+	if !ok {
+		return nil
+	}
+	public, ok := wire.CryptoPublicKey().(*rsa.PublicKey)
+	if !ok || public.N.BitLen() >= s.RequiredRSASize {
+		return nil
+	}
+	return fmt.Errorf("an RSA key of %d bits is too short: RequiredRSASize is %d", public.N.BitLen(), s.RequiredRSASize)
+}
+
+// Restrict keeps a key to the signatures that PubkeyAcceptedAlgorithms has. Only RSA keys
+// have several. Its error is why the key cannot be used at all.
+func (s *Settings) Restrict(signer ssh.Signer) (ssh.Signer, error) {
+	if len(s.PubkeyAcceptedAlgorithms) == 0 {
+		return signer, nil
+	}
+	format := signer.PublicKey().Type()
+	signatures := map[string]string{format: ""}
+	switch format {
+	case ssh.KeyAlgoRSA:
+		signatures = map[string]string{ssh.KeyAlgoRSASHA512: ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256: ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSA: ssh.KeyAlgoRSA}
+	case ssh.CertAlgoRSAv01:
+		signatures = map[string]string{ssh.CertAlgoRSASHA512v01: ssh.KeyAlgoRSASHA512, ssh.CertAlgoRSASHA256v01: ssh.KeyAlgoRSASHA256, ssh.CertAlgoRSAv01: ssh.KeyAlgoRSA}
+	}
+	var accepted []string
+	for _, pattern := range s.PubkeyAcceptedAlgorithms {
+		for _, name := range slices.Sorted(maps.Keys(signatures)) {
+			if matchAny([]string{pattern}, name) && !slices.Contains(accepted, signatures[name]) {
+				accepted = append(accepted, signatures[name])
+			}
+		}
+	}
+	as, several := signer.(ssh.AlgorithmSigner)
+	switch {
+	case len(accepted) == 0:
+		return nil, fmt.Errorf("PubkeyAcceptedAlgorithms allows no signature of a key of type %s", format)
+	case several && len(signatures) > 1:
+		return ssh.NewSignerWithAlgorithms(as, accepted)
+	}
+	return signer, nil
+}

@@ -1,0 +1,38 @@
+package sshconfig
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// FindSSH finds the ssh program in the person's PATH, which an agent started at login
+// may not have, and then in our own.
+func FindSSH(env api.Env) (string, error) {
+	for _, dir := range filepath.SplitList(env["PATH"]) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, "ssh")); err == nil {
+			return path, nil
+		}
+	}
+	return exec.LookPath("ssh")
+}
+
+// ShellCommand is a line to be run as ssh runs those of its settings: by the person's
+// shell, in their newest environment. Its end is that of the programs it started.
+func ShellCommand(ctx context.Context, line string, env api.Env) *exec.Cmd {
+	cmd := shell(ctx, line)
+	cmd.Env = env.Environ()
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// ProxyProgram is the ProxyCommand, to be run.
+func (s *Settings) ProxyProgram(ctx context.Context, env api.Env) *exec.Cmd {
+	return ShellCommand(ctx, replaceShell+newTokens(s).expand(s.ProxyCommand), env)
+}

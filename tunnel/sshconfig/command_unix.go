@@ -1,0 +1,28 @@
+//go:build !windows
+
+package sshconfig
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// replaceShell before a single command saves a process, as ssh does.
+const replaceShell = "exec "
+
+// shell runs a line by the person's shell, in a process group that ends as a whole.
+func shell(ctx context.Context, line string) *exec.Cmd {
+	program := cmp.Or(os.Getenv("SHELL"), "/bin/sh")
+	cmd := exec.CommandContext(ctx, program, "-c", line) //nolint:gosec // it is the person's own command
+	endAsGroup(cmd)
+	return cmd
+}
+
+// endAsGroup has a command's end be that of the programs which it started, too.
+func endAsGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}

@@ -1,0 +1,206 @@
+package sshconfig
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// directives are ssh_config keywords in lower case, each with its values in order.
+type directives map[string][]string
+
+func (d directives) first(key string) string {
+	if v := d[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// settingsFrom reads directives into Settings; defaults tell what the person did
+// not write.
+func settingsFrom(destination string, d, defaults directives) Settings {
+	_, alias, _ := splitDestination(destination)
+	s := Settings{
+		Destination:              destination,
+		Alias:                    alias,
+		Hostname:                 d.first("hostname"),
+		Port:                     atoi(d.first("port"), 22),
+		User:                     d.first("user"),
+		IdentitiesOnly:           yes(d.first("identitiesonly")),
+		IdentityAgent:            d.first("identityagent"),
+		ProxyCommand:             unlessNone(d.first("proxycommand")),
+		HostKeyAlias:             d.first("hostkeyalias"),
+		StrictHostKeyChecking:    strict(d.first("stricthostkeychecking")),
+		HashKnownHosts:           yes(d.first("hashknownhosts")),
+		ConnectTimeout:           seconds(d.first("connecttimeout")),
+		ServerAliveInterval:      seconds(d.first("serveraliveinterval")),
+		ServerAliveCountMax:      atoi(d.first("serveralivecountmax"), 3),
+		TCPKeepAlive:             d.first("tcpkeepalive") != "no",
+		AddressFamily:            d.first("addressfamily"),
+		BindAddress:              d.first("bindaddress"),
+		PreferredAuthentications: commas(d.first("preferredauthentications")),
+		PubkeyAuthentication:     !no(d.first("pubkeyauthentication")),
+		PasswordAuthentication:   !no(d.first("passwordauthentication")),
+		KbdInteractive:           !no(d.first("kbdinteractiveauthentication")),
+		HostbasedAuthentication:  yes(d.first("hostbasedauthentication")),
+		PKCS11Provider:           unlessNone(d.first("pkcs11provider")),
+		NumberOfPasswordPrompts:  atoi(d.first("numberofpasswordprompts"), 3),
+		RequiredRSASize:          atoi(cmp.Or(d.first("requiredrsasize"), d.first("rsaminsize")), 1024), // RSAMinSize: Red Hat's, before OpenSSH 9.1
+		LocalForwards:            d["localforward"],
+		RemoteForwards:           d["remoteforward"],
+		DynamicForwards:          dynamicForwards(d),
+		ControlPath:              unlessNone(d.first("controlpath")),
+	}
+	if jump := unlessNone(d.first("proxyjump")); jump != "" {
+		s.ProxyJump = commas(jump)
+		s.ProxyCommand = ""
+	}
+	own := func(key string) string {
+		if slices.Equal(d[key], defaults[key]) {
+			return ""
+		}
+		return d.first(key)
+	}
+	s.KexAlgorithms = commas(own("kexalgorithms"))
+	s.Ciphers = commas(own("ciphers"))
+	s.MACs = commas(own("macs"))
+	s.HostKeyAlgorithms = commas(own("hostkeyalgorithms"))
+	s.CASignatureAlgorithms = commas(own("casignaturealgorithms"))
+	s.PubkeyAcceptedAlgorithms = commas(cmp.Or(own("pubkeyacceptedalgorithms"), own("pubkeyacceptedkeytypes"))) // before OpenSSH 8.5
+	s.IPQoS = own("ipqos")
+	s.OwnIdentities = !slices.Equal(d["identityfile"], defaults["identityfile"])
+
+	t := newTokens(&s)
+	s.IdentityAgent = t.path(s.IdentityAgent)
+	s.IdentityFiles = t.paths(d["identityfile"])
+	s.CertificateFiles = t.paths(d["certificatefile"])
+	s.UserKnownHosts = t.paths(pathList(d.first("userknownhostsfile")))
+	s.GlobalKnownHosts = t.paths(pathList(d.first("globalknownhostsfile")))
+	s.ControlPath = t.path(s.ControlPath)
+	s.RevokedHostKeys = t.path(unlessNone(d.first("revokedhostkeys")))
+	s.Warnings = unsupported(d, defaults)
+	return s
+}
+
+// unsupported names what the person wrote that this transport does not do.
+func unsupported(d, defaults directives) []string {
+	var warnings []string
+	for key, why := range map[string]string{
+		"compression":          "Compression is not supported and is ignored",
+		"proxyusefdpass":       "ProxyUseFdpass is not supported",
+		"verifyhostkeydns":     "VerifyHostKeyDNS is not supported: only known_hosts counts",
+		"knownhostscommand":    "KnownHostsCommand is not supported: only known_hosts counts",
+		"canonicalizehostname": "",
+		"securitykeyprovider":  "",
+	} {
+		v := d.first(key)
+		if why != "" && v != defaults.first(key) && !no(v) && v != "none" {
+			warnings = append(warnings, why)
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}
+
+// keychainWarning explains UseKeychain, by which Apple's ssh takes passphrases from
+// the system's keychain. Those are kept for Apple's own programs: what another can
+// have is the unlocked key, from the agent.
+const keychainWarning = "UseKeychain: only Apple's ssh can read those passphrases; " +
+	"run `ssh-add --apple-use-keychain KEYFILE` once, later `ssh-add --apple-load-keychain`, and the key comes from the ssh-agent"
+
+// explainKeychain warns where UseKeychain would matter. Other systems' ssh does not
+// know it, and `ssh -G` need not print it, so the files are looked at too.
+func explainKeychain(goos string, s *Settings, said directives, config string) {
+	if goos != "darwin" {
+		return
+	}
+	wish := said.first("usekeychain")
+	if wish == "" {
+		written, _, err := readDirectives(s.Alias, config)
+		if err != nil {
+			return // ssh -G could read them, and says no
+		}
+		wish = written.first("usekeychain")
+	}
+	if yes(wish) {
+		s.Warnings = append(s.Warnings, keychainWarning)
+	}
+}
+
+// dynamicForwards leaves out the unix socket forwards that `ssh -G` of OpenSSH 9.2
+// lists under both names.
+func dynamicForwards(d directives) []string {
+	return slices.DeleteFunc(slices.Clone(d["dynamicforward"]), func(v string) bool {
+		return strings.HasPrefix(v, "/")
+	})
+}
+
+// pathList splits the paths of a known_hosts directive, which `ssh -G` prints
+// expanded and unquoted: a new path begins where a word looks like one.
+func pathList(value string) []string {
+	if value == "" || value == "none" {
+		return nil
+	}
+	var paths []string
+	for _, word := range strings.Split(value, " ") {
+		if len(paths) == 0 || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || hasDrive(word) {
+			paths = append(paths, word)
+		} else {
+			paths[len(paths)-1] += " " + word
+		}
+	}
+	return paths
+}
+
+func hasDrive(path string) bool { return len(path) > 2 && path[1] == ':' }
+
+func yes(v string) bool { return v == "yes" || v == "true" }
+
+func no(v string) bool { return v == "no" || v == "false" }
+
+func unlessNone(v string) string {
+	if strings.EqualFold(v, "none") {
+		return ""
+	}
+	return v
+}
+
+// strict reads StrictHostKeyChecking, which `ssh -G` prints as true and false.
+func strict(v string) string {
+	switch v {
+	case "yes", "true":
+		return "yes"
+	case "no", "false", "off":
+		return "no"
+	case "accept-new":
+		return v
+	}
+	return "ask"
+}
+
+func commas(v string) []string {
+	if v == "" {
+		return nil
+	}
+	return strings.Split(v, ",")
+}
+
+func atoi(v string, otherwise int) int {
+	if n, err := strconv.Atoi(v); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// seconds reads a time as ssh_config has it: 30, 5m, 1h30m, none.
+func seconds(v string) time.Duration {
+	if n, err := strconv.Atoi(v); err == nil {
+		return time.Duration(max(n, 0)) * time.Second
+	}
+	if d, err := time.ParseDuration(v); err == nil {
+		return max(d, 0)
+	}
+	return 0
+}

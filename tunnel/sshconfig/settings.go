@@ -1,0 +1,130 @@
+// Package sshconfig turns the name of a host into [Settings]: what the person's
+// ssh_config says about it, read by `ssh -G`, or from the files where there is no ssh
+// program. It also runs the commands that settings name as ssh would.
+//
+// It dials nothing and knows nothing of tunctl's own config: whoever makes a [Resolver]
+// says what that adds.
+package sshconfig
+
+import (
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Settings are what the person's ssh_config says about a destination, with paths
+// and tokens expanded.
+type Settings struct {
+	Destination string // as given: an alias, user@host, or ssh://user@host:port
+	Alias       string // the destination without user and port
+	Hostname    string
+	Port        int
+	User        string
+
+	IdentityFiles    []string
+	OwnIdentities    bool // IdentityFiles were written by the person, not defaults
+	CertificateFiles []string
+	IdentitiesOnly   bool
+	IdentityAgent    string // "" = SSH_AUTH_SOCK, "none" = no agent
+
+	ProxyJump    []string
+	ProxyCommand string
+
+	UserKnownHosts        []string
+	GlobalKnownHosts      []string
+	HostKeyAlias          string
+	StrictHostKeyChecking string // ask, yes, no, accept-new
+	HashKnownHosts        bool
+	RevokedHostKeys       string // a file of keys, or a KRL; "" = none
+
+	// The algorithm lists are empty unless the person set them.
+	KexAlgorithms     []string
+	Ciphers           []string
+	MACs              []string
+	HostKeyAlgorithms []string
+	// CASignatureAlgorithms and PubkeyAcceptedAlgorithms may hold wildcards.
+	CASignatureAlgorithms    []string
+	PubkeyAcceptedAlgorithms []string
+	RequiredRSASize          int // of host keys and our own, in bits
+
+	ConnectTimeout      time.Duration // 0 = ours
+	ServerAliveInterval time.Duration // 0 = ours
+	ServerAliveCountMax int
+	TCPKeepAlive        bool
+	IPQoS               string // "" unless the person set it
+	AddressFamily       string // any, inet, inet6
+	BindAddress         string
+
+	PreferredAuthentications []string // in order; empty = ours
+	PubkeyAuthentication     bool
+	PasswordAuthentication   bool
+	KbdInteractive           bool
+	HostbasedAuthentication  bool
+	PKCS11Provider           string
+	NumberOfPasswordPrompts  int
+
+	// Forwards in the words of ssh_config, for `forward = "ssh_config"`.
+	LocalForwards   []string
+	RemoteForwards  []string
+	DynamicForwards []string
+
+	// From the config, by way of Options.Preset: a command to run before a person
+	// logs in, and api.TransportOpenSSH where the ssh program is to log in.
+	BeforeLogin string
+	Transport   string
+	ReuseMaster bool // the person's own ssh connection may be ridden
+
+	ControlPath string
+	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
+	Source      string // "ssh -G" or "ssh_config"
+	Warnings    []string
+}
+
+// Host is how the settings read to a person, with nothing dialled.
+func (s Settings) Host() api.Host {
+	h := api.Host{
+		Alias:         s.Alias,
+		Hostname:      s.Hostname,
+		Port:          s.Port,
+		User:          s.User,
+		IdentityFiles: s.IdentityFiles,
+		ProxyJump:     strings.Join(s.ProxyJump, ","),
+		ProxyCommand:  s.ProxyCommand,
+		Source:        s.Source,
+		Via:           []string{},
+		Warnings:      s.Warnings,
+	}
+	if h.IdentityFiles == nil {
+		h.IdentityFiles = []string{}
+	}
+	return h
+}
+
+// Address is where to dial, as the host or its last hop would.
+func (s *Settings) Address() string {
+	return net.JoinHostPort(s.Hostname, strconv.Itoa(s.Port))
+}
+
+// Account is who logs in and where.
+func (s *Settings) Account() string { return s.User + "@" + s.Address() }
+
+// SameDial reports whether a dial by these settings would be the same as by others.
+// Where another reader read them, which has defaults of its own, only where they lead
+// and by which transport counts.
+func (s Settings) SameDial(other Settings) bool {
+	if s.Source != other.Source {
+		return s.Account() == other.Account() && slices.Equal(s.ProxyJump, other.ProxyJump) &&
+			s.ProxyCommand == other.ProxyCommand && s.Transport == other.Transport
+	}
+	for _, x := range []*Settings{&s, &other} {
+		x.Warnings, x.SSHConfig = nil, ""
+		x.IdentityAgent, x.ControlPath = "", ""                              // they vary with the environment
+		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // no matter of the connection
+	}
+	return reflect.DeepEqual(s, other)
+}

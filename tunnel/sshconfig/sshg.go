@@ -1,0 +1,95 @@
+package sshconfig
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// sshGTimeout bounds one run of `ssh -G` unless the Resolver says otherwise. It runs
+// Match exec commands, which may wait for a VPN that is down, and may ask DNS.
+const sshGTimeout = 15 * time.Second
+
+// fromProgram asks the ssh program. Its error is exec.ErrNotFound without one.
+func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings, error) {
+	program, err := FindSSH(r.Env)
+	if err != nil {
+		return Settings{}, exec.ErrNotFound
+	}
+	said, err := r.runSSHG(ctx, program, r.SSHConfig, destination)
+	if err != nil {
+		return Settings{}, err
+	}
+	// Only what differs from the defaults is the person's own wish.
+	defaults, err := r.runSSHG(ctx, program, "none", destination)
+	if err != nil {
+		return Settings{}, err
+	}
+	s := settingsFrom(destination, said, defaults)
+	s.Source = "ssh -G"
+	explainKeychain(runtime.GOOS, &s, said, r.SSHConfig)
+	return s, nil
+}
+
+// runSSHG runs `ssh -G` once. That it takes too long may pass; what it says against the
+// settings stays.
+func (r Resolver) runSSHG(ctx context.Context, program, config, destination string) (directives, error) {
+	limit := cmp.Or(r.Timeout, sshGTimeout)
+	running, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	args := []string{"-G", "-T"}
+	if config != "" {
+		args = append(args, "-F", config)
+	}
+	cmd := exec.CommandContext(running, program, append(args, "--", destination)...)
+	endAsGroup(cmd) // with the commands of its Match exec
+	cmd.Env = r.Env.Environ()
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	said := strings.TrimSpace(stderr.String())
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return parseSSHG(string(out)), nil
+	case ctx.Err() != nil:
+		return nil, &Error{Temporary: true, Err: ctx.Err()}
+	case running.Err() != nil && config == "none":
+		return nil, &Error{Temporary: true, Err: fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", api.DurationText(limit))}
+	case running.Err() != nil:
+		return nil, &Error{Temporary: true, Err: fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", api.DurationText(limit))}
+	case exit == nil: // it could not be started
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+		return nil, &Error{Temporary: !gone, Err: fmt.Errorf("ssh -G: %w", err)}
+	case exit.ExitCode() < 0: // ended by a signal
+		return nil, &Error{Temporary: true, Err: fmt.Errorf("ssh -G: %w", err)}
+	case said == "":
+		return nil, &Error{Err: fmt.Errorf("ssh -G: %w", err)}
+	}
+	// A Match exec may have printed any of it; ssh's own reason comes last.
+	reason := said[strings.LastIndexByte(said, '\n')+1:]
+	return nil, &Error{Temporary: strings.HasPrefix(reason, "ssh: Could not resolve hostname "), Err: errors.New(api.NewRemoteText(said).String())}
+}
+
+// parseSSHG reads the output of `ssh -G`: a lower-case keyword and its value a line.
+func parseSSHG(text string) directives {
+	d := directives{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		if key != "" {
+			key = strings.ToLower(key)
+			d[key] = append(d[key], value)
+		}
+	}
+	return d
+}

@@ -1,0 +1,46 @@
+//go:build !windows
+
+package sshconfig
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script string
+		limit  time.Duration
+		later  bool // it may be read later
+		says   string
+	}{
+		"the person's settings take too long": {`case "$*" in *none*) exit 0;; esac; sleep 600`, 2 * time.Second, true, "Match exec"},
+		"the defaults take too long":          {`case "$*" in *none*) sleep 600;; esac`, 2 * time.Second, true, "busy"},
+		"a line is wrong":                     {`echo "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, false, "Bad configuration option"},
+		"a name cannot be looked up":          {`echo "ssh: Could not resolve hostname open: Temporary failure in name resolution" >&2; exit 255`, time.Minute, true, "Temporary failure"},
+		"it is killed":                        {`kill -9 $$`, time.Minute, true, "killed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			env := api.Env{"PATH": dir + ":" + os.Getenv("PATH")}
+			_, err := Resolver{SSHConfig: "config", Env: env, Timeout: tt.limit}.Settings(t.Context(), "open")
+			if cause, ok := errors.AsType[*Error](err); !ok || cause.Temporary != tt.later || !strings.Contains(err.Error(), tt.says) {
+				t.Error(err)
+			}
+		})
+	}
+	_, err := Resolver{}.Settings(t.Context(), "-oProxyCommand=x")
+	if cause, ok := errors.AsType[*Error](err); !ok || cause.Temporary {
+		t.Errorf("no destination: %v", err)
+	}
+}
