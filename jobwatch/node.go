@@ -49,7 +49,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if slices.Contains(pids, pid) {
 		return true, nil
 	}
-	if !slices.ContainsFunc(others, func(j api.Job) bool { return sameNode(j.Node, job.Node) }) {
+	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
 		return true, nil // a container may number its processes itself
 	}
 	ids, err := owner.jobsOfProcess(ctx, w.sh, job.Node, pid)
@@ -79,8 +79,8 @@ func processEnviron(ctx context.Context, sh *shell, node string, pid int, names 
 	return env, nil
 }
 
-// sameNode reports whether two names are one node's, short or with its domain.
-func sameNode(a, b string) bool {
+// SameNode reports whether two names are one node's, short or with its domain.
+func SameNode(a, b string) bool {
 	a, _, _ = strings.Cut(a, ".")
 	b, _, _ = strings.Cut(b, ".")
 	return strings.EqualFold(a, b)

@@ -171,10 +171,10 @@ func (l *life) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job
 	})
 	l.follower.Expect(job.ExpectedStart)
 	watch.LogFollowed()
-	feed := &feed{detector: detector}
+	feed := jobwatch.Feed(detector)
 	l.work.Go(func() {
 		l.session.agent.report("log follower", l.follower.Serve(ctx, func(c jobwatch.Chunk) {
-			feed.take(c)
+			feed(c)
 			l.log.take(c)
 			offer(l.findings, detector.Finding())
 		}))
@@ -280,7 +280,7 @@ func (l *life) inherit(job api.Job) {
 	case l.said.Found: // its own log has told
 	case job.Node == "":
 		return // it is looked at again when the job starts
-	case f.Found && (sameNode(f.Host, job.Node) || was.fresh && !sameNode(f.Host, was.node)):
+	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.fresh && !jobwatch.SameNode(f.Host, was.node)):
 		l.consider(f, job)
 	}
 	l.before = nil
@@ -313,7 +313,7 @@ func (l *life) consider(f detect.Finding, job api.Job) {
 	case f.Found && f.Link != "":
 		l.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
 	case f.Found:
-		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, start: job.Start, files: l.runtimeFiles(job)})
+		l.probe.aim(&aim{finding: f, job: job.ID, node: job.Node, files: l.jobs.RuntimeFiles(runner{l.host}, job)})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
@@ -17,8 +18,7 @@ type aim struct {
 	finding detect.Finding
 	job     string
 	node    string
-	start   time.Time // of the job
-	files   *runtimeFiles
+	files   *jobwatch.RuntimeFiles
 }
 
 // prober proves that an announced endpoint answers through the connection before
@@ -40,7 +40,6 @@ type prober struct {
 	nodeJob  string
 	named    string // the node whose other names are more
 	more     []string
-	checked  corrected
 	reticent time.Time // when a server first answered that tells its token or path in the log only
 }
 
@@ -233,7 +232,7 @@ func (p *prober) resolve(ctx context.Context, a *aim, since time.Time) (api.Endp
 	defer cancel()
 	f := a.finding
 	if f.Doubt {
-		f = p.correct(ctx, a, since)
+		f = a.files.Correct(ctx, f, time.Since(since) > p.session.agent.limits.TokenGrace)
 	}
 	ep := f.Endpoint
 	ep.Guess = f.Low

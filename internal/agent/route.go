@@ -102,7 +102,9 @@ func (p *prober) routes(ctx context.Context, a *aim, ep api.Endpoint, since time
 }
 
 // onHost reports whether a job runs on the machine that we are logged in to.
-func (p *prober) onHost(node string) bool { return sameMachine(node, p.host.Status().LoginNode) }
+func (p *prober) onHost(node string) bool {
+	return node != "" && jobwatch.SameNode(node, p.host.Status().LoginNode)
+}
 
 // names are what the login node may dial a node by: as the log and the scheduler
 // have it, short, and, once those have not worked for a while, by its address.
@@ -185,11 +187,4 @@ func loopback(announced string) string {
 func isNowhere(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "" || host == "localhost" || host == "hostname" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
-}
-
-// sameMachine compares two names of machines, with or without a domain.
-func sameMachine(a, b string) bool {
-	a, _, _ = strings.Cut(a, ".")
-	b, _, _ = strings.Cut(b, ".")
-	return a != "" && strings.EqualFold(a, b)
 }

@@ -32,13 +32,13 @@ func (l *life) scout(ctx context.Context, job api.Job) {
 // again when it no longer does.
 func (l *life) lookAround(ctx context.Context, job api.Job) {
 	limits := l.session.agent.limits.Jobs
-	files := l.runtimeFiles(job)
+	files := l.jobs.RuntimeFiles(runner{l.host}, job)
 	began, pause := time.Now(), limits.LogFirst
 	for {
 		if !l.session.answers() {
-			if f, ok := files.finding(ctx, detect.Finding{}, job.Node, job.Start, true); ok {
+			if f, ok := files.Find(ctx); ok {
 				offer(l.scouted, f)
-			} else if why := files.doubt(); why != nil {
+			} else if why := files.Err(); why != nil {
 				l.session.change(func(f *facts) { f.doing = why.Error() })
 			}
 		}
@@ -49,13 +49,6 @@ func (l *life) lookAround(ctx context.Context, job api.Job) {
 			return
 		}
 	}
-}
-
-// runtimeFiles looks for the files of the job's own servers.
-func (l *life) runtimeFiles(job api.Job) *runtimeFiles {
-	return &runtimeFiles{runner: runner{l.host}, mine: func(ctx context.Context, pid int) (bool, error) {
-		return l.jobs.OwnsProcess(ctx, job, pid)
-	}}
 }
 
 // listenIn listens to the job itself, as long as nothing else has told where it

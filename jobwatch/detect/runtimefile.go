@@ -53,7 +53,7 @@ func reachOf(t target) (reach api.Reach, needsNode bool) {
 }
 
 // WithRuntime returns the finding corrected by the server's runtime file, which is
-// believed over everything in the log; see the order in judge.go. What the file
+// believed over everything in the log; see the order in resolve.go. What the file
 // cannot know stays: a reverse tunnel's port, the name of the node when the server
 // listens on every address, and the page below the base URL.
 func (f Finding) WithRuntime(e api.Endpoint) Finding {

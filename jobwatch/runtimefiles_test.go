@@ -1,4 +1,4 @@
-package agent
+package jobwatch
 
 import (
 	"context"
@@ -10,19 +10,18 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 )
 
 // shellRunner runs commands on this computer, in a home of its own.
 type shellRunner struct{ home string }
 
-func (r shellRunner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+func (r shellRunner) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Env = []string{"HOME=" + r.home, "PATH=/usr/local/bin:/usr/bin:/bin"}
 	cmd.Stdin = strings.NewReader(string(stdin))
 	out, err := cmd.Output()
-	return jobwatch.Result{Stdout: out}, err
+	return Result{Stdout: out}, err
 }
 
 func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
@@ -30,7 +29,7 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 		t.Skip("needs sh")
 	}
 	home := shellRunner{t.TempDir()}
-	start := time.Now().Add(-time.Minute)
+	job := api.Job{Node: "cn01", Start: time.Now().Add(-time.Minute)}
 	write := func(pid, port int) {
 		t.Helper()
 		file := fmt.Sprintf(`d="$HOME/.local/share/jupyter/runtime"; mkdir -p "$d"; cat >"$d/jpserver-%d.json"`, pid)
@@ -42,27 +41,27 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 	write(100, 8888) // of the first job
 	write(200, 8889) // of the second, and newer
 	for pid, port := range map[int]int{100: 8888, 200: 8889} {
-		files := &runtimeFiles{runner: home, mine: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
-		f, ok := files.finding(t.Context(), detect.Finding{}, "cn01", start, true)
+		files := &RuntimeFiles{runner: home, job: job, owns: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
+		f, ok := files.Find(t.Context())
 		if !ok || f.Port != port || f.Token.Reveal() != fmt.Sprintf("t%d", pid) {
 			t.Errorf("the job of process %d opens port %d: %v", pid, f.Port, ok)
 		}
 	}
-	unsure := &runtimeFiles{runner: home, mine: func(context.Context, int) (bool, error) { return false, jobwatch.ErrOwnerUnknown }}
-	if f, ok := unsure.finding(t.Context(), detect.Finding{}, "cn01", start, true); ok || unsure.doubt() == nil {
+	unsure := &RuntimeFiles{runner: home, job: job, owns: func(context.Context, int) (bool, error) { return false, ErrOwnerUnknown }}
+	if f, ok := unsure.Find(t.Context()); ok || unsure.Err() == nil {
 		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
 	}
 	// What a log announces needs no other proof.
 	announced := detect.Finding{Found: true, Endpoint: api.Endpoint{Port: 8888}}
-	if f, ok := unsure.finding(t.Context(), announced, "cn01", start, false); !ok || f.Token.Reveal() != "t100" {
+	if f, ok := unsure.find(t.Context(), announced, false); !ok || f.Token.Reveal() != "t100" {
 		t.Errorf("the announced port: %+v, %v", f, ok)
 	}
 }
 
 func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, answer := 0, jobwatch.ErrOwnerUnknown
-		files := &runtimeFiles{mine: func(context.Context, int) (bool, error) { asked++; return answer == nil, answer }}
+		asked, answer := 0, ErrOwnerUnknown
+		files := &RuntimeFiles{owns: func(context.Context, int) (bool, error) { asked++; return answer == nil, answer }}
 		for range 10 {
 			files.own(t.Context(), "/h/jpserver-7.json")
 			time.Sleep(10 * time.Second)

@@ -1,18 +1,17 @@
-package agent
+package jobwatch
 
 import (
 	"testing"
 
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 )
 
 func TestSeveralLogsOfAJobAreReadTogetherAndForgottenApart(t *testing.T) {
 	t.Parallel()
 	d := detect.New("")
-	f := &feed{detector: d}
+	feed := Feed(d)
 	write := func(source int, path string, offset int64, text string, reset bool) {
-		f.take(jobwatch.Chunk{Source: source, Path: path, Offset: offset, Data: []byte(text), Reset: reset})
+		feed(Chunk{Source: source, Path: path, Offset: offset, Data: []byte(text), Reset: reset})
 	}
 	hint := "JupyterLab will listen on: cn042:23817\n"
 	write(0, "out", 0, hint, false)

@@ -1,6 +1,71 @@
 package detect
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// App is a person's own app: patterns with the named groups host, port, token,
+// path and scheme, tried on every line of the log.
+type App struct {
+	Name     string
+	Patterns []*regexp.Regexp
+}
+
+// The apps we know. Their names are what `app =` of a session takes.
+const (
+	appJupyter     = "jupyter"
+	appRStudio     = "rstudio"
+	appCodeServer  = "code-server"
+	appTunnel      = "vscode-tunnel"
+	appMarimo      = "marimo"
+	appPluto       = "pluto"
+	appNoVNC       = "novnc"
+	appVNC         = "vnc"
+	appStreamlit   = "streamlit"
+	appGradio      = "gradio"
+	appBokeh       = "bokeh"
+	appTensorBoard = "tensorboard"
+	appMLflow      = "mlflow"
+	appDask        = "dask"
+	appRay         = "ray"
+	appSpark       = "spark"
+	appWeb         = "http" // some web server: offered, never opened by itself
+)
+
+// appsByRank is whom to believe to be what a person came for, when one log
+// announces several: places to work in, then pages made to be looked at, then
+// dashboards that come along with a computation, then any web server.
+var appsByRank = []string{
+	appJupyter, appRStudio, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC,
+	appStreamlit, appGradio, appBokeh,
+	appTensorBoard, appMLflow, appDask, appRay, appSpark,
+	appWeb,
+}
+
+// Apps are the names of the apps we know, those first that people mean most often.
+func Apps() []string { return slices.Clone(appsByRank) }
+
+// appRank is an app's place in that order; a person's own app comes before all.
+func appRank(app string) int { return slices.Index(appsByRank, app) }
+
+// appWords are the words by which a line tells which app it speaks of.
+var appWords = []struct{ word, app string }{
+	{"jupyter", appJupyter},
+	{"ipython notebook", appJupyter},
+	{"rstudio", appRStudio},
+	{"rserver", appRStudio},
+	{"code-server", appCodeServer},
+	{"code server", appCodeServer},
+	{"tensorboard", appTensorBoard},
+	{"streamlit", appStreamlit},
+	{"marimo", appMarimo},
+	{"pluto", appPluto},
+	{"vnc", appVNC},
+	{"mlflow", appMLflow},
+	{"gradio", appGradio},
+}
 
 // passRules are lines that look like an announcement and are none; they come
 // first, and end the reading of their line.
@@ -86,4 +151,35 @@ func readDiscovered(r *reading, l logLine) {
 			said: "the portal's script, which has seen the port open",
 		})
 	}
+}
+
+// Dask's scheduler tells its own address and its dashboard's, the latter often as
+// a bare port:
+//
+//	distributed.scheduler - INFO -   Scheduler at:   tcp://10.201.0.91:8786
+//	distributed.scheduler - INFO -   dashboard at:                     :8787
+var (
+	daskScheduler = regexp.MustCompile(`Scheduler at:\s+\w+://(?P<host>` + hostPattern + `):\d+`)
+	daskDashboard = regexp.MustCompile(`(?:dashboard|bokeh) at:\s+(?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `)?:(?P<port>\d+)(?P<path>/\S+)?`)
+)
+
+func readDaskScheduler(r *reading, l logLine) {
+	if m := daskScheduler.FindStringSubmatch(l.text); m != nil {
+		r.daskHost = strings.Clone(m[1])
+	}
+}
+
+func readDaskDashboard(r *reading, l logLine) {
+	m := daskDashboard.FindStringSubmatchIndex(l.text)
+	if m == nil {
+		return
+	}
+	s := sighting{at: l.at, app: appDask, to: matchedTarget(daskDashboard, l.text, m), said: ownURL}
+	if s.to.host == "" {
+		s.to.host = r.daskHost
+	}
+	if s.to.path == "" {
+		s.to.path = "/status"
+	}
+	r.ev.announce(s)
 }

@@ -1,32 +1,33 @@
-package agent
+package jobwatch
 
 import (
 	"fmt"
 
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 )
 
-// feed hands the stretches of a job's logs to a detector. What does not continue the
-// stretch before is a stream of its own, so that no two half lines become one.
-type feed struct {
-	detector *detect.Detector
-	files    map[int]*fed // by their place among the paths followed
+// Feed returns a function that passes the chunks of a job's logs to d. A chunk that
+// does not continue the one before begins a stream of its own, so that no two half
+// lines become one.
+func Feed(d *detect.Detector) func(Chunk) {
+	return (&feed{detector: d, files: map[int]*fedFile{}}).add
 }
 
-// fed is one file: the streams it was handed to, the last of which goes on at next.
-type fed struct {
+type feed struct {
+	detector *detect.Detector
+	files    map[int]*fedFile // by their place among the paths followed
+}
+
+// fedFile is one file: its streams, of which the last continues at next.
+type fedFile struct {
 	streams []*detect.Stream
 	next    int64
 }
 
-func (f *feed) take(c jobwatch.Chunk) {
-	if f.files == nil {
-		f.files = map[int]*fed{}
-	}
+func (f *feed) add(c Chunk) {
 	file, known := f.files[c.Source]
 	if !known {
-		file = &fed{}
+		file = &fedFile{}
 		f.files[c.Source] = file
 	}
 	switch {

@@ -1,0 +1,22 @@
+package detect
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEveryRuleFitsTheFilter(t *testing.T) {
+	t.Parallel()
+	book := builtinRules()
+	if n, limit := len(book.rules), len(bitset{})*64; n > limit || len(book.tries) > limit {
+		t.Errorf("%d rules and %d needles, of at most %d", n, len(book.tries), limit)
+	}
+	if n := len(book.filter.next); n >= finds {
+		t.Errorf("%d states, of less than %d", n, finds)
+	}
+	for _, r := range book.rules {
+		if r.needle == "" || r.needle != strings.ToLower(r.needle) || (r.re == nil) == (r.read == nil) {
+			t.Errorf("rule %+v is malformed", r)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strconv"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch/detect"
+)
+
+// RuntimeFiles are the files in which the Jupyter servers of one job write how to
+// reach them. It is not safe for concurrent use.
+type RuntimeFiles struct {
+	watcher *Watcher
+	runner  Runner
+	job     api.Job
+	// owns reports whether a server with a process id is the job's own.
+	owns   func(ctx context.Context, pid int) (bool, error)
+	owners map[string]ownership // by file
+
+	readAt    time.Time // when Correct last read files …
+	corrected detect.Finding
+}
+
+// ownership is whether a file is of the job's own server, and when that was asked.
+type ownership struct {
+	mine bool
+	err  error
+	at   time.Time
+}
+
+// askOwnerAgain is how long a failure to find the owner is remembered: the question
+// costs the host more than reading a file.
+const askOwnerAgain = time.Minute
+
+// RuntimeFiles returns the runtime files of a job, which r reads.
+func (w *Watcher) RuntimeFiles(r Runner, job api.Job) *RuntimeFiles {
+	return &RuntimeFiles{watcher: w, runner: r, job: job, owns: func(ctx context.Context, pid int) (bool, error) {
+		return w.OwnsProcess(ctx, job, pid)
+	}}
+}
+
+// Find returns what the newest runtime file of the job says.
+func (r *RuntimeFiles) Find(ctx context.Context) (detect.Finding, bool) {
+	return r.find(ctx, detect.Finding{}, true)
+}
+
+// Correct returns f as the server's runtime file corrects it: the one that the log
+// names, or else the newest that can be the job's own. It reads files no more often
+// than a log is read.
+func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, elsewhere bool) detect.Finding {
+	if time.Since(r.readAt) < r.watcher.limits.LogFirst {
+		return r.corrected
+	}
+	if ep, ok := r.read(ctx, f.RuntimeFile); ok {
+		f = f.WithRuntime(ep)
+	} else {
+		f, _ = r.find(ctx, f, elsewhere)
+	}
+	r.readAt, r.corrected = time.Now(), f
+	return f
+}
+
+// Err is ErrOwnerUnknown if there is a file and nobody can tell whose it is.
+func (r *RuntimeFiles) Err() error {
+	for _, o := range r.owners {
+		if errors.Is(o.err, ErrOwnerUnknown) {
+			return o.err
+		}
+	}
+	return nil
+}
+
+// find corrects f by the newest runtime file since the job's start that can be the
+// job's own. A server bound to a name is on that node. Any other may be on any node:
+// it is believed once it responds there to the token in the file. A server on another
+// port than f has may belong to another job of the same person: it is believed only
+// if elsewhere is set, since the port in f may have been in use, and if it is a
+// process of the job.
+func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere bool) (detect.Finding, bool) {
+	if r.job.Start.IsZero() {
+		return f, false
+	}
+	files, err := FindRuntimeFiles(ctx, r.runner, r.job.Start)
+	if err != nil {
+		return f, false
+	}
+	better, found := f, false
+	for _, file := range files {
+		ep, ok := r.read(ctx, file)
+		switch {
+		case !ok || !ep.NeedsNode && !SameNode(ep.Host, r.job.Node):
+		case f.Port != 0 && ep.Port == f.Port:
+			return f.WithRuntime(ep), true
+		case elsewhere && !found && r.own(ctx, file):
+			better, found = f.WithRuntime(ep), true
+		}
+	}
+	return better, found
+}
+
+func (r *RuntimeFiles) read(ctx context.Context, file string) (api.Endpoint, bool) {
+	if file == "" {
+		return api.Endpoint{}, false
+	}
+	data, err := ReadFile(ctx, r.runner, file)
+	if err != nil {
+		return api.Endpoint{}, false
+	}
+	ep, err := detect.ParseRuntimeFile(data)
+	return ep, err == nil
+}
+
+var pidInName = regexp.MustCompile(`server-(\d+)\.json$`)
+
+// own reports whether a file is of the job's own server.
+func (r *RuntimeFiles) own(ctx context.Context, file string) bool {
+	if was, known := r.owners[file]; known && (was.err == nil || time.Since(was.at) < askOwnerAgain) {
+		return was.mine
+	}
+	m := pidInName.FindStringSubmatch(file)
+	if m == nil {
+		return false
+	}
+	pid, _ := strconv.Atoi(m[1])
+	now := ownership{at: time.Now()}
+	now.mine, now.err = r.owns(ctx, pid)
+	if r.owners == nil {
+		r.owners = map[string]ownership{}
+	}
+	r.owners[file] = now
+	return now.mine
+}
