@@ -251,7 +251,7 @@ func (c *checkup) page(ctx context.Context, f facts) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 	defer cancel()
-	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errLocked) {
+	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errTokenUnknown) {
 		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", f.endpoint.Address(), err), "`tunctl logs` shows whether the server is still running")
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -80,7 +81,7 @@ func (a *Agent) retryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		if isNoAnswer(err) {
 			pause = a.limits.Jobs.QueryMin
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := ctxtime.Sleep(ctx, pause); err != nil {
 			return err
 		}
 		if err := awaitUp(ctx, host); err != nil {

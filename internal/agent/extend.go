@@ -57,7 +57,7 @@ func (s *session) learn(ctx context.Context, job api.Job) {
 	running := s.run != nil
 	s.mu.Unlock()
 	if running {
-		offer(s.told, job)
+		offer(s.jobUpdates, job)
 	}
 	s.acting.Unlock()
 	if !running {

@@ -11,7 +11,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/tunnel/forward"
 )
 
 // facts are what is known about a session. Its state follows from them alone.
@@ -33,15 +32,13 @@ type facts struct {
 	waits      string          // how long jobs like it waited before
 	remind     []time.Duration // how long before its end a person is to know
 	endpoint   *api.Endpoint
-	dialer     forward.Dialer // who gets to the endpoint; nil: the host
-	refused    chan struct{}  // told when the endpoint refuses a connection; may be nil
-	link       string         // opened as it is: there is nothing to forward
-	answers    bool           // the endpoint answered through the connection
-	listeners  hostListeners  // of the remote forwards
-	doing      string         // what is going on within the state
-	silent     string         // that, where it is that the job has written nothing for a while
-	unwritten  error          // why the session cannot be remembered
-	lapsed     bool           // there is no job yet, and no person permits its submission any more
+	link       string        // opened as it is: there is nothing to forward
+	answers    bool          // the endpoint answered through the connection
+	listeners  hostListeners // of the remote forwards
+	doing      string        // what is going on within the state
+	silent     string        // that, where it is that the job has written nothing for a while
+	unwritten  error         // why the session cannot be remembered
+	lapsed     bool          // there is no job yet, and no person permits its submission any more
 }
 
 // hostListeners are a session's forwards that listen on the host.

@@ -2,10 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -100,14 +97,11 @@ func (f *forwards) all() []served {
 	return all
 }
 
-// turn points the listeners at what is served when the session is ready, and else
-// lets them say what is going on.
-func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.Dialer) {
+// apply opens the forwards when the session is ready, the page over its proven route,
+// and else lets them show what the session waits for.
+func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.Host, page *route) {
 	if f == nil {
 		return
-	}
-	if facts.dialer != nil {
-		dialer = facts.dialer
 	}
 	linked := facts.wanted && facts.host.State == api.HostUp
 	if linked && !f.linked {
@@ -117,7 +111,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.
 	ready := v.state == api.SessionReady && facts.link == ""
 	var target forward.Target
 	if ready && f.page != nil {
-		target = pageTarget(facts.endpoint, dialer, facts.refused)
+		target = page.target()
 	}
 	switch {
 	case ready && f.open && f.target == target:
@@ -125,7 +119,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.
 		f.page.Open(target)
 	case ready:
 		for _, x := range f.fixed {
-			x.open(dialer)
+			x.open(host)
 		}
 	case f.page != nil:
 		f.page.Withdraw(facts.reason(v, since, time.Now()))
@@ -135,35 +129,6 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.
 		}
 	}
 	f.open, f.target = ready, target
-}
-
-func pageTarget(ep *api.Endpoint, dialer forward.Dialer, refused chan<- struct{}) forward.Target {
-	t := forward.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), HasToken: !ep.Token.IsZero()}
-	if ep.Socket != "" {
-		t.Network = "unix"
-	}
-	if node, ok := dialer.(*tunnel.Node); ok {
-		t.Scarce = node.Scarce()
-	}
-	return t
-}
-
-// wary is a dialer that tells when nobody listens any more where somebody did.
-type wary struct {
-	forward.Dialer
-	refused chan<- struct{}
-}
-
-// Dial implements forward.Dialer.
-func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := w.Dialer.Dial(ctx, network, address)
-	if errors.Is(err, api.ErrRefused) {
-		select {
-		case w.refused <- struct{}{}:
-		default:
-		}
-	}
-	return conn, err
 }
 
 // askHost has the host asked at once to listen for the remote forwards.

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -216,7 +217,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 		s.change(func(f *facts) {
 			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
 		})
-		if _, err := s.submitNext(ctx, jobs, job); err != nil && sleep(ctx, s.agent.limits.KeepRetry) != nil {
+		if _, err := s.submitNext(ctx, jobs, job); err != nil && ctxtime.Sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
 		}
 		rec = s.agent.store.Session(s.name)
@@ -248,14 +249,4 @@ func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error 
 	}
 	_ = s.record(func(r *state.Session) { r.Next, r.NextTag = nil, "" }, nil)
 	return nil
-}
-
-// sleep waits for d unless ctx is over first.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -85,14 +85,14 @@ func (s *session) caughtUp() bool {
 		!heard.State.Ended() && reflect.DeepEqual(heard, *s.facts.job)
 }
 
-// heard takes in that the scheduler has spoken of the job: what a person asked for
-// while nobody could say is answered by a job that lives. Of one whose server is gone
-// that proves nothing: the scheduler may have been asked before its end.
-func (s *session) heard(job api.Job) {
+// jobReported ends the permission to submit if the scheduler reports a live job: a
+// person who asked for one while its state was unknown has it. If its server is gone that
+// proves nothing: the scheduler may have been queried before the job ended.
+func (s *session) jobReported(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lives := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
-	if lives && !s.facts.lostServer() {
+	live := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
+	if live && !s.facts.lostServer() {
 		s.usePermitLocked()
 	}
 }

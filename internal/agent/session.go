@@ -33,15 +33,16 @@ type session struct {
 	attached bool
 	adhoc    bool // its forwards are in no config: they are gone with its down
 
-	mu      sync.Mutex
-	cfg     configs.Session
-	facts   facts
-	current api.Session // as last entered
-	forward *forwards   // from the first start to down
-	run     *run        // the try under way
-	watch   *jobwatch.Watch
-	dropped string       // the job that a person cancelled through us
-	told    chan api.Job // what was learnt of the job beside the watch
+	mu         sync.Mutex
+	cfg        configs.Session
+	facts      facts
+	current    api.Session // as last entered
+	forward    *forwards   // from the first start to down
+	route      *route      // the proven way to the page; nil: none
+	run        *run        // the try under way
+	watch      *jobwatch.Watch
+	dropped    string       // the job that a person cancelled through us
+	jobUpdates chan api.Job // what another than the watch has learnt about the job
 }
 
 // run is one try to bring a session up and keep it so.
@@ -56,7 +57,7 @@ type run struct {
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, told: make(chan api.Job, 1)}
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.facts = a.remembered(cfg.Name, time.Now())
 	s.current = a.downSession(cfg)
 	return s
@@ -341,7 +342,7 @@ func (s *session) enterLocked() {
 	if v.state != s.current.State {
 		next.Since = now
 	}
-	s.forward.turn(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host))
+	s.forward.apply(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host), s.route)
 	next.Local, next.URL = s.forward.address(s.facts.endpoint)
 	if s.facts.link != "" {
 		next.Local, next.URL = "", s.facts.link

@@ -48,19 +48,19 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
-// follow stays with one job, through all its lives, to its end.
+// follow stays with one job, through all its runs, to its end.
 func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
 	s.watching(watch)
-	var before *life
+	var previous *jobRun
 	for {
-		l := newLife(s, host, jobs, before)
-		last, err := l.serve(ctx, watch, job)
+		run := newJobRun(s, host, jobs, previous)
+		last, err := run.serve(ctx, watch, job)
 		if !errors.Is(err, errMoved) {
 			return last, err
 		}
-		job, before = last, l
+		job, previous = last, run
 	}
 }
 
@@ -288,8 +288,9 @@ func isDoubt(err error) bool {
 // newTag names a submission.
 func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.Text()[:10]) }
 
-// ended says why the job is over, with the end of its log where it never served.
-func (s *session) ended(ctx context.Context, job api.Job) error {
+// finishJob forgets a job that is over, and says why it ended, with the end of its log
+// if it never served.
+func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	s.mu.Lock()
 	served, cfg := s.facts.served, s.cfg
 	s.mu.Unlock()
