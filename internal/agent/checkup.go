@@ -78,7 +78,7 @@ func onNode(node string) string {
 }
 
 func (c *checkup) scheduler(ctx context.Context) {
-	jobs := c.agent.watcher(c.name)
+	jobs := c.agent.jobWatcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
 		c.failed("scheduler", err, "set scheduler = \"slurm\", \"pbs\" or \"none\" for this host")
@@ -170,7 +170,7 @@ func (c *checkup) examineSession(ctx context.Context) {
 		c.add("job", api.CheckUnknown, "the session has no job now", "`tunctl up "+c.session.name+"` finds or submits one")
 		return
 	case f.job.State.Ended():
-		c.add("job", api.CheckBad, endedWords(f.job), "`tunctl up "+c.session.name+"` starts a new one")
+		c.add("job", api.CheckBad, endText(f.job), "`tunctl up "+c.session.name+"` starts a new one")
 	case f.job.State == api.JobUnknown:
 		c.add("job", api.CheckUnknown, f.job.Hint, "")
 	default:
@@ -187,7 +187,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	case path == "" || strings.HasPrefix(path, "builtin:"):
 		return
 	case strings.HasPrefix(path, localPrefix):
-		if _, err := c.agent.submission(ctx, cfg, c.agent.watcher(cfg.Host), "doctor"); err != nil {
+		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}

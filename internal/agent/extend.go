@@ -27,7 +27,7 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 	if err != nil {
 		return api.Job{}, err
 	}
-	jobs := s.agent.watcher(s.host())
+	jobs := s.agent.jobWatcher(s.host())
 	if err := jobs.Extend(ctx, job.Ref(), job.End.Sub(job.Start)+by); err != nil {
 		return api.Job{}, err
 	}
@@ -43,18 +43,18 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 			Hint: "the site may limit how far a job can be extended",
 		}
 	}
-	s.learn(ctx, after)
+	s.updateJob(ctx, after)
 	return after, nil
 }
 
 // learn lets the session take in a job that was asked about for another reason than
 // the watch on it, and waits until it has.
-func (s *session) learn(ctx context.Context, job api.Job) {
-	news := s.agent.hub.watch(api.AnswersNone)
-	defer s.agent.hub.leave(news)
+func (s *session) updateJob(ctx context.Context, job api.Job) {
+	news := s.agent.hub.subscribe(api.AnswersNone)
+	defer s.agent.hub.unsubscribe(news)
 	s.acting.Lock() // one offers at a time
 	s.mu.Lock()
-	running := s.run != nil
+	running := s.attempt != nil
 	s.mu.Unlock()
 	if running {
 		offer(s.jobUpdates, job)
@@ -77,7 +77,7 @@ func (s *session) extendable() (api.Job, error) {
 	s.mu.Unlock()
 	switch {
 	case !hasJob:
-		return api.Job{}, s.onlyForwards()
+		return api.Job{}, s.onlyForwardsError()
 	case job == nil || job.State.Ended():
 		return api.Job{}, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job to extend", s.name),

@@ -105,7 +105,7 @@ func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.H
 	}
 	linked := facts.wanted && facts.host.State == api.HostUp
 	if linked && !f.linked {
-		f.askHost()
+		f.retryRemotes()
 	}
 	f.linked = linked
 	ready := v.state == api.SessionReady && facts.link == ""
@@ -131,8 +131,8 @@ func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.H
 	f.open, f.target = ready, target
 }
 
-// askHost has the host asked at once to listen for the remote forwards.
-func (f *forwards) askHost() {
+// retryRemotes has the host asked at once to listen for the remote forwards.
+func (f *forwards) retryRemotes() {
 	for _, x := range f.fixed {
 		if r, ok := x.served.(*forward.RemoteForward); ok {
 			r.Retry()
@@ -141,7 +141,7 @@ func (f *forwards) askHost() {
 }
 
 // onHost tells how the forwards are that listen on the host.
-func (f *forwards) onHost() hostListeners {
+func (f *forwards) remoteListeners() hostListeners {
 	var l hostListeners
 	if f == nil {
 		return l
@@ -154,8 +154,8 @@ func (f *forwards) onHost() hostListeners {
 			l.others = true
 		case r.Refused() != nil:
 			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, r.Refused()))
-		case l.asked == "":
-			l.asked = "asking the host to listen for " + x.spec.String()
+		case l.pending == "":
+			l.pending = "asking the host to listen for " + x.spec.String()
 		}
 	}
 	return l

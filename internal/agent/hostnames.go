@@ -35,14 +35,14 @@ func (a *Agent) spelling(name string) tunnel.Spelling {
 	names := a.hostNames()
 	remembered := a.store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
-	if !remembered && !slices.Contains(a.ownNames(), name) {
-		s.Meant = meant(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
+	if !remembered && !slices.Contains(a.sectionNames(), name) {
+		s.Meant = nearestHost(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
 	}
 	return s
 }
 
-// ownNames are the hosts that have a section of the config or of the ssh config.
-func (a *Agent) ownNames() []string {
+// sectionNames are the hosts that have a section of the config or of the ssh config.
+func (a *Agent) sectionNames() []string {
 	a.mu.Lock()
 	hosts := a.config.Hosts
 	a.mu.Unlock()
@@ -55,7 +55,7 @@ func (a *Agent) ownNames() []string {
 
 // meant is the host of names that a person probably meant, with the user they gave; ""
 // where none is near.
-func meant(typed string, names []string) string {
+func nearestHost(typed string, names []string) string {
 	i := strings.LastIndex(typed, "@") + 1
 	near := suggest.Nearest(typed[i:], names)
 	if len(near) == 0 {
@@ -64,10 +64,10 @@ func meant(typed string, names []string) string {
 	return typed[:i] + near[0]
 }
 
-// whichHost is the hint for a name that is none of those: the one that was probably
+// hostHint is the hint for a name that is none of those: the one that was probably
 // meant, or else all of them.
-func whichHost(typed string, names []string) string {
-	if near := meant(typed, names); near != "" {
+func hostHint(typed string, names []string) string {
+	if near := nearestHost(typed, names); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	if len(names) == 0 {
@@ -78,22 +78,22 @@ func whichHost(typed string, names []string) string {
 
 // listed leaves out the hosts that turned out to be no hosts: a person mistyped a name,
 // and was told.
-func listed(hosts []api.Host) []api.Host {
-	return slices.DeleteFunc(hosts, isNoHost)
+func withoutUnknown(hosts []api.Host) []api.Host {
+	return slices.DeleteFunc(hosts, isUnknownHost)
 }
 
-// isNoHost reports whether a name cannot be that of a host, such as "", or is not.
-func isNoHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
+// isUnknownHost reports whether a name cannot be that of a host, such as "", or is not.
+func isUnknownHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
 
 // knownHost refuses a name that nothing is known of: neither was it logged in to,
 // nor is it written anywhere.
 func (a *Agent) knownHost(name string) error {
-	if slices.ContainsFunc(listed(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
+	if slices.ContainsFunc(withoutUnknown(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
 		return nil
 	}
 	names := a.hostNames()
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: whichHost(name, names)}
+	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: hostHint(name, names)}
 }

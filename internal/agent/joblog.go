@@ -150,7 +150,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return logSource{}, err
 	}
 	if !s.hasJob() {
-		return logSource{}, s.onlyForwards()
+		return logSource{}, s.onlyForwardsError()
 	}
 	job, ep := s.jobAndEndpoint()
 	if job == nil {
@@ -191,7 +191,7 @@ func (src logSource) readAll(ctx context.Context, out lines) error {
 	defer cancel(nil)
 	sink := src.sink(out)
 	err := jobwatch.ReadLog(ctx, src.reader, src.path, func(c jobwatch.Chunk) {
-		if err := sink.take(c); err != nil {
+		if err := sink.write(c); err != nil {
 			cancel(err)
 		}
 	})
@@ -206,7 +206,7 @@ func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limi
 	f.Nudge() // a person asked
 	sink := src.sink(out)
 	return f.Serve(ctx, func(c jobwatch.Chunk) {
-		if err := sink.take(c); err != nil {
+		if err := sink.write(c); err != nil {
 			cancel(err)
 		}
 	})
@@ -230,7 +230,7 @@ type logSink struct {
 
 // take sends a stretch, but for what may be the beginning of a secret: that waits for
 // the next. One that does not go on where the last ended begins a line.
-func (s *logSink) take(c jobwatch.Chunk) error {
+func (s *logSink) write(c jobwatch.Chunk) error {
 	if c.Reset || c.Path != s.path || c.Offset != s.end {
 		if err := s.flush(); err != nil {
 			return err

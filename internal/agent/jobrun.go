@@ -77,7 +77,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for the server of job %s", job.ID) })
 	r.work.Go(func() { r.prober.serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
-	if r.session.keeps() {
+	if r.session.keepsJob() {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
 	link := watchReconnects(r.host)

@@ -16,8 +16,8 @@ import (
 	"tunctl/tunnel"
 )
 
-// keepDay is what a day is to the limit on jobs submitted by themselves.
-const keepDay = 24 * time.Hour
+// keepWindow is what a day is to the limit on jobs submitted by themselves.
+const keepWindow = 24 * time.Hour
 
 // keeper submits, for a session with keep = true, the job that follows the one that
 // runs, early enough to be through the queue when that one ends, and watches it. The
@@ -41,7 +41,7 @@ func (k *keeper) serve(ctx context.Context) {
 	defer func() { closeWatch(watch) }()
 	for {
 		if watch == nil {
-			watch = k.watchNext()
+			watch = k.watchNextJob()
 		}
 		var ring <-chan time.Time
 		if due := k.due(job); watch == nil && !due.IsZero() {
@@ -49,7 +49,7 @@ func (k *keeper) serve(ctx context.Context) {
 		}
 		select {
 		case job = <-k.news:
-		case next := <-watchNews(watch):
+		case next := <-updatesOf(watch):
 			if k.setNext(next); next.State.Ended() {
 				closeWatch(watch)
 				watch = nil
@@ -99,8 +99,8 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 	k.session.notify(fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
 }
 
-// watchNext watches the next job, if there is one.
-func (k *keeper) watchNext() *jobwatch.Watch {
+// watchNextJob watches the next job, if there is one.
+func (k *keeper) watchNextJob() *jobwatch.Watch {
 	next := k.session.agent.store.Session(k.session.name).Next
 	if next == nil {
 		return nil
@@ -118,12 +118,12 @@ func (k *keeper) setNext(next api.Job) {
 	if next.State.Ended() {
 		kept = nil
 		k.session.recordRun(next)
-		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endedWords(&next)))
+		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endText(&next)))
 	}
 	k.session.setNext(kept)
 }
 
-func watchNews(w *jobwatch.Watch) <-chan api.Job {
+func updatesOf(w *jobwatch.Watch) <-chan api.Job {
 	if w == nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	cfg := s.cfg
 	s.mu.Unlock()
 	tag, err := s.permitNext(job)
-	if errors.Is(err, errKeptEnough) {
+	if errors.Is(err, errKeepLimit) {
 		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; start the session yourself when you need it", err))
 	}
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	return next, nil
 }
 
-// errKeptEnough says that a day's limit is reached.
-var errKeptEnough = errors.New("keep = true has reached its limit of jobs per day")
+// errKeepLimit says that a day's limit is reached.
+var errKeepLimit = errors.New("keep = true has reached its limit of jobs per day")
 
 // nextTag names the submission of the job that follows job. It follows from that job
 // alone, so that whoever else keeps it, an agent with other state or another laptop,
@@ -187,9 +187,9 @@ func (s *session) permitNext(job api.Job) (string, error) {
 		return rec.NextTag, nil // counted already
 	}
 	now := time.Now()
-	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepDay })
+	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepWindow })
 	if len(today) >= s.agent.limits.KeepPerDay {
-		return "", errKeptEnough
+		return "", errKeepLimit
 	}
 	tag := nextTag(job)
 	today = append(today, now)
@@ -209,7 +209,7 @@ func (s *session) skipNext(job api.Job, why error) error {
 // successor is the job that takes over from one that is over: the one that keep has
 // submitted, or, where the end came while nobody could, one submitted now.
 func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, bool) {
-	if !s.keeps() || ctx.Err() != nil {
+	if !s.keepsJob() || ctx.Err() != nil {
 		return api.Job{}, false
 	}
 	rec := s.agent.store.Session(s.name)
@@ -232,7 +232,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 }
 
 // keeps reports whether a next job is to follow by itself.
-func (s *session) keeps() bool {
+func (s *session) keepsJob() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cfg.Keep

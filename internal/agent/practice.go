@@ -29,7 +29,7 @@ func (a *Agent) allowed(ctx context.Context, host string) error {
 	return &api.Error{
 		Code:    api.CodeUsage,
 		Message: fmt.Sprintf("this agent connects to the practice cluster only: %s (%s) is not part of it", host, address),
-		Hint:    whichHost(host, a.practiceHosts(ctx)),
+		Hint:    hostHint(host, a.practiceHosts(ctx)),
 	}
 }
 

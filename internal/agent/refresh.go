@@ -22,8 +22,8 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 			return api.Status{}, err
 		}
 	}
-	news := a.hub.watch(api.AnswersNone)
-	defer a.hub.leave(news)
+	news := a.hub.subscribe(api.AnswersNone)
+	defer a.hub.unsubscribe(news)
 	var asking sync.WaitGroup
 	asked := map[string]bool{}
 	for _, s := range a.live() {
@@ -33,25 +33,25 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		}
 		asked[host] = true
 		asking.Go(func() {
-			if err := a.watcher(host).Refresh(ctx); err != nil {
+			if err := a.jobWatcher(host).Refresh(ctx); err != nil {
 				a.log.Debug("refresh", "host", host, "err", err)
 			}
 		})
 	}
 	asking.Wait()
-	a.awaitSessions(ctx, news)
+	a.awaitCaughtUp(ctx, news)
 	return a.Status(), nil
 }
 
-// awaitSessions waits until every session has heard of its job what there is to hear.
-func (a *Agent) awaitSessions(ctx context.Context, news *watcher) {
+// awaitCaughtUp waits until every session has heard of its job what there is to hear.
+func (a *Agent) awaitCaughtUp(ctx context.Context, news *subscriber) {
 	for _, s := range a.live() {
 		a.await(ctx, news, s.caughtUp)
 	}
 }
 
 // await waits, at every event, until done; not for long.
-func (a *Agent) await(ctx context.Context, news *watcher, done func() bool) {
+func (a *Agent) await(ctx context.Context, news *subscriber, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
 	for !done() {
@@ -67,7 +67,7 @@ func (a *Agent) await(ctx context.Context, news *watcher, done func() bool) {
 }
 
 // watching notes where news of the session's job come from.
-func (s *session) watching(w *jobwatch.Watch) {
+func (s *session) setWatch(w *jobwatch.Watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watch = w
@@ -77,7 +77,7 @@ func (s *session) watching(w *jobwatch.Watch) {
 func (s *session) caughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil || s.watch == nil || s.facts.job == nil {
+	if s.attempt == nil || s.watch == nil || s.facts.job == nil {
 		return true
 	}
 	heard := s.watch.Job()

@@ -60,27 +60,27 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/up", a.handleUp)
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
-	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
-	mux.HandleFunc("POST /v1/check", unhurried(handle(a.handleCheck)))
-	mux.HandleFunc("POST /v1/refresh", unhurried(handle(a.handleRefresh)))
+	mux.HandleFunc("POST /v1/extend", withoutReadDeadline(handle(a.handleExtend)))
+	mux.HandleFunc("POST /v1/check", withoutReadDeadline(handle(a.handleCheck)))
+	mux.HandleFunc("POST /v1/refresh", withoutReadDeadline(handle(a.handleRefresh)))
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
-	mux.HandleFunc("POST /v1/attach", unhurried(handle(a.handleAttach)))
-	mux.HandleFunc("POST /v1/quota", unhurried(handle(a.handleQuota)))
+	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
+	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
-	mux.HandleFunc("POST /v1/ping", unhurried(handle(a.handlePing)))
+	mux.HandleFunc("POST /v1/ping", withoutReadDeadline(handle(a.handlePing)))
 	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
-	mux.HandleFunc("POST /v1/stream", unhurried(a.handleStream))
-	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", unhurried(a.handleScheduler))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
+	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
+	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", withoutReadDeadline(a.handleScheduler))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleJobs))
 	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
-	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", unhurried(a.handleJob))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", unhurried(a.handleJobLog))
-	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", unhurried(a.handleCancelJob))
+	mux.HandleFunc("POST /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleSubmitJob))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", withoutReadDeadline(a.handleJob))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", withoutReadDeadline(a.handleJobLog))
+	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", withoutReadDeadline(a.handleCancelJob))
 	return mux
 }
 
@@ -123,9 +123,9 @@ func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerF
 	}
 }
 
-// unhurried lets a request take as long as the host it is about: the limit on reading
+// withoutReadDeadline lets a request take as long as the host it is about: the limit on reading
 // it would else end it.
-func unhurried(next http.HandlerFunc) http.HandlerFunc {
+func withoutReadDeadline(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		next(w, r)
@@ -194,14 +194,14 @@ func (a *Agent) handleLogout(_ context.Context, req api.LoginRequest) (api.Host,
 	}
 	h := a.pool.Host(req.Host)
 	if usedBy := h.Down(); len(usedBy) > 0 {
-		return api.Host{}, stillUsed(req.Host, usedBy)
+		return api.Host{}, stillUsedError(req.Host, usedBy)
 	}
 	return h.Status(), nil
 }
 
-// stillUsed is the error of a logout from a host whose connection others use: a login node
+// stillUsedError is the error of a logout from a host whose connection others use: a login node
 // that they are reached through, or the same account by another name.
-func stillUsed(host string, usedBy []string) *api.Error {
+func stillUsedError(host string, usedBy []string) *api.Error {
 	labels, commands := make([]string, len(usedBy)), make([]string, len(usedBy))
 	for i, name := range usedBy {
 		labels[i], commands[i] = api.HostLabel(name), "`tunctl logout "+name+"`"
@@ -252,8 +252,8 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 		a.waiters.enter(waiter)
 		defer a.waiterLeft(waiter)
 	}
-	watcher := a.hub.watchFor(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
-	defer a.hub.leave(watcher)
+	watcher := a.hub.subscribeAs(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
+	defer a.hub.unsubscribe(watcher)
 	out := newLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {

@@ -153,7 +153,7 @@ func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.Quot
 	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
 		return out, err
 	}
-	site, err := a.siteOf(ctx, req.Host, a.watcher(req.Host))
+	site, err := a.siteOf(ctx, req.Host, a.jobWatcher(req.Host))
 	if err != nil {
 		return out, err
 	}

@@ -45,14 +45,14 @@ type door struct {
 	closed   bool
 }
 
-// openDoor takes the lock and listens. Where another agent has the lock it is waited
+// openSocket takes the lock and listens. Where another agent has the lock it is waited
 // for if it is about to end, and never replaced: ErrRunning is wrapped if it answers.
-func openDoor(ctx context.Context, paths home.Paths, since time.Time, log *slog.Logger) (*door, error) {
+func openSocket(ctx context.Context, paths home.Paths, since time.Time, log *slog.Logger) (*door, error) {
 	if err := home.MakePrivate(paths.State); err != nil {
 		return nil, err
 	}
 	d := &door{paths: paths, since: since, log: log, lock: flock.New(paths.Lock())}
-	if err := d.takeLock(ctx); err != nil {
+	if err := d.acquireLock(ctx); err != nil {
 		return nil, errors.Join(err, d.lock.Close())
 	}
 	if err := paths.ClearRunning(); err != nil { // of an agent that was killed
@@ -68,7 +68,7 @@ func openDoor(ctx context.Context, paths home.Paths, since time.Time, log *slog.
 	return d, nil
 }
 
-func (d *door) takeLock(ctx context.Context) error {
+func (d *door) acquireLock(ctx context.Context) error {
 	deadline := time.After(lockTimeout)
 	for {
 		locked, err := d.lock.TryLock()
@@ -85,15 +85,15 @@ func (d *door) takeLock(ctx context.Context) error {
 		select {
 		case <-time.After(lockPoll):
 		case <-deadline:
-			return notAnswering(d.paths, holder)
+			return lockHeldError(d.paths, holder)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// notAnswering says who holds the lock and is not to be reached.
-func notAnswering(paths home.Paths, holder home.Running) *api.Error {
+// lockHeldError says who holds the lock and is not to be reached.
+func lockHeldError(paths home.Paths, holder home.Running) *api.Error {
 	e := &api.Error{
 		Code:    api.CodeAgent,
 		Message: fmt.Sprintf("%v holds %s and does not respond", holder, paths.Lock()),

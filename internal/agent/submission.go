@@ -86,7 +86,7 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 	if cfg.Builtin() == "" {
 		return "fix the job script"
 	}
-	known := a.answerNames(ctx, cfg, a.watcher(cfg.Host))
+	known := a.answerNames(ctx, cfg, a.jobWatcher(cfg.Host))
 	about := answersAbout(excerpt, failedAnswers, known)
 	if name := endedAnswers[job.State]; slices.Contains(known, name) {
 		about = []string{name}

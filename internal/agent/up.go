@@ -33,7 +33,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.agent.watcherOn(s.host())
+	jobs, account := s.agent.jobWatcherOn(s.host())
 	job, err := s.obtainJob(ctx, host, jobs, account)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
-	s.watching(watch)
+	s.setWatch(watch)
 	var previous *jobRun
 	for {
 		run := newJobRun(s, host, jobs, previous)
@@ -85,7 +85,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 			return nil
 		}
 		e, known := asAPI(err)
-		if !known || s.asked() == byPerson && e.Code != api.CodeNeedsPerson {
+		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
 			return s.agent.withSiteHint(ctx, s.host(), err)
 		}
 		select {
@@ -115,11 +115,11 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
 	rec := s.agent.store.Session(s.name)
-	unknown := rec.Job != nil && young(*rec.Job) && !rec.Elsewhere(account)
+	unknown := rec.Job != nil && recentlySubmitted(*rec.Job) && !rec.Elsewhere(account)
 	for _, q := range s.queries(rec, account) {
 		job, found, err := jobs.Find(ctx, q)
 		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-			return api.Job{}, s.ambiguous(several)
+			return api.Job{}, s.ambiguousError(several)
 		}
 		if err != nil {
 			return api.Job{}, err
@@ -133,9 +133,9 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		return *rec.Job, s.adopt(*rec.Job, rec.Tag, account)
 	}
 	if !s.permitted() {
-		return api.Job{}, s.gone(rec, account)
+		return api.Job{}, s.noJobError(rec, account)
 	}
-	if text := s.jobElsewhere(rec, account); text != "" {
+	if text := s.jobOnOtherAccount(rec, account); text != "" {
 		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: fmt.Sprintf("job %s may still be running: %s", rec.Job.ID, text)}})
 	}
 	return s.submit(ctx, jobs, account, rec)
@@ -143,12 +143,12 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 
 // young reports whether a job was submitted so recently, and not seen to run, that a
 // scheduler which does not know it may yet do so.
-func young(job api.Job) bool {
+func recentlySubmitted(job api.Job) bool {
 	return job.State.Waiting() && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
 // ambiguous asks the person which of several jobs is meant.
-func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
+func (s *session) ambiguousError(several *jobwatch.AmbiguousError) error {
 	host, newest := s.host(), several.Jobs[0].Ref()
 	return &api.Error{
 		Code: api.CodeFailed, Message: several.Error(), Err: several,
@@ -157,7 +157,7 @@ func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
 }
 
 // choose makes one of several jobs of the session's name its own.
-func (s *session) choose(ref string) error {
+func (s *session) chooseJob(ref string) error {
 	s.mu.Lock()
 	candidates := s.facts.candidates
 	s.mu.Unlock()
@@ -196,31 +196,31 @@ func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
 	return qs
 }
 
-// startedByHand is why an attached job is not followed by another.
-const startedByHand = "the job was not started by tunctl, so tunctl does not start it again"
+// startedByHandHint is why an attached job is not followed by another.
+const startedByHandHint = "the job was not started by tunctl, so tunctl does not start it again"
 
 // gone says that there is no job, and that no person permits one to be submitted.
-func (s *session) gone(rec state.Session, account string) error {
+func (s *session) noJobError(rec state.Session, account string) error {
 	s.mu.Lock()
 	cfg := s.cfg
 	s.mu.Unlock()
-	elsewhere := s.jobElsewhere(rec, account)
+	elsewhere := s.jobOnOtherAccount(rec, account)
 	if rec.Job != nil && elsewhere == "" {
-		s.recordRun(lost(*rec.Job))
+		s.recordRun(asGone(*rec.Job))
 	}
 	var e *api.Error
 	switch {
 	case elsewhere != "":
 		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
 	case s.attached:
-		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHand}
+		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHandHint}
 	case rec.Job != nil:
 		e = &api.Error{
 			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", rec.Job.ID),
 			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
 		}
 	case cfg.Submit == "":
-		e = noSuchJob(cfg, api.CodeJobEnded)
+		e = noSuchJobError(cfg, api.CodeJobEnded)
 	default:
 		e = &api.Error{
 			Code: api.CodeJobEnded, Message: fmt.Sprintf("session %s has no job, and nobody waits for one to be submitted", s.name),
@@ -228,13 +228,13 @@ func (s *session) gone(rec state.Session, account string) error {
 		}
 	}
 	if cfg.Submit == "" && !s.attached { // no permission would start it
-		e.Hint = noSuchJob(cfg, e.Code).Hint
+		e.Hint = noSuchJobError(cfg, e.Code).Hint
 	}
 	return e
 }
 
-// noSuchJob is said of a session that only finds its job.
-func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
+// noSuchJobError is said of a session that only finds its job.
+func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 	return &api.Error{
 		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
 		Hint: fmt.Sprintf("start the job there, or set submit = \"~/script.sh\" in [session.%s]", cfg.Name),
@@ -249,7 +249,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	cfg := s.cfg
 	s.mu.Unlock()
 	if cfg.Submit == "" {
-		return api.Job{}, noSuchJob(cfg, api.CodeFailed)
+		return api.Job{}, noSuchJobError(cfg, api.CodeFailed)
 	}
 	tag := rec.Tag
 	if tag == "" || rec.Job != nil || rec.Doubted {
@@ -264,14 +264,14 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		return api.Job{}, err
 	}
 	if !s.permitted() { // it may have taken long to get here
-		return api.Job{}, s.gone(rec, account)
+		return api.Job{}, s.noJobError(rec, account)
 	}
 	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is used up
 		}
-		if isDoubt(err) {
+		if isUncertain(err) {
 			_ = s.record(func(r *state.Session) { r.Doubted = true }, nil)
 		}
 		return api.Job{}, err
@@ -279,8 +279,8 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	return job, s.adopt(job, tag, account)
 }
 
-// isDoubt reports whether only a person can find out whether a job was submitted.
-func isDoubt(err error) bool {
+// isUncertain reports whether only a person can find out whether a job was submitted.
+func isUncertain(err error) bool {
 	_, doubt := errors.AsType[*jobwatch.DoubtError](err)
 	return doubt
 }
@@ -295,7 +295,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	served, cfg := s.facts.served, s.cfg
 	s.mu.Unlock()
 	excerpt, fix := "", ""
-	if !served || !inOrder(job.State) {
+	if !served || !isOrdinaryEnd(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
 	s.forgetJob()
@@ -305,7 +305,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	}
 	e := endedError(cfg, &job, served, excerpt, fix)
 	if s.attached {
-		e.Hint = startedByHand
+		e.Hint = startedByHandHint
 	}
 	return e
 }
