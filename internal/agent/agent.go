@@ -112,11 +112,11 @@ func New(o Options) (*Agent, error) {
 // Serve runs the agent until ctx ends or a client stops it. Its error wraps ErrRunning
 // if another agent runs.
 func (a *Agent) Serve(ctx context.Context) (err error) {
-	door, err := openSocket(ctx, a.opt.Paths, a.since, a.log)
+	sock, err := openSocket(ctx, a.opt.Paths, a.since, a.log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, door.release()) }()
+	defer func() { err = errors.Join(err, sock.release()) }()
 	// The previous agent may have written the file until just now.
 	if err := a.store.Reload(); err != nil {
 		return err
@@ -126,12 +126,12 @@ func (a *Agent) Serve(ctx context.Context) (err error) {
 	a.mu.Lock()
 	a.ctx, a.stop = ctx, stop
 	a.mu.Unlock()
-	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", door.Addr().String())
-	a.work.Go(func() { door.serve(ctx, a.limits.Socket) })
+	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", sock.Addr().String())
+	a.work.Go(func() { sock.serve(ctx, a.limits.Socket) })
 	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.restore()
-	err = a.serveAPI(ctx, door)
+	err = a.serveAPI(ctx, sock)
 	stop()
 	a.work.Wait()
 	a.hub.close()

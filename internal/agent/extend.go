@@ -21,7 +21,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	return api.ExtendResponse{Job: job}, err
 }
 
-// extend moves the job's time limit, and looks at what became of it.
+// extend moves the job's time limit, and checks the result.
 func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
 	job, err := s.extendable()
 	if err != nil {
@@ -47,12 +47,12 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 	return after, nil
 }
 
-// learn lets the session take in a job that was asked about for another reason than
-// the watch on it, and waits until it has.
+// updateJob passes a job that was queried apart from the watch to the session, and waits
+// until it is shown.
 func (s *session) updateJob(ctx context.Context, job api.Job) {
 	news := s.agent.hub.subscribe(api.AnswersNone)
 	defer s.agent.hub.unsubscribe(news)
-	s.acting.Lock() // one offers at a time
+	s.acting.Lock() // one offer at a time
 	s.mu.Lock()
 	running := s.attempt != nil
 	s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 	})
 }
 
-// extendable is the session's job, if it runs and there is someone to ask.
+// extendable is the session's job, if it runs and its host is connected.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
 	job, host, linked, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()

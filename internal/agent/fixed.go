@@ -13,7 +13,7 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// fixed is a forward of the config: it goes to the same place always.
+// fixed is a forward with a fixed target.
 type fixed struct {
 	spec configs.ForwardSpec
 	served
@@ -30,7 +30,7 @@ func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error)
 	return cfg.Forward, nil
 }
 
-// openFixed opens all or none.
+// openFixed opens all forwards, or none.
 func (s *session) openFixed(specs []configs.ForwardSpec) (*forwards, error) {
 	fwd := &forwards{}
 	for _, spec := range specs {
@@ -76,7 +76,7 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	return forward.Listen(o)
 }
 
-// release gives back what was opened for a session that failed to start.
+// release closes the listeners of a session that failed to start.
 func (f *forwards) release() {
 	for _, x := range f.fixed {
 		if l, ok := x.served.(*forward.Forward); ok {
@@ -85,22 +85,22 @@ func (f *forwards) release() {
 	}
 }
 
-// open lets connections through.
+// open accepts connections.
 func (x fixed) open(dialer forward.Dialer) {
 	if f, ok := x.served.(*forward.Forward); ok {
 		f.Open(forward.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
 	}
 }
 
-// withdraw lets them wait, or says why not. A remote forward's listener ends with
-// the connection.
+// withdraw holds connections, or rejects them with a reason. The listener of a remote
+// forward ends with the connection to the host.
 func (x fixed) withdraw(why forward.Reason) {
 	if f, ok := x.served.(*forward.Forward); ok {
 		f.Withdraw(why)
 	}
 }
 
-// network tells a socket's path from a host and port.
+// network is the network of an address: a path is a unix socket.
 func network(address string) string {
 	if strings.ContainsRune(address, '/') {
 		return "unix"
@@ -108,7 +108,7 @@ func network(address string) string {
 	return "tcp"
 }
 
-// sshForwards are those that the person's ssh_config has for the host.
+// sshForwards are the forwards of a host in the person's ssh_config.
 func (s *session) sshForwards(ctx context.Context, host string) ([]configs.ForwardSpec, error) {
 	settings, err := s.agent.pool.Settings(ctx, host)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *session) sshForwards(ctx context.Context, host string) ([]configs.Forwa
 	return specs, nil
 }
 
-// sshForward reads "8080 [db.int]:80", as ssh -G prints a forward.
+// sshForward parses "8080 [db.int]:80", as ssh -G prints a forward.
 func sshForward(kind api.ForwardKind, line string) (configs.ForwardSpec, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 || len(words) > 2 {

@@ -13,9 +13,9 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// forwards are a session's local listeners, from its first start to its down. A
-// session with a job has one, for its page; one without has those of the config.
-// A nil *forwards is a session that listens nowhere yet.
+// forwards are a session's listeners, from its first start to its down. A session with a
+// job has one, for its page; a session without has those of the config. A nil *forwards
+// listens nowhere.
 type forwards struct {
 	page   *forward.Forward
 	fixed  []fixed
@@ -26,7 +26,7 @@ type forwards struct {
 	linked bool           // the host is connected
 }
 
-// listen opens the session's local side, once.
+// listen opens the session's listeners, once.
 func (s *session) listen(ctx context.Context) error {
 	last := s.agent.store.Session(s.name).Port
 	specs, err := s.fixedSpecs(ctx)
@@ -42,7 +42,7 @@ func (s *session) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(s.agent.ctx) // they outlive the try that opens them
+	ctx, cancel := context.WithCancel(s.agent.ctx) // not of the attempt: they stay open after it
 	fwd.cancel = cancel
 	for _, f := range fwd.all() {
 		fwd.done.Go(func() { s.agent.report("forward", f.Serve(ctx)) })
@@ -52,8 +52,8 @@ func (s *session) listen(ctx context.Context) error {
 	return nil
 }
 
-// keepPort makes the local port of the page the session's own, and says so where a
-// port is not the one that was wanted.
+// keepPort remembers the local port of the page for the next up, and publishes a notice
+// for each port that is not the wanted one.
 func (s *session) keepPort() {
 	s.mu.Lock()
 	fwd := s.forward
@@ -80,7 +80,7 @@ func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards
 	return &forwards{page: page}, nil
 }
 
-// served is a forward that runs.
+// served is a running forward.
 type served interface {
 	Serve(ctx context.Context) error
 	Status() api.Forward
@@ -131,7 +131,7 @@ func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.H
 	f.open, f.target = ready, target
 }
 
-// retryRemotes has the host asked at once to listen for the remote forwards.
+// retryRemotes requests the remote forwards from the host at once.
 func (f *forwards) retryRemotes() {
 	for _, x := range f.fixed {
 		if r, ok := x.served.(*forward.RemoteForward); ok {
@@ -140,7 +140,7 @@ func (f *forwards) retryRemotes() {
 	}
 }
 
-// onHost tells how the forwards are that listen on the host.
+// remoteListeners is the state of the forwards that listen on the host.
 func (f *forwards) remoteListeners() hostListeners {
 	var l hostListeners
 	if f == nil {
@@ -173,7 +173,7 @@ func (f *forwards) status() []api.Forward {
 	return list
 }
 
-// address is where the session's page is here, and its URL once there is one.
+// address is the local address of the session's page, and its URL once there is one.
 func (f *forwards) address(ep *api.Endpoint) (local, url string) {
 	if f == nil || f.page == nil {
 		return "", ""
@@ -184,7 +184,7 @@ func (f *forwards) address(ep *api.Endpoint) (local, url string) {
 	return f.page.Addr().String(), url
 }
 
-// close gives the ports back and waits until nothing is served any more.
+// close closes the listeners and waits until their connections have ended.
 func (f *forwards) close() {
 	if f == nil {
 		return

@@ -11,8 +11,7 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// hostNames are the hosts that a person can mean: the config's, and their ssh
-// config's aliases.
+// hostNames are the hosts of the config and the aliases of the ssh config.
 func (a *Agent) hostNames() []string {
 	aliases, err := sshconfig.Aliases(a.sshConfig())
 	if err != nil {
@@ -29,8 +28,8 @@ func (a *Agent) hostNames() []string {
 	return names
 }
 
-// spelling says what is known of a host's name that cannot be reached. A name that only
-// a session of the config has may be mistyped there.
+// spelling is what is known about the name of a host that cannot be reached. A name that
+// only a session of the config has may be mistyped there.
 func (a *Agent) spelling(name string) tunnel.Spelling {
 	names := a.hostNames()
 	remembered := a.store.KnowsHost(name)
@@ -41,20 +40,20 @@ func (a *Agent) spelling(name string) tunnel.Spelling {
 	return s
 }
 
-// sectionNames are the hosts that have a section of the config or of the ssh config.
+// sectionNames are the hosts with a section in the config or the ssh config.
 func (a *Agent) sectionNames() []string {
 	a.mu.Lock()
 	hosts := a.config.Hosts
 	a.mu.Unlock()
-	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
+	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has logged the error
 	for _, h := range hosts {
 		names = append(names, h.Name)
 	}
 	return names
 }
 
-// meant is the host of names that a person probably meant, with the user they gave; ""
-// where none is near.
+// nearestHost is the host that a person probably meant, with the user that they typed; ""
+// if no name is near.
 func nearestHost(typed string, names []string) string {
 	i := strings.LastIndex(typed, "@") + 1
 	near := suggest.Nearest(typed[i:], names)
@@ -64,8 +63,7 @@ func nearestHost(typed string, names []string) string {
 	return typed[:i] + near[0]
 }
 
-// hostHint is the hint for a name that is none of those: the one that was probably
-// meant, or else all of them.
+// hostHint is the hint for an unknown name: the nearest of names, or else all of them.
 func hostHint(typed string, names []string) string {
 	if near := nearestHost(typed, names); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
@@ -76,17 +74,16 @@ func hostHint(typed string, names []string) string {
 	return "available: " + strings.Join(names, ", ")
 }
 
-// listed leaves out the hosts that turned out to be no hosts: a person mistyped a name,
-// and was told.
+// withoutUnknown removes hosts that do not exist: a person mistyped the name, and knows
+// it.
 func withoutUnknown(hosts []api.Host) []api.Host {
 	return slices.DeleteFunc(hosts, isUnknownHost)
 }
 
-// isUnknownHost reports whether a name cannot be that of a host, such as "", or is not.
+// isUnknownHost reports whether no host has that name.
 func isUnknownHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
 
-// knownHost refuses a name that nothing is known of: neither was it logged in to,
-// nor is it written anywhere.
+// knownHost returns an error for a name that was never logged in to and is in no config.
 func (a *Agent) knownHost(name string) error {
 	if slices.ContainsFunc(withoutUnknown(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"tunctl/jobwatch"
 )
 
-// catchUp is how long sessions may take to act on what their scheduler just said.
+// catchUp is how long sessions may take to show what their scheduler just reported.
 const catchUp = 5 * time.Second
 
-// handleRefresh asks the schedulers of connected hosts now, and returns the status
-// once the sessions have taken the answers in. A scheduler that does not answer says
-// so in its sessions' causes.
+// handleRefresh queries the schedulers of connected hosts now, and returns the status
+// once the sessions show the answers. If a scheduler does not respond, the causes of its
+// sessions say so.
 func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.Status, error) {
 	if req.Session != "" {
 		if _, err := a.session(req.Session); err != nil {
@@ -43,14 +43,14 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 	return a.Status(), nil
 }
 
-// awaitCaughtUp waits until every session has heard of its job what there is to hear.
+// awaitCaughtUp waits until every session shows what its scheduler reported.
 func (a *Agent) awaitCaughtUp(ctx context.Context, news *subscriber) {
 	for _, s := range a.live() {
 		a.await(ctx, news, s.caughtUp)
 	}
 }
 
-// await waits, at every event, until done; not for long.
+// await checks done at every event until it is true, at most for catchUp.
 func (a *Agent) await(ctx context.Context, news *subscriber, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
@@ -66,23 +66,23 @@ func (a *Agent) await(ctx context.Context, news *subscriber, done func() bool) {
 	}
 }
 
-// watching notes where news of the session's job come from.
+// setWatch sets the watch on the session's job.
 func (s *session) setWatch(w *jobwatch.Watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watch = w
 }
 
-// caughtUp reports whether the session knows of its job what the scheduler last said.
+// caughtUp reports whether the session shows its job as the scheduler last reported it.
 func (s *session) caughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt == nil || s.watch == nil || s.facts.job == nil {
 		return true
 	}
-	heard := s.watch.Job()
-	return heard.ID != s.facts.job.ID || heard.State == api.JobUnknown ||
-		!heard.State.Ended() && reflect.DeepEqual(heard, *s.facts.job)
+	reported := s.watch.Job()
+	return reported.ID != s.facts.job.ID || reported.State == api.JobUnknown ||
+		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.job)
 }
 
 // jobReported ends the permission to submit if the scheduler reports a live job: a

@@ -16,14 +16,14 @@ import (
 	"tunctl/tunnel"
 )
 
-// bringUp is the whole way from a person's "up" to a page, and stays there until
-// the job ends, the session fails, or ctx is over.
+// bringUp has all steps from a person's "up" to a page. It returns when the job ends,
+// the session fails, or ctx is done.
 func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
 	s.keepPort()
-	if !s.needsJob() { // forwards to fixed addresses are there as soon as the host is
+	if !s.needsJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.change(func(f *facts) { f.answers = true })
 	}
 	if err := s.connect(ctx, host); err != nil {
@@ -70,14 +70,13 @@ func (s *session) needsJob() bool {
 	return s.facts.needsJob
 }
 
-// connect waits until the host is connected. Where a person has to log in first
-// it waits for that; where the host cannot be reached, a person who asked is told
-// at once; otherwise the agent keeps trying.
+// connect waits until the host is connected, also while a person has to log in first. If
+// the host cannot be reached, it fails for a person who asked, and else keeps trying.
 func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	for {
 		changed := host.Changed()
 		err := host.Await(ctx)
-		if ctx.Err() != nil { // how the host is after the agent's own end says nothing
+		if ctx.Err() != nil { // the state of the host means nothing once the agent stops
 			return ctx.Err()
 		}
 		s.change(func(f *facts) { f.host = host.Status() })
@@ -96,8 +95,8 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
-// obtainJob finds or submits the session's job, through lost links and a scheduler's
-// silence: what was begun before is found again by its tag.
+// obtainJob finds or submits the session's job, and retries after a lost connection or
+// when the scheduler does not respond: a submission is found again by its tag.
 func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
 	err = s.agent.retryUntilUp(ctx, host, func() error {
 		job, err = s.findJob(ctx, jobs, account)
@@ -110,8 +109,8 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 	return job, err
 }
 
-// findJob adopts the session's job where there is one on the account that jobs asks, and
-// else submits it if a person permitted that.
+// findJob adopts the session's job if it exists on the account, and else submits it if a
+// person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
 	rec := s.agent.store.Session(s.name)
@@ -129,7 +128,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		}
 		unknown = unknown && !found
 	}
-	if unknown { // not known yet: the watch finds out, and nothing is submitted meanwhile
+	if unknown { // the scheduler does not list it yet: the watch will see it, and nothing is submitted
 		return *rec.Job, s.adopt(*rec.Job, rec.Tag, account)
 	}
 	if !s.permitted() {
@@ -141,13 +140,13 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 	return s.submit(ctx, jobs, account, rec)
 }
 
-// young reports whether a job was submitted so recently, and not seen to run, that a
-// scheduler which does not know it may yet do so.
+// recentlySubmitted reports whether a job was submitted so recently that the scheduler
+// may not list it yet.
 func recentlySubmitted(job api.Job) bool {
 	return job.State.Waiting() && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
-// ambiguous asks the person which of several jobs is meant.
+// ambiguousError asks the person to choose among several jobs.
 func (s *session) ambiguousError(several *jobwatch.AmbiguousError) error {
 	host, newest := s.host(), several.Jobs[0].Ref()
 	return &api.Error{
@@ -156,7 +155,7 @@ func (s *session) ambiguousError(several *jobwatch.AmbiguousError) error {
 	}
 }
 
-// choose makes one of several jobs of the session's name its own.
+// chooseJob makes one of several jobs of the session's name its job.
 func (s *session) chooseJob(ref string) error {
 	s.mu.Lock()
 	candidates := s.facts.candidates
@@ -196,10 +195,10 @@ func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
 	return qs
 }
 
-// startedByHandHint is why an attached job is not followed by another.
+// startedByHandHint is why no job follows an attached one.
 const startedByHandHint = "the job was not started by tunctl, so tunctl does not start it again"
 
-// gone says that there is no job, and that no person permits one to be submitted.
+// noJobError says that the session has no job, and that no person permits a submission.
 func (s *session) noJobError(rec state.Session, account string) error {
 	s.mu.Lock()
 	cfg := s.cfg
@@ -227,13 +226,13 @@ func (s *session) noJobError(rec state.Session, account string) error {
 			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
 		}
 	}
-	if cfg.Submit == "" && !s.attached { // no permission would start it
+	if cfg.Submit == "" && !s.attached { // it could not be submitted anyway
 		e.Hint = noSuchJobError(cfg, e.Code).Hint
 	}
 	return e
 }
 
-// noSuchJobError is said of a session that only finds its job.
+// noSuchJobError is the error of a session that only looks for its job.
 func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 	return &api.Error{
 		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
@@ -241,9 +240,9 @@ func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 	}
 }
 
-// submit submits the job once. The tag is written down before the scheduler is
-// asked: whatever is cut off in between, the next try with the same tag finds out
-// what became of this one instead of submitting again.
+// submit submits the job once. The tag is saved before the submission: if the connection
+// or the agent breaks in between, the next attempt with the same tag finds the job instead
+// of submitting another.
 func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec state.Session) (api.Job, error) {
 	s.mu.Lock()
 	cfg := s.cfg
@@ -263,13 +262,13 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		return api.Job{}, err
 	}
-	if !s.permitted() { // it may have taken long to get here
+	if !s.permitted() { // it may have ended meanwhile
 		return api.Job{}, s.noJobError(rec, account)
 	}
 	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is used up
+			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is not used again
 		}
 		if isUncertain(err) {
 			_ = s.record(func(r *state.Session) { r.Doubted = true }, nil)
@@ -279,7 +278,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	return job, s.adopt(job, tag, account)
 }
 
-// isUncertain reports whether only a person can find out whether a job was submitted.
+// isUncertain reports whether a person has to check that a job was submitted.
 func isUncertain(err error) bool {
 	_, doubt := errors.AsType[*jobwatch.DoubtError](err)
 	return doubt
