@@ -33,9 +33,9 @@ type Options struct {
 	// SSHConfig replaces ~/.ssh/config, whatever the config file says.
 	SSHConfig string
 	Limits    Limits
-	// Practice confines the agent to clusters of our own, for which alone the
-	// quick limits are meant.
-	Practice bool
+	// Practice, if set, confines the agent to the addresses of a practice cluster: quick
+	// limits are too fast for other login nodes.
+	Practice func(address string) bool
 	Log      *slog.Logger
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,4 +94,34 @@ func (a *Agent) knownHost(name string) error {
 		return nil
 	}
 	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: hostHint(name, names)}
+}
+
+// allowed returns an error for a host outside the practice cluster, if the agent is
+// confined to that.
+func (a *Agent) allowed(ctx context.Context, host string) error {
+	if a.opt.Practice == nil {
+		return nil
+	}
+	address, err := a.address(ctx, host)
+	if err != nil || a.opt.Practice(address) {
+		return err
+	}
+	practice := slices.DeleteFunc(a.hostNames(), func(name string) bool {
+		address, err := a.address(ctx, name)
+		return err != nil || !a.opt.Practice(address)
+	})
+	return &api.Error{
+		Code:    api.CodeUsage,
+		Message: fmt.Sprintf("this agent connects to the practice cluster only: %s (%s) is not part of it", host, address),
+		Hint:    hostHint(host, practice),
+	}
+}
+
+// address is where ssh would connect for a host.
+func (a *Agent) address(ctx context.Context, host string) (string, error) {
+	settings, err := a.pool.Settings(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	return settings.Hostname, nil
 }

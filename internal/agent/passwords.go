@@ -39,7 +39,7 @@ func newPasswords(s *state.Store, env func() api.Env) *passwords {
 }
 
 // Password implements tunnel.Passwords. It reads the keyring only for accounts that have
-// a password there, so that nobody unlocks it in vain.
+// a password there, so that nobody unlocks it for nothing.
 func (p *passwords) Password(ctx context.Context, account string) (string, bool) {
 	p.mu.Lock()
 	secret, ok := p.memory[account]

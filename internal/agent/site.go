@@ -139,7 +139,7 @@ func (a *Agent) watchOptions(host string) jobwatch.Options {
 	o := jobwatch.Options{Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
 	if site, ok := a.configuredSite(host); ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
-		if !a.opt.Practice {
+		if a.opt.Practice == nil {
 			o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
 		}
 	}
