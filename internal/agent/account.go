@@ -38,7 +38,7 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 // bringUpOnAccount is bringUp until the host is connected to another account than at
 // first.
 func (s *session) bringUpOnAccount(ctx context.Context, host *tunnel.Host) error {
-	if !s.needsJob() {
+	if !s.hasJob() {
 		return s.bringUp(ctx, host) // its forwards work with any account
 	}
 	there, leave := context.WithCancelCause(ctx)

@@ -210,7 +210,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := detect.New(c.session.app(), c.agent.customApps()...)
+	detector := detect.New(c.session.config().App, c.agent.customApps()...)
 	size := 0
 	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
 		size += len(chunk.Data)

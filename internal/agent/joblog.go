@@ -18,9 +18,7 @@ const tailLines = 5
 
 // logPath is the job's log: the one of the config, else the one of the scheduler.
 func (s *session) logPath(job api.Job) string {
-	s.mu.Lock()
-	pattern := strings.TrimPrefix(s.cfg.Log, localPrefix)
-	s.mu.Unlock()
+	pattern := strings.TrimPrefix(s.config().Log, localPrefix)
 	if pattern == "" {
 		return job.Log
 	}
@@ -30,10 +28,7 @@ func (s *session) logPath(job api.Job) string {
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
 func (s *session) logReader() jobwatch.Runner {
-	s.mu.Lock()
-	here := strings.HasPrefix(s.cfg.Log, localPrefix)
-	s.mu.Unlock()
-	if here {
+	if strings.HasPrefix(s.config().Log, localPrefix) {
 		return jobwatch.Local{}
 	}
 	return runner{s.agent.pool.Host(s.host())}
@@ -44,11 +39,8 @@ func (s *session) logReader() jobwatch.Runner {
 // still lack the node, as in "%N.out".
 func (s *session) logPaths(job api.Job) []string {
 	log := s.logPath(job)
-	s.mu.Lock()
-	configured := s.cfg.Log != ""
-	s.mu.Unlock()
 	switch {
-	case configured:
+	case s.config().Log != "":
 		return []string{log}
 	case log == "":
 		return job.OtherLogs

@@ -77,7 +77,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for the server of job %s", job.ID) })
 	r.work.Go(func() { r.prober.serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
-	if r.session.keepsJob() {
+	if r.session.config().Keep {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
 	link := watchReconnects(r.host)
@@ -165,7 +165,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	}
 	r.progress.path = paths[0]
 	r.showReading(job)
-	detector := detect.New(r.session.app(), r.session.agent.customApps()...)
+	detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
 	r.follower = jobwatch.NewFollower(r.session.logReader(), jobwatch.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
@@ -378,7 +378,7 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
 			continue
 		}
-		detector := detect.New(r.session.app(), r.session.agent.customApps()...)
+		detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
 		_, _ = detector.Write(out)
 		detector.Flush()
 		if f := detector.Finding(); f.Found && !r.session.answers() {

@@ -139,9 +139,7 @@ func closeWatch(w *jobwatch.Watch) {
 // submitNext submits the job that follows job: once, and no more per day than the limit
 // allows. Its tag is saved first.
 func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	tag, err := s.permitNext(job)
 	if errors.Is(err, errKeepLimit) {
 		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; start the session yourself when you need it", err))
@@ -208,7 +206,7 @@ func (s *session) skipNext(job api.Job, why error) error {
 // successor is the job that takes over from one that is over: the one that the keeper has
 // submitted or, if it could not before the end, one submitted now.
 func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, bool) {
-	if !s.keepsJob() || ctx.Err() != nil {
+	if !s.config().Keep || ctx.Err() != nil {
 		return api.Job{}, false
 	}
 	rec := s.agent.store.Session(s.name)
@@ -228,13 +226,6 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	s.promoteNext(next)
 	s.notify(fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.ID))
 	return next, true
-}
-
-// keepsJob reports whether keep = true.
-func (s *session) keepsJob() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cfg.Keep
 }
 
 // cancelNext cancels the next job, after the one that it follows was cancelled.

@@ -87,9 +87,7 @@ func (r reaches) order() []api.Reach {
 // reaches collects what is known about the way to an endpoint.
 func (p *prober) reaches(ep api.Endpoint, since time.Time) reaches {
 	s := p.session
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	r := reaches{
 		config: cfg.Reach, log: ep.Reach, last: s.agent.store.Session(s.name).Reach,
 		stuck: time.Since(since) > s.agent.limits.NodeGrace,

@@ -88,18 +88,14 @@ func (a *Agent) remembered(name string, now time.Time) facts {
 	return f
 }
 
-func (s *session) host() string {
+// config is the session's config as it was taken for the attempt in progress.
+func (s *session) config() configs.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cfg.Host
+	return s.cfg
 }
 
-// app is the app to look for in the log; empty for any.
-func (s *session) app() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cfg.App
-}
+func (s *session) host() string { return s.config().Host }
 
 // status is the session with its current counters.
 func (s *session) status() api.Session {

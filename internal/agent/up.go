@@ -23,13 +23,13 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		return err
 	}
 	s.keepPort()
-	if !s.needsJob() { // forwards to fixed addresses work as soon as the host is connected
+	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.change(func(f *facts) { f.answers = true })
 	}
 	if err := s.connect(ctx, host); err != nil {
 		return err
 	}
-	if !s.needsJob() {
+	if !s.hasJob() {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
@@ -62,12 +62,6 @@ func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.
 		}
 		job, previous = last, run
 	}
-}
-
-func (s *session) needsJob() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts.needsJob
 }
 
 // connect waits until the host is connected, also while a person has to log in first. If
@@ -200,9 +194,7 @@ const startedByHandHint = "the job was not started by tunctl, so tunctl does not
 
 // noJobError says that the session has no job, and that no person permits a submission.
 func (s *session) noJobError(rec state.Session, account string) error {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	elsewhere := s.jobOnOtherAccount(rec, account)
 	if rec.Job != nil && elsewhere == "" {
 		s.recordRun(asGone(*rec.Job))
@@ -244,9 +236,7 @@ func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 // or the agent breaks in between, the next attempt with the same tag finds the job instead
 // of submitting another.
 func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec state.Session) (api.Job, error) {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	if cfg.Submit == "" {
 		return api.Job{}, noSuchJobError(cfg, api.CodeFailed)
 	}
