@@ -76,7 +76,7 @@ func missing(t testing.TB, what string) {
 	t.Skip("needs " + what)
 }
 
-// eventually waits for something that no channel tells of.
+// eventually polls until is returns true.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

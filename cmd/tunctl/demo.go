@@ -209,7 +209,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: forward.DialHere, DisableKeepAlives: true}}
+	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: forward.DialLocal, DisableKeepAlives: true}}
 	res, err := browser.Do(req)
 	if err != nil {
 		return fmt.Errorf("cannot fetch the page: %s", api.Redact(err.Error()))

@@ -138,7 +138,7 @@ func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.H
 // retryRemotes requests the remote forwards from the host at once.
 func (f *forwards) retryRemotes() {
 	for _, x := range f.fixed {
-		if r, ok := x.served.(*forward.RemoteForward); ok {
+		if r, ok := x.served.(*forward.Remote); ok {
 			r.Retry()
 		}
 	}
@@ -152,7 +152,7 @@ func (f *forwards) remoteListeners() hostListeners {
 	}
 	l.others = f.page != nil
 	for _, x := range f.fixed {
-		r, ok := x.served.(*forward.RemoteForward)
+		r, ok := x.served.(*forward.Remote)
 		switch {
 		case !ok || r.Err() == nil:
 			l.others = true

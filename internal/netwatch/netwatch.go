@@ -1,5 +1,5 @@
-// Package netwatch reports changes of this machine's network, and wakes from sleep. What
-// to do about them is the caller's decision.
+// Package netwatch notices changes of this machine's network and the end of its sleep. The
+// caller decides what follows from that.
 package netwatch
 
 import (
@@ -12,48 +12,48 @@ import (
 )
 
 const (
-	// A wall clock that ran wakeJump further than the ticks say slept meanwhile:
-	// timers stand still in sleep.
+	// Timers stop during sleep: if the wall clock is wakeJump ahead of the ticks, the
+	// machine slept.
 	wakeTick = 15 * time.Second
 	wakeJump = 20 * time.Second
-	// settleTime gathers the many events of one change.
+	// settleTime collects the many events of one change.
 	settleTime = 250 * time.Millisecond
 )
 
-// Watch calls changed after each wake from sleep and each change of
-// addresses or default routes, until ctx ends.
+// Watch calls changed after each sleep and each change of addresses or default routes,
+// until ctx ends.
 func Watch(ctx context.Context, changed func(), log *slog.Logger) {
 	events, stop := networkEvents(log)
 	defer stop()
-	w := &netwatch{wall: wallClock, look: fingerprint}
-	w.run(ctx, events, changed, log)
+	w := &watcher{wallClock: wallClock, fingerprint: fingerprint}
+	w.watch(ctx, events, changed, log)
 }
 
-// netwatch is what a network change is found by.
-type netwatch struct {
-	wall func() time.Time
-	look func() string // the network as it is
+// watcher has what a change is noticed by.
+type watcher struct {
+	wallClock   func() time.Time
+	fingerprint func() string // of the network
 }
 
-func (w *netwatch) run(ctx context.Context, events <-chan struct{}, changed func(), log *slog.Logger) {
+func (w *watcher) watch(ctx context.Context, events <-chan struct{}, changed func(), log *slog.Logger) {
 	tick := time.NewTicker(wakeTick)
 	defer tick.Stop()
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	last, known := w.wall(), w.look()
+	last, known := w.wallClock(), w.fingerprint()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			now := w.wall()
+			now := w.wallClock()
 			slept := now.Sub(last) > wakeTick+wakeJump
 			last = now
 			if slept {
 				log.Info("woke from sleep")
 				changed()
 			}
-			settle.Reset(settleTime) // where no events come, look now and then
+			settle.Reset(settleTime) // where the system sends no events
 		case _, open := <-events:
 			if !open {
 				events = nil
@@ -62,7 +62,7 @@ func (w *netwatch) run(ctx context.Context, events <-chan struct{}, changed func
 			settle.Reset(settleTime)
 		case <-settle.C:
 			// Routers renew IPv6 routes all the time: only a difference counts.
-			if now := w.look(); now != known {
+			if now := w.fingerprint(); now != known {
 				known = now
 				changed()
 			}
@@ -70,11 +70,11 @@ func (w *netwatch) run(ctx context.Context, events <-chan struct{}, changed func
 	}
 }
 
-// wallClock is the time without the monotonic reading, which sleep does not move.
+// wallClock is the time without the monotonic reading, which stops during sleep.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// fingerprint is the machine's addresses and default routes. An interface without
-// a link keeps its addresses for a while, and they lead nowhere.
+// fingerprint is the machine's addresses and default routes. It leaves out interfaces
+// without a link: they keep their addresses for a while, but nothing is reached from them.
 func fingerprint() string {
 	parts := defaultRoutes()
 	links, err := net.Interfaces()
@@ -87,7 +87,7 @@ func fingerprint() string {
 		}
 		addrs, err := link.Addrs()
 		if err != nil {
-			continue // it went away just now
+			continue // it was removed meanwhile
 		}
 		parts = append(parts, global(addrs)...)
 	}
@@ -95,7 +95,7 @@ func fingerprint() string {
 	return strings.Join(parts, " ")
 }
 
-// global are the addresses by which other machines are reached.
+// global are the addresses from which other machines can be reached.
 func global(addrs []net.Addr) []string {
 	var list []string
 	for _, a := range addrs {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkEvents sends a signal per netlink message about addresses and routes.
+// networkEvents sends after each netlink message about addresses and routes.
 func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -44,7 +44,7 @@ func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 	}
 }
 
-// defaultRoutes are the default routes' lines in /proc.
+// defaultRoutes are the default routes in /proc.
 func defaultRoutes() []string {
 	var routes []string
 	for path, zero := range map[string]int{"/proc/net/route": 1, "/proc/net/ipv6_route": 0} {

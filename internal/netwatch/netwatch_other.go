@@ -4,7 +4,7 @@ package netwatch
 
 import "log/slog"
 
-// networkEvents has no source here: the addresses are polled.
+// networkEvents has no source on this system: the addresses are polled.
 func networkEvents(*slog.Logger) (<-chan struct{}, func()) { return nil, func() {} }
 
 func defaultRoutes() []string { return nil }

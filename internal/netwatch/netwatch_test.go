@@ -9,18 +9,18 @@ import (
 )
 
 // changesInAnHour counts what a watch makes of an hour.
-func changesInAnHour(t *testing.T, w *netwatch, events <-chan struct{}) int {
+func changesInAnHour(t *testing.T, w *watcher, events <-chan struct{}) int {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	n := 0
-	w.run(ctx, events, func() { n++ }, slog.New(slog.DiscardHandler))
+	w.watch(ctx, events, func() { n++ }, slog.New(slog.DiscardHandler))
 	return n
 }
 
 func TestAClockThatJumpsIsAWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := &netwatch{look: func() string { return "" }, wall: func() time.Time {
+		w := &watcher{fingerprint: func() string { return "" }, wallClock: func() time.Time {
 			now := time.Now()
 			if now.Sub(start) > 30*time.Minute {
 				now = now.Add(8 * time.Hour)
@@ -36,7 +36,7 @@ func TestAClockThatJumpsIsAWake(t *testing.T) {
 func TestOnlyADifferenceIsANetworkChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := &netwatch{wall: wallClock, look: func() string {
+		w := &watcher{wallClock: wallClock, fingerprint: func() string {
 			if time.Since(start) > 20*time.Minute {
 				return "10.0.0.2/24"
 			}

@@ -48,9 +48,9 @@ const (
 	anyCookie        = ^uint32(0)
 )
 
-// lookUp asks the kernel for the one socket between two addresses. It takes a few
+// querySocket queries the kernel for the one socket between two addresses. That takes a few
 // microseconds; the table of all sockets takes a millisecond and more.
-func lookUp(local, remote netip.AddrPort) (procSocket, error) {
+func querySocket(local, remote netip.AddrPort) (procSocket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return procSocket{}, err
@@ -85,25 +85,25 @@ func encodeDiag(local, remote netip.AddrPort) []byte {
 	}
 	req.Length = uint32(binary.Size(req))
 	var b bytes.Buffer
-	_ = binary.Write(&b, binary.NativeEndian, req) // a buffer takes everything
+	_ = binary.Write(&b, binary.NativeEndian, req) // a buffer accepts everything
 	return b.Bytes()
 }
 
 func addressOf(local, remote netip.AddrPort) diagAddress {
-	a := diagAddress{Port: swapped(local.Port()), RemotePort: swapped(remote.Port()), CookieLow: anyCookie, CookieTop: anyCookie}
+	a := diagAddress{Port: networkOrder(local.Port()), RemotePort: networkOrder(remote.Port()), CookieLow: anyCookie, CookieTop: anyCookie}
 	copy(a.Address[:], local.Addr().AsSlice())
 	copy(a.Remote[:], remote.Addr().AsSlice())
 	return a
 }
 
-// swapped is a number of the machine's order in that of the network.
-func swapped(n uint16) uint16 {
+// networkOrder converts a number from the machine's byte order to the network's.
+func networkOrder(n uint16) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], n)
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-// decodeDiag reads the kernel's answer. Where there is no such socket it may tell of a
+// decodeDiag reads the kernel's answer. If the socket does not exist, it may be about a
 // listener instead.
 func decodeDiag(b []byte, local, remote netip.AddrPort) (procSocket, error) {
 	var reply diagReply

@@ -1,5 +1,5 @@
-// Package peer tells whose program is at the other end of a connection within this
-// machine, and which one holds a port. What to do about it is the caller's affair.
+// Package peer finds out whose program is at the other end of a connection within this
+// machine, and which program uses a port. The caller decides what follows from that.
 package peer
 
 import (
@@ -8,22 +8,22 @@ import (
 	"net/netip"
 )
 
-// OwnConn is [Own] for an accepted connection. A unix socket has its mode instead.
+// OwnConn is [Own] for an accepted connection. It is true for a unix socket, whose mode
+// decides who may connect.
 func OwnConn(c net.Conn) bool {
 	local, ok1 := c.LocalAddr().(*net.TCPAddr)
 	remote, ok2 := c.RemoteAddr().(*net.TCPAddr)
 	return !ok1 || !ok2 || Own(local.AddrPort(), remote.AddrPort())
 }
 
-// Holder is the program that listens on a local port. It is zero where that could not
-// be found out.
+// Holder is the program that listens on a local port. It is zero if that is not known.
 type Holder struct {
 	Name string
 	PID  int
-	User string // in place of Name and PID, where another user's program is hidden from us
+	User string // instead of Name and PID, if the program is another user's and hidden from us
 }
 
-// String names the program as a person would look for it.
+// String names the program for a person.
 func (h Holder) String() string {
 	switch {
 	case h.PID != 0 && h.Name != "":
@@ -36,7 +36,7 @@ func (h Holder) String() string {
 	return "another program"
 }
 
-// unmapped is an address as the system's tables have it.
+// unmapped is an address as in the system's tables.
 func unmapped(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }

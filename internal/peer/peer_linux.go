@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"iter"
+	"net"
 	"net/netip"
 	"os"
 	"os/user"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // procListen is the state of a listener in /proc/net/tcp.
@@ -23,10 +26,10 @@ type procSocket struct {
 	local, remote netip.AddrPort
 	state         string
 	uid           int
-	inode         string // "0" once no process holds the socket
+	inode         string // "0" once no process has the socket open
 }
 
-// HolderOf finds out which program listens on a local TCP port.
+// HolderOf finds the program that listens on a local TCP port.
 func HolderOf(port int) Holder {
 	for s := range procSockets() {
 		if s.state != procListen || int(s.local.Port()) != port {
@@ -44,7 +47,7 @@ func HolderOf(port int) Holder {
 	return Holder{}
 }
 
-// inodeHolder finds the process that has a socket open, among those we may see.
+// inodeHolder finds the process that has a socket open, among those that we may see.
 func inodeHolder(inode string) (Holder, bool) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	want := "socket:[" + inode + "]"
@@ -64,11 +67,11 @@ func inodeHolder(inode string) (Holder, bool) {
 }
 
 // Own reports whether the program at the other end of a TCP connection within this
-// machine is this user's, or root's, from whom nothing is hidden anyway. Both ends of
-// the connection are compared: which address the other end has proves nothing.
+// machine belongs to this user, or to root, who can read everything anyway. The address
+// of the other end alone proves nothing, so both ends of the connection are compared.
 func Own(local, remote netip.AddrPort) bool {
 	theirs, ours := unmapped(remote), unmapped(local)
-	if s, err := lookUp(theirs, ours); err == nil {
+	if s, err := querySocket(theirs, ours); err == nil {
 		return s.ownedBy(os.Getuid())
 	}
 	for s := range procSockets() {
@@ -76,13 +79,12 @@ func Own(local, remote netip.AddrPort) bool {
 			return s.ownedBy(os.Getuid())
 		}
 	}
-	// Where Windows is beside this system its programs come from outside of it, and
-	// no table here has them.
-	return besideWindows()
+	// Programs of the Windows around a Windows Subsystem for Linux are in no table here.
+	return inWSL()
 }
 
-// ownedBy reports whether the socket is surely the user's or root's. Once no process
-// holds it, older kernels show every user's as root's.
+// ownedBy reports whether the socket is certainly the user's or root's. Older kernels show
+// a socket that no process has open any more as root's, whoever had it.
 func (s procSocket) ownedBy(uid int) bool {
 	if s.inode == "0" {
 		return s.uid == uid && uid != 0
@@ -90,14 +92,28 @@ func (s procSocket) ownedBy(uid int) bool {
 	return s.uid == uid || s.uid == 0
 }
 
-// besideWindows reports whether this is a Windows Subsystem for Linux.
-func besideWindows() bool {
+// SameUser reports whether the program at the other end of a unix socket belongs to this
+// user. Unlike [Own] it refuses root.
+func SameUser(conn net.Conn) bool {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	var cred *unix.Ucred
+	err = raw.Control(func(fd uintptr) {
+		cred, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return err == nil && cred != nil && int(cred.Uid) == os.Getuid()
+}
+
+// inWSL reports whether this is a Windows Subsystem for Linux.
+func inWSL() bool {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && strings.Contains(strings.ToLower(string(release)), "microsoft")
 }
 
 // procSockets yields the TCP sockets of this network namespace. A client with a
-// dual-stack socket shows up in tcp6, even when it dialled 127.0.0.1.
+// dual-stack socket is in tcp6, even if it dialed 127.0.0.1.
 func procSockets() iter.Seq[procSocket] {
 	return func(yield func(procSocket) bool) {
 		for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -142,7 +158,7 @@ func parseProcSocket(line string) (procSocket, bool) {
 	return procSocket{local, remote, f[3], uid, f[9]}, ok1 && ok2 && err == nil
 }
 
-// parseProcAddr reads an address written as words of the machine's byte order.
+// parseProcAddr reads an address written as words in the machine's byte order.
 func parseProcAddr(s string) (netip.AddrPort, bool) {
 	addr, port, _ := strings.Cut(s, ":")
 	b, err := hex.DecodeString(addr)

@@ -54,7 +54,7 @@ func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
 			t.Errorf("from %s: not ours", from)
 		}
 		theirs, ours := c.LocalAddr().(*net.TCPAddr).AddrPort(), l.Addr().(*net.TCPAddr).AddrPort()
-		asked, err := lookUp(unmapped(theirs), unmapped(ours))
+		asked, err := querySocket(unmapped(theirs), unmapped(ours))
 		if err != nil {
 			t.Errorf("from %s: the kernel was asked in vain: %v", from, err)
 		}
@@ -79,10 +79,10 @@ func TestAListenerIsNotTakenForAConnection(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	ours := l.Addr().(*net.TCPAddr).AddrPort()
-	if s, err := lookUp(ours, netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
+	if s, err := querySocket(ours, netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
 		t.Errorf("got %+v", s)
 	}
-	if Own(netip.MustParseAddrPort("127.0.0.1:1"), ours) && !besideWindows() {
+	if Own(netip.MustParseAddrPort("127.0.0.1:1"), ours) && !inWSL() {
 		t.Error("a connection that is not there is ours")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// HolderOf finds out which program listens on a local TCP port.
+// HolderOf finds the program that listens on a local TCP port.
 func HolderOf(port int) Holder {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -54,6 +54,5 @@ func netstatListener(out string, port int) int {
 	return 0
 }
 
-// Own is true of everyone: this system is not asked, since one person uses the machine
-// as a rule.
+// Own is always true: usually only one person uses a machine with this system.
 func Own(_, _ netip.AddrPort) bool { return true }

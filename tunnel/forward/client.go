@@ -13,35 +13,35 @@ import (
 
 const (
 	// dialTimeout bounds one dial beyond the host. A node that drops packets
-	// would otherwise hold a client for minutes.
+	// would otherwise keep a client waiting for minutes.
 	dialTimeout = 30 * time.Second
-	// downRetry is the pause before a dial is tried again on a host that is not
-	// connected, in case nobody withdraws the target meanwhile.
+	// downRetry is the pause before the next dial on a host that is not connected,
+	// in case nobody withdraws the target.
 	downRetry = 250 * time.Millisecond
-	// speakTimeout is how long a client that can be told nothing but by HTTP is
-	// given to speak it.
-	speakTimeout = 3 * time.Second
+	// requestTimeout is how long a client that can only get its answer over HTTP may
+	// take to send a request.
+	requestTimeout = 3 * time.Second
 )
 
-// Why a client does not get through, apart from what the dialer says.
+// Why a client gets no connection to the target, apart from the dialer's errors.
 var (
-	errWithdrawn = errors.New("the target is withdrawn")
-	errUnchecked = errors.New("the target asks for more than the one before")
-	errGone      = errors.New("the client is gone")
+	errNoTarget   = errors.New("the target is withdrawn")
+	errUnchecked  = errors.New("the target asks for more than the one before")
+	errClientGone = errors.New("the client is gone")
 )
 
-// visit is one client's connection, on its way to the far side.
-type visit struct {
+// clientConn is the connection of one client until it is relayed or rejected.
+type clientConn struct {
 	*Forward
 	conn    net.Conn
-	checked bool // its requests are, or it can bring none of a browser's
-	flight  *flight
-	address string // that a SOCKS client asked for
+	checked bool // its requests are, or it cannot be a browser
+	preread *preread
+	address string // requested by a SOCKS client
 }
 
-// handle carries one client's connection from beginning to end.
+// handle serves one client's connection from beginning to end.
 func (f *Forward) handle(ctx context.Context, conn net.Conn) {
-	defer f.counters.enter()()
+	defer f.counters.connOpened()()
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { reset(conn) })()
 
@@ -51,172 +51,167 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		reset(conn)
 		return
 	}
-	v := &visit{Forward: f, conn: conn, checked: true}
+	c := &clientConn{Forward: f, conn: conn, checked: true}
 	if f.kind == api.ForwardDynamic {
 		address, err := socksRequest(conn)
 		if err != nil {
 			f.log.Debug("no SOCKS5 request", "err", err)
 			return
 		}
-		v.address = address
-	} else if f.side.path == "" {
-		v.check()
+		c.address = address
+	} else if f.local.path == "" {
+		c.checkRequests()
 	}
-	v.flight = readFlight(v.conn)
-	remote, err := v.reach(ctx)
+	c.preread = startPreread(c.conn)
+	target, err := c.connect(ctx)
 	if err == nil && f.kind == api.ForwardDynamic {
-		err = socksReply(v.conn, nil)
+		err = socksReply(c.conn, nil)
 	}
 	if err != nil {
-		v.turnAway(ctx, err)
-		v.leave(remote)
+		c.reject(ctx, err)
+		if target != nil {
+			_ = target.Close()
+		}
+		_ = c.conn.Close()
+		<-c.preread.done
 		return
 	}
-	relay(ctx, v.flight.stop(), remote, &f.buffers, &f.counters)
+	relay(ctx, c.preread.stop(), target, &f.buffers, &f.counters)
 }
 
-// check has the names in the client's requests checked, unless the target sees to who
-// comes. That is for the whole of a connection, whatever the target is later.
-func (v *visit) check() {
-	if v.standing().trusted {
-		v.checked = false
+// checkRequests has the host names in the client's requests checked, unless the target
+// requires a token. That is decided once for a connection, whatever its target becomes.
+func (c *clientConn) checkRequests() {
+	if c.current().trusted {
+		c.checked = false
 		return
 	}
-	v.conn = newCheckedConn(v.conn, v.hosts, func(host string) {
-		v.counters.refused.Add(1)
-		v.log.Warn("refused a request for a foreign name", "host", host)
+	c.conn = newCheckedConn(c.conn, c.hosts, func(host string) {
+		c.counters.refused.Add(1)
+		c.log.Warn("refused a request for a foreign name", "host", host)
 	})
 }
 
-// leave ends a visit that came to nothing.
-func (v *visit) leave(remote *end) {
-	if remote != nil {
-		_ = remote.Close()
-	}
-	_ = v.conn.Close()
-	<-v.flight.done
-}
-
-// reach finds the far side for a client, waiting while there is none.
-func (v *visit) reach(ctx context.Context) (*end, error) {
-	hold, cancel := context.WithTimeoutCause(ctx, v.holdFor, api.ErrDown)
+// connect connects to the target, and waits while there is none.
+func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
+	hold, cancel := context.WithTimeoutCause(ctx, c.holdFor, api.ErrDown)
 	defer cancel()
 	for {
-		now := v.standing()
-		remote, err := v.try(ctx, now)
+		state := c.current()
+		target, err := c.connectTo(ctx, state)
 		switch {
 		case err == nil:
-			return remote, nil
+			return target, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case v.flight.gone():
-			return nil, errGone
-		case now.stale() && hold.Err() == nil:
-			continue // the footing changed meanwhile: what failed says nothing
+		case c.preread.gone():
+			return nil, errClientGone
+		case state.replaced() && hold.Err() == nil:
+			continue // the error is about the old state
 		case !errors.Is(err, api.ErrDown):
 			return nil, err
 		}
-		if err := v.wait(hold, now); err != nil {
+		if err := c.waitForTarget(hold, state); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// wait waits for another footing, or a moment if the present one has a target.
-func (v *visit) wait(hold context.Context, now *footing) error {
-	var again <-chan time.Time
-	if now.target != nil {
+// waitForTarget waits until the state is replaced, or a moment if it has a target.
+func (c *clientConn) waitForTarget(hold context.Context, state *targetState) error {
+	var retry <-chan time.Time
+	if state.target != nil {
 		t := time.NewTimer(downRetry)
 		defer t.Stop()
-		again = t.C
+		retry = t.C
 	}
-	left := v.flight.done
+	ended := c.preread.done
 	for {
-		said, more := v.flight.peek()
-		if isPoll(judge(said).req) {
+		sent, more := c.preread.peek()
+		if isPoll(classify(sent).http) {
 			return api.ErrDown
 		}
 		select {
 		case <-more:
-		case <-now.changed():
+		case <-state.ctx.Done():
 			return nil
-		case <-again:
+		case <-retry:
 			return nil
-		case <-left:
-			if v.flight.gone() {
-				return errGone
+		case <-ended:
+			if c.preread.gone() {
+				return errClientGone
 			}
-			left = nil
+			ended = nil
 		case <-hold.Done():
 			return context.Cause(hold)
 		}
 	}
 }
 
-// try tries once to reach the target of a footing.
-func (v *visit) try(ctx context.Context, now *footing) (*end, error) {
-	t := now.target
+// connectTo tries once to connect to the target of a state.
+func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayConn, error) {
+	t := state.target
 	switch {
-	case t == nil && now.reason.Transient:
+	case t == nil && state.reason.Transient:
 		return nil, api.ErrDown
 	case t == nil:
-		return nil, errWithdrawn
-	case !t.HasToken && !v.checked:
+		return nil, errNoTarget
+	case !t.HasToken && !c.checked:
 		return nil, errUnchecked
-	case now.warm == nil:
-		return v.dial(ctx, now)
+	case state.warm == nil:
+		return c.dial(ctx, state)
 	}
-	remote := v.tryWarm(ctx, now.warm)
-	if remote == nil {
-		if v.flight.gone() {
-			now.warm.demand() // it came, and used a channel up
-			return nil, errGone
+	target := c.useWarm(ctx, state.warm)
+	if target == nil {
+		if c.preread.gone() {
+			state.warm.addDemand() // it used a connection up
+			return nil, errClientGone
 		}
 		var err error
-		if remote, err = v.dial(ctx, now); err != nil {
+		if target, err = c.dial(ctx, state); err != nil {
 			return nil, err
 		}
 	}
-	now.warm.demand()
-	return remote, nil
+	state.warm.addDemand()
+	return target, nil
 }
 
-// dial opens a fresh connection to the target of a footing, and gives up when the
-// footing changes: the next one may be quicker.
-func (v *visit) dial(ctx context.Context, now *footing) (*end, error) {
-	network, address := now.target.Network, now.target.Address
-	if v.address != "" {
-		network, address = "tcp", v.address
+// dial opens a new connection to the target of a state. It gives up when the state is
+// replaced: the next target may be faster.
+func (c *clientConn) dial(ctx context.Context, state *targetState) (*relayConn, error) {
+	network, address := state.target.Network, state.target.Address
+	if c.address != "" {
+		network, address = "tcp", c.address
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	defer now.onChange(cancel)()
-	begun := time.Now()
-	conn, err := now.target.Dialer.Dial(dialCtx, network, address)
+	defer context.AfterFunc(state.ctx, cancel)()
+	start := time.Now()
+	conn, err := state.target.Dialer.Dial(dialCtx, network, address)
 	if err == nil {
-		v.counters.opened(time.Since(begun))
-		return &end{Conn: conn}, nil
+		c.counters.dialed(time.Since(start))
+		return &relayConn{Conn: conn}, nil
 	}
 	if errors.Is(dialCtx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s: %w", address, api.DurationText(dialTimeout), err)
 	}
-	if !errors.Is(err, api.ErrDown) && !now.stale() && ctx.Err() == nil {
-		v.counters.refused.Add(1)
-		v.log.Info("the target cannot be reached", "address", address, "err", err)
+	if !errors.Is(err, api.ErrDown) && !state.replaced() && ctx.Err() == nil {
+		c.counters.refused.Add(1)
+		c.log.Info("the target cannot be reached", "address", address, "err", err)
 	}
 	return nil, err
 }
 
-// turnAway ends a connection that could not be carried: with a page for a person
-// at a browser, with a reset for everything else. A client that has said all it had
-// to say would take a plain close for an empty answer.
-func (v *visit) turnAway(ctx context.Context, err error) {
+// reject ends a connection without a target: with a page for a browser, with a reset
+// for everything else. A client that has sent its whole request would read an empty
+// answer from a plain close.
+func (c *clientConn) reject(ctx context.Context, err error) {
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errUnchecked), errors.Is(err, context.Canceled):
-		reset(v.conn)
-	case v.kind == api.ForwardDynamic:
-		_ = socksReply(v.conn, err)
-	case !v.tellBrowser(ctx, err):
-		reset(v.conn)
+	case errors.Is(err, errClientGone), errors.Is(err, errUnchecked), errors.Is(err, context.Canceled):
+		reset(c.conn)
+	case c.kind == api.ForwardDynamic:
+		_ = socksReply(c.conn, err)
+	case !c.sendWaitPage(ctx, err):
+		reset(c.conn)
 	}
 }

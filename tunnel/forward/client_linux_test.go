@@ -39,8 +39,8 @@ func TestPlayAnotherUser(t *testing.T) {
 	}
 }
 
-// visitAs runs a client of a forward as some user, from some address of this machine.
-func visitAs(t *testing.T, self string, f *Forward, uid uint32, from, words string) error {
+// connectAs runs a client of a forward as some user, from some address of this machine.
+func connectAs(t *testing.T, self string, f *Forward, uid uint32, from, words string) error {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestPlayAnotherUser$")
 	cmd.Dir = filepath.Dir(self)
@@ -70,10 +70,10 @@ func TestAnotherUserIsRefusedFromWhateverAddressTheyCome(t *testing.T) {
 				}
 				strangers := int64(0)
 				for _, from := range ownAddresses(t) {
-					if err := visitAs(t, self, f, uint32(os.Getuid()), from, words); err != nil {
+					if err := connectAs(t, self, f, uint32(os.Getuid()), from, words); err != nil {
 						t.Errorf("the person was refused from %s: %v", from, err)
 					}
-					if err := visitAs(t, self, f, nobodyUID, from, words); (err == nil) != shared {
+					if err := connectAs(t, self, f, nobodyUID, from, words); (err == nil) != shared {
 						t.Errorf("a stranger from %s: %v", from, err)
 					}
 					strangers++

@@ -7,7 +7,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// counters are what one forward has carried.
+// counters count what one forward has relayed.
 type counters struct {
 	conns    atomic.Int64
 	total    atomic.Int64
@@ -18,8 +18,8 @@ type counters struct {
 	rtt      atomic.Int64 // nanoseconds; 0 is not known
 }
 
-// enter counts a connection; the returned function counts it out.
-func (c *counters) enter() (leave func()) {
+// connOpened counts a client's connection; closed counts its end.
+func (c *counters) connOpened() (closed func()) {
 	c.conns.Add(1)
 	c.total.Add(1)
 	c.touch()
@@ -41,16 +41,15 @@ func (c *counters) sent(n int) {
 
 func (c *counters) touch() { c.lastUsed.Store(time.Now().UnixNano()) }
 
-// opened takes in how long a connection to the target took to open. One slow dial is
-// smoothed over; the value is for people.
-func (c *counters) opened(took time.Duration) {
+// dialed averages how long it takes to connect to the target, for people.
+func (c *counters) dialed(took time.Duration) {
 	if was := time.Duration(c.rtt.Load()); was > 0 {
 		took = (3*was + took) / 4
 	}
 	c.rtt.Store(int64(took))
 }
 
-// fill writes the counters into a forward's status.
+// fill sets the counters of a forward's status.
 func (c *counters) fill(f *api.Forward) {
 	f.Conns = c.conns.Load()
 	f.Total = c.total.Load()

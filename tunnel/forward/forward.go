@@ -1,7 +1,8 @@
 // Package forward owns the local side of forwards: listeners that keep their port while
-// the target comes and goes, the relay of their connections, the page that a browser gets
-// meanwhile, and listeners on a host that lead here. It is given a [Dialer] and knows
-// nothing of SSH, of sessions or of the agent.
+// the target comes and goes, the relay between a client and the target, the page that a
+// browser gets while there is no target, and listeners on a host that lead to an address
+// here. It reaches a target through a [Dialer]; it knows nothing about SSH, sessions or
+// the agent.
 package forward
 
 import (
@@ -17,7 +18,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// A Dialer connects to an address through a host.
+// A Dialer connects to an address through a host. Its errors wrap [api.ErrDown],
+// [api.ErrRefused] or [api.ErrProhibited] where one of them applies.
 type Dialer interface {
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -25,62 +27,62 @@ type Dialer interface {
 // Target is where a forward's connections go.
 type Target struct {
 	Dialer  Dialer
-	Network string // "tcp" or "unix"; a dynamic forward's clients name their own
+	Network string // "tcp" or "unix"; the clients of a dynamic forward name their own
 	Address string
-	// HTTP says that browsers come here and that the client speaks first: a dial
-	// that fails is answered by a page, and channels are opened ahead.
+	// HTTP is set if browsers connect to the target and the client sends first: a
+	// failed dial is answered with a page, and connections are opened in advance.
 	HTTP bool
-	// HasToken says that what is served there lets in nobody without its token. To
-	// everything else requests pass by a name of this machine only.
+	// HasToken is set if the server there requires a token. Requests to any other
+	// server must use a name of this machine.
 	HasToken bool
-	// Scarce says that a connection costs more than a round trip: none is opened
-	// ahead of need.
+	// Scarce is set if a connection costs more than a round trip: none is opened in
+	// advance.
 	Scarce bool
 }
 
-// Reason says why a forward has no target now, in words for a person.
+// Reason tells a person why a forward has no target.
 type Reason struct {
 	Kind  ReasonKind
 	Title string // "Waiting in the queue"
-	// Text says more. Its first line is a sentence; the lines after that are output of a
-	// program. What stands in backticks, here and in Hint, is a command.
+	// Text explains it. Its first line is a sentence; the other lines are the output
+	// of a program. Text in backticks, here and in Hint, is a command.
 	Text  string
 	Facts []Fact // what else is known
 	Hint  string // what to do about it in a terminal
-	Tray  string // where in the tray's menu that is done
+	Tray  string // where the tray's menu does the same
 	Since time.Time
-	// Transient says that it passes within seconds without anybody's help, so that a
-	// client does better to wait than to be told.
+	// Transient is set if it passes within seconds without a person's help, so that a
+	// client should wait.
 	Transient bool
 }
 
-// ReasonKind is what a reason asks of a person.
+// ReasonKind is what a reason requires of a person.
 type ReasonKind string
 
 // The kinds of reasons.
 const (
 	ReasonProgress  ReasonKind = ""          // nothing: it passes
-	ReasonAttention ReasonKind = "attention" // to do something, and then it goes on
+	ReasonAttention ReasonKind = "attention" // an action, after which it continues
 	ReasonTrouble   ReasonKind = "trouble"   // to fix something
 )
 
-// Fact is a thing that is known, under its name.
+// Fact is a named value that a waiting page shows.
 type Fact struct{ Name, Value string }
 
 // ListenOptions describe the local side of a forward.
 type ListenOptions struct {
 	Name string          // the session's, for people
 	Kind api.ForwardKind // local, if empty, or dynamic: a SOCKS5 server
-	Port int             // the wanted port; 0 is none
-	Last int             // the port used last; 0 is none
-	// Bind is the address to listen on in place of 127.0.0.1 and ::1. "*" is all. One
-	// beyond loopback is open to all who reach it.
+	Port int             // the wanted port, or 0
+	Last int             // the port of the last time, or 0
+	// Bind is the address to listen on instead of 127.0.0.1 and ::1; "*" is all. A
+	// listener beyond loopback is open to everybody who reaches it.
 	Bind     string
-	UnixPath string // a unix socket, in place of a port
-	// Shared lets other users of this machine in. Without it they are refused, where
-	// the system tells them apart.
+	UnixPath string // a unix socket instead of a port
+	// Shared admits other users of this machine. By default they are refused, where
+	// the system can tell them apart.
 	Shared  bool
-	Hosts   []string      // names by which requests may come besides this machine's own
+	Hosts   []string      // allowed in a request's Host besides the names of this machine
 	HoldFor time.Duration // how long clients wait for a target; 30 s if zero
 	Log     *slog.Logger
 }
@@ -92,82 +94,76 @@ type Forward struct {
 	kind    api.ForwardKind
 	holdFor time.Duration
 	log     *slog.Logger
-	side    *localSide
+	local   *localListener
 	shared  bool
-	hosts   hostNames
+	hosts   allowedHosts
 
 	counters counters
 	buffers  buffers
 	conns    sync.WaitGroup
 
-	life context.Context // ends with Serve, and with it every footing
-	end  context.CancelFunc
+	ctx    context.Context // ends with Serve
+	cancel context.CancelFunc
 
-	mu  sync.Mutex
-	now *footing
+	mu    sync.Mutex
+	state *targetState
 }
 
-// footing is what a forward stands on between two calls of Open and Withdraw.
-type footing struct {
+// targetState is what a forward leads to between two calls of Open or Withdraw.
+type targetState struct {
 	target *Target // nil: withdrawn
 	reason Reason
-	// trusted says that its clients' requests need not be checked: the target, or the
+	// trusted is set if the requests of clients need no check: this target, or the
 	// last one, has a token.
 	trusted bool
-	warm    *warmPool // nil: no channels are opened ahead
+	warm    *warmPool // nil: no connections are opened in advance
 
-	ctx context.Context // ends when the footing is replaced
-	end context.CancelFunc
+	ctx    context.Context // ends when the state is replaced
+	cancel context.CancelFunc
 }
 
-// changed is closed when there is another footing.
-func (n *footing) changed() <-chan struct{} { return n.ctx.Done() }
+// replaced reports whether the forward has another state.
+func (s *targetState) replaced() bool { return s.ctx.Err() != nil }
 
-// stale reports whether there is another footing.
-func (n *footing) stale() bool { return n.ctx.Err() != nil }
-
-// onChange calls do when there is another footing, unless stop is called before.
-func (n *footing) onChange(do func()) (stop func() bool) { return context.AfterFunc(n.ctx, do) }
-
-// Listen opens the local side of a forward. A wanted port that is taken is no
-// error: another is used, and [Forward.Note] says so. Clients wait from now on,
-// and are served once Serve runs and Open was called.
+// Listen opens the local side of a forward. A wanted port that is in use is no
+// error: another one is used, and [Forward.Note] says so. Clients can connect from now
+// on; they are served once Serve runs and Open was called.
 func Listen(o ListenOptions) (*Forward, error) {
-	var side *localSide
+	var local *localListener
 	var err error
 	if o.UnixPath != "" {
-		side, err = listenUnix(o.UnixPath, o.Shared)
+		local, err = listenUnix(o.UnixPath, o.Shared)
 	} else {
-		side, err = listenTCP(o.Bind, o.Port, o.Last)
+		local, err = listenTCP(o.Bind, o.Port, o.Last)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return newForward(o, side), nil
+	return newForward(o, local), nil
 }
 
-func newForward(o ListenOptions, side *localSide) *Forward {
+func newForward(o ListenOptions, local *localListener) *Forward {
 	f := &Forward{
 		name:    o.Name,
 		kind:    cmp.Or(o.Kind, api.ForwardLocal),
 		holdFor: cmp.Or(o.HoldFor, 30*time.Second),
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
-		side:    side,
-		shared:  o.Shared || side.onNetwork(),
-		hosts:   hostNames{listed: o.Hosts, network: side.onNetwork()},
+		local:   local,
+		shared:  o.Shared || local.onNetwork(),
+		hosts:   allowedHosts{listed: o.Hosts, network: local.onNetwork()},
 	}
-	f.life, f.end = context.WithCancel(context.Background())
-	f.enter(nil, Reason{Title: "Starting " + cmp.Or(o.Name, "the forward"), Transient: true})
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.setState(nil, Reason{Title: "Starting " + cmp.Or(o.Name, "the forward"), Transient: true})
 	return f
 }
 
-// Serve accepts clients until ctx ends, then closes the listeners and every
-// connection, and returns when nothing of the forward runs any more.
+// Serve accepts clients until ctx ends. Then it closes the listeners and every
+// connection, and returns when all goroutines of the forward have ended.
 func (f *Forward) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, len(f.side.listeners))
-	for _, l := range f.side.listeners {
+	failed := make(chan error, len(f.local.listeners))
+	for _, l := range f.local.listeners {
 		f.conns.Go(func() { failed <- f.accept(ctx, l) })
 	}
 
@@ -182,10 +178,10 @@ func (f *Forward) Serve(ctx context.Context) error {
 	return err
 }
 
-// accept takes clients from one listener until ctx ends.
+// accept serves the clients of one listener until ctx ends.
 func (f *Forward) accept(ctx context.Context, l net.Listener) error {
-	const maxPause = time.Second
-	pause := 5 * time.Millisecond
+	const minPause, maxPause = 5 * time.Millisecond, time.Second
+	wait := minPause
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -197,98 +193,105 @@ func (f *Forward) accept(ctx context.Context, l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		case err != nil:
-			// Out of descriptors, or a client that left in the queue: the
-			// listener itself is as good as before.
+			// Out of file descriptors, or a client that left before it was
+			// accepted: the listener still works.
 			f.log.Warn("accepting a connection failed", "err", err)
-			if !sleep(ctx, pause) {
+			if !pause(ctx, wait, nil) {
 				return nil
 			}
-			pause = min(2*pause, maxPause)
+			wait = min(2*wait, maxPause)
 		default:
-			pause = 5 * time.Millisecond
+			wait = minPause
 			f.conns.Go(func() { f.handle(ctx, conn) })
 		}
 	}
 }
 
-// Close gives the port back. It is for a forward that is not served; Serve does
-// the same when its context ends.
+// Close releases the port of a forward that is not served. Serve does the same when
+// its context ends.
 func (f *Forward) Close() error {
-	f.end()
-	return f.side.close()
+	f.cancel()
+	return f.local.close()
 }
 
-// Open sends connections to t from now on. Those that wait go through; those that
-// are under way stay where they are. Channels opened ahead to the last target are
-// closed, even if it was the same.
-func (f *Forward) Open(t Target) { f.enter(&t, Reason{}) }
+// Open sends connections to t from now on, including those that wait. Established
+// connections keep their target. Connections that were opened in advance are closed,
+// even if the target is the same.
+func (f *Forward) Open(t Target) { f.setState(&t, Reason{}) }
 
-// Withdraw takes the target away. Connections that are under way stay; new ones
-// wait, or are told r.
-func (f *Forward) Withdraw(r Reason) { f.enter(nil, r) }
+// Withdraw removes the target. Established connections stay; new ones wait, or get r
+// as an answer.
+func (f *Forward) Withdraw(r Reason) { f.setState(nil, r) }
 
-// enter puts the forward on a new footing.
-func (f *Forward) enter(t *Target, r Reason) {
-	next := &footing{target: t, reason: r}
-	next.ctx, next.end = context.WithCancel(f.life)
+func (f *Forward) setState(t *Target, r Reason) {
+	next := &targetState{target: t, reason: r}
+	next.ctx, next.cancel = context.WithCancel(f.ctx)
 	if t != nil && t.HTTP && !t.Scarce && f.kind == api.ForwardLocal {
 		dial := func(ctx context.Context) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) }
 		next.warm = newWarmPool(next.ctx, dial, f.conns.Go)
 	}
 	f.mu.Lock()
-	last := f.now
+	last := f.state
 	switch {
 	case t != nil:
 		next.trusted = t.HasToken
 	case last != nil:
 		next.trusted = last.trusted
 	}
-	f.now = next
+	f.state = next
 	f.mu.Unlock()
 	if last != nil {
-		last.end()
+		last.cancel()
 	}
 }
 
-func (f *Forward) standing() *footing {
+func (f *Forward) current() *targetState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.now
+	return f.state
 }
 
-// Status tells where the forward listens, where it goes and what it carried.
+// Status reports where the forward listens, its target, and what it has relayed.
 func (f *Forward) Status() api.Forward {
-	s := api.Forward{Kind: f.kind, Listen: f.side.String(), Note: f.side.note, Shared: f.shared}
-	if t := f.standing().target; t != nil && f.kind != api.ForwardDynamic {
+	s := api.Forward{Kind: f.kind, Listen: f.local.String(), Note: f.local.note, Shared: f.shared}
+	if t := f.current().target; t != nil && f.kind != api.ForwardDynamic {
 		s.Target = t.Address
 	}
 	f.counters.fill(&s)
 	return s
 }
 
-// Addr is the address the forward listens on, 127.0.0.1 of a loopback pair. It is
-// zero for a unix socket.
-func (f *Forward) Addr() netip.AddrPort { return f.side.addr }
+// Addr is the address that the forward listens on: 127.0.0.1 of a loopback pair, zero
+// for a unix socket.
+func (f *Forward) Addr() netip.AddrPort { return f.local.addr }
 
-// Port is the port the forward listens on, 0 for a unix socket.
-func (f *Forward) Port() int { return f.side.port() }
+// Port is the port that the forward listens on, 0 for a unix socket.
+func (f *Forward) Port() int { return f.local.port() }
 
-// URLHost is the host of a URL that surely leads here: "localhost:8888", or
-// "127.0.0.1:8888" where ::1 could not be had and may be somebody else's.
-func (f *Forward) URLHost() string { return f.side.urlHost }
+// URLHost is the host of a URL that certainly leads here: "localhost:8888", or
+// "127.0.0.1:8888" if the port on ::1 may belong to another program.
+func (f *Forward) URLHost() string { return f.local.urlHost }
 
-// Note says what a person should know about the local side: that the wanted port
-// is held, and by whom. It is empty when all is as wanted.
-func (f *Forward) Note() string { return f.side.note }
+// Note tells a person that the wanted port is in use, and by which program. It is
+// empty if the forward listens where it should.
+func (f *Forward) Note() string { return f.local.note }
 
-// sleep waits for d, and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
+// pause waits until d has passed or wake is notified. It returns false if ctx has ended.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
+	case <-wake:
 	case <-ctx.Done():
-		return false
+	}
+	return ctx.Err() == nil
+}
+
+// notify ends the pause that waits for wake, or the next one.
+func notify(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
 	}
 }

@@ -28,10 +28,10 @@ func (d dialerFunc) Dial(ctx context.Context, network, address string) (net.Conn
 	return d(ctx, network, address)
 }
 
-// direct dials from here: the far side without an SSH connection between.
+// direct dials without a host in between.
 var direct = dialerFunc((&net.Dialer{}).DialContext)
 
-// run serves a forward until the test ends, and fails it if anything stays.
+// run serves a forward until the test ends.
 func run(t *testing.T, f *Forward) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -224,7 +224,7 @@ func TestCountersTellWhatWasCarried(t *testing.T) {
 	}
 }
 
-// eventually waits for something that no channel tells of.
+// eventually polls until is returns true.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -261,7 +261,7 @@ func TestEndingServeEndsEveryConnection(t *testing.T) {
 	goleak.VerifyNone(t, leaks)
 }
 
-// pipeListener hands out net.Pipes, so that a forward can live in a synctest bubble.
+// pipeListener accepts net.Pipes, so that a forward can run in a synctest bubble.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -289,17 +289,17 @@ func (l *pipeListener) dial() net.Conn {
 	return here
 }
 
-// bubble runs test with a forward on pipes and a clock of its own.
+// bubble runs test in a synctest bubble with a forward that listens on pipes.
 func bubble(t *testing.T, o ListenOptions, test func(t *testing.T, f *Forward, l *pipeListener)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		f := newForward(o, &localSide{listeners: []net.Listener{l}, path: "pipe"})
+		f := newForward(o, &localListener{listeners: []net.Listener{l}, path: "pipe"})
 		run(t, f)
 		test(t, f, l)
 	})
 }
 
-// pipeTo is a Dialer whose far side is handled by serve.
+// pipeTo is a Dialer whose connections are served by serve.
 func pipeTo(serve func(net.Conn)) Dialer {
 	return dialerFunc(func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()

@@ -19,18 +19,18 @@ import (
 	"unicode"
 )
 
-// hostNames are the names by which browsers may ask for what a forward leads to. A page
-// elsewhere can have its own name lead to this machine (DNS rebinding), and its browser
-// lets it read the answers; the name in the request tells it from a page of ours.
-type hostNames struct {
-	listed []string // by the person
-	// network says that the listener is open to the network: the machine's own name
-	// leads there, and so do its addresses, which no page can have as its name.
+// allowedHosts are the names by which browsers may request what a forward leads to. A web
+// site can point its own name at this machine (DNS rebinding), and browsers then let it
+// read the answers; the name in the request gives it away.
+type allowedHosts struct {
+	listed []string // in the config
+	// network is set if the listener is open to the network: the machine's name leads
+	// there, and so do its addresses, which no web site can have as its name.
 	network bool
 }
 
 // allow reports whether a request's Host names this machine.
-func (n hostNames) allow(hostport string) bool {
+func (a allowedHosts) allow(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
@@ -40,13 +40,13 @@ func (n hostNames) allow(hostport string) bool {
 		return true
 	}
 	if ip := net.ParseIP(host); ip != nil {
-		return n.network || ip.IsLoopback()
+		return a.network || ip.IsLoopback()
 	}
-	return slices.ContainsFunc(n.listed, func(name string) bool { return strings.EqualFold(name, host) }) ||
-		n.network && isHostname(host)
+	return slices.ContainsFunc(a.listed, func(name string) bool { return strings.EqualFold(name, host) }) ||
+		a.network && isHostname(host)
 }
 
-// isHostname reports whether a name is that of this machine in its network.
+// isHostname reports whether a name is this machine's in its network.
 func isHostname(name string) bool {
 	own, err := os.Hostname()
 	if err != nil || own == "" {
@@ -56,44 +56,44 @@ func isHostname(name string) bool {
 	return strings.EqualFold(name, own) || strings.EqualFold(name, short) || strings.EqualFold(name, short+".local")
 }
 
-// checkedConn is a client's connection from which a request by a foreign name can not be
-// read: it is answered here. What is not HTTP/1 passes as it is.
+// checkedConn is a client's connection that answers requests for foreign names itself, so
+// that they cannot be read from it. What is not HTTP/1 passes unchanged.
 type checkedConn struct {
 	net.Conn
 	requests requestStream
-	refused  func(host string) // told of a foreign name
-	ready    []byte            // let through and not yet read
-	err      error             // why no more is
+	refused  func(host string) // called with a foreign name
+	ready    []byte            // passed, but not yet read
+	err      error             // why nothing more passes
 
-	sender atomic.Int32 // whose bytes the client gets: those of a relay, or our answer
+	sender atomic.Int32 // whose bytes the client gets: the relay's or our answer's
 }
 
-// The senders of a checkedConn. There is only ever one: two would mix their bytes.
+// The senders of a checkedConn. It has only one: the bytes of two would mix.
 const (
 	noSender int32 = iota
 	relaySends
 	answerSends
 )
 
-func newCheckedConn(c net.Conn, names hostNames, refused func(host string)) *checkedConn {
-	return &checkedConn{Conn: c, requests: requestStream{names: names}, refused: refused}
+func newCheckedConn(c net.Conn, hosts allowedHosts, refused func(host string)) *checkedConn {
+	return &checkedConn{Conn: c, requests: requestStream{hosts: hosts}, refused: refused}
 }
 
-// Read reads what is let through.
+// Read reads what passes the check.
 func (c *checkedConn) Read(p []byte) (int, error) {
 	for len(c.ready) == 0 {
 		if c.err != nil {
 			return 0, c.err
 		}
 		n, readErr := c.Conn.Read(p)
-		pass, err := c.requests.take(p[:n])
+		pass, err := c.requests.filter(p[:n])
 		switch {
 		case err != nil:
 			c.err = err
 			c.answer(err)
 		case len(pass) == 0 && (readErr != nil || len(p) == 0):
 			return 0, readErr
-		case len(pass) > 0 && &pass[0] == &p[0]: // as it came
+		case len(pass) > 0 && &pass[0] == &p[0]: // nothing held back
 			return len(pass), nil
 		default:
 			c.ready = pass
@@ -104,7 +104,7 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write passes on what comes back for the client, unless that got our answer.
+// Write sends to the client, unless that has got our answer.
 func (c *checkedConn) Write(p []byte) (int, error) {
 	if !c.sender.CompareAndSwap(noSender, relaySends) && c.sender.Load() != relaySends {
 		return 0, net.ErrClosed
@@ -112,9 +112,9 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// answer tells a client why its request went no further. Nothing of the forward is in
-// it: a hostile page can read it. Once something came back for an earlier request, more
-// of it may be on its way, and the connection just ends.
+// answer tells a client why its request was refused. It does not mention the forward,
+// since a hostile page can read it. After an answer of the target more of it may follow:
+// then the connection just ends.
 func (c *checkedConn) answer(err error) {
 	status, text := http.StatusBadRequest, err.Error()
 	if e, ok := errors.AsType[*foreignHostError](err); ok {
@@ -126,21 +126,12 @@ func (c *checkedConn) answer(err error) {
 		return
 	}
 	text = "tunctl: error: " + text + "\n"
-	resp := &http.Response{
-		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Close: true,
-		ContentLength: int64(len(text)), Body: io.NopCloser(strings.NewReader(text)),
-		Header: http.Header{
-			"Content-Type":           {"text/plain; charset=utf-8"},
-			"Cache-Control":          {"no-store"},
-			"X-Content-Type-Options": {"nosniff"},
-		},
-	}
-	_ = c.SetDeadline(time.Now().Add(speakTimeout))
-	if resp.Write(c.Conn) != nil {
+	_ = c.SetDeadline(time.Now().Add(requestTimeout))
+	if writeResponse(c.Conn, nil, status, []byte(text), http.Header{"Content-Type": {"text/plain; charset=utf-8"}}) != nil {
 		return
 	}
-	// What the client still sends is read until it has hung up, so that closing does
-	// not become a reset that overtakes the answer.
+	// Reading continues until the client has closed, so that our close does not become a
+	// reset that overtakes the answer.
 	closeWrite(c.Conn)
 	_, _ = io.Copy(io.Discard, c.Conn)
 }
@@ -167,7 +158,7 @@ func (c *checkedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// foreignHostError says that a request asked for a name that is not this machine's.
+// foreignHostError is a request for a name that is not this machine's.
 type foreignHostError struct{ host string }
 
 // Error implements error.
@@ -190,22 +181,22 @@ const (
 	atAny                         // anything: it is not HTTP/1, or no longer
 )
 
-// requestStream follows a client's requests through its bytes (RFC 9112) and lets them
-// through if their Host is allowed. A request line passes at once, since what begins
-// like one may be the whole message of another protocol. The rest of the head waits
-// until it is complete: no server acts on a request before.
+// requestStream parses a client's requests (RFC 9112) and lets them pass if their Host is
+// allowed. A request line passes at once, since what begins like one may be a whole
+// message of another protocol. The rest of the head is held back until it is complete:
+// no server acts on a request before that.
 type requestStream struct {
-	names hostNames
+	hosts allowedHosts
 	state requestState
-	line  []byte // the line under way
-	head  []byte // the head under way, without the request line
-	old   bool   // the request under way is of HTTP/1.0, which may have no Host
-	left  int64  // how much of the body or chunk is to come
+	line  []byte // the current line
+	head  []byte // the current head, without the request line
+	old   bool   // the current request is of HTTP/1.0, which may have no Host
+	left  int64  // how much of the body or chunk is still to come
 }
 
-// take takes in what a client said. It returns what may pass now: b itself, where
-// nothing was held back or is.
-func (r *requestStream) take(b []byte) (pass []byte, err error) {
+// filter parses what a client has sent and returns what may pass now: b itself, if
+// nothing was or is held back.
+func (r *requestStream) filter(b []byte) (pass []byte, err error) {
 	n := r.skip(b)
 	if n == len(b) {
 		return b, nil
@@ -223,7 +214,7 @@ func (r *requestStream) take(b []byte) (pass []byte, err error) {
 			pass = append(pass, b[:n]...)
 		}
 		b = b[n:]
-		if err := r.endLine(); err != nil {
+		if err := r.parseLine(); err != nil {
 			return nil, err
 		}
 		if held && r.state != atHead {
@@ -233,7 +224,7 @@ func (r *requestStream) take(b []byte) (pass []byte, err error) {
 	return pass, nil
 }
 
-// skip is how much of b needs no look.
+// skip returns how much of b passes unparsed.
 func (r *requestStream) skip(b []byte) int {
 	switch r.state {
 	case atAny:
@@ -254,7 +245,7 @@ func (r *requestStream) skip(b []byte) int {
 	return n
 }
 
-// addLine adds to the line under way up to its end, and returns how much that was.
+// addLine adds the rest of the current line, and returns how many bytes that was.
 func (r *requestStream) addLine(b []byte) int {
 	n := len(b)
 	if i := bytes.IndexByte(b, '\n'); i >= 0 {
@@ -264,25 +255,25 @@ func (r *requestStream) addLine(b []byte) int {
 	return n
 }
 
-// endLine looks at the line under way.
-func (r *requestStream) endLine() error {
+// parseLine parses the current line, if it is complete.
+func (r *requestStream) parseLine() error {
 	text, whole := bytes.CutSuffix(r.line, []byte("\n"))
 	text = bytes.TrimSuffix(text, []byte("\r"))
 	switch {
 	case r.state == atLine && !mayBeRequest(text, whole):
 		r.enter(atAny)
-	case len(r.line)+len(r.head) > maxFlight && (r.state == atLine || r.state == atHead):
+	case len(r.line)+len(r.head) > maxPreread && (r.state == atLine || r.state == atHead):
 		return errBadHead
-	case len(r.line) > maxFlight:
+	case len(r.line) > maxPreread:
 		r.enter(atAny)
 	case !whole:
 	case r.state == atLine && len(text) > 0:
 		r.old = bytes.HasSuffix(text, []byte("HTTP/1.0"))
 		r.enter(atHead)
 	case r.state == atHead && len(text) == 0:
-		return r.endHead()
+		return r.checkHead()
 	case r.state == atSize:
-		r.endSize(string(text))
+		r.parseSize(string(text))
 	case r.state == atTrailer && len(text) == 0:
 		r.enter(atLine)
 	default:
@@ -293,8 +284,8 @@ func (r *requestStream) endLine() error {
 
 func (r *requestStream) enter(s requestState) { r.state, r.line = s, nil }
 
-// endHead checks a whole head and finds out what follows it.
-func (r *requestStream) endHead() error {
+// checkHead checks a complete head and finds out what follows it.
+func (r *requestStream) checkHead() error {
 	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(r.head))).ReadMIMEHeader()
 	if err != nil {
 		return errBadHead
@@ -304,7 +295,7 @@ func (r *requestStream) endHead() error {
 		hosts = []string{""}
 	}
 	for _, host := range hosts {
-		if !r.names.allow(host) {
+		if !r.hosts.allow(host) {
 			return &foreignHostError{host}
 		}
 	}
@@ -325,8 +316,8 @@ func (r *requestStream) endHead() error {
 	return nil
 }
 
-// endSize reads the size of a chunk, which a line end follows.
-func (r *requestStream) endSize(text string) {
+// parseSize reads the size of a chunk, which a line end follows.
+func (r *requestStream) parseSize(text string) {
 	size, _, _ := strings.Cut(text, ";")
 	r.enterBytes(atChunk, size, 16)
 	switch r.state {
@@ -337,7 +328,7 @@ func (r *requestStream) endSize(text string) {
 	}
 }
 
-// enterBytes enters a stretch of so many bytes, if there are any.
+// enterBytes expects so many bytes next, if there are any.
 func (r *requestStream) enterBytes(s requestState, size string, base int) {
 	n, err := strconv.ParseUint(strings.TrimSpace(size), base, 62)
 	switch {
@@ -351,8 +342,8 @@ func (r *requestStream) enterBytes(s requestState, size string, base int) {
 	}
 }
 
-// mayBeRequest reports whether text is, or begins, a request line that a browser may
-// send to a server. What it sends to a proxy names another target than a path.
+// mayBeRequest reports whether text is a request line, or the beginning of one, that a
+// browser sends to a server. The target of a request to a proxy is not a path.
 func mayBeRequest(text []byte, whole bool) bool {
 	if len(text) == 0 {
 		return true // empty lines may come before
@@ -378,5 +369,5 @@ func mayBeRequest(text []byte, whole bool) bool {
 	return len(version) == len(want)+1 && strings.HasPrefix(version, want) && '0' <= version[len(want)] && version[len(want)] <= '9'
 }
 
-// methodChars are what a method is made of; RFC 9110, section 5.6.2.
+// methodChars are the characters of a method; RFC 9110, section 5.6.2.
 const methodChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

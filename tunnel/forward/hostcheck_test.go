@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// notebook is a server that asks nobody for a token.
+// notebook is a server without a token.
 func notebook(t *testing.T) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func TestAPageElsewhereCannotReadAServerWithoutATokenByItsOwnName(t *testing.T) 
 			{[]string{"GET /lab HTTP/1.1\r\n\r\n"}, []int{421}},
 			{[]string{"GET /ws HTTP/1.1\r\nHost: evil.example\r\n" + upgrade}, []int{421}},
 			{[]string{"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"}, []int{421}},
-			// Later ones on the same connection, after every kind of body: it ends.
+			// A foreign name in a later request, after each kind of body, ends the connection.
 			{[]string{get("localhost"), get("evil.example")}, []int{200, 0}},
 			{[]string{"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody", get("evil.example")}, []int{200, 0}},
 			{[]string{"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\nbody\r\n0\r\nA: b\r\n\r\n", get("evil.example")}, []int{200, 0}},
@@ -102,22 +102,22 @@ func TestAServerWithATokenIsReachedByAnyName(t *testing.T) {
 	if codes, _ := requestBy(t, f, get("lab.example")); codes[0] != 200 {
 		t.Errorf("got %d", codes)
 	}
-	// While it is away, too; but a connection that was let in unchecked goes to no
-	// server that asks for nothing.
+	// Also while it is withdrawn; but an unchecked connection never goes to a server
+	// without a token.
 	f.Withdraw(Reason{Transient: true})
-	v := &visit{Forward: f, checked: true}
-	v.check()
+	c := &clientConn{Forward: f, checked: true}
+	c.checkRequests()
 	withToken.HasToken = false
 	f.Open(withToken)
-	if _, err := v.try(t.Context(), f.standing()); v.checked || !errors.Is(err, errUnchecked) {
-		t.Errorf("checked %v, %v", v.checked, err)
+	if _, err := c.connectTo(t.Context(), f.current()); c.checked || !errors.Is(err, errUnchecked) {
+		t.Errorf("checked %v, %v", c.checked, err)
 	}
 }
 
 func TestAListenerOnTheNetworkIsReachedByAddressesAndTheMachinesName(t *testing.T) {
-	network, listed := hostNames{network: true}, hostNames{listed: []string{"lab.example"}}
+	network, listed := allowedHosts{network: true}, allowedHosts{listed: []string{"lab.example"}}
 	for _, c := range []struct {
-		names hostNames
+		names allowedHosts
 		host  string
 		want  bool
 	}{
@@ -134,8 +134,8 @@ func TestAListenerOnTheNetworkIsReachedByAddressesAndTheMachinesName(t *testing.
 	}
 }
 
-// TestWhatIsNotHTTPPassesAsItIs says words of other protocols, byte by byte, to a server
-// that says them back, and waits for each before the next: none may be held back.
+// TestWhatIsNotHTTPPassesAsItIs sends messages of other protocols byte by byte to an echo
+// server, and waits for each byte before the next: none may be held back.
 func TestWhatIsNotHTTPPassesAsItIs(t *testing.T) {
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, func(c *net.TCPConn) { echo(c) })})
@@ -182,8 +182,8 @@ func TestASOCKSClientMayAskForAnyHost(t *testing.T) {
 	}
 }
 
-// FuzzRequestStream says anything in any portions: what passes is what was said, up to
-// a head that waits or is refused, and no portions let through what others do not.
+// FuzzRequestStream sends anything in portions of any size: what passes is what was sent,
+// up to a head that is incomplete or refused, whatever the portions are.
 func FuzzRequestStream(f *testing.F) {
 	f.Add([]byte(get("localhost")+get("evil.example")), 3)
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"+get("localhost")), 1)
@@ -193,7 +193,7 @@ func FuzzRequestStream(f *testing.F) {
 			var r requestStream
 			for rest := said; len(rest) > 0; {
 				n := min(size, len(rest))
-				pass, err := r.take(bytes.Clone(rest[:n]))
+				pass, err := r.filter(bytes.Clone(rest[:n]))
 				if err != nil {
 					return all, err
 				}

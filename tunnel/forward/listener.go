@@ -16,12 +16,13 @@ import (
 	"tunctl/internal/peer"
 )
 
-// nearbyPorts is how many ports after a taken one are tried, so that a person
-// finds 8889 where 8888 was, before the system picks any.
+// nearbyPorts is how many ports after one in use are tried before the system picks any:
+// a person expects 8889 after 8888.
 const nearbyPorts = 20
 
-// localSide is where a forward listens.
-type localSide struct {
+// localListener is where a forward listens: on a port, usually of both loopback
+// addresses, or on a unix socket.
+type localListener struct {
 	listeners []net.Listener
 	addr      netip.AddrPort // zero for a unix socket
 	path      string         // of a unix socket
@@ -29,17 +30,17 @@ type localSide struct {
 	note      string
 }
 
-func (l *localSide) String() string {
+func (l *localListener) String() string {
 	if l.path != "" {
 		return l.path
 	}
 	return l.addr.String()
 }
 
-// onNetwork reports whether other machines can reach it.
-func (l *localSide) onNetwork() bool { return l.path == "" && !l.addr.Addr().IsLoopback() }
+// onNetwork reports whether other machines can connect.
+func (l *localListener) onNetwork() bool { return l.path == "" && !l.addr.Addr().IsLoopback() }
 
-func (l *localSide) close() error {
+func (l *localListener) close() error {
 	var errs []error
 	for _, x := range l.listeners {
 		if err := x.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -49,12 +50,12 @@ func (l *localSide) close() error {
 	return errors.Join(errs...)
 }
 
-// listenTCP opens the wanted port, else the last one, else one nearby, else any.
-func listenTCP(bind string, want, last int) (*localSide, error) {
+// listenTCP listens on the wanted port, else the last one, else one nearby, else any.
+func listenTCP(bind string, want, last int) (*localListener, error) {
 	var first, err error
-	var side *localSide
-	for _, port := range candidates(want, last) {
-		if side, err = listenPort(bind, port); err == nil {
+	var local *localListener
+	for _, port := range candidatePorts(want, last) {
+		if local, err = listenPort(bind, port); err == nil {
 			break
 		}
 		if first == nil {
@@ -64,78 +65,70 @@ func listenTCP(bind string, want, last int) (*localSide, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on a local port: %w", err)
 	}
-	if wished := cmp.Or(want, last); wished != 0 && side.port() != wished {
-		side.note = fmt.Sprintf("%s; using port %d instead", portTaken(wished, first), side.port())
+	if wanted := cmp.Or(want, last); wanted != 0 && local.port() != wanted {
+		local.note = fmt.Sprintf("%s; using port %d instead", portInUse(wanted, first), local.port())
 	}
-	return side, nil
+	return local, nil
 }
 
-// portTaken says that a port cannot be used, and by whom it is used where that is known.
-func portTaken(port int, err error) string {
+// portInUse says that a port cannot be used, and names the program that uses it if known.
+func portInUse(port int, err error) string {
 	if holder := peer.HolderOf(port); holder != (peer.Holder{}) {
 		return fmt.Sprintf("port %d is in use by %v", port, holder)
 	}
 	return fmt.Sprintf("port %d cannot be used: %v", port, err)
 }
 
-func (l *localSide) port() int { return int(l.addr.Port()) }
+func (l *localListener) port() int { return int(l.addr.Port()) }
 
-// candidates lists the ports to try, best first; 0 lets the system choose.
-func candidates(want, last int) []int {
+// candidatePorts lists the ports to try, best first; with 0 the system picks one.
+func candidatePorts(want, last int) []int {
 	var ports []int
-	for _, p := range []int{want, last} {
+	add := func(p int) {
 		if p != 0 && !slices.Contains(ports, p) {
 			ports = append(ports, p)
 		}
 	}
+	add(want)
+	add(last)
 	if near := cmp.Or(want, last); near != 0 {
 		for p := near + 1; p <= min(near+nearbyPorts, 65535); p++ {
-			if !slices.Contains(ports, p) {
-				ports = append(ports, p)
-			}
+			add(p)
 		}
 	}
 	return append(ports, 0)
 }
 
 // listenPort listens on one port of bind, or of both loopback addresses.
-func listenPort(bind string, port int) (*localSide, error) {
+func listenPort(bind string, port int) (*localListener, error) {
 	if bind != "" && bind != "localhost" {
 		return listenBound(bind, port)
 	}
-	// A port that the system picked for 127.0.0.1 may be taken on ::1: pick again.
-	const picks = 4
-	var side *localSide
-	for range picks {
+	const picks = 5
+	for try := 1; ; try++ {
 		v4, err := listenOn("tcp4", "127.0.0.1", port)
 		if err != nil {
 			return nil, err
 		}
-		side = &localSide{listeners: []net.Listener{v4}, addr: addrPort(v4)}
-		v6, err := listenOn("tcp6", "::1", side.port())
+		local := &localListener{listeners: []net.Listener{v4}, addr: addrPort(v4)}
+		v6, err := listenOn("tcp6", "::1", local.port())
 		if err == nil {
-			side.listeners = append(side.listeners, v6)
-			side.urlHost = "localhost:" + strconv.Itoa(side.port())
-			return side, nil
+			local.listeners = append(local.listeners, v6)
+			local.urlHost = "localhost:" + strconv.Itoa(local.port())
+			return local, nil
 		}
-		// Whoever holds the port on ::1 is what a browser would reach by the
-		// name localhost, so the address says which one is ours.
-		side.urlHost = side.addr.String()
-		if port != 0 || !hasIPv6Loopback() {
-			return side, nil
+		// By the name localhost a browser may reach another program's port on ::1,
+		// so the URL has the address.
+		local.urlHost = local.addr.String()
+		if port != 0 || try == picks || !hasIPv6Loopback() {
+			return local, nil
 		}
-		_ = v4.Close()
+		_ = v4.Close() // the system picked a port that is in use on ::1: pick again
 	}
-	v4, err := listenOn("tcp4", "127.0.0.1", 0)
-	if err != nil {
-		return nil, err
-	}
-	addr := addrPort(v4)
-	return &localSide{listeners: []net.Listener{v4}, addr: addr, urlHost: addr.String()}, nil
 }
 
-// listenBound listens on the one address that a person asked for.
-func listenBound(bind string, port int) (*localSide, error) {
+// listenBound listens on the address that a person chose.
+func listenBound(bind string, port int) (*localListener, error) {
 	if bind == "*" {
 		bind = ""
 	}
@@ -143,12 +136,12 @@ func listenBound(bind string, port int) (*localSide, error) {
 	if err != nil {
 		return nil, err
 	}
-	side := &localSide{listeners: []net.Listener{l}, addr: addrPort(l)}
-	side.urlHost = side.addr.String()
-	if side.addr.Addr().IsUnspecified() {
-		side.urlHost = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), side.addr.Port()).String()
+	local := &localListener{listeners: []net.Listener{l}, addr: addrPort(l)}
+	local.urlHost = local.addr.String()
+	if local.addr.Addr().IsUnspecified() {
+		local.urlHost = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), local.addr.Port()).String()
 	}
-	return side, nil
+	return local, nil
 }
 
 func listenOn(network, host string, port int) (net.Listener, error) {
@@ -174,11 +167,11 @@ func hasIPv6Loopback() bool {
 	return true
 }
 
-// listenUnix opens a unix socket that only its owner may use, or everyone if it is
-// shared. A socket that nobody serves any more is replaced; a live one, or another kind
-// of file, never.
-func listenUnix(path string, shared bool) (*localSide, error) {
-	if err := clearStaleSocket(path); err != nil {
+// listenUnix listens on a unix socket that only its owner may use, or everybody if it is
+// shared. It replaces a socket that nobody serves any more, but never one that is served
+// or a file of another kind.
+func listenUnix(path string, shared bool) (*localListener, error) {
+	if err := removeStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
 	var lc net.ListenConfig
@@ -194,10 +187,10 @@ func listenUnix(path string, shared bool) (*localSide, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
-	return &localSide{listeners: []net.Listener{l}, path: path}, nil
+	return &localListener{listeners: []net.Listener{l}, path: path}, nil
 }
 
-func clearStaleSocket(path string) error {
+func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// hold takes a port of an address for the test; 0 picks one.
+// hold listens on a port until the test ends; 0 picks one.
 func hold(t *testing.T, host string, port int) int {
 	t.Helper()
 	l, err := listenOn("tcp", host, port)
@@ -60,7 +60,7 @@ func TestTheWantedPortComesFirstThenTheLastThenOneNearby(t *testing.T) {
 		{0, 9000, []int{9000, 9001}, 22},
 		{65535, 0, []int{65535, 0}, 2},
 	} {
-		got := candidates(test.want, test.last)
+		got := candidatePorts(test.want, test.last)
 		if !slices.Equal(got[:len(test.first)], test.first) || len(got) != test.n || got[len(got)-1] != 0 {
 			t.Errorf("want %d, last %d: %v", test.want, test.last, got)
 		}

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// maxFlight bounds what is read from a client before the far side answers. No
-// server takes longer request heads.
-const maxFlight = 64 << 10
+// maxPreread bounds what is read from a client before the target answers. No server
+// accepts longer request heads.
+const maxPreread = 64 << 10
 
-// flight is the first thing a client says, read while the far side is still being
-// reached. It is kept whole, so that it can be sent again, and tells when the
-// client leaves.
-type flight struct {
+// preread reads what a client sends first, while the connection to the target is being
+// opened. It keeps all of it, so that it can be sent again, and notices when the client
+// leaves.
+type preread struct {
 	conn net.Conn
 	done chan struct{} // closed when reading has ended
 
@@ -32,134 +32,134 @@ type flight struct {
 	more    chan struct{} // closed and replaced when buf grows
 }
 
-// readFlight starts to read what a client says. It ends by stop, or when conn is
-// closed; whoever started it waits for done.
-func readFlight(conn net.Conn) *flight {
-	f := &flight{conn: conn, done: make(chan struct{}), more: make(chan struct{})}
-	go f.read()
-	return f
+// startPreread starts to read from a client. It ends with stop, or when conn is closed;
+// the caller waits for done.
+func startPreread(conn net.Conn) *preread {
+	p := &preread{conn: conn, done: make(chan struct{}), more: make(chan struct{})}
+	go p.read()
+	return p
 }
 
-func (f *flight) read() {
-	defer close(f.done)
+func (p *preread) read() {
+	defer close(p.done)
 	chunk := make([]byte, 4<<10)
-	for size := 0; size < maxFlight; {
-		n, err := f.conn.Read(chunk[:min(len(chunk), maxFlight-size)])
+	for size := 0; size < maxPreread; {
+		n, err := p.conn.Read(chunk[:min(len(chunk), maxPreread-size)])
 		size += n
-		f.add(chunk[:n], err)
+		p.add(chunk[:n], err)
 		if err != nil {
 			return
 		}
 	}
 }
 
-func (f *flight) add(b []byte, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.buf = append(f.buf, b...)
-	if !errors.Is(err, os.ErrDeadlineExceeded) { // which is stop's doing
-		f.err = err
+func (p *preread) add(b []byte, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.buf = append(p.buf, b...)
+	if !errors.Is(err, os.ErrDeadlineExceeded) { // that is stop's deadline
+		p.err = err
 	}
-	close(f.more)
-	f.more = make(chan struct{})
+	close(p.more)
+	p.more = make(chan struct{})
 }
 
-// stop ends the reading and returns the client's end for a relay, as if nobody
-// had read from it.
-func (f *flight) stop() *end {
-	_ = f.conn.SetReadDeadline(time.Unix(1, 0))
-	<-f.done
-	_ = f.conn.SetReadDeadline(time.Time{})
-	return &end{Conn: f.conn, ahead: f.buf[f.skipped:], err: f.err}
+// stop ends the reading and returns the client's connection for a relay, as if nothing
+// had been read from it.
+func (p *preread) stop() *relayConn {
+	_ = p.conn.SetReadDeadline(time.Unix(1, 0))
+	<-p.done
+	_ = p.conn.SetReadDeadline(time.Time{})
+	return &relayConn{Conn: p.conn, buffered: p.buf[p.skipped:], readErr: p.err}
 }
 
-// peek returns what the client said so far, and a channel that tells of more.
-func (f *flight) peek() (said []byte, more <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.buf, f.more
+// peek returns what the client has sent so far, and a channel that is closed when there
+// is more.
+func (p *preread) peek() (sent []byte, more <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.buf, p.more
 }
 
-// skip says that the first n bytes were passed on.
-func (f *flight) skip(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.skipped = n
+// skip marks the first n bytes as passed on.
+func (p *preread) skip(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.skipped = n
 }
 
-// gone reports whether the client has broken the connection. One that only
-// finished sending may still want its answer.
-func (f *flight) gone() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err != nil && f.err != io.EOF //nolint:errorlint // a wrapped one is a failure
+// gone reports whether the client has broken the connection. A client that has only
+// finished sending may still expect an answer.
+func (p *preread) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil && p.err != io.EOF //nolint:errorlint // a wrapped one is a failure
 }
 
-// ended reports whether the client said that no more follows.
-func (f *flight) ended() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err == io.EOF //nolint:errorlint // a wrapped one is a failure
+// finished reports whether the client has finished sending.
+func (p *preread) finished() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err == io.EOF //nolint:errorlint // a wrapped one is a failure
 }
 
-// opening waits until the client's first words can be judged, for as long as ctx
-// allows.
-func (f *flight) opening(ctx context.Context) opening {
+// request waits until the first request can be classified, or until ctx ends.
+func (p *preread) request(ctx context.Context) firstRequest {
 	for {
-		said, more := f.peek()
-		if o := judge(said); o.kind != unfinished {
-			return o
+		sent, more := p.peek()
+		if r := classify(sent); r.kind != incomplete {
+			return r
 		}
 		select {
 		case <-more:
-		case <-f.done:
-			said, _ := f.peek()
-			return judge(said)
+		case <-p.done:
+			sent, _ := p.peek()
+			return classify(sent)
 		case <-ctx.Done():
-			return opening{}
+			return firstRequest{}
 		}
 	}
 }
 
-// openingKind is what a client's first words are.
-type openingKind int
+// requestKind says whether a request may be sent again over another connection.
+type requestKind int
 
 const (
-	unfinished openingKind = iota // nothing yet, or the beginning of a request
-	repeatable                    // may be said twice: nothing happens at the server by it
-	single                        // may be said only once
+	incomplete requestKind = iota // nothing yet, or the beginning of a request
+	repeatable                    // it changes nothing at the server
+	single                        // it must not reach a server twice
 )
 
-// opening is a client's first words, judged.
-type opening struct {
-	kind openingKind
-	req  *http.Request // nil if it is not HTTP
+// firstRequest is what a client has sent first, classified.
+type firstRequest struct {
+	kind requestKind
+	http *http.Request // nil if it is not HTTP
 }
 
-// judge tells what a client's first words are.
-func judge(b []byte) opening {
+// classify classifies the bytes that a client has sent first.
+func classify(b []byte) firstRequest {
 	const tlsHandshake = 0x16
 	switch {
 	case len(b) == 0:
-		return opening{}
+		return firstRequest{}
 	case b[0] == tlsHandshake: // the hello, before any early data
-		return opening{kind: repeatable}
+		return firstRequest{kind: repeatable}
 	case b[0] < 'A' || b[0] > 'Z':
-		return opening{kind: single}
+		return firstRequest{kind: single}
 	case !bytes.Contains(b, []byte("\r\n\r\n")):
-		if len(b) >= maxFlight {
-			return opening{kind: single}
+		if len(b) >= maxPreread {
+			return firstRequest{kind: single}
 		}
-		return opening{}
+		return firstRequest{}
 	}
 	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 	if err != nil {
-		return opening{kind: single}
+		return firstRequest{kind: single}
 	}
 	// The safe methods of RFC 9110, section 9.2.1, without a body.
 	safe := slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, req.Method)
 	if safe && req.ContentLength == 0 && req.TransferEncoding == nil {
-		return opening{repeatable, req}
+		return firstRequest{repeatable, req}
 	}
-	return opening{single, req}
+	return firstRequest{single, req}
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wasReset reports whether c, whose reading has ended and whose writing has not,
-// was reset by its peer.
+// wasReset reports whether the peer of c has reset it. Reading from c has ended, writing
+// has not.
 func wasReset(c net.Conn) bool {
 	const closed = 7 // TCP_CLOSE; after the peer's ordinary end it is TCP_CLOSE_WAIT
 	sc, ok := c.(syscall.Conn)

@@ -4,5 +4,5 @@ package forward
 
 import "net"
 
-// wasReset cannot be asked here: a reset that a write was told of passes for an end.
+// wasReset is not known on this system: a reset that a write got passes for an end.
 func wasReset(net.Conn) bool { return false }

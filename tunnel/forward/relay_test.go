@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ending is how one side of a conversation leaves it.
+// ending is how one side ends a conversation.
 type ending int
 
 const (
@@ -28,8 +28,8 @@ const (
 // part is what one side of a conversation does.
 type part struct {
 	writes []int // sizes
-	pauses []int // after which writes it lets others run, in rounds
-	slow   bool  // reads in small bites
+	pauses []int // how often it yields after each write
+	slow   bool  // reads little at a time
 	end    ending
 }
 
@@ -59,16 +59,16 @@ func (p part) bytes(seed byte) []byte {
 	return b
 }
 
-// heard is what a side saw of the other.
+// heard is what one side received from the other.
 type heard struct {
 	bytes []byte
-	whole bool // ended by an end of file, with no failure on the way
+	whole bool // it ended with an end of file and without a failure
 }
 
-// play acts a part on c and returns what was heard meanwhile.
+// play plays a part on c and returns what it received.
 func (p part) play(c *net.TCPConn, seed byte) heard {
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	var failed error // a reset is told once, to a read or to a write
+	var failed error // the system reports a reset once, to a read or to a write
 	got := make(chan heard, 1)
 	go func() {
 		var src io.Reader = c
@@ -103,7 +103,7 @@ type oneKB struct{ io.Reader }
 
 func (r oneKB) Read(b []byte) (int, error) { return r.Reader.Read(b[:min(len(b), 1<<10)]) }
 
-// converse lets two parts play over a connection to dial, whose far end arrives on ends.
+// converse plays two parts over a connection to address, whose other end arrives on ends.
 func converse(t *testing.T, address string, ends <-chan *net.TCPConn, client, server part) (atClient, atServer heard) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -120,8 +120,7 @@ func converse(t *testing.T, address string, ends <-chan *net.TCPConn, client, se
 	return atClient, atServer
 }
 
-// stage is a server whose connections are handed to the test, directly and
-// through a forward.
+// stage starts a server that hands its connections to the test, and a forward to it.
 func stage(t *testing.T, http bool) (directly, through string, ends chan *net.TCPConn, f *Forward) {
 	ends = make(chan *net.TCPConn)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -144,7 +143,7 @@ func stage(t *testing.T, http bool) (directly, through string, ends chan *net.TC
 			_ = c.Close()
 		}
 	})
-	// Shared, since a client that has reset its connection is nobody's any more.
+	// Shared, since a connection that its client has reset has no owner any more.
 	f = listen(t, ListenOptions{Shared: true})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: l.Addr().String(), HTTP: http})
 	return l.Addr().String(), f.Addr().String(), ends, f
@@ -217,13 +216,13 @@ func TestBusyBuffersAreBounded(t *testing.T) {
 	var b buffers
 	var lent []*[busyBuffer]byte
 	for range maxBusy {
-		lent = append(lent, b.borrow())
+		lent = append(lent, b.get())
 	}
-	if b.borrow() != nil {
+	if b.get() != nil {
 		t.Error("one more was lent")
 	}
-	b.giveBack(lent[0])
-	if b.borrow() == nil {
+	b.put(lent[0])
+	if b.get() == nil {
 		t.Error("one given back was not lent again")
 	}
 }
@@ -256,7 +255,7 @@ func TestThousandsOfConnectionsAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
-// inUse is the memory that is held now.
+// inUse is the memory in use.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -264,7 +263,7 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// overSSH is a Dialer through a plain SSH connection, whose far side dials from here.
+// overSSH is a Dialer through an SSH connection to a server in this process.
 func overSSH(t *testing.T) Dialer {
 	t.Helper()
 	config := &ssh.ServerConfig{NoClientAuth: true}

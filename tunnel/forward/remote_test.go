@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func runRemote(t *testing.T, o RemoteOptions) *RemoteForward {
+func runRemote(t *testing.T, o RemoteOptions) *Remote {
 	t.Helper()
 	r := NewRemote(o)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,7 +105,7 @@ func TestAClientOfTheHostIsClosedAtOnceWhereNobodyListensHere(t *testing.T) {
 			return l, err
 		},
 	})
-	// The reset may be there before the dial is done.
+	// The reset may arrive before the dial has returned.
 	if c, err := net.Dial("tcp", (<-onHost).Addr().String()); err == nil {
 		defer closing(c)
 		if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
@@ -174,7 +174,7 @@ func TestLocalhostIsReachedOnEitherLoopbackAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := DialHere(t.Context(), "tcp", net.JoinHostPort("localhost", port))
+		conn, err := DialLocal(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 		if err != nil {
 			t.Errorf("%s: %v", loopback, err)
 			continue

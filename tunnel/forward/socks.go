@@ -42,8 +42,8 @@ const (
 const socksTimeout = 10 * time.Second
 
 // socksRequest does the server's part of a SOCKS5 handshake up to the request, and
-// returns the address that the client asks for. A name stays a name: it is
-// resolved beyond the host. Nothing after the request is read.
+// returns the requested address. A name stays a name: it is resolved beyond the host. It
+// reads nothing after the request.
 func socksRequest(c net.Conn) (address string, err error) {
 	_ = c.SetDeadline(time.Now().Add(socksTimeout))
 	defer func() { _ = c.SetDeadline(time.Time{}) }()
@@ -59,16 +59,16 @@ func socksRequest(c net.Conn) (address string, err error) {
 	}
 	address, err = socksAddress(c, head[3])
 	if err != nil {
-		return "", errors.Join(err, socksAnswer(c, socksBadAddressType))
+		return "", errors.Join(err, socksSend(c, socksBadAddressType))
 	}
 	if head[1] != socksConnect {
-		return "", errors.Join(fmt.Errorf("command %d", head[1]), socksAnswer(c, socksBadCommand))
+		return "", errors.Join(fmt.Errorf("command %d", head[1]), socksSend(c, socksBadCommand))
 	}
 	return address, nil
 }
 
-// socksMethod agrees on how the client shows who it is. It need not; but one that
-// only knows to give a name and a password is let through with any.
+// socksMethod negotiates how the client authenticates. It need not; but a client that
+// only supports a name and a password may use any.
 func socksMethod(c net.Conn) error {
 	var head [2]byte // version, number of methods
 	if _, err := io.ReadFull(c, head[:]); err != nil {
@@ -145,7 +145,7 @@ func socksIP(c net.Conn, size int) (string, error) {
 	return ip.String(), nil
 }
 
-// socksString reads a string after its length in one byte.
+// socksString reads a string that follows its length in one byte.
 func socksString(c net.Conn) (string, error) {
 	var size [1]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -156,7 +156,7 @@ func socksString(c net.Conn) (string, error) {
 	return string(b), err
 }
 
-// socksReply tells the client how its request went.
+// socksReply reports the result of its request to the client.
 func socksReply(c net.Conn, err error) error {
 	code := byte(socksFailure)
 	switch {
@@ -164,16 +164,16 @@ func socksReply(c net.Conn, err error) error {
 		code = socksGranted
 	case errors.Is(err, api.ErrProhibited):
 		code = socksNotAllowed
-	case errors.Is(err, api.ErrDown), errors.Is(err, errWithdrawn):
+	case errors.Is(err, api.ErrDown), errors.Is(err, errNoTarget):
 		code = socksNetUnreachable
 	case errors.Is(err, api.ErrRefused):
 		code = socksRefused
 	}
-	return socksAnswer(c, code)
+	return socksSend(c, code)
 }
 
-// socksAnswer sends a reply. The bound address is the host's own affair: zeros.
-func socksAnswer(c net.Conn, code byte) error {
+// socksSend sends a reply. The bound address, which only the host knows, is zero.
+func socksSend(c net.Conn, code byte) error {
 	_ = c.SetWriteDeadline(time.Now().Add(socksTimeout))
 	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 	_, err := c.Write([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})

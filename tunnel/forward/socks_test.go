@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// farNames dials as a host would whose names we do not know.
+// farNames dials by names that only the host knows.
 func farNames(names map[string]string) Dialer {
 	return dialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if to, ok := names[address]; ok {
@@ -111,7 +111,7 @@ func FuzzSOCKSRequest(f *testing.F) {
 	})
 }
 
-// scripted is a client whose words are known beforehand.
+// scripted is a client that sends a fixed text.
 type scripted struct {
 	net.Conn
 	io.Reader

@@ -31,14 +31,14 @@ var (
 	waitTemplate = template.Must(template.New("wait").Parse(waitHTML))
 
 	// waitPolicy allows the page its own style and script, by their hashes, and
-	// to ask its own address again. Nothing else.
+	// requests to its own address. Nothing else.
 	waitPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; connect-src 'self'; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'self'", sourceHash(waitStyle), sourceHash(waitScript))
 )
 
 const (
-	waitPoll   = "Tunctl-Poll"    // the page's own requests carry it
-	waitHeader = "Tunctl-Waiting" // our answers carry it; its value changes with what they say
+	waitPoll   = "Tunctl-Poll"    // set in the page's own requests
+	waitHeader = "Tunctl-Waiting" // set in our answers; its value changes with the page
 	waitRetry  = 5                // seconds
 )
 
@@ -47,21 +47,21 @@ func sourceHash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// waitPage is what a person at a browser is told while there is no real page.
+// waitPage is what a browser shows while there is no real page.
 type waitPage struct {
 	Status int
 	Name   string
 	Reason Reason
 }
 
-// state names what the page says, so that it can tell when that has changed.
+// state changes with what the page says, so that the page can notice a change.
 func (p *waitPage) state() string {
 	r := p.Reason
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%q\n%q\n%q\n%d", p.Status, r.Kind, r.Title, r.Text, r.Facts, r.Hint, r.Tray, r.Since.Unix()))
 	return hex.EncodeToString(sum[:6])
 }
 
-// waitData is what the page's template gets.
+// waitData is the data of the page's template.
 type waitData struct {
 	State, Name, Kind, Title, Tray, Since, Stamp string
 	Text                                         []api.Span
@@ -69,13 +69,14 @@ type waitData struct {
 	Output                                       string
 	Facts                                        []Fact
 	Commands                                     bool // the hint has some
-	Continues                                    bool // without anybody's help
+	Continues                                    bool // without a person's help
 	Retry                                        int
 	Style                                        template.CSS
 	Script                                       template.JS
 }
 
-// body renders the page. Nothing of the request is in it, so no token can be.
+// body renders the page. It contains nothing of the request, so it cannot contain a
+// token.
 func (p *waitPage) body(now time.Time) []byte {
 	r := p.Reason
 	text, output, _ := strings.Cut(api.Redact(r.Text), "\n")
@@ -98,7 +99,7 @@ func (p *waitPage) body(now time.Time) []byte {
 		data.Facts = append(data.Facts, Fact{f.Name, api.Redact(f.Value)})
 	}
 	if since := r.Since; !since.IsZero() {
-		data.Since, data.Stamp = sayWhen(since, now), since.Format(time.RFC3339)
+		data.Since, data.Stamp = timeText(since, now), since.Format(time.RFC3339)
 	}
 	var b bytes.Buffer
 	if err := waitTemplate.Execute(&b, data); err != nil {
@@ -107,8 +108,8 @@ func (p *waitPage) body(now time.Time) []byte {
 	return b.Bytes()
 }
 
-// sayWhen gives the time of day, with the date where that is not today's.
-func sayWhen(at, now time.Time) string {
+// timeText is the time of day, with the date unless that is today's.
+func timeText(at, now time.Time) string {
 	at = at.In(now.Location())
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return at.Format("15:04")
@@ -116,32 +117,31 @@ func sayWhen(at, now time.Time) string {
 	return at.Format("Monday 2 January, 15:04")
 }
 
-// write answers req with the page and ends the connection.
+// write answers req with the page.
 func (p *waitPage) write(w io.Writer, req *http.Request, now time.Time) error {
-	body := p.body(now)
+	return writeResponse(w, req, p.Status, p.body(now), http.Header{
+		"Content-Type":            {"text/html; charset=utf-8"},
+		"Content-Security-Policy": {waitPolicy},
+		"Retry-After":             {strconv.Itoa(waitRetry)},
+		"Referrer-Policy":         {"no-referrer"},
+		waitHeader:                {p.state()},
+	})
+}
+
+// writeResponse writes the last response on a connection. No cache may keep it. req is nil
+// if it could not be read.
+func writeResponse(w io.Writer, req *http.Request, status int, body []byte, header http.Header) error {
+	header["Cache-Control"] = []string{"no-store"}
+	header["X-Content-Type-Options"] = []string{"nosniff"}
 	resp := &http.Response{
-		StatusCode:    p.Status,
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Request:       req,
-		Close:         true,
-		ContentLength: int64(len(body)),
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		Header: http.Header{
-			"Content-Type":            {"text/html; charset=utf-8"},
-			"Content-Security-Policy": {waitPolicy},
-			"Cache-Control":           {"no-store"},
-			"Retry-After":             {strconv.Itoa(waitRetry)},
-			"Referrer-Policy":         {"no-referrer"},
-			"X-Content-Type-Options":  {"nosniff"},
-			waitHeader:                {p.state()},
-		},
+		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Request: req, Header: header, Close: true,
+		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
 	}
 	return resp.Write(w)
 }
 
-// isNavigation reports whether a person's browser asks for a page, rather than a
-// program for data: nothing else would know what to make of ours.
+// isNavigation reports whether a browser requests a page for a person to see. A program
+// that requests data could not use ours.
 func isNavigation(r *http.Request) bool {
 	if r == nil || r.Header.Get("Upgrade") != "" || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
@@ -152,65 +152,64 @@ func isNavigation(r *http.Request) bool {
 	return isPoll(r) || r.Method == http.MethodGet && cmp.Or(r.Header.Get("Sec-Fetch-Mode"), "navigate") == "navigate"
 }
 
-// isPoll reports whether our own page asks how things are. It is told at once,
-// never held.
+// isPoll reports whether it is our own page that polls. It gets its answer at once.
 func isPoll(r *http.Request) bool {
 	return r != nil && r.Header.Get(waitPoll) != "" && (r.Method == http.MethodHead || r.Method == http.MethodGet)
 }
 
-// tellBrowser answers a navigation with the page that says why, and waits until it
-// was taken. It reports false where a page is no answer.
-func (v *visit) tellBrowser(ctx context.Context, err error) bool {
-	page := v.pageFor(err)
+// sendWaitPage answers a navigation with the page for err, and waits until the client has
+// read it. It reports false if the client expects something else than a page.
+func (c *clientConn) sendWaitPage(ctx context.Context, err error) bool {
+	page := c.waitPageFor(err)
 	if page == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	req := v.flight.opening(ctx).req
-	if !isNavigation(req) || !v.mayTell(req.Host) {
+	req := c.preread.request(ctx).http
+	if !isNavigation(req) || !c.mayReadPage(req.Host) {
 		return false
 	}
-	_ = v.conn.SetWriteDeadline(time.Now().Add(speakTimeout))
-	if err := page.write(v.conn, req, time.Now()); err != nil {
+	_ = c.conn.SetWriteDeadline(time.Now().Add(requestTimeout))
+	if err := page.write(c.conn, req, time.Now()); err != nil {
 		return false
 	}
-	// What the client still sends goes on being read until it has hung up, so
-	// that closing does not become a reset that overtakes the page.
-	closeWrite(v.conn)
+	// The preread continues until the client has closed, so that our close does not
+	// become a reset that overtakes the page.
+	closeWrite(c.conn)
 	select {
-	case <-v.flight.done:
+	case <-c.preread.done:
 	case <-ctx.Done():
 	}
 	return true
 }
 
-// mayTell reports whether who asks by this name may read the page. All who reach a
-// listener on the network may, by whatever name it has there; the names are checked for
-// the sake of a target without a token.
-func (v *visit) mayTell(host string) bool {
-	return v.hosts.network && !v.checked || v.hosts.allow(host)
+// mayReadPage reports whether a request for this host name may get the page. On a
+// listener that is open to the network any name may, unless the target has no token.
+func (c *clientConn) mayReadPage(host string) bool {
+	return c.hosts.network && !c.checked || c.hosts.allow(host)
 }
 
-// pageFor returns the page for what went wrong, or nil where a page is no answer.
-func (v *visit) pageFor(err error) *waitPage {
-	now := v.standing()
-	page := &waitPage{Status: http.StatusServiceUnavailable, Name: v.name, Reason: now.reason}
+// waitPageFor returns the page for err, or nil if there is none: clients of the target do
+// not speak HTTP.
+func (c *clientConn) waitPageFor(err error) *waitPage {
+	state := c.current()
+	page := &waitPage{Status: http.StatusServiceUnavailable, Name: c.name, Reason: state.reason}
 	switch {
-	case errors.Is(err, errWithdrawn), errors.Is(err, api.ErrDown) && now.target == nil:
+	case errors.Is(err, errNoTarget), errors.Is(err, api.ErrDown) && state.target == nil:
 	case errors.Is(err, api.ErrDown):
 		page.Reason = Reason{Title: "The connection is down", Text: "The host cannot be reached now. What runs there keeps running."}
-	case now.target != nil && !now.target.HTTP:
+	case state.target != nil && !state.target.HTTP:
 		return nil
 	default:
 		page.Status = http.StatusBadGateway
 		page.Reason = Reason{
-			Title: cmp.Or(v.name, "The server") + " does not respond",
+			Title: cmp.Or(c.name, "The server") + " does not respond",
 			Text:  "The server may still be starting, or busy. If this stays, its log says more.\n" + err.Error(),
 		}
-		if v.name != "" {
-			page.Reason.Hint = "`tunctl logs " + v.name + "`"
-			page.Reason.Tray = v.name + " ▸ " + api.MenuLog
+		if c.name != "" {
+			page.Reason.Hint = "`tunctl logs " + c.name + "`"
+			page.Reason.Tray = c.name + " ▸ " + api.MenuLog
 		}
 	}
 	return page

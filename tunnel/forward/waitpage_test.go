@@ -26,7 +26,7 @@ func queued() *waitPage {
 	}}
 }
 
-// answer is what a browser makes of a page.
+// answer is a page as a browser reads it.
 func answer(t *testing.T, p *waitPage, method string) (status int, header http.Header, body string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -170,7 +170,7 @@ func TestSinceIsToldWithTheDayWhereItIsAnother(t *testing.T) {
 		now.Add(-10 * time.Minute): "00:20",
 		now.Add(-time.Hour):        "Sunday 1 March, 23:30",
 	} {
-		if got := sayWhen(at, now); got != want {
+		if got := timeText(at, now); got != want {
 			t.Errorf("%v: %q, want %q", at, got, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestOnlyThisMachinesNamesAreAnswered(t *testing.T) {
 		"localhost:8888": true, "127.0.0.1:8888": true, "[::1]:8888": true, "localhost": true, "LOCALHOST:1": true, "a.localhost:1": true,
 		"evil.example:8888": false, "localhost.evil.example": false, "192.168.1.2:8888": false, "": false,
 	} {
-		if got := (hostNames{}).allow(host); got != want {
+		if got := (allowedHosts{}).allow(host); got != want {
 			t.Errorf("%q: %v", host, got)
 		}
 	}

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// warmMin and warmMax bound the channels that are open ahead of need: a
+	// warmMin and warmMax bound the connections that are opened in advance: a
 	// browser opens up to six connections to one server.
 	warmMin, warmMax = 2, 6
 	// warmWindow is how far back demand counts.
 	warmWindow = 10 * time.Second
-	// warmIdle is how long after the last client channels are kept open at all.
+	// warmIdle is how long connections are kept open after the last client.
 	warmIdle = time.Minute
-	// warmAge is how old a channel may get. Servers close connections that say
-	// nothing; a channel that is older than their patience is a race to lose.
+	// warmAge is the maximum age of an unused connection. Servers close connections
+	// that stay silent; past their timeout a request would race with the close.
 	warmAge = 20 * time.Second
-	// warmAgeMin is the patience below which a server is not worth the channels.
+	// warmAgeMin is the timeout below which a server is not worth the connections.
 	warmAgeMin = 2 * time.Second
-	// warmPause is the rest after a dial that failed.
+	// warmPause is the pause after a failed dial.
 	warmPause = 5 * time.Second
-	// speakFirst is how long a client of a HTTP target is given to speak before its
-	// server is dialled anyway.
-	speakFirst = time.Second
+	// firstRequestTimeout is how long a client of an HTTP target may take to send its
+	// request before the target is dialed anyway.
+	firstRequestTimeout = time.Second
 )
 
-// warmPool keeps a few channels to one target open ahead of need, so that a new
+// warmPool keeps a few connections to one target open in advance, so that a new
 // client's first byte takes one round trip and not two.
 type warmPool struct {
 	ctx   context.Context
@@ -38,22 +38,22 @@ type warmPool struct {
 	spawn func(func()) // starts a goroutine of the forward
 	wake  chan struct{}
 
-	mu      sync.Mutex
-	idle    []*warmConn // oldest first
-	opening int
-	recent  []time.Time // when clients came
-	maxAge  time.Duration
-	restTo  time.Time // no dial before this
-	running bool
+	mu           sync.Mutex
+	idle         []*warmConn // oldest first
+	opening      int
+	recent       []time.Time // when clients connected
+	maxAge       time.Duration
+	noDialBefore time.Time
+	running      bool
 }
 
 func newWarmPool(ctx context.Context, dial func(context.Context) (net.Conn, error), spawn func(func())) *warmPool {
 	return &warmPool{ctx: ctx, dial: dial, spawn: spawn, wake: make(chan struct{}, 1), maxAge: warmAge}
 }
 
-// demand tells the pool that a client came through, which is when channels are
-// opened ahead for the next ones.
-func (p *warmPool) demand() {
+// addDemand counts a client that was connected. Connections for the next ones are opened
+// from then on.
+func (p *warmPool) addDemand() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -62,22 +62,22 @@ func (p *warmPool) demand() {
 		p.recent = slices.Delete(p.recent, 0, len(p.recent)-warmMax)
 	}
 	if p.running {
-		p.rouse()
+		notify(p.wake)
 		return
 	}
 	p.running = true
-	p.spawn(p.keep)
+	p.spawn(p.maintain)
 }
 
-// ready reports whether there is a channel to take.
+// ready reports whether get has a connection.
 func (p *warmPool) ready() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.idle) > 0
 }
 
-// take returns the youngest channel, or nil.
-func (p *warmPool) take() *warmConn {
+// get returns the youngest connection, or nil.
+func (p *warmPool) get() *warmConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.idle)
@@ -89,11 +89,11 @@ func (p *warmPool) take() *warmConn {
 	return c
 }
 
-// keep opens and retires channels until nobody came for a while.
-func (p *warmPool) keep() {
+// maintain opens and closes connections until no client has connected for a while.
+func (p *warmPool) maintain() {
 	for {
-		retired, missing, next, stop := p.plan(time.Now())
-		for _, c := range retired {
+		expired, missing, next, stop := p.plan(time.Now())
+		for _, c := range expired {
 			_ = c.Close()
 		}
 		for range missing {
@@ -102,43 +102,36 @@ func (p *warmPool) keep() {
 		if stop {
 			return
 		}
-		timer := time.NewTimer(next)
-		select {
-		case <-p.ctx.Done():
-		case <-p.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+		pause(p.ctx, next, p.wake)
 	}
 }
 
-// plan decides what to do now: which channels to close, how many to open, and
-// when to look again.
-func (p *warmPool) plan(now time.Time) (retired []*warmConn, missing int, next time.Duration, stop bool) {
+// plan decides which connections to close, how many to open, and when to plan again.
+func (p *warmPool) plan(now time.Time) (expired []*warmConn, missing int, next time.Duration, stop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	want := p.wantLocked(now)
 	if want == 0 {
-		retired, p.idle, p.running = p.idle, nil, false
-		return retired, 0, 0, true
+		expired, p.idle, p.running = p.idle, nil, false
+		return expired, 0, 0, true
 	}
 	for len(p.idle) > 0 && now.Sub(p.idle[0].since) >= p.maxAge {
-		retired = append(retired, p.idle[0])
+		expired = append(expired, p.idle[0])
 		p.idle = p.idle[1:]
 	}
 	next = p.recent[len(p.recent)-1].Add(warmIdle).Sub(now)
 	if len(p.idle) > 0 {
 		next = min(next, p.idle[0].since.Add(p.maxAge).Sub(now))
 	}
-	if rest := p.restTo.Sub(now); rest > 0 {
-		return retired, 0, min(next, rest), false
+	if wait := p.noDialBefore.Sub(now); wait > 0 {
+		return expired, 0, min(next, wait), false
 	}
 	missing = max(0, want-len(p.idle)-p.opening)
 	p.opening += missing
-	return retired, missing, next, false
+	return expired, missing, next, false
 }
 
-// wantLocked is how many channels recent demand is worth.
+// wantLocked is how many connections recent demand is worth.
 func (p *warmPool) wantLocked(now time.Time) int {
 	last := p.recent[len(p.recent)-1]
 	if p.ctx.Err() != nil || now.Sub(last) >= warmIdle || p.maxAge < warmAgeMin {
@@ -153,32 +146,32 @@ func (p *warmPool) wantLocked(now time.Time) int {
 	return min(max(n, warmMin), warmMax)
 }
 
-// open dials one channel and watches it until it is taken, retired or dead.
+// open dials one connection and watches it until it is used, expired or closed.
 func (p *warmPool) open() {
 	ctx, cancel := context.WithTimeout(p.ctx, dialTimeout)
 	conn, err := p.dial(ctx)
 	cancel()
-	c := &warmConn{Conn: conn, since: time.Now(), ready: make(chan struct{})}
+	c := &warmConn{Conn: conn, since: time.Now(), read: make(chan struct{})}
 	if !p.add(c, err) {
 		if err == nil {
 			_ = conn.Close()
 		}
 		return
 	}
-	c.listen()
+	c.readFirst()
 	if p.drop(c) {
 		_ = c.Close()
 	}
 }
 
-// add puts a dialled channel among the idle ones, if there is still a use for it.
+// add adds a dialed connection, if it is still of use.
 func (p *warmPool) add(c *warmConn, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.rouse()
+	defer notify(p.wake)
 	p.opening--
 	if err != nil {
-		p.restTo = time.Now().Add(warmPause)
+		p.noDialBefore = time.Now().Add(warmPause)
 		return false
 	}
 	if !p.running || p.ctx.Err() != nil {
@@ -188,9 +181,9 @@ func (p *warmPool) add(c *warmConn, err error) bool {
 	return true
 }
 
-// drop removes a channel that ended, or spoke, and reports whether it was still
-// idle. A server that closed it has shown how long it waits: later ones are
-// retired well before that.
+// drop removes a connection on which a read returned, and reports whether it was still
+// unused. If the server closed it, its timeout is known now: the next ones expire well
+// before that.
 func (p *warmPool) drop(c *warmConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,41 +193,33 @@ func (p *warmPool) drop(c *warmConn) bool {
 	}
 	p.idle = slices.Delete(p.idle, i, i+1)
 	p.maxAge = min(p.maxAge, time.Since(c.since)/2)
-	p.rouse()
+	notify(p.wake)
 	return true
 }
 
-// rouse makes keep look again.
-func (p *warmPool) rouse() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-// warmConn is a channel with a read always pending, so that its end is noticed
-// while nobody uses it.
+// warmConn is a connection with a read always pending, so that its end is noticed while
+// it is unused.
 type warmConn struct {
 	net.Conn
 	since time.Time
-	ready chan struct{} // closed when the pending read has ended
-	first []byte        // what it brought
+	read  chan struct{} // closed when the pending read has returned
+	first []byte        // what it returned
 	err   error
 
 	closeWrite sync.Once
 }
 
-// listen does the pending read.
-func (c *warmConn) listen() {
+// readFirst does the pending read.
+func (c *warmConn) readFirst() {
 	buf := make([]byte, 4<<10)
 	n, err := c.Conn.Read(buf)
 	c.first, c.err = buf[:n], err
-	close(c.ready)
+	close(c.read)
 }
 
-// Read returns what the pending read brought, then reads on.
+// Read returns what the pending read returned, then reads from the connection.
 func (c *warmConn) Read(b []byte) (int, error) {
-	<-c.ready
+	<-c.read
 	if len(c.first) > 0 {
 		n := copy(b, c.first)
 		c.first = c.first[n:]
@@ -246,17 +231,17 @@ func (c *warmConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// spoke reports whether the pending read has ended.
-func (c *warmConn) spoke() bool {
+// hasRead reports whether the pending read has returned.
+func (c *warmConn) hasRead() bool {
 	select {
-	case <-c.ready:
+	case <-c.read:
 		return true
 	default:
 		return false
 	}
 }
 
-// CloseWrite half-closes the channel, once.
+// CloseWrite half-closes the connection, once.
 func (c *warmConn) CloseWrite() error {
 	c.closeWrite.Do(func() { closeWrite(c.Conn) })
 	return nil
@@ -264,9 +249,9 @@ func (c *warmConn) CloseWrite() error {
 
 var errUnanswered = errors.New("closed before it answered")
 
-// unanswered says whether the far side hung up on a request without a word. That a
-// server lost patience with a silent channel may also come as "408 Request Timeout".
-func (c *warmConn) unanswered() error {
+// checkAnswered returns an error if the server closed the connection instead of
+// answering. A server may report its idle timeout as "408 Request Timeout".
+func (c *warmConn) checkAnswered() error {
 	if len(c.first) == 0 {
 		return errors.Join(errUnanswered, c.err)
 	}
@@ -276,62 +261,62 @@ func (c *warmConn) unanswered() error {
 	return nil
 }
 
-// tryWarm sends the client's first words over a channel that is open already. It
-// returns nil when a fresh one must be dialled: there is none, the words may not
-// be said twice, or the channel turned out dead before anything was answered.
-func (v *visit) tryWarm(ctx context.Context, warm *warmPool) *end {
-	if !warm.ready() {
+// useWarm sends the client's first request over a warm connection. It returns nil if
+// the target must be dialed: there is no warm connection, the request must not be sent
+// twice, or the connection was closed before anything was answered.
+func (c *clientConn) useWarm(ctx context.Context, pool *warmPool) *relayConn {
+	if !pool.ready() {
 		return nil
 	}
-	speak, cancel := context.WithTimeout(ctx, speakFirst)
+	wait, cancel := context.WithTimeout(ctx, firstRequestTimeout)
 	defer cancel()
-	if v.flight.opening(speak).kind != repeatable {
+	if c.preread.request(wait).kind != repeatable {
 		return nil
 	}
-	conn := warm.take()
+	conn := pool.get()
 	if conn == nil {
 		return nil
 	}
-	sent, err := v.ask(ctx, conn)
+	sent, err := c.sendFirst(ctx, conn)
 	if err != nil {
 		_ = conn.Close()
-		v.log.Debug("an open channel was not used", "err", err)
+		c.log.Debug("an open channel was not used", "err", err)
 		return nil
 	}
-	v.counters.sent(sent)
-	v.flight.skip(sent)
-	return &end{Conn: conn}
+	c.counters.sent(sent)
+	c.preread.skip(sent)
+	return &relayConn{Conn: conn}
 }
 
-// ask passes on what the client says until the answer begins, and returns how much
-// that was. An error means that it can all be said again elsewhere. The end of what the
-// client says is passed on at once, too: a server stops working for one that has left.
-// Whatever the far side does after that is its answer.
-func (v *visit) ask(ctx context.Context, conn *warmConn) (sent int, err error) {
-	ended := false
+// sendFirst sends what the client sends until the answer begins, and returns how many
+// bytes that was. After an error all of it can be sent again over another connection. If
+// the client finishes sending, that is passed on at once, too: a server stops working
+// for a client that has left. Whatever the server does after that is its answer.
+func (c *clientConn) sendFirst(ctx context.Context, conn *warmConn) (n int, err error) {
+	finished := false
 	for {
-		said, more := v.flight.peek()
-		if v.flight.gone() {
-			return sent, errGone
+		sent, more := c.preread.peek()
+		if c.preread.gone() {
+			return n, errClientGone
 		}
-		if len(said) > sent {
-			// A channel that ended meanwhile says so when it is read.
-			_, _ = conn.Write(said[sent:])
-			sent = len(said)
+		if len(sent) > n {
+			// If the connection was closed meanwhile, a read says so.
+			_, _ = conn.Write(sent[n:])
+			n = len(sent)
 		}
-		if !ended && v.flight.ended() && !conn.spoke() {
-			ended = true
+		if !finished && c.preread.finished() && !conn.hasRead() {
+			finished = true
 			_ = conn.CloseWrite()
 		}
 		select {
-		case <-conn.ready:
-			if ended {
-				return sent, nil
+		case <-conn.read:
+			if finished {
+				return n, nil
 			}
-			return sent, conn.unanswered()
+			return n, conn.checkAnswered()
 		case <-more:
 		case <-ctx.Done():
-			return sent, ctx.Err()
+			return n, ctx.Err()
 		}
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// impatient is a web server that closes connections on which nothing was said for
-// a while, as soon as it can, and so races with whoever is about to speak.
+// impatient is a web server that closes silent connections after a short timeout, and so
+// races with clients that are about to send.
 type impatient struct {
 	patience time.Duration
-	word     string // said on hanging up
+	word     string // sent before it closes
 	served   atomic.Int64
 }
 
@@ -49,14 +49,14 @@ func (s *impatient) serve(c *net.TCPConn) {
 func TestNoRequestIsLostToAServerThatClosesIdleConnections(t *testing.T) {
 	for _, word := range []string{"", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"} {
 		t.Run(fmt.Sprintf("saying %.12q", word), func(t *testing.T) {
-			// A busy machine can keep even a fresh connection silent for that long,
-			// which no forward could help: those are to a patient server.
+			// On a busy machine even a new connection can stay silent for that long.
+			// No forward can help that, so new connections go to a patient server.
 			server := &impatient{patience: 3 * time.Millisecond, word: word}
 			patient := &impatient{patience: time.Minute}
 			impatience := far(t, server.serve)
 			f := listen(t, ListenOptions{})
 			f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, patient.serve), HTTP: true})
-			pool := f.standing().warm
+			pool := f.current().warm
 			pool.dial = func(ctx context.Context) (net.Conn, error) { return direct(ctx, "tcp", impatience) }
 
 			const workers, each = 4, 500
@@ -84,8 +84,8 @@ func TestNoRequestIsLostToAServerThatClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// neverLearn undoes what the pool learnt of its server's patience, so that the
-// race goes on.
+// neverLearn resets what the pool has learned about its server's timeout, so that the
+// race continues.
 func (p *warmPool) neverLearn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func getOnce(address, path string) error {
 	return err
 }
 
-// countingDialer counts what it dialled, and takes a while for it.
+// countingDialer counts its dials, each of which takes a while.
 type countingDialer struct {
 	took   time.Duration
 	dialed atomic.Int64
@@ -122,7 +122,7 @@ type countingDialer struct {
 }
 
 func (d *countingDialer) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	if !sleep(ctx, d.took) {
+	if !pause(ctx, d.took, nil) {
 		return nil, ctx.Err()
 	}
 	d.dialed.Add(1)
@@ -146,7 +146,7 @@ func hello(c net.Conn) {
 	}
 }
 
-// request does one request over a connection of its own and says how long it took.
+// request does one request over a connection of its own and returns how long it took.
 func request(t *testing.T, l *pipeListener, text string) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -202,7 +202,7 @@ func TestAServerThatSpeaksFirstIsDialledAfterAMoment(t *testing.T) {
 		before := d.dialed.Load()
 		c := l.dial()
 		defer closing(c)
-		time.Sleep(speakFirst)
+		time.Sleep(firstRequestTimeout)
 		synctest.Wait()
 		if got := d.dialed.Load(); got <= before {
 			t.Error("a silent client was not connected")
@@ -259,7 +259,7 @@ func TestAServersPatienceIsLearnt(t *testing.T) {
 		request(t, l, aGet)
 		time.Sleep(patience)
 		synctest.Wait()
-		if got := f.standing().warm.maxAge; got != patience/2 {
+		if got := f.current().warm.maxAge; got != patience/2 {
 			t.Errorf("channels are kept for %v", got)
 		}
 	})
@@ -275,7 +275,7 @@ func TestWordsInPiecesTravelWhole(t *testing.T) {
 			}
 		}}
 		f.Open(Target{Dialer: d, HTTP: true})
-		for range 2 { // over a fresh channel, then over a warm one
+		for range 2 { // over a new connection, then over a warm one
 			start := time.Now()
 			c := l.dial()
 			say(c, hello[:10])
@@ -304,8 +304,8 @@ func TestAClientThatBreaksOffIsNotWaitedFor(t *testing.T) {
 	})
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
-	pool := f.standing().warm
-	for range 3 { // the later ones over warm channels
+	pool := f.current().warm
+	for range 3 { // the later ones over warm connections
 		c := dialForward(t, f)
 		say(c, aGet)
 		<-asked
@@ -334,7 +334,7 @@ func TestAServerLearnsAtOnceThatItsClientHasLeft(t *testing.T) {
 	})
 	f := listen(t, ListenOptions{})
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
-	pool := f.standing().warm
+	pool := f.current().warm
 	for _, warm := range []bool{false, true} {
 		if warm {
 			quick := dialForward(t, f)
@@ -379,8 +379,8 @@ func TestNoChannelsAreOpenedAheadWhereTheyAreRefused(t *testing.T) {
 
 func TestARequestOnADeadChannelWaitsForTheLink(t *testing.T) {
 	bubble(t, ListenOptions{Name: "jupyter"}, func(t *testing.T, f *Forward, l *pipeListener) {
-		// The link is cut silently under two warm channels; the next request
-		// finds out, and is answered when the link is back.
+		// The link fails silently under two warm connections; the next request
+		// notices, and is answered when the link is back.
 		cut := make(chan struct{})
 		down := false
 		d := pipeTo(func(c net.Conn) {
@@ -420,15 +420,15 @@ func FuzzFirstWords(f *testing.F) {
 		f.Add([]byte(words))
 	}
 	f.Fuzz(func(t *testing.T, words []byte) {
-		o := judge(words)
-		_ = isNavigation(o.req)
-		if o.kind != repeatable || o.req == nil {
+		o := classify(words)
+		_ = isNavigation(o.http)
+		if o.kind != repeatable || o.http == nil {
 			return
 		}
-		if m := o.req.Method; m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions {
+		if m := o.http.Method; m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions {
 			t.Errorf("%s would be said twice", m)
 		}
-		if b, _ := io.ReadAll(o.req.Body); len(b) > 0 {
+		if b, _ := io.ReadAll(o.http.Body); len(b) > 0 {
 			t.Errorf("a body of %d bytes would be said twice", len(b))
 		}
 	})
@@ -437,10 +437,10 @@ func FuzzFirstWords(f *testing.F) {
 func TestWordsAreRepeatedOnlyWhereNothingHappensByThem(t *testing.T) {
 	for _, test := range []struct {
 		name, say string
-		want      openingKind
+		want      requestKind
 	}{
-		{"nothing", "", unfinished},
-		{"half a head", "GET / HTTP/1.1\r\nHost: x", unfinished},
+		{"nothing", "", incomplete},
+		{"half a head", "GET / HTTP/1.1\r\nHost: x", incomplete},
 		{"a get", aGet, repeatable},
 		{"a head", strings.Replace(aGet, "GET", "HEAD", 1), repeatable},
 		{"a websocket", strings.Replace(aGet, "\r\n\r\n", "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 1), repeatable},
@@ -451,9 +451,9 @@ func TestWordsAreRepeatedOnlyWhereNothingHappensByThem(t *testing.T) {
 		{"a get with chunks", "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", single},
 		{"a TLS hello", "\x16\x03\x01\x02\x00\x01", repeatable},
 		{"postgres", "\x00\x00\x00\x08\x04\xd2\x16\x2f", single},
-		{"an endless head", "GET /" + strings.Repeat("x", maxFlight), single},
+		{"an endless head", "GET /" + strings.Repeat("x", maxPreread), single},
 	} {
-		if got := judge([]byte(test.say)).kind; got != test.want {
+		if got := classify([]byte(test.say)).kind; got != test.want {
 			t.Errorf("%s: kind %d, want %d", test.name, got, test.want)
 		}
 	}

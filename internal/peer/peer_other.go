@@ -4,5 +4,5 @@ package peer
 
 import "net"
 
-// SameUser trusts the private folder that the socket lies in.
+// SameUser is always true: the socket is in a folder that only this user can enter.
 func SameUser(net.Conn) bool { return true }

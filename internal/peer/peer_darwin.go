@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SameUser asks the kernel who is at the other end.
+// SameUser reports whether the program at the other end of a unix socket belongs to this
+// user. Unlike [Own] it refuses root.
 func SameUser(conn net.Conn) bool {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
 		return false
 	}
-	var cred *unix.Ucred
+	var cred *unix.Xucred
 	err = raw.Control(func(fd uintptr) {
-		cred, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		cred, _ = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	})
 	return err == nil && cred != nil && int(cred.Uid) == os.Getuid()
 }
