@@ -68,7 +68,7 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	updateAutostart(ctx, p, log)
 	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
 	if practising(p, log) {
-		o.Practice, o.Limits = true, agent.PracticeLimits()
+		o.Practice, o.Limits = isPracticeAddress, agent.PracticeLimits()
 	}
 	a, err := agent.New(o)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,6 +37,16 @@ const demoFolder = "tunctl-demo-"
 
 //go:embed demo.toml
 var demoConfig string
+
+// labNetwork are the addresses of the lab's own clusters; see internal/lab/real.
+var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
+
+// isPracticeAddress reports whether an address can only be a practice cluster's. No host
+// of others is in the domain test (RFC 6761).
+func isPracticeAddress(address string) bool {
+	addr, err := netip.ParseAddr(address)
+	return address == "localhost" || strings.HasSuffix(address, ".test") || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
+}
 
 func demoCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{

@@ -12,39 +12,39 @@ import (
 	"tunctl/tunnel"
 )
 
-// errAccountChanged ends what was begun on an account that the host no longer is.
+// errAccountChanged says that the host is connected to another account than before.
 var errAccountChanged = errors.New("the host is connected as another account")
 
-// stayUp brings the session up, and looks for its job again when the host comes back as
+// stayUp brings the session up, and looks for its job again when the host reconnects to
 // another account: after an edit of the config that may be another cluster, or the same
-// one by another address. What a person permitted was for the first one.
+// one by another address. What a person permitted was for the first account.
 func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 	for {
-		err := s.bringUpThere(ctx, host)
+		err := s.bringUpOnAccount(ctx, host)
 		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
 			return err
 		}
 		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
 		s.mu.Lock()
-		if s.run != nil {
-			s.run.permit, s.run.who = nil, byItself
-			s.facts.lapsed = s.lapsedLocked()
+		if s.attempt != nil {
+			s.attempt.permit, s.attempt.who = nil, byAgent
+			s.facts.lapsed = s.wouldSubmitLocked()
 			s.enterLocked()
 		}
 		s.mu.Unlock()
 	}
 }
 
-// bringUpThere is bringUp for as long as the host is the account it is first connected
-// to.
-func (s *session) bringUpThere(ctx context.Context, host *tunnel.Host) error {
-	if !s.needsJob() {
-		return s.bringUp(ctx, host) // its forwards go wherever the host is
+// bringUpOnAccount is bringUp until the host is connected to another account than at
+// first.
+func (s *session) bringUpOnAccount(ctx context.Context, host *tunnel.Host) error {
+	if !s.hasJob() {
+		return s.bringUp(ctx, host) // its forwards work with any account
 	}
 	there, leave := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
-	first := liveAccount(host)
-	watch.Go(func() { leave(whenAccountChanges(there, host, first)) })
+	first := connectedAccount(host)
+	watch.Go(func() { leave(awaitAccountChange(there, host, first)) })
 	err := s.bringUp(there, host)
 	leave(nil)
 	watch.Wait()
@@ -54,20 +54,21 @@ func (s *session) bringUpThere(ctx context.Context, host *tunnel.Host) error {
 	return err
 }
 
-// liveAccount is the one that the host is connected to; "" where it is not connected.
-func liveAccount(host *tunnel.Host) string {
+// connectedAccount is the account that the host is connected to; "" if it is not
+// connected.
+func connectedAccount(host *tunnel.Host) string {
 	if host.Status().State != api.HostUp {
 		return ""
 	}
 	return host.Account()
 }
 
-// whenAccountChanges returns errAccountChanged once the host is connected to another
-// account than the first, which is the next one where it is "".
-func whenAccountChanges(ctx context.Context, host *tunnel.Host, first string) error {
+// awaitAccountChange returns errAccountChanged once the host is connected to another
+// account than the first. If first is "", that is the next one.
+func awaitAccountChange(ctx context.Context, host *tunnel.Host, first string) error {
 	for {
 		changed := host.Changed()
-		now := liveAccount(host)
+		now := connectedAccount(host)
 		if first == "" {
 			first = now
 		}
@@ -82,8 +83,8 @@ func whenAccountChanges(ctx context.Context, host *tunnel.Host, first string) er
 	}
 }
 
-// isRecorded reports whether a job with a remembered number is the remembered job. On
-// another account the number alone means nothing.
+// isRecorded reports whether a job with a remembered ID is the remembered job. On another
+// account the ID alone means nothing.
 func isRecorded(r state.Session, q jobwatch.Query, job api.Job, account string) bool {
 	if q.ID == "" || !r.Elsewhere(account) {
 		return true
@@ -96,28 +97,24 @@ func isRecorded(r state.Session, q jobwatch.Query, job api.Job, account string) 
 	return false
 }
 
-// jobElsewhere says that the remembered job is on another account than now; "" where it
-// is not.
-func (s *session) jobElsewhere(rec state.Session, now string) string {
+// jobOnOtherAccount says that the remembered job is on another account than the current
+// one; "" if it is not.
+func (s *session) jobOnOtherAccount(rec state.Session, now string) string {
 	if rec.Job == nil || !rec.Elsewhere(now) {
 		return ""
 	}
 	return fmt.Sprintf("job %s was started as %s, and %s is now %s", rec.Job.ID, rec.Account, s.host(), now)
 }
 
-// whereToCancel is the watcher that can end the session's job. A job is never ended by
-// its number on another account than its own.
-func (s *session) whereToCancel(rec state.Session) (*jobwatch.Watcher, error) {
+// watcherToCancel is the watcher that can cancel the session's job. A job is never
+// cancelled by its ID on another account than its own.
+func (s *session) watcherToCancel(rec state.Session) (*jobwatch.Watcher, error) {
 	host := s.host()
-	jobs, account := s.agent.watcherOn(host)
+	jobs, account := s.agent.jobWatcherOn(host)
 	if s.agent.pool.Host(host).Status().State != api.HostUp {
-		return nil, &api.Error{
-			Code:    api.CodeUnreachable,
-			Message: fmt.Sprintf("not connected to %s, so job %s cannot be cancelled now", host, rec.Job.ID),
-			Hint:    fmt.Sprintf("`tunctl login %s` connects, then try again", host),
-		}
+		return nil, jobOutOfReach(host, rec.Job.ID, "cancelled")
 	}
-	if text := s.jobElsewhere(rec, account); text != "" {
+	if text := s.jobOnOtherAccount(rec, account); text != "" {
 		return nil, &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel the job as that account; `tunctl down %s` leaves it running", s.name)}
 	}
 	return jobs, nil

@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// handleForward brings up forwards that are in no config, as a session of their own.
+// handleForward brings up forwards that are in no config, as a separate session.
 func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.UpResponse, error) {
 	a.useEnv(req.Env)
 	if err := a.allowed(ctx, req.Host); err != nil {
@@ -32,7 +32,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	return api.UpResponse{Session: s.start(byPerson, clientOf(ctx)), At: at}, nil
 }
 
-// adhocSpecs reads the forwards of a request. Bind is for those that name no address.
+// adhocSpecs parses the forwards of a request. Bind applies to those without an address.
 func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	if len(req.Specs) == 0 {
 		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward given", Hint: `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
@@ -51,17 +51,17 @@ func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	return specs, nil
 }
 
-// adhoc is the session of these forwards: the one that has them already, or a new one.
+// adhoc is the session with these forwards: an existing one, or a new one.
 func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	words := specWords(specs)
+	texts := specTexts(specs)
 	base := adhocName(host, specs[0])
 	name := base
 	for n := 2; ; n++ {
 		rec := a.store.Session(name)
 		s, live := a.sessions[name]
-		if live && s.adhoc && rec.Attached == host && slices.Equal(rec.Forwards, words) {
+		if live && s.adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
 			return s, nil
 		}
 		if _, configured := a.config.Session(name); !live && !configured && !rec.Wanted {
@@ -69,7 +69,7 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 		}
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	if err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: host, Forwards: words} }); err != nil {
+	if err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: host, Forwards: texts} }); err != nil {
 		return nil, err
 	}
 	return a.adhocLocked(name, host, specs), nil
@@ -82,8 +82,8 @@ func (a *Agent) adhocLocked(name, host string, specs []configs.ForwardSpec) *ses
 	return s
 }
 
-// recallLocked makes the session of remembered forwards again.
-func (a *Agent) recallLocked(name string, rec state.Session) (*session, bool) {
+// restoreForwardsLocked creates the session of remembered forwards again.
+func (a *Agent) restoreForwardsLocked(name string, rec state.Session) (*session, bool) {
 	specs := make([]configs.ForwardSpec, len(rec.Forwards))
 	for i, text := range rec.Forwards {
 		var err error
@@ -95,16 +95,16 @@ func (a *Agent) recallLocked(name string, rec state.Session) (*session, bool) {
 	return a.adhocLocked(name, rec.Attached, specs), true
 }
 
-// dropFailed forgets forwards that never came up: whoever asked for them was told why,
-// and nothing tries them again.
-func (s *session) dropFailed(r *run) {
+// dropFailed drops forwards that never came up: the person knows why, and nothing tries
+// them again.
+func (s *session) dropFailed(r *attempt) {
 	if !s.adhoc || s.agent.ctx.Err() != nil {
 		return
 	}
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.mu.Lock()
-	failed := s.run == nil && s.current.State == api.SessionFailed && !s.facts.served && r.who == byPerson
+	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.served && r.who == byPerson
 	fwd := s.forward
 	if failed {
 		s.forward = nil
@@ -116,15 +116,15 @@ func (s *session) dropFailed(r *run) {
 	}
 }
 
-func specWords(specs []configs.ForwardSpec) []string {
-	words := make([]string, len(specs))
+func specTexts(specs []configs.ForwardSpec) []string {
+	texts := make([]string, len(specs))
 	for i, s := range specs {
-		words[i] = s.String()
+		texts[i] = s.String()
 	}
-	return words
+	return texts
 }
 
-// adhocName calls a session after its host and where its first forward listens, as in
+// adhocName names a session after its host and where its first forward listens, as in
 // narval-5432.
 func adhocName(host string, first configs.ForwardSpec) string {
 	_, port, err := net.SplitHostPort(first.Listen)

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// maxCandidates is how many running jobs are looked into for what they serve, where
-	// the scheduler allows so many.
+	// maxCandidates is how many running jobs are inspected for servers, if the scheduler
+	// allows so many.
 	maxCandidates = 10
 	// candidateLines is how much of a job's log is read for that.
 	candidateLines = 400
 )
 
-// handleAttach brings up a session for a job that somebody started by hand, or says
-// which jobs there are to choose from.
+// handleAttach brings up a session for a job that was started by hand, or returns the
+// jobs to choose from.
 func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
 	a.useEnv(req.Env)
-	if err := a.connected(ctx, req.Host); err != nil {
+	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
 		return api.AttachResponse{}, err
 	}
-	jobs := a.watcher(req.Host)
+	jobs := a.jobWatcher(req.Host)
 	job, choice, err := a.chooseJob(ctx, jobs, req)
 	if err != nil || choice != nil {
 		return api.AttachResponse{Candidates: choice}, err
@@ -45,22 +45,8 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 	return api.AttachResponse{Session: &now, At: at}, nil
 }
 
-// connected refuses a host that nobody is logged in to.
-func (a *Agent) connected(ctx context.Context, host string) error {
-	if err := a.allowed(ctx, host); err != nil {
-		return err
-	}
-	if a.pool.Host(host).Status().State != api.HostUp {
-		return &api.Error{
-			Code: api.CodeUnreachable, Message: "not connected to " + host,
-			Hint: fmt.Sprintf("`tunctl login %s` connects", host),
-		}
-	}
-	return nil
-}
-
-// chooseJob finds the job that is meant: the named one, the only one that runs, or
-// the only one that serves something. Else it returns those to choose from.
+// chooseJob finds the job of a request: the named one, the only one that runs, or the
+// only one that serves something. Otherwise it returns those to choose from.
 func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest) (api.Job, []api.Candidate, error) {
 	if req.Job != "" {
 		job, err := namedJob(ctx, jobs, req)
@@ -81,7 +67,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].Ref()})
 		return job, nil, err
 	}
-	candidates := a.lookInto(ctx, jobs, req.Host, running)
+	candidates := a.inspectJobs(ctx, jobs, req.Host, running)
 	serving := slices.DeleteFunc(slices.Clone(candidates), func(c api.Candidate) bool { return c.App == "" })
 	if len(serving) == 1 {
 		return serving[0].Job, nil, nil
@@ -89,7 +75,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 	return api.Job{}, candidates, nil
 }
 
-// namedJob finds a job by its id.
+// namedJob finds a job by its ID.
 func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest) (api.Job, error) {
 	job, found, err := jobs.Find(ctx, jobwatch.Query{ID: req.Job})
 	switch {
@@ -98,13 +84,13 @@ func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest
 	case !found:
 		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", req.Job, req.Host), Hint: fmt.Sprintf("`tunctl jobs %s` lists your jobs", req.Host)}
 	case job.State.Ended():
-		return job, &api.Error{Code: api.CodeJobEnded, Message: endedWords(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists queued and running jobs", req.Host)}
+		return job, &api.Error{Code: api.CodeJobEnded, Message: endText(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists queued and running jobs", req.Host)}
 	}
 	return job, nil
 }
 
-// lookInto reads the newest jobs' logs for what they serve.
-func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host string, running []api.Job) []api.Candidate {
+// inspectJobs searches the logs of the newest jobs for servers.
+func (a *Agent) inspectJobs(ctx context.Context, jobs *jobwatch.Watcher, host string, running []api.Job) []api.Candidate {
 	slices.SortStableFunc(running, func(x, y api.Job) int {
 		return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID))
 	})
@@ -116,15 +102,15 @@ func (a *Agent) lookInto(ctx context.Context, jobs *jobwatch.Watcher, host strin
 			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.Ref()}); err == nil && found {
 				c.Job = full
 			}
-			c.App, c.Serve = a.serves(ctx, host, c.Job)
+			c.App, c.Serve = a.detectServer(ctx, host, c.Job)
 		}
 		list = append(list, c)
 	}
 	return list
 }
 
-// serves is what a job's log says it serves, as far as one look tells.
-func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, where string) {
+// detectServer returns the server in the last lines of a job's log, if any.
+func (a *Agent) detectServer(ctx context.Context, host string, job api.Job) (app, where string) {
 	if job.Log == "" {
 		return "", ""
 	}
@@ -146,7 +132,7 @@ func (a *Agent) serves(ctx context.Context, host string, job api.Job) (app, wher
 	return f.App, f.Address()
 }
 
-// attach makes the session of a job that is none of the config's.
+// attach creates the session of a job that is not in the config.
 func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	name := cmp.Or(req.Name, attachedName(req.Host, job.ID))
 	a.mu.Lock()
@@ -165,44 +151,40 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s = newSession(a, attachedConfig(name, req.Host))
-	s.attached = true
-	a.sessions[name] = s
-	return s, nil
+	return a.attachedLocked(name, req.Host), nil
 }
 
-// attachedConfig is what the config would say of such a session.
-func attachedConfig(name, host string) configs.Session {
-	return configs.Session{Name: name, Host: host, Reach: api.ReachAuto, Open: true}
+func (a *Agent) attachedLocked(name, host string) *session {
+	s := newSession(a, configs.Session{Name: name, Host: host, Reach: api.ReachAuto, Open: true})
+	s.attached = true
+	a.sessions[name] = s
+	return s
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// attachedName calls a session after its host and its job, as in narval-48213.
+// attachedName names a session after its host and its job, as in narval-48213.
 func attachedName(host, id string) string {
 	number, _, _ := strings.Cut(id, ".") // PBS adds its server's name
 	return strings.Trim(notInNames.ReplaceAllString(host+"-"+number, "-"), "-")
 }
 
-// rememberedLocked returns the session of an attached job from before the agent's start.
-func (a *Agent) rememberedLocked(name string) (*session, bool) {
+// restoreLocked creates a remembered session that is in no config.
+func (a *Agent) restoreLocked(name string) (*session, bool) {
 	rec := a.store.Session(name)
 	switch {
 	case rec.Attached == "":
 		return nil, false
 	case len(rec.Forwards) > 0:
-		return a.recallLocked(name, rec)
+		return a.restoreForwardsLocked(name, rec)
 	}
-	s := newSession(a, attachedConfig(name, rec.Attached))
-	s.attached = true
-	a.sessions[name] = s
-	return s, true
+	return a.attachedLocked(name, rec.Attached), true
 }
 
-// forget drops an attached session that was taken down: nothing names it any more.
+// forget drops a session that is in no config, and what is remembered of it.
 func (a *Agent) forget(s *session) {
 	if err := a.store.Drop(s.name); err != nil {
 		a.log.Error("cannot remove the session", "session", s.name, "err", err)
 	}
-	a.unlist(s)
+	a.unregister(s)
 }

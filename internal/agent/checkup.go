@@ -15,10 +15,10 @@ import (
 	"tunctl/tunnel"
 )
 
-// clockSkew is how far a host's clock may be off before times confuse a person.
+// clockSkew is how far the clock of a host may be off.
 const clockSkew = 2 * time.Minute
 
-// checkup examines a host, or a session on it, over the connection there is.
+// checkup checks a host, or a session there, over its existing connection.
 type checkup struct {
 	agent   *Agent
 	host    *tunnel.Host
@@ -30,14 +30,11 @@ type checkup struct {
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
 	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
-	if c.host.Status().State != api.HostUp {
-		return api.CheckResponse{}, &api.Error{
-			Code: api.CodeUnreachable, Message: "not connected to " + req.Host,
-			Hint: fmt.Sprintf("`tunctl login %s` connects", req.Host),
-		}
+	if err := a.requireConnected(req.Host); err != nil {
+		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
-		c.examineHost(ctx)
+		c.checkHost(ctx)
 		return api.CheckResponse{Checks: c.checks}, nil
 	}
 	s, err := a.session(req.Session)
@@ -45,7 +42,7 @@ func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.Chec
 		return api.CheckResponse{}, err
 	}
 	c.session = s
-	c.examineSession(ctx)
+	c.checkSession(ctx)
 	return api.CheckResponse{Checks: c.checks}, nil
 }
 
@@ -57,7 +54,7 @@ func (c *checkup) ok(name, format string, args ...any) {
 	c.add(name, api.CheckOK, fmt.Sprintf(format, args...), "")
 }
 
-// failed reports an error with its own hint, or else ours.
+// failed reports an error with its own hint, or else with fix.
 func (c *checkup) failed(name string, err error, fix string) {
 	if e, ok := asAPI(err); ok && e.Hint != "" {
 		fix = e.Hint
@@ -65,7 +62,7 @@ func (c *checkup) failed(name string, err error, fix string) {
 	c.add(name, api.CheckBad, err.Error(), fix)
 }
 
-func (c *checkup) examineHost(ctx context.Context) {
+func (c *checkup) checkHost(ctx context.Context) {
 	h := c.host.Status()
 	c.ok("login", "logged in by %s%s, round trip %.1f ms", h.Auth, onNode(h.LoginNode), h.RTTMs)
 	c.scheduler(ctx)
@@ -81,7 +78,7 @@ func onNode(node string) string {
 }
 
 func (c *checkup) scheduler(ctx context.Context) {
-	jobs := c.agent.watcher(c.name)
+	jobs := c.agent.jobWatcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
 		c.failed("scheduler", err, "set scheduler = \"slurm\", \"pbs\" or \"none\" for this host")
@@ -103,15 +100,15 @@ func (c *checkup) scheduler(ctx context.Context) {
 	c.ok("scheduler", "%s responds; your jobs there: %d", kind, len(list))
 }
 
-// homeScript writes a little into the home, as a submission does, and tells the
+// homeScript writes a file to the home folder, as a submission does, and prints the
 // host's time.
 const homeScript = `date +%s
 mkdir -p "$HOME/.tunctl" && head -c 65536 /dev/zero >"$HOME/.tunctl/.doctor.$$"; s=$?
 rm -f "$HOME/.tunctl/.doctor.$$"
 exit $s`
 
-// home proves that the person's home takes files: with a full quota jobs fail in
-// strange ways.
+// home checks that the home folder is writable: with a full quota jobs fail in strange
+// ways.
 func (c *checkup) home(ctx context.Context) {
 	before := time.Now()
 	res, err := jobwatch.RunLogin(ctx, runner{c.host}, homeScript)
@@ -141,8 +138,8 @@ func (c *checkup) clock(text string, before time.Time) {
 	}
 }
 
-// forwarding tries a port on the login node where nothing listens: "refused" proves
-// that the host would connect, and disturbs nobody.
+// forwarding dials a port on the login node where nothing listens: "refused" proves that
+// the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 	defer cancel()
@@ -160,7 +157,7 @@ func (c *checkup) forwarding(ctx context.Context) {
 	}
 }
 
-func (c *checkup) examineSession(ctx context.Context) {
+func (c *checkup) checkSession(ctx context.Context) {
 	c.session.mu.Lock()
 	cfg, f := c.session.cfg, c.session.facts
 	c.session.mu.Unlock()
@@ -173,7 +170,7 @@ func (c *checkup) examineSession(ctx context.Context) {
 		c.add("job", api.CheckUnknown, "the session has no job now", "`tunctl up "+c.session.name+"` finds or submits one")
 		return
 	case f.job.State.Ended():
-		c.add("job", api.CheckBad, endedWords(f.job), "`tunctl up "+c.session.name+"` starts a new one")
+		c.add("job", api.CheckBad, endText(f.job), "`tunctl up "+c.session.name+"` starts a new one")
 	case f.job.State == api.JobUnknown:
 		c.add("job", api.CheckUnknown, f.job.Hint, "")
 	default:
@@ -183,14 +180,14 @@ func (c *checkup) examineSession(ctx context.Context) {
 	c.page(ctx, f)
 }
 
-// script looks whether what would be submitted is there.
+// script checks that the job script is readable.
 func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	path := cfg.Submit
 	switch {
 	case path == "" || strings.HasPrefix(path, "builtin:"):
 		return
 	case strings.HasPrefix(path, localPrefix):
-		if _, err := c.agent.submission(ctx, cfg, c.agent.watcher(cfg.Host), "doctor"); err != nil {
+		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}
@@ -205,7 +202,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	c.ok("script", "%s is readable", path)
 }
 
-// log reads the job's log as the session does, and says what the detector sees.
+// log reads the job's log as the session does, and reports what the detector finds.
 func (c *checkup) log(ctx context.Context, job api.Job) {
 	path := c.session.logPath(job)
 	if path == "" {
@@ -213,7 +210,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := detect.New(c.session.app(), c.agent.customApps()...)
+	detector := detect.New(c.session.config().App, c.agent.customApps()...)
 	size := 0
 	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
 		size += len(chunk.Data)
@@ -240,7 +237,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 }
 
-// page says whether the endpoint answers, and how it is reached.
+// page checks that the endpoint responds.
 func (c *checkup) page(ctx context.Context, f facts) {
 	if f.endpoint == nil {
 		if f.doing != "" && !f.job.State.Ended() && !f.job.State.Waiting() {
@@ -249,12 +246,12 @@ func (c *checkup) page(ctx context.Context, f facts) {
 		return
 	}
 	if f.endpoint.Reach == api.ReachNode {
-		c.ok("page", "the page is reached on its node %s", f.job.Node) // by the prober, which holds the way there
+		c.ok("page", "the page is reached on its node %s", f.job.Node) // only the prober has a connection to the node
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 	defer cancel()
-	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errLocked) {
+	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errTokenUnknown) {
 		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", f.endpoint.Address(), err), "`tunctl logs` shows whether the server is still running")
 		return
 	}

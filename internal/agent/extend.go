@@ -21,13 +21,13 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	return api.ExtendResponse{Job: job}, err
 }
 
-// extend moves the job's time limit, and looks at what became of it.
+// extend moves the job's time limit, and checks the result.
 func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
 	job, err := s.extendable()
 	if err != nil {
 		return api.Job{}, err
 	}
-	jobs := s.agent.watcher(s.host())
+	jobs := s.agent.jobWatcher(s.host())
 	if err := jobs.Extend(ctx, job.Ref(), job.End.Sub(job.Start)+by); err != nil {
 		return api.Job{}, err
 	}
@@ -43,21 +43,21 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 			Hint: "the site may limit how far a job can be extended",
 		}
 	}
-	s.learn(ctx, after)
+	s.updateJob(ctx, after)
 	return after, nil
 }
 
-// learn lets the session take in a job that was asked about for another reason than
-// the watch on it, and waits until it has.
-func (s *session) learn(ctx context.Context, job api.Job) {
-	news := s.agent.hub.watch(api.AnswersNone)
-	defer s.agent.hub.leave(news)
-	s.acting.Lock() // one offers at a time
+// updateJob passes a job that was queried apart from the watch to the session, and waits
+// until it is shown.
+func (s *session) updateJob(ctx context.Context, job api.Job) {
+	news := s.agent.hub.subscribe(api.AnswersNone)
+	defer s.agent.hub.unsubscribe(news)
+	s.acting.Lock() // one offer at a time
 	s.mu.Lock()
-	running := s.run != nil
+	running := s.attempt != nil
 	s.mu.Unlock()
 	if running {
-		offer(s.told, job)
+		offer(s.jobUpdates, job)
 	}
 	s.acting.Unlock()
 	if !running {
@@ -70,14 +70,14 @@ func (s *session) learn(ctx context.Context, job api.Job) {
 	})
 }
 
-// extendable is the session's job, if it runs and there is someone to ask.
+// extendable is the session's job, if it runs and its host is connected.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
 	job, host, linked, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:
-		return api.Job{}, s.onlyForwards()
+		return api.Job{}, s.onlyForwardsError()
 	case job == nil || job.State.Ended():
 		return api.Job{}, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job to extend", s.name),
@@ -91,10 +91,7 @@ func (s *session) extendable() (api.Job, error) {
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler reports no time limit for job %s", job.ID)}
 	case !linked:
-		return api.Job{}, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, so job %s cannot be extended now", host, job.ID),
-			Hint: fmt.Sprintf("`tunctl login %s` connects, then try again", host),
-		}
+		return api.Job{}, jobOutOfReach(host, job.ID, "extended")
 	}
 	return *job, nil
 }

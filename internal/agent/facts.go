@@ -11,53 +11,50 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/tunnel/forward"
 )
 
 // facts are what is known about a session. Its state follows from them alone.
 type facts struct {
 	name    string
 	wanted  bool
-	failure *api.Error // why the last try to bring it up is over
+	failure *api.Error // why the last attempt to bring it up ended
 	// candidates are the jobs of the session's name among which a person has to choose.
 	candidates []api.Job
 	host       api.Host
-	// served says that it was ready since the person asked for it, so that a lost
-	// link is a reconnect and not a first connect.
+	// served says that the session was ready since the person asked for it: a lost
+	// connection means reconnecting, not connecting.
 	served     bool
 	needsJob   bool
 	submitting bool
 	job        *api.Job
-	before     *api.Job        // the job that is remembered, until it is looked for
+	remembered *api.Job        // the job of an earlier attempt, until it is found
 	next       *api.Job        // follows job, by keep = true
 	waits      string          // how long jobs like it waited before
-	remind     []time.Duration // how long before its end a person is to know
+	remind     []time.Duration // how long before its end a person is reminded
 	endpoint   *api.Endpoint
-	dialer     forward.Dialer // who gets to the endpoint; nil: the host
-	refused    chan struct{}  // told when the endpoint refuses a connection; may be nil
-	link       string         // opened as it is: there is nothing to forward
-	answers    bool           // the endpoint answered through the connection
-	listeners  hostListeners  // of the remote forwards
-	doing      string         // what is going on within the state
-	silent     string         // that, where it is that the job has written nothing for a while
-	unwritten  error          // why the session cannot be remembered
-	lapsed     bool           // there is no job yet, and no person permits its submission any more
+	link       string        // opened as it is: nothing is forwarded
+	answers    bool          // the endpoint answered through the connection
+	listeners  hostListeners // of the remote forwards
+	doing      string        // what happens within the state
+	silent     string        // the same, if it is that the job has written nothing for a while
+	unsaved    error         // why the session cannot be saved
+	lapsed     bool          // there is no job, and no person permits a submission any more
 }
 
 // hostListeners are a session's forwards that listen on the host.
 type hostListeners struct {
-	asked   string   // what the host has not answered yet, in words
+	pending string   // what the host has not confirmed yet, in words
 	refused []string // what it refused, in words
 	others  bool     // the session has forwards that work
 }
 
-// verdict is a state with its cause in words a person can act on.
+// verdict is a state with its cause in words that a person can act on.
 type verdict struct {
 	state api.SessionState
 	cause string
 	hint  string
 	code  api.Code
-	asked bool // a person made it so
+	asked bool // a person caused it
 }
 
 // derive is the one place that decides a session's state.
@@ -80,7 +77,7 @@ func (f *facts) derive(now time.Time) verdict {
 	case !f.answers:
 		v := verdict{state: api.SessionStarting, cause: f.doing}
 		if f.job != nil && f.job.State == api.JobRunning && f.job.Reason != "" && f.job.Hint != "" {
-			v.cause = f.job.Hint // it does not get on: its nodes are being prepared, or it is suspended
+			v.cause = f.job.Hint // it does not progress: its nodes are being prepared, or it is suspended
 		}
 		switch {
 		case f.job == nil:
@@ -90,20 +87,20 @@ func (f *facts) derive(now time.Time) verdict {
 			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.name)
 		}
 		return v
-	case f.listeners.asked != "":
-		return f.untilListening(verdict{state: api.SessionConnecting, cause: f.listeners.asked})
+	case f.listeners.pending != "":
+		return f.whileNotListening(verdict{state: api.SessionConnecting, cause: f.listeners.pending})
 	case len(f.listeners.refused) > 0 && !f.listeners.others:
-		return f.untilListening(f.refusedListeners(verdict{state: api.SessionFailed, code: api.CodeForward}))
+		return f.whileNotListening(f.refusedListeners(verdict{state: api.SessionFailed, code: api.CodeForward}))
 	}
 	return f.ready(now)
 }
 
-// down says of a session that is not wanted whether its job still costs the person time:
-// as it was last seen, since nobody watches it any more.
+// down says whether the job of a session that is down is still charged, as it was last
+// seen: nobody watches it any more.
 func (f *facts) down(now time.Time) verdict {
 	v := verdict{state: api.SessionDown, cause: f.doing}
 	j := f.job
-	if j == nil || j.State.Ended() || over(*j, now) {
+	if j == nil || j.State.Ended() || pastLimit(*j, now) {
 		return v
 	}
 	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
@@ -118,12 +115,12 @@ func (f *facts) down(now time.Time) verdict {
 	return v
 }
 
-// over reports whether a job's time limit has passed since it was last seen.
-func over(j api.Job, now time.Time) bool { return !j.End.IsZero() && j.End.Before(now) }
+// pastLimit reports whether a job's time limit has passed since it was last seen.
+func pastLimit(j api.Job, now time.Time) bool { return !j.End.IsZero() && j.End.Before(now) }
 
-// untilListening tells a session that had its listeners on the host from one that never
-// had: the host's end of a lost connection holds a port for a while.
-func (f *facts) untilListening(v verdict) verdict {
+// whileNotListening is reconnecting for a session that had its listeners on the host
+// before: the host's end of a lost connection keeps a port for a while.
+func (f *facts) whileNotListening(v verdict) verdict {
 	if f.served {
 		v.state, v.code = api.SessionReconnecting, ""
 	}
@@ -138,7 +135,7 @@ func (f *facts) refusedListeners(v verdict) verdict {
 	return v
 }
 
-// ready says what a person should know of a session that works.
+// ready says what a person should know about a session that works.
 func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
 	switch {
@@ -153,8 +150,8 @@ func (f *facts) ready(now time.Time) verdict {
 		if f.next != nil {
 			v.hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.next.ID)
 		}
-	case f.unwritten != nil:
-		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", rootCause(f.unwritten))
+	case f.unsaved != nil:
+		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", rootCause(f.unsaved))
 		v.hint = "free disk space: until then, a restarted agent may not find this job again"
 	case f.endpoint != nil && f.endpoint.Scheme == "https":
 		v.hint = "the browser warns once about the self-signed certificate of the server; the connection itself is protected by SSH"
@@ -188,13 +185,13 @@ func (f *facts) limitNear(now time.Time) bool {
 	return mark > 0
 }
 
-// failed tells an end that is in the order of things from one that is not.
+// failed tells an ordinary end from a failure.
 func (f *facts) failed() verdict {
 	v := verdict{state: api.SessionFailed, cause: f.failure.Message, hint: f.failure.Hint, code: f.failure.Code}
 	switch {
 	case f.failure.Code == api.CodeJobEnded:
 		v.state = api.SessionEnded
-	case f.failure.Code == api.CodeNeedsPerson && !isDoubt(f.failure): // a login settles no doubt
+	case f.failure.Code == api.CodeNeedsPerson && !isUncertain(f.failure): // a login does not settle that
 		v.state = api.SessionNeedsLogin
 	}
 	return v
@@ -205,7 +202,7 @@ func (f *facts) unconnected(now time.Time) verdict {
 	switch {
 	case f.host.State == api.HostNeedsLogin:
 		v.state, v.code = api.SessionNeedsLogin, api.CodeNeedsPerson
-	case f.host.State == api.HostDown: // a wanted session's host is down when a person logged out
+	case f.host.State == api.HostDown: // the host of a wanted session is down only after a logout
 		v.state, v.code, v.asked = api.SessionNeedsLogin, api.CodeNeedsPerson, true
 		v.cause = "you logged out of " + f.host.Alias
 		v.hint = fmt.Sprintf("`tunctl login %s` reconnects", f.host.Alias)
@@ -227,8 +224,8 @@ func (f *facts) unconnected(now time.Time) verdict {
 	return v
 }
 
-// queuedCause says why a job waits and how long still, where the scheduler tells, and
-// how long others did before: in words, with the scheduler's own word after them.
+// queuedCause says why a job waits, when it will probably start and how long earlier
+// jobs waited: in words, followed by the scheduler's own word.
 func queuedCause(j *api.Job, waits string, now time.Time) string {
 	cause := cmp.Or(j.Hint, j.Reason, "waiting in the queue")
 	if j.Hint != "" && j.Reason != "" {
@@ -246,7 +243,7 @@ func queuedCause(j *api.Job, waits string, now time.Time) string {
 	return cause
 }
 
-// clock writes a time of day, with the day when it is not today's.
+// clock writes a time of day, with the day if it is not today.
 func clock(t, now time.Time) string {
 	t = t.Local()
 	if t.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
@@ -255,16 +252,16 @@ func clock(t, now time.Time) string {
 	return t.Format("Mon 2 Jan 15:04")
 }
 
-// inOrder reports whether an end needs no looking into.
-func inOrder(s api.JobState) bool {
+// isOrdinaryEnd reports whether a job ended in a way that needs no explanation.
+func isOrdinaryEnd(s api.JobState) bool {
 	return s == api.JobFinished || s == api.JobTimeout || s == api.JobCancelled
 }
 
-// endedError says why the session's job is over. One that never served has failed the
-// person, who is told what to fix; one that did has merely ended.
+// endedError says why the session's job is over. A job that never served has failed, and
+// the person needs to know what to fix; one that did has only ended.
 func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string) *api.Error {
 	e := &api.Error{
-		Code: api.CodeJobEnded, Message: endedWords(j),
+		Code: api.CodeJobEnded, Message: endText(j),
 		Hint: fmt.Sprintf("%s; `tunctl logs %s` shows its log", startAgain(cfg), cfg.Name),
 	}
 	if !served {
@@ -285,7 +282,7 @@ func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix strin
 	return e
 }
 
-// startAgain says how the session gets a new job: only one with submit starts it.
+// startAgain says how to get a new job: only a session with submit starts one.
 func startAgain(cfg configs.Session) string {
 	if cfg.Submit == "" {
 		return fmt.Sprintf("start the job on %s, then `tunctl up %s` finds it", cfg.Host, cfg.Name)
@@ -293,7 +290,7 @@ func startAgain(cfg configs.Session) string {
 	return fmt.Sprintf("`tunctl up %s` starts a new one", cfg.Name)
 }
 
-// runAgain is the same after something was fixed.
+// runAgain says the same for after a fix.
 func runAgain(cfg configs.Session) string {
 	if cfg.Submit == "" {
 		return fmt.Sprintf("start the job on %s again and run `tunctl up %s`", cfg.Host, cfg.Name)
@@ -301,8 +298,8 @@ func runAgain(cfg configs.Session) string {
 	return fmt.Sprintf("run `tunctl up %s` again", cfg.Name)
 }
 
-// endedWords say how a job ended, and when.
-func endedWords(j *api.Job) string {
+// endText says how and when a job ended.
+func endText(j *api.Job) string {
 	what := map[api.JobState]string{
 		api.JobFinished:  "finished",
 		api.JobFailed:    "failed",
@@ -314,7 +311,7 @@ func endedWords(j *api.Job) string {
 		api.JobNeverRan:  "was removed before it ran",
 	}[j.State]
 	switch {
-	case j.Reason == jobwatch.Gone && j.State == api.JobFinished: // nobody knows how
+	case j.Reason == jobwatch.Gone && j.State == api.JobFinished: // how is not known
 		what = "ended"
 	case what == "":
 		what = "is gone"
@@ -328,8 +325,8 @@ func endedWords(j *api.Job) string {
 	return fmt.Sprintf("job %s %s", j.ID, what)
 }
 
-// lost is a remembered job that is no longer there: how it ended is not known.
-func lost(j api.Job) api.Job {
+// asGone is a remembered job that no longer exists: how it ended is not known.
+func asGone(j api.Job) api.Job {
 	j.State, j.Reason, j.Hint = api.JobUnknown, jobwatch.Gone, ""
 	return j
 }

@@ -51,7 +51,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		},
 		"only forwards": {facts{wanted: true, host: up, answers: true}, api.SessionReady, ""},
 		"the host is asked to listen": {
-			facts{wanted: true, host: up, answers: true, listeners: hostListeners{asked: "asking", refused: []string{"no"}}}, api.SessionConnecting, "asking",
+			facts{wanted: true, host: up, answers: true, listeners: hostListeners{pending: "asking", refused: []string{"no"}}}, api.SessionConnecting, "asking",
 		},
 		"the host refused to listen": {
 			facts{wanted: true, host: up, answers: true, listeners: hostListeners{refused: []string{"no", "nor there"}}}, api.SessionFailed, "no; nor there",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,9 +17,9 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// forwards are a session's local listeners, from its first start to its down. A
-// session with a job has one, for its page; one without has those of the config.
-// A nil *forwards is a session that listens nowhere yet.
+// forwards are a session's listeners, from its first start to its down. A session with a
+// job has one, for its page; a session without has those of the config. A nil *forwards
+// listens nowhere.
 type forwards struct {
 	page   *forward.Forward
 	fixed  []fixed
@@ -29,7 +30,7 @@ type forwards struct {
 	linked bool           // the host is connected
 }
 
-// listen opens the session's local side, once.
+// listen opens the session's listeners, once.
 func (s *session) listen(ctx context.Context) error {
 	last := s.agent.store.Session(s.name).Port
 	specs, err := s.fixedSpecs(ctx)
@@ -45,7 +46,7 @@ func (s *session) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(s.agent.ctx) // they outlive the try that opens them
+	ctx, cancel := context.WithCancel(s.agent.ctx) // not of the attempt: they stay open after it
 	fwd.cancel = cancel
 	for _, f := range fwd.all() {
 		fwd.done.Go(func() { s.agent.report("forward", f.Serve(ctx)) })
@@ -55,8 +56,8 @@ func (s *session) listen(ctx context.Context) error {
 	return nil
 }
 
-// keepPort makes the local port of the page the session's own, and says so where a
-// port is not the one that was wanted.
+// keepPort remembers the local port of the page for the next up, and publishes a notice
+// for each port that is not the wanted one.
 func (s *session) keepPort() {
 	s.mu.Lock()
 	fwd := s.forward
@@ -83,7 +84,7 @@ func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards
 	return &forwards{page: page}, nil
 }
 
-// served is a forward that runs.
+// served is a running forward.
 type served interface {
 	Serve(ctx context.Context) error
 	Status() api.Forward
@@ -100,24 +101,21 @@ func (f *forwards) all() []served {
 	return all
 }
 
-// turn points the listeners at what is served when the session is ready, and else
-// lets them say what is going on.
-func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.Dialer) {
+// apply opens the forwards when the session is ready, the page over its proven route,
+// and else lets them show what the session waits for.
+func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.Host, page *route) {
 	if f == nil {
 		return
 	}
-	if facts.dialer != nil {
-		dialer = facts.dialer
-	}
 	linked := facts.wanted && facts.host.State == api.HostUp
 	if linked && !f.linked {
-		f.askHost()
+		f.retryRemotes()
 	}
 	f.linked = linked
 	ready := v.state == api.SessionReady && facts.link == ""
 	var target forward.Target
 	if ready && f.page != nil {
-		target = pageTarget(facts.endpoint, dialer, facts.refused)
+		target = page.target()
 	}
 	switch {
 	case ready && f.open && f.target == target:
@@ -125,7 +123,7 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.
 		f.page.Open(target)
 	case ready:
 		for _, x := range f.fixed {
-			x.open(dialer)
+			x.open(host)
 		}
 	case f.page != nil:
 		f.page.Withdraw(facts.reason(v, since, time.Now()))
@@ -137,37 +135,8 @@ func (f *forwards) turn(v verdict, since time.Time, facts facts, dialer forward.
 	f.open, f.target = ready, target
 }
 
-func pageTarget(ep *api.Endpoint, dialer forward.Dialer, refused chan<- struct{}) forward.Target {
-	t := forward.Target{Dialer: wary{dialer, refused}, Network: "tcp", Address: ep.Address(), HTTP: strings.HasPrefix(ep.Scheme, "http"), HasToken: !ep.Token.IsZero()}
-	if ep.Socket != "" {
-		t.Network = "unix"
-	}
-	if node, ok := dialer.(*tunnel.Node); ok {
-		t.Scarce = node.Scarce()
-	}
-	return t
-}
-
-// wary is a dialer that tells when nobody listens any more where somebody did.
-type wary struct {
-	forward.Dialer
-	refused chan<- struct{}
-}
-
-// Dial implements forward.Dialer.
-func (w wary) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := w.Dialer.Dial(ctx, network, address)
-	if errors.Is(err, api.ErrRefused) {
-		select {
-		case w.refused <- struct{}{}:
-		default:
-		}
-	}
-	return conn, err
-}
-
-// askHost has the host asked at once to listen for the remote forwards.
-func (f *forwards) askHost() {
+// retryRemotes requests the remote forwards from the host at once.
+func (f *forwards) retryRemotes() {
 	for _, x := range f.fixed {
 		if r, ok := x.served.(*forward.Remote); ok {
 			r.Retry()
@@ -175,8 +144,8 @@ func (f *forwards) askHost() {
 	}
 }
 
-// onHost tells how the forwards are that listen on the host.
-func (f *forwards) onHost() hostListeners {
+// remoteListeners is the state of the forwards that listen on the host.
+func (f *forwards) remoteListeners() hostListeners {
 	var l hostListeners
 	if f == nil {
 		return l
@@ -189,8 +158,8 @@ func (f *forwards) onHost() hostListeners {
 			l.others = true
 		case r.Refused() != nil:
 			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, r.Refused()))
-		case l.asked == "":
-			l.asked = "asking the host to listen for " + x.spec.String()
+		case l.pending == "":
+			l.pending = "asking the host to listen for " + x.spec.String()
 		}
 	}
 	return l
@@ -208,7 +177,7 @@ func (f *forwards) status() []api.Forward {
 	return list
 }
 
-// address is where the session's page is here, and its URL once there is one.
+// address is the local address of the session's page, and its URL once there is one.
 func (f *forwards) address(ep *api.Endpoint) (local, url string) {
 	if f == nil || f.page == nil {
 		return "", ""
@@ -219,11 +188,154 @@ func (f *forwards) address(ep *api.Endpoint) (local, url string) {
 	return f.page.Addr().String(), url
 }
 
-// close gives the ports back and waits until nothing is served any more.
+// close closes the listeners and waits until their connections have ended.
 func (f *forwards) close() {
 	if f == nil {
 		return
 	}
 	f.cancel()
 	f.done.Wait()
+}
+
+// fixed is a forward with a fixed target.
+type fixed struct {
+	spec configs.ForwardSpec
+	served
+}
+
+// fixedSpecs are the forwards of a session without a job.
+func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error) {
+	cfg := s.config()
+	if cfg.ForwardSSHConfig {
+		return s.sshForwards(ctx, cfg.Host)
+	}
+	return cfg.Forward, nil
+}
+
+// openFixed opens all forwards, or none.
+func (s *session) openFixed(specs []configs.ForwardSpec) (*forwards, error) {
+	fwd := &forwards{}
+	for _, spec := range specs {
+		f, err := s.openSpec(spec)
+		if err != nil {
+			fwd.release()
+			return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("forward %s: %v", spec, err), Err: err}
+		}
+		fwd.fixed = append(fwd.fixed, fixed{spec: spec, served: f})
+	}
+	return fwd, nil
+}
+
+func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
+	if spec.Kind == api.ForwardRemote {
+		return forward.NewRemote(forward.RemoteOptions{
+			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
+			Network: network(spec.Listen), Address: spec.Listen,
+			LocalNetwork: network(spec.Target), LocalAddress: spec.Target,
+			Changed: func() { s.change(func(*facts) {}) },
+			Log:     s.agent.log,
+		}), nil
+	}
+	o := forward.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
+	if network(spec.Listen) == "unix" {
+		o.UnixPath = spec.Listen
+		return forward.Listen(o)
+	}
+	bind, port, err := net.SplitHostPort(spec.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if o.Port, err = strconv.Atoi(port); err != nil {
+		return nil, err
+	}
+	switch bind {
+	case "127.0.0.1", "localhost": // the loopback pair, ::1 included, is the default
+	case "":
+		o.Bind = "*"
+	default:
+		o.Bind = bind
+	}
+	return forward.Listen(o)
+}
+
+// release closes the listeners of a session that failed to start.
+func (f *forwards) release() {
+	for _, x := range f.fixed {
+		if l, ok := x.served.(*forward.Forward); ok {
+			_ = l.Close()
+		}
+	}
+}
+
+// open accepts connections.
+func (x fixed) open(dialer forward.Dialer) {
+	if f, ok := x.served.(*forward.Forward); ok {
+		f.Open(forward.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
+	}
+}
+
+// withdraw holds connections, or rejects them with a reason. The listener of a remote
+// forward ends with the connection to the host.
+func (x fixed) withdraw(why forward.Reason) {
+	if f, ok := x.served.(*forward.Forward); ok {
+		f.Withdraw(why)
+	}
+}
+
+// network is the network of an address: a path is a unix socket.
+func network(address string) string {
+	if strings.ContainsRune(address, '/') {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// sshForwards are the forwards of a host in the person's ssh_config.
+func (s *session) sshForwards(ctx context.Context, host string) ([]configs.ForwardSpec, error) {
+	settings, err := s.agent.pool.Settings(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var specs []configs.ForwardSpec
+	var errs []error
+	add := func(kind api.ForwardKind, lines []string) {
+		for _, line := range lines {
+			spec, err := sshForward(kind, line)
+			specs, errs = append(specs, spec), append(errs, err)
+		}
+	}
+	add(api.ForwardLocal, settings.LocalForwards)
+	add(api.ForwardRemote, settings.RemoteForwards)
+	add(api.ForwardDynamic, settings.DynamicForwards)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(specs) == 0 {
+		return nil, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("no forwards for %s in the ssh config", host),
+			Hint: "add LocalForward lines there, or set forward = [\"5432:db.int:5432\"] in the config",
+		}
+	}
+	return specs, nil
+}
+
+// sshForward parses "8080 [db.int]:80", as ssh -G prints a forward.
+func sshForward(kind api.ForwardKind, line string) (configs.ForwardSpec, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 || len(words) > 2 {
+		return configs.ForwardSpec{}, fmt.Errorf("ssh config: cannot read forward %q", line)
+	}
+	spec := configs.ForwardSpec{Kind: kind, Listen: words[0]}
+	if _, err := strconv.Atoi(words[0]); err == nil {
+		spec.Listen = net.JoinHostPort("localhost", words[0])
+	}
+	if len(words) == 2 {
+		host, port, err := net.SplitHostPort(words[1])
+		if err != nil {
+			spec.Target = words[1] // a socket
+		} else {
+			spec.Target = net.JoinHostPort(host, port)
+		}
+	}
+	return spec, nil
 }

@@ -16,34 +16,78 @@ import (
 	"tunctl/jobwatch"
 )
 
-// submitPatience is how long a submission may wait for a lost link or a silent
-// scheduler before the person is told that its fate is open.
-const submitPatience = 10 * time.Minute
+// submitTimeout is how long a submission may wait for a lost connection or a scheduler
+// that does not respond. After that its result is unknown.
+const submitTimeout = 10 * time.Minute
+
+// watcherKey identifies a job watcher. The name of a host is not enough: the config can
+// give it another scheduler or another account.
+type watcherKey struct {
+	host, account string
+	scheduler     string
+	limits        jobwatch.Limits
+}
+
+// jobWatcher returns the job watcher of a host as it is configured now.
+func (a *Agent) jobWatcher(host string) *jobwatch.Watcher {
+	w, _ := a.jobWatcherOn(host)
+	return w
+}
+
+// jobWatcherOn returns the job watcher of a host as it is configured now, which its
+// sessions share, and its account; "" if the host was never connected. A watcher of an
+// earlier config serves those who have it, and is idle without them.
+func (a *Agent) jobWatcherOn(host string) (w *jobwatch.Watcher, account string) {
+	options, h := a.watchOptions(host), a.pool.Host(host)
+	key := watcherKey{host: host, account: h.Account(), scheduler: options.Scheduler, limits: options.Limits}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w, ok := a.jobWatchers[key]
+	if !ok {
+		var run jobwatch.Runner = accountRunner{h, key.account}
+		if key.account == "" { // never connected yet
+			run = runner{h}
+		}
+		w = jobwatch.NewWatcher(run, options)
+		a.jobWatchers[key] = w
+		ctx := a.ctx
+		a.work.Go(func() { a.report("job watch", w.Serve(ctx)) })
+	}
+	return w, key.account
+}
+
+// connectedJobs is the job watcher of a host that must be connected.
+func (a *Agent) connectedJobs(host string) (*jobwatch.Watcher, error) {
+	if err := a.requireConnected(host); err != nil {
+		return nil, err
+	}
+	return a.jobWatcher(host), nil
+}
 
 // handleJobs lists the person's jobs on a connected host.
 func (a *Agent) handleJobs(w http.ResponseWriter, r *http.Request) {
 	jobs, err := a.hostJobs(r.Context(), r.PathValue("host"), r.URL.Query().Get("ended") != "")
-	answer(w, api.JobsResponse{Jobs: jobs}, err)
+	replyOrFail(w, api.JobsResponse{Jobs: jobs}, err)
 }
 
 func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
-	jobs, err := a.jobsOn(host)
+	jobs, err := a.connectedJobs(host)
 	if err != nil {
 		return nil, err
 	}
 	list, err := jobs.Jobs(ctx)
 	if err != nil {
-		return nil, aboutScheduler(host, err)
+		return nil, schedulerError(host, err)
 	}
 	if !ended {
 		return append([]api.Job{}, list...), nil
 	}
 	over, err := jobs.Recent(ctx)
-	return append(over, list...), aboutScheduler(host, err)
+	return append(over, list...), schedulerError(host, err)
 }
 
 // handleLastJobs lists the jobs that a host's scheduler reported last and those of its
-// sessions, for a shell that completes a word: it asks the scheduler nothing, and makes no connection.
+// sessions, for shell completion: it queries no scheduler and makes no connection.
 func (a *Agent) handleLastJobs(w http.ResponseWriter, r *http.Request) {
 	reply(w, api.JobsResponse{Jobs: a.lastJobs(r.PathValue("host"))})
 }
@@ -51,7 +95,7 @@ func (a *Agent) handleLastJobs(w http.ResponseWriter, r *http.Request) {
 func (a *Agent) lastJobs(host string) []api.Job {
 	a.mu.Lock()
 	var watchers []*jobwatch.Watcher
-	for key, w := range a.watchers {
+	for key, w := range a.jobWatchers {
 		if key.host == host {
 			watchers = append(watchers, w)
 		}
@@ -71,21 +115,21 @@ func (a *Agent) lastJobs(host string) []api.Job {
 	return slices.SortedFunc(maps.Values(byRef), func(a, b api.Job) int { return cmp.Compare(a.Ref(), b.Ref()) })
 }
 
-// handleJob tells all there is to know of one job.
+// handleJob returns all details of one job.
 func (a *Agent) handleJob(w http.ResponseWriter, r *http.Request) {
 	job, err := a.hostJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
-	answer(w, api.JobResponse{Job: job}, err)
+	replyOrFail(w, api.JobResponse{Job: job}, err)
 }
 
 func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
-	jobs, err := a.jobsOn(host)
+	jobs, err := a.connectedJobs(host)
 	if err != nil {
 		return api.Job{}, err
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{ID: id})
 	switch {
 	case err != nil:
-		return api.Job{}, aboutScheduler(host, err)
+		return api.Job{}, schedulerError(host, err)
 	case !found:
 		return api.Job{}, &api.Error{
 			Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", id, host),
@@ -95,16 +139,16 @@ func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
 	return job, nil
 }
 
-// handleScheduler tells which scheduler a connected host has.
+// handleScheduler returns the scheduler of a connected host.
 func (a *Agent) handleScheduler(w http.ResponseWriter, r *http.Request) {
 	host := r.PathValue("host")
 	var name string
-	jobs, err := a.jobsOn(host)
+	jobs, err := a.connectedJobs(host)
 	if err == nil {
 		name, err = jobs.Scheduler(r.Context())
-		err = aboutScheduler(host, err)
+		err = schedulerError(host, err)
 	}
-	answer(w, api.SchedulerResponse{Scheduler: name}, err)
+	replyOrFail(w, api.SchedulerResponse{Scheduler: name}, err)
 }
 
 // handleSubmitJob submits a job that belongs to no session.
@@ -116,11 +160,11 @@ func (a *Agent) handleSubmitJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	job, err := a.submitJob(r.Context(), r.PathValue("host"), req)
-	answer(w, api.JobResponse{Job: job}, err)
+	replyOrFail(w, api.JobResponse{Job: job}, err)
 }
 
 func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {
-	jobs, err := a.jobsOn(host)
+	jobs, err := a.connectedJobs(host)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -129,10 +173,10 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 	if err != nil {
 		return api.Job{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, submitPatience)
+	limited, cancel := context.WithTimeout(ctx, submitTimeout)
 	defer cancel()
 	var job api.Job
-	err = a.persist(limited, a.pool.Host(host), func() error {
+	err = a.retryUntilUp(limited, a.pool.Host(host), func() error {
 		job, err = jobs.Submit(limited, sub)
 		return err
 	}, func(error) {})
@@ -150,39 +194,28 @@ func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
 	host, id := r.PathValue("host"), r.PathValue("id")
 	job, err := a.hostJob(r.Context(), host, id)
 	if err == nil && !job.State.Ended() {
-		a.dropping(host, job.ID)
-		err = aboutScheduler(host, a.watcher(host).Cancel(r.Context(), job.Ref()))
+		a.markCancelled(host, job.ID)
+		err = schedulerError(host, a.jobWatcher(host).Cancel(r.Context(), job.Ref()))
 	}
-	answer(w, api.JobResponse{Job: job}, err)
+	replyOrFail(w, api.JobResponse{Job: job}, err)
 }
 
-// dropping notes that a person cancels a job: the session that it serves ends as
-// they want.
-func (a *Agent) dropping(host, id string) {
+// markCancelled records that a person cancels a job: the end of its session is then what
+// they wanted.
+func (a *Agent) markCancelled(host, id string) {
 	for _, s := range a.live() {
 		if s.host() != host {
 			continue
 		}
 		s.mu.Lock()
-		s.dropped = id
+		s.cancelledJob = id
 		s.mu.Unlock()
 	}
 }
 
-// jobsOn is a connected host's job watcher. It never connects: that is a person's act.
-func (a *Agent) jobsOn(host string) (*jobwatch.Watcher, error) {
-	if st := a.pool.Host(host).Status(); st.State != api.HostUp {
-		return nil, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s", host),
-			Hint: fmt.Sprintf("`tunctl login %s` connects", host),
-		}
-	}
-	return a.watcher(host), nil
-}
-
-// aboutScheduler says whose silence it is.
-func aboutScheduler(host string, err error) error {
-	if err == nil || !isSilence(err) {
+// schedulerError says which host has the scheduler that does not respond.
+func schedulerError(host string, err error) error {
+	if err == nil || !isNoAnswer(err) {
 		return err
 	}
 	return &api.Error{
@@ -191,8 +224,8 @@ func aboutScheduler(host string, err error) error {
 	}
 }
 
-// answer sends what was asked for, or why there is none.
-func answer(w http.ResponseWriter, out any, err error) {
+// replyOrFail sends the response, or the error if there is one.
+func replyOrFail(w http.ResponseWriter, out any, err error) {
 	if err != nil {
 		fail(w, err)
 		return

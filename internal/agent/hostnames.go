@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,8 +12,7 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// hostNames are the hosts that a person can mean: the config's, and their ssh
-// config's aliases.
+// hostNames are the hosts of the config and the aliases of the ssh config.
 func (a *Agent) hostNames() []string {
 	aliases, err := sshconfig.Aliases(a.sshConfig())
 	if err != nil {
@@ -29,33 +29,33 @@ func (a *Agent) hostNames() []string {
 	return names
 }
 
-// spelling says what is known of a host's name that cannot be reached. A name that only
-// a session of the config has may be mistyped there.
+// spelling is what is known about the name of a host that cannot be reached. A name that
+// only a session of the config has may be mistyped there.
 func (a *Agent) spelling(name string) tunnel.Spelling {
 	names := a.hostNames()
 	remembered := a.store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
-	if !remembered && !slices.Contains(a.ownNames(), name) {
-		s.Meant = meant(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
+	if !remembered && !slices.Contains(a.sectionNames(), name) {
+		s.Meant = nearestHost(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
 	}
 	return s
 }
 
-// ownNames are the hosts that have a section of the config or of the ssh config.
-func (a *Agent) ownNames() []string {
+// sectionNames are the hosts with a section in the config or the ssh config.
+func (a *Agent) sectionNames() []string {
 	a.mu.Lock()
 	hosts := a.config.Hosts
 	a.mu.Unlock()
-	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has told why they cannot be read
+	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has logged the error
 	for _, h := range hosts {
 		names = append(names, h.Name)
 	}
 	return names
 }
 
-// meant is the host of names that a person probably meant, with the user they gave; ""
-// where none is near.
-func meant(typed string, names []string) string {
+// nearestHost is the host that a person probably meant, with the user that they typed; ""
+// if no name is near.
+func nearestHost(typed string, names []string) string {
 	i := strings.LastIndex(typed, "@") + 1
 	near := suggest.Nearest(typed[i:], names)
 	if len(near) == 0 {
@@ -64,10 +64,9 @@ func meant(typed string, names []string) string {
 	return typed[:i] + near[0]
 }
 
-// whichHost is the hint for a name that is none of those: the one that was probably
-// meant, or else all of them.
-func whichHost(typed string, names []string) string {
-	if near := meant(typed, names); near != "" {
+// hostHint is the hint for an unknown name: the nearest of names, or else all of them.
+func hostHint(typed string, names []string) string {
+	if near := nearestHost(typed, names); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	if len(names) == 0 {
@@ -76,24 +75,53 @@ func whichHost(typed string, names []string) string {
 	return "available: " + strings.Join(names, ", ")
 }
 
-// listed leaves out the hosts that turned out to be no hosts: a person mistyped a name,
-// and was told.
-func listed(hosts []api.Host) []api.Host {
-	return slices.DeleteFunc(hosts, isNoHost)
+// withoutUnknown removes hosts that do not exist: a person mistyped the name, and knows
+// it.
+func withoutUnknown(hosts []api.Host) []api.Host {
+	return slices.DeleteFunc(hosts, isUnknownHost)
 }
 
-// isNoHost reports whether a name cannot be that of a host, such as "", or is not.
-func isNoHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
+// isUnknownHost reports whether no host has that name.
+func isUnknownHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
 
-// knownHost refuses a name that nothing is known of: neither was it logged in to,
-// nor is it written anywhere.
+// knownHost returns an error for a name that was never logged in to and is in no config.
 func (a *Agent) knownHost(name string) error {
-	if slices.ContainsFunc(listed(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
+	if slices.ContainsFunc(withoutUnknown(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
 		return nil
 	}
 	names := a.hostNames()
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: whichHost(name, names)}
+	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: hostHint(name, names)}
+}
+
+// allowed returns an error for a host outside the practice cluster, if the agent is
+// confined to that.
+func (a *Agent) allowed(ctx context.Context, host string) error {
+	if a.opt.Practice == nil {
+		return nil
+	}
+	address, err := a.address(ctx, host)
+	if err != nil || a.opt.Practice(address) {
+		return err
+	}
+	practice := slices.DeleteFunc(a.hostNames(), func(name string) bool {
+		address, err := a.address(ctx, name)
+		return err != nil || !a.opt.Practice(address)
+	})
+	return &api.Error{
+		Code:    api.CodeUsage,
+		Message: fmt.Sprintf("this agent connects to the practice cluster only: %s (%s) is not part of it", host, address),
+		Hint:    hostHint(host, practice),
+	}
+}
+
+// address is where ssh would connect for a host.
+func (a *Agent) address(ctx context.Context, host string) (string, error) {
+	settings, err := a.pool.Settings(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	return settings.Hostname, nil
 }

@@ -7,76 +7,76 @@ import (
 	"tunctl/internal/api"
 )
 
-// hubBuffer is how many events a watcher may lag behind before it is dropped.
-const hubBuffer = 256
+// subscriberBuffer is how many events a subscriber may lag behind before it is dropped.
+const subscriberBuffer = 256
 
-// hub hands events to watchers. A slow watcher is dropped, never waited for.
+// hub sends events to subscribers. A slow subscriber is dropped, never waited for.
 type hub struct {
-	mu       sync.Mutex
-	watchers map[*watcher]bool
+	mu          sync.Mutex
+	subscribers map[*subscriber]bool
 }
 
-// watcher is one reader of the event stream.
-type watcher struct {
+// subscriber is one reader of the events.
+type subscriber struct {
 	client  string // see api.ClientHeader
 	answers api.Answers
-	events  chan api.Event // closed when the watcher is dropped
+	events  chan api.Event // closed when the subscriber is dropped
 	gone    chan struct{}  // closed then, too
 }
 
-func newHub() *hub { return &hub{watchers: map[*watcher]bool{}} }
+func newHub() *hub { return &hub{subscribers: map[*subscriber]bool{}} }
 
-// watch adds a reader. Whoever reads takes the status after this call, so that no
-// change falls between the two: the last event of a thing is always its last state.
-func (h *hub) watch(answers api.Answers) *watcher { return h.watchFor("", answers) }
+// subscribe adds a subscriber. It must read the status after this call, so that no change
+// is lost in between: the last event of a thing is always its last state.
+func (h *hub) subscribe(answers api.Answers) *subscriber { return h.subscribeAs("", answers) }
 
-// watchFor is watch for a client.
-func (h *hub) watchFor(client string, answers api.Answers) *watcher {
-	w := &watcher{client: client, answers: answers, events: make(chan api.Event, hubBuffer), gone: make(chan struct{})}
+// subscribeAs is subscribe for a named client.
+func (h *hub) subscribeAs(client string, answers api.Answers) *subscriber {
+	w := &subscriber{client: client, answers: answers, events: make(chan api.Event, subscriberBuffer), gone: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.watchers[w] = true
+	h.subscribers[w] = true
 	return w
 }
 
-// leave removes a reader.
-func (h *hub) leave(w *watcher) {
+// unsubscribe removes a subscriber.
+func (h *hub) unsubscribe(w *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dropLocked(w)
 }
 
-func (h *hub) dropLocked(w *watcher) {
-	if h.watchers[w] {
-		delete(h.watchers, w)
+func (h *hub) dropLocked(w *subscriber) {
+	if h.subscribers[w] {
+		delete(h.subscribers, w)
 		close(w.events)
 		close(w.gone)
 	}
 }
 
-// close drops all readers.
+// close drops all subscribers.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.watchers {
+	for w := range h.subscribers {
 		h.dropLocked(w)
 	}
 }
 
-// publish hands e to every reader.
+// publish sends e to all subscribers.
 func (h *hub) publish(e api.Event) {
-	h.publishTo(e, func(*watcher) bool { return true })
+	h.publishTo(e, func(*subscriber) bool { return true })
 }
 
-// ask hands a prompt to the client that caused it, or, where that cannot put it to a
-// person, to desktops. It returns those who were asked. A client of before client names
-// has none, and asks as all of its kind do.
-func (h *hub) ask(e api.Event) []*watcher {
-	caused := func(w *watcher) bool { return w.client == e.Prompt.Client }
-	for _, to := range []func(*watcher) bool{
-		func(w *watcher) bool { return caused(w) && w.answers == api.AnswersTerminal },
-		func(w *watcher) bool { return caused(w) && w.answers == api.AnswersDesktop },
-		func(w *watcher) bool { return w.answers == api.AnswersDesktop },
+// publishPrompt sends a prompt to the client that caused it or, if that cannot ask a
+// person, to desktops. It returns who received it. Old clients have no name, and all
+// count as the one that caused it.
+func (h *hub) publishPrompt(e api.Event) []*subscriber {
+	caused := func(w *subscriber) bool { return w.client == e.Prompt.Client }
+	for _, to := range []func(*subscriber) bool{
+		func(w *subscriber) bool { return caused(w) && w.answers == api.AnswersTerminal },
+		func(w *subscriber) bool { return caused(w) && w.answers == api.AnswersDesktop },
+		func(w *subscriber) bool { return w.answers == api.AnswersDesktop },
 	} {
 		if asked := h.publishTo(e, to); len(asked) > 0 {
 			return asked
@@ -85,13 +85,13 @@ func (h *hub) ask(e api.Event) []*watcher {
 	return nil
 }
 
-func (h *hub) publishTo(e api.Event, to func(*watcher) bool) (reached []*watcher) {
+func (h *hub) publishTo(e api.Event, to func(*subscriber) bool) (reached []*subscriber) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.watchers {
+	for w := range h.subscribers {
 		if !to(w) {
 			continue
 		}

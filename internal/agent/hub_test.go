@@ -13,8 +13,8 @@ import (
 
 func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 	h := newHub()
-	slow, quick := h.watch(api.AnswersNone), h.watch(api.AnswersNone)
-	for range hubBuffer + 1 {
+	slow, quick := h.subscribe(api.AnswersNone), h.subscribe(api.AnswersNone)
+	for range subscriberBuffer + 1 {
 		h.publish(api.Event{Type: api.EventNotice})
 		<-quick.events
 	}
@@ -22,8 +22,8 @@ func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 	for range slow.events {
 		n++
 	}
-	if n != hubBuffer {
-		t.Errorf("the slow watcher got %d events before it was dropped, want %d", n, hubBuffer)
+	if n != subscriberBuffer {
+		t.Errorf("the slow watcher got %d events before it was dropped, want %d", n, subscriberBuffer)
 	}
 	h.publish(api.Event{Type: api.EventNotice})
 	if _, ok := <-quick.events; !ok {
@@ -33,46 +33,46 @@ func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 
 func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
 	h := newHub()
-	desktop, terminal, plain := h.watch(api.AnswersDesktop), h.watch(api.AnswersTerminal), h.watch(api.AnswersNone)
-	if len(h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
+	desktop, terminal, plain := h.subscribe(api.AnswersDesktop), h.subscribe(api.AnswersTerminal), h.subscribe(api.AnswersNone)
+	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
 		t.Fatal("nobody was asked")
 	}
 	if len(terminal.events) != 1 || len(desktop.events) != 0 || len(plain.events) != 0 {
 		t.Errorf("asked: terminal %d, desktop %d, plain %d", len(terminal.events), len(desktop.events), len(plain.events))
 	}
-	h.leave(terminal)
-	if len(h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 || len(desktop.events) != 1 {
+	h.unsubscribe(terminal)
+	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 || len(desktop.events) != 1 {
 		t.Error("the desktop was not asked")
 	}
 }
 
 func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
 	h := newHub()
-	mine, other, unnamed := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal), h.watch(api.AnswersTerminal)
-	tray, script := h.watchFor("tray", api.AnswersDesktop), h.watchFor("script", api.AnswersNone)
+	mine, other, unnamed := h.subscribeAs("mine", api.AnswersTerminal), h.subscribeAs("other", api.AnswersTerminal), h.subscribe(api.AnswersTerminal)
+	tray, script := h.subscribeAs("tray", api.AnswersDesktop), h.subscribeAs("script", api.AnswersNone)
 	for _, tt := range []struct {
 		client string
-		want   *watcher
+		want   *subscriber
 	}{
 		{"mine", mine},
 		{"tray", tray},
 		{"script", tray}, // it cannot ask anybody: a window can, another terminal must not
 		{"left", tray},
 	} {
-		asked := h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: tt.client}})
+		asked := h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: tt.client}})
 		if len(asked) != 1 || asked[0] != tt.want || len(tt.want.events) != 1 {
 			t.Errorf("%s: asked %+v", tt.client, asked)
 			continue
 		}
 		<-tt.want.events
 	}
-	h.leave(tray)
+	h.unsubscribe(tray)
 	for _, client := range []string{"script", "left", "tray"} {
-		if asked := h.ask(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: client}}); len(asked) != 0 {
+		if asked := h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: client}}); len(asked) != 0 {
 			t.Errorf("%s: asked %+v though it has no terminal", client, asked)
 		}
 	}
-	for name, w := range map[string]*watcher{"mine": mine, "other": other, "unnamed": unnamed, "script": script} {
+	for name, w := range map[string]*subscriber{"mine": mine, "other": other, "unnamed": unnamed, "script": script} {
 		if len(w.events) != 0 {
 			t.Errorf("%s got %+v", name, <-w.events)
 		}
@@ -82,8 +82,8 @@ func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
 func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
-		terminal, other := h.watchFor("mine", api.AnswersTerminal), h.watchFor("other", api.AnswersTerminal)
-		tray := h.watch(api.AnswersDesktop)
+		terminal, other := h.subscribeAs("mine", api.AnswersTerminal), h.subscribeAs("other", api.AnswersTerminal)
+		tray := h.subscribe(api.AnswersDesktop)
 		ended := make(chan api.Answer, 1)
 		go func() {
 			a, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {})
@@ -93,7 +93,7 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 			ended <- a
 		}()
 		asked := <-terminal.events
-		h.leave(terminal)
+		h.unsubscribe(terminal)
 		if a := <-ended; !a.Cancelled {
 			t.Errorf("answer = %+v, want none", a)
 		}
@@ -109,12 +109,12 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 func TestAnAnswerCountsThoughWhoGaveItHasLeft(t *testing.T) {
 	for range 100 { // where both are there, either may be seen first
 		h := newHub()
-		terminal, p := h.watchFor("mine", api.AnswersTerminal), newPrompts(h)
+		terminal, p := h.subscribeAs("mine", api.AnswersTerminal), newPrompts(h)
 		a, err := p.Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {
 			if err := p.answer((<-terminal.events).Prompt.ID, api.Answer{Text: "123"}); err != nil {
 				t.Error(err)
 			}
-			h.leave(terminal)
+			h.unsubscribe(terminal)
 		})
 		if err != nil || a.Text != "123" {
 			t.Fatalf("answer = %+v, %v", a, err)
@@ -132,7 +132,7 @@ func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 func TestTheFirstAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
-		w := h.watch(api.AnswersTerminal)
+		w := h.subscribe(api.AnswersTerminal)
 		p := newPrompts(h)
 		got := make(chan api.Answer, 1)
 		go func() {
@@ -161,7 +161,7 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 func TestAPromptEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
-		h.watch(api.AnswersTerminal)
+		h.subscribe(api.AnswersTerminal)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}, func() {}); !errors.Is(err, context.DeadlineExceeded) {

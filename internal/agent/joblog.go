@@ -13,42 +13,34 @@ import (
 	"tunctl/jobwatch"
 )
 
-// tailLines is how much of a failed job's log a message quotes.
+// tailLines is how many lines of a failed job's log a message quotes.
 const tailLines = 5
 
-// logPath is where the job writes: as the config says, else as the scheduler does.
+// logPath is the job's log: the one of the config, else the one of the scheduler.
 func (s *session) logPath(job api.Job) string {
-	s.mu.Lock()
-	pattern := strings.TrimPrefix(s.cfg.Log, localPrefix)
-	s.mu.Unlock()
+	pattern := strings.TrimPrefix(s.config().Log, localPrefix)
 	if pattern == "" {
 		return job.Log
 	}
 	return jobwatch.ExpandLog(pattern, job, s.remoteUser())
 }
 
-// logReader reads what is at logPath: on the host, or on this computer where the
-// config says that the host's files are mounted here.
+// logReader reads the file at logPath: on the host, or on this computer if the config
+// says that the host's files are mounted here.
 func (s *session) logReader() jobwatch.Runner {
-	s.mu.Lock()
-	here := strings.HasPrefix(s.cfg.Log, localPrefix)
-	s.mu.Unlock()
-	if here {
+	if strings.HasPrefix(s.config().Log, localPrefix) {
 		return jobwatch.Local{}
 	}
 	return runner{s.agent.pool.Host(s.host())}
 }
 
-// logPaths are all files that tell where the job serves: the log, and what the job
-// writes besides. What the config says is the whole truth. A job that waits may have
-// a log whose name still lacks its node, as in "%N.out".
+// logPaths are all files that may have the server's address: the log, and other output
+// of the job. A log in the config is the only one. The name of a queued job's log may
+// still lack the node, as in "%N.out".
 func (s *session) logPaths(job api.Job) []string {
 	log := s.logPath(job)
-	s.mu.Lock()
-	configured := s.cfg.Log != ""
-	s.mu.Unlock()
 	switch {
-	case configured:
+	case s.config().Log != "":
 		return []string{log}
 	case log == "":
 		return job.OtherLogs
@@ -58,7 +50,7 @@ func (s *session) logPaths(job api.Job) []string {
 	return append([]string{log}, job.OtherLogs...)
 }
 
-// remoteUser is who the person is on the host.
+// remoteUser is the person's user name on the host.
 func (s *session) remoteUser() string {
 	if u := s.agent.pool.Host(s.host()).Status().User; u != "" {
 		return u
@@ -70,7 +62,7 @@ func (s *session) remoteUser() string {
 	return u.Username
 }
 
-// logTail is the end of a job's log for a message; empty where it cannot be read.
+// logTail is the end of a job's log for a message; empty if it cannot be read.
 func (s *session) logTail(ctx context.Context, job api.Job) string {
 	path := s.logPath(job)
 	if path == "" {
@@ -84,19 +76,19 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 	return strings.TrimRight(api.Redact(string(text)), "\n")
 }
 
-// handleLog streams a session's job log, redacted unless secrets are asked for.
+// handleLog streams the log of a session's job, redacted unless secrets are requested.
 func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 	src, err := a.logSource(r.PathValue("name"))
 	a.sendLog(w, r, src, err)
 }
 
-// handleJobLog streams the log of any job of the person's.
+// handleJobLog streams the log of any job of the person.
 func (a *Agent) handleJobLog(w http.ResponseWriter, r *http.Request) {
 	src, err := a.jobLogSource(r.Context(), r.PathValue("host"), r.PathValue("id"))
 	a.sendLog(w, r, src, err)
 }
 
-// jobLogSource is where the scheduler says that a job's log is.
+// jobLogSource is the log of a job as the scheduler reports it.
 func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
 	job, err := a.hostJob(ctx, host, id)
 	if err != nil {
@@ -114,7 +106,7 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 	return logSource{reader: runner{a.pool.Host(host)}, path: path}, nil
 }
 
-// sendLog streams what src has, unless there is none.
+// sendLog streams a log, or sends the error of finding it.
 func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, err error) {
 	if err != nil {
 		fail(w, err)
@@ -136,7 +128,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 	}
 }
 
-// logSource is where a session's log lies, and what of it may be shown.
+// logSource is a log, and which secrets to hide in it.
 type logSource struct {
 	reader  jobwatch.Runner
 	path    string
@@ -150,7 +142,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return logSource{}, err
 	}
 	if !s.hasJob() {
-		return logSource{}, s.onlyForwards()
+		return logSource{}, s.onlyForwardsError()
 	}
 	job, ep := s.jobAndEndpoint()
 	if job == nil {
@@ -174,10 +166,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 			Hint: cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)),
 		}
 	case remote && over.host.Status().State != api.HostUp:
-		return src, &api.Error{
-			Code: api.CodeUnreachable, Message: fmt.Sprintf("not connected to %s, where the log is", s.host()),
-			Hint: fmt.Sprintf("`tunctl login %s` connects", s.host()),
-		}
+		return src, notConnected(s.host(), ", where the log is")
 	}
 	return src, nil
 }
@@ -188,20 +177,20 @@ func (s *session) jobAndEndpoint() (*api.Job, *api.Endpoint) {
 	return s.facts.job, s.facts.endpoint
 }
 
-// readAll sends the log as it is now.
+// readAll sends the current content of the log.
 func (src logSource) readAll(ctx context.Context, out lines) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := src.sink(out)
 	err := jobwatch.ReadLog(ctx, src.reader, src.path, func(c jobwatch.Chunk) {
-		if err := sink.take(c); err != nil {
+		if err := sink.write(c); err != nil {
 			cancel(err)
 		}
 	})
 	return errors.Join(err, sink.flush())
 }
 
-// follow sends the log and what is added to it, until ctx ends or nobody reads.
+// follow sends the log and what is appended, until ctx ends or nobody reads.
 func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -209,7 +198,7 @@ func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limi
 	f.Nudge() // a person asked
 	sink := src.sink(out)
 	return f.Serve(ctx, func(c jobwatch.Chunk) {
-		if err := sink.take(c); err != nil {
+		if err := sink.write(c); err != nil {
 			cancel(err)
 		}
 	})
@@ -223,7 +212,7 @@ func (src logSource) sink(out lines) *logSink {
 	return s
 }
 
-// logSink sends stretches of a log.
+// logSink sends the chunks of a log.
 type logSink struct {
 	out    lines
 	redact *api.Redactor // nil: secrets are shown
@@ -231,9 +220,9 @@ type logSink struct {
 	end    int64 // how far the file was read
 }
 
-// take sends a stretch, but for what may be the beginning of a secret: that waits for
-// the next. One that does not go on where the last ended begins a line.
-func (s *logSink) take(c jobwatch.Chunk) error {
+// write sends a chunk, except an end that may be the beginning of a secret: that waits for
+// the next chunk. A chunk that does not continue the last begins a new line.
+func (s *logSink) write(c jobwatch.Chunk) error {
 	if c.Reset || c.Path != s.path || c.Offset != s.end {
 		if err := s.flush(); err != nil {
 			return err
@@ -254,7 +243,7 @@ func (s *logSink) take(c jobwatch.Chunk) error {
 	return s.out.send(chunk)
 }
 
-// flush sends what waits for a next stretch, when none goes on there.
+// flush sends what waits for a next chunk, when none continues it.
 func (s *logSink) flush() error {
 	if s.redact == nil || s.redact.Held() == 0 {
 		return nil

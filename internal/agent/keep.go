@@ -11,36 +11,37 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
-// keepDay is what a day is to the limit on jobs submitted by themselves.
-const keepDay = 24 * time.Hour
+// keepWindow is the day of Limits.KeepPerDay.
+const keepWindow = 24 * time.Hour
 
-// keeper submits, for a session with keep = true, the job that follows the one that
-// runs, early enough to be through the queue when that one ends, and watches it. The
-// forward stays where it is until then: nothing that works is taken from a person.
+// keeper submits the next job of a session with keep = true, early enough to have left
+// the queue when the running job ends, and watches it. Until then the forward stays with
+// the running job: nothing that works is taken away.
 type keeper struct {
 	session *session
 	host    *tunnel.Host
 	jobs    *jobwatch.Watcher
 	news    chan api.Job
-	retry   time.Time // not before then, after a try that failed
+	retry   time.Time // not before then, after a failure
 }
 
 func newKeeper(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *keeper {
 	return &keeper{session: s, host: host, jobs: jobs, news: make(chan api.Job, 1)}
 }
 
-// serve sees to the next job until ctx ends.
+// serve submits and watches the next job until ctx ends.
 func (k *keeper) serve(ctx context.Context) {
 	var job api.Job
 	var watch *jobwatch.Watch
 	defer func() { closeWatch(watch) }()
 	for {
 		if watch == nil {
-			watch = k.watchNext()
+			watch = k.watchNextJob()
 		}
 		var ring <-chan time.Time
 		if due := k.due(job); watch == nil && !due.IsZero() {
@@ -48,7 +49,7 @@ func (k *keeper) serve(ctx context.Context) {
 		}
 		select {
 		case job = <-k.news:
-		case next := <-watchNews(watch):
+		case next := <-updatesOf(watch):
 			if k.setNext(next); next.State.Ended() {
 				closeWatch(watch)
 				watch = nil
@@ -61,8 +62,8 @@ func (k *keeper) serve(ctx context.Context) {
 	}
 }
 
-// due is when the next job is to be submitted: as long before the end as this one
-// waited and half as much again, but not before half of its time. Zero: not at all.
+// due is when to submit the next job: before the end by one and a half times as long as
+// this job waited, but not in the first half of its run time. Zero means never.
 func (k *keeper) due(job api.Job) time.Time {
 	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.Session(k.session.name).KeptFor == job.ID {
 		return time.Time{}
@@ -84,8 +85,8 @@ func keepAt(job api.Job, lead time.Duration) time.Time {
 	return job.End.Add(-lead)
 }
 
-// submitWhenDue submits the next job if its time has come. Where the link is lost
-// meanwhile it is tried again under the same tag, which never makes a second one.
+// submitWhenDue submits the next job when it is due. After a lost connection it retries
+// with the same tag, which never makes a second job.
 func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 	if due := k.due(job); due.IsZero() || due.After(time.Now()) {
 		return
@@ -98,8 +99,8 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 	k.session.notify(fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
 }
 
-// watchNext watches the next job, if there is one.
-func (k *keeper) watchNext() *jobwatch.Watch {
+// watchNextJob watches the next job, if any.
+func (k *keeper) watchNextJob() *jobwatch.Watch {
 	next := k.session.agent.store.Session(k.session.name).Next
 	if next == nil {
 		return nil
@@ -117,12 +118,12 @@ func (k *keeper) setNext(next api.Job) {
 	if next.State.Ended() {
 		kept = nil
 		k.session.recordRun(next)
-		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endedWords(&next)))
+		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endText(&next)))
 	}
 	k.session.setNext(kept)
 }
 
-func watchNews(w *jobwatch.Watch) <-chan api.Job {
+func updatesOf(w *jobwatch.Watch) <-chan api.Job {
 	if w == nil {
 		return nil
 	}
@@ -135,14 +136,12 @@ func closeWatch(w *jobwatch.Watch) {
 	}
 }
 
-// submitNext submits the job that follows job: once for its end, and not more often
-// a day than the limit says. That it is to be done is written down before.
+// submitNext submits the job that follows job: once, and no more per day than the limit
+// allows. Its tag is saved first.
 func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	tag, err := s.permitNext(job)
-	if errors.Is(err, errKeptEnough) {
+	if errors.Is(err, errKeepLimit) {
 		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; start the session yourself when you need it", err))
 	}
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if e, ok := asAPI(err); ok && (e.Code == api.CodeSubmit || e.Code == api.CodeNeedsPerson) {
 		return api.Job{}, s.skipNext(job, err)
 	}
-	if err != nil { // the link: the same tag finds out at the next try
+	if err != nil { // a lost connection: the next attempt uses the same tag
 		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
@@ -164,31 +163,30 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	return next, nil
 }
 
-// errKeptEnough says that a day's limit is reached.
-var errKeptEnough = errors.New("keep = true has reached its limit of jobs per day")
+// errKeepLimit says that the limit of a day is reached.
+var errKeepLimit = errors.New("keep = true has reached its limit of jobs per day")
 
-// nextTag names the submission of the job that follows job. It follows from that job
-// alone, so that whoever else keeps it, an agent with other state or another laptop,
-// comes to the same tag and finds the one next job. Clusters that share a home number
-// their jobs alike, and a cluster that is reinstalled starts again at 1: the time of
-// submission, which the scheduler tells everybody alike, keeps them apart.
+// nextTag is the tag of the job that follows job. It depends on that job alone, so that
+// another agent, as on another laptop, gets the same tag and finds the one next job.
+// Clusters with a common home may use the same job IDs, and a reinstalled cluster starts
+// again at 1: the time of submission, which is the same for everybody, tells them apart.
 func nextTag(job api.Job) string {
-	number, _, _ := strings.Cut(job.ID, ".") // PBS adds its server's name, or not
+	number, _, _ := strings.Cut(job.ID, ".") // PBS may add the name of its server
 	return fmt.Sprintf("after-%s-%d", notInTags.ReplaceAllString(number, "-"), job.Submitted.Unix())
 }
 
 var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
-// permitNext hands out the tag of the job that follows job, and counts it.
+// permitNext returns the tag of the job that follows job, and counts it.
 func (s *session) permitNext(job api.Job) (string, error) {
 	rec := s.agent.store.Session(s.name)
 	if rec.NextTag != "" {
 		return rec.NextTag, nil // counted already
 	}
 	now := time.Now()
-	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepDay })
+	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepWindow })
 	if len(today) >= s.agent.limits.KeepPerDay {
-		return "", errKeptEnough
+		return "", errKeepLimit
 	}
 	tag := nextTag(job)
 	today = append(today, now)
@@ -205,10 +203,10 @@ func (s *session) skipNext(job api.Job, why error) error {
 	return why
 }
 
-// successor is the job that takes over from one that is over: the one that keep has
-// submitted, or, where the end came while nobody could, one submitted now.
+// successor is the job that takes over from one that is over: the one that the keeper has
+// submitted or, if it could not before the end, one submitted now.
 func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, bool) {
-	if !s.keeps() || ctx.Err() != nil {
+	if !s.config().Keep || ctx.Err() != nil {
 		return api.Job{}, false
 	}
 	rec := s.agent.store.Session(s.name)
@@ -216,7 +214,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 		s.change(func(f *facts) {
 			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
 		})
-		if _, err := s.submitNext(ctx, jobs, job); err != nil && sleep(ctx, s.agent.limits.KeepRetry) != nil {
+		if _, err := s.submitNext(ctx, jobs, job); err != nil && ctxtime.Sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
 		}
 		rec = s.agent.store.Session(s.name)
@@ -230,14 +228,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	return next, true
 }
 
-// keeps reports whether a next job is to follow by itself.
-func (s *session) keeps() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cfg.Keep
-}
-
-// cancelNext ends the job that would follow, with the one that it follows.
+// cancelNext cancels the next job, after the one that it follows was cancelled.
 func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error {
 	next := s.agent.store.Session(s.name).Next
 	if next == nil {
@@ -248,14 +239,4 @@ func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error 
 	}
 	_ = s.record(func(r *state.Session) { r.Next, r.NextTag = nil, "" }, nil)
 	return nil
-}
-
-// sleep waits for d unless ctx is over first.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

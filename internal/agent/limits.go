@@ -7,43 +7,43 @@ import (
 	"tunctl/tunnel"
 )
 
-// Limits bound what the agent does by itself, and how long it waits.
+// Limits bound what the agent does without being asked, and how long it waits.
 type Limits struct {
 	Tunnel tunnel.Limits
 	Jobs   jobwatch.Limits
-	// Probe is how long one request to an endpoint may take, ProbeEvery how soon
-	// it is asked again while it does not answer, ProbeSlow the same after a minute.
+	// Probe is how long one request to an endpoint may take, ProbeEvery how soon the
+	// next follows while it does not respond, ProbeSlow the same after a minute.
 	Probe      time.Duration
 	ProbeEvery time.Duration
 	ProbeSlow  time.Duration
-	// TokenGrace is how long a server that wants a token may keep it out of its log
-	// before its login page will do.
+	// TokenGrace is how long to wait for the token of a server in its log before the
+	// session is ready with the server's login page.
 	TokenGrace time.Duration
-	// NodeGrace is how long the login node may fail to get through to an endpoint
-	// before ways onto its compute node are tried, NodeProbe how long one request may
-	// take then, the login on the node included.
+	// NodeGrace is how long the login node may fail to connect to an endpoint before
+	// the compute node itself is tried, NodeProbe how long one request may take then,
+	// including the login on the node.
 	NodeGrace time.Duration
 	NodeProbe time.Duration
-	// Silent is how long a running job may write nothing before a person is told.
+	// Silent is how long a running job may write nothing before the session says so.
 	Silent time.Duration
-	// Remind are the times before a job's end at which a person is told, the longest
+	// Remind are the times before a job's end at which a person is reminded, the longest
 	// first.
 	Remind []time.Duration
 	// KeepLead is how long before a job's end keep = true submits the next at the
 	// latest, KeepPerDay how many it submits in a day, KeepRetry how soon it tries
-	// again after the link was lost over it.
+	// again after a lost connection.
 	KeepLead   time.Duration
 	KeepPerDay int
 	KeepRetry  time.Duration
-	// Permit is how long after a person's last act on a session its job may be submitted.
+	// Permit is how long after a person last asked for a session its job may be submitted.
 	Permit time.Duration
-	// Socket is how often the agent looks whether its socket is still there.
+	// Socket is how often the agent checks that its socket still exists.
 	Socket time.Duration
-	// Drain is how long requests may take to finish when the agent ends.
+	// Drain is how long requests may take to finish when the agent stops.
 	Drain time.Duration
 }
 
-// DefaultLimits are those of a good guest.
+// DefaultLimits are gentle to login nodes and schedulers.
 func DefaultLimits() Limits {
 	return Limits{
 		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
@@ -57,7 +57,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PracticeLimits are quick, for a cluster of one's own.
+// PracticeLimits are quick, for the practice cluster.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()

@@ -8,16 +8,16 @@ import (
 	"tunctl/internal/api"
 )
 
-// wallCheck is how long to wait at most before looking at the clock again. Timers
-// stand still while a laptop sleeps, and a job's end does not wait for it.
+// wallCheck is how often the wall clock is checked. Timers stop while a laptop sleeps,
+// and a job's time limit does not.
 const wallCheck = time.Minute
 
-// reminder tells of the time limit of the job that runs before it is reached.
+// reminder reminds a person of the job's time limit before it is reached.
 type reminder struct {
 	session *session
 	news    chan api.Job
 
-	end  time.Time     // the limit that was told of
+	end  time.Time     // the limit of the last reminder
 	mark time.Duration // and how long before it
 }
 
@@ -43,25 +43,25 @@ func (r *reminder) serve(ctx context.Context) {
 	}
 }
 
-// remind tells what is due, once, and returns when to look again.
+// remind sends a reminder that is due, once, and returns when the next is.
 func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	mark, next := passedMark(r.session.agent.limits.Remind, job, now)
-	r.session.change(func(*facts) {}) // the words depend on the time
-	if mark > 0 && !r.told(job.End, mark) {
+	r.session.change(func(*facts) {}) // the cause depends on the time
+	if mark > 0 && !r.reminded(job.End, mark) {
 		r.end, r.mark = job.End, mark
 		r.session.notify(fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
 	}
 	return next
 }
 
-// told reports whether this mark, or a later one, of this end was told. Schedulers
-// round: an end that moved by seconds is the same.
-func (r *reminder) told(end time.Time, mark time.Duration) bool {
+// reminded reports whether a reminder was sent for this end at this mark or a later one.
+// Schedulers round: an end that moved by seconds is the same.
+func (r *reminder) reminded(end time.Time, mark time.Duration) bool {
 	return r.mark > 0 && end.Sub(r.end).Abs() < time.Minute && r.mark <= mark
 }
 
-// passedMark is the last of the marks before a job's end that has passed, 0 for none,
-// and when the next one or the end comes. A mark that is longer than the job is none.
+// passedMark returns the last of the marks before a job's end that has passed, 0 for none,
+// and when the next mark or the end comes. Marks longer than the job do not count.
 func passedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Duration, next time.Time) {
 	if job.State.Ended() || job.State.Waiting() || !job.End.After(now) {
 		return 0, time.Time{}
@@ -80,8 +80,28 @@ func passedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Du
 	return mark, next
 }
 
-// notify tells whoever listens about the session's time limit.
+// notify publishes a notice about the session's time limit.
 func (s *session) notify(text string) {
 	s.agent.log.Info("notice", "session", s.name, "text", text)
 	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: s.name, Text: text}})
+}
+
+// certificates reports each login certificate that expires soon, once. Hosts change one
+// at a time, so it needs no lock.
+type certificates struct{ reported map[string]time.Time }
+
+// notice is the notice for a host that has changed; nil if there is nothing to report.
+func (c *certificates) notice(h api.Host, now time.Time) *api.Notice {
+	ends := h.CertificateEnds
+	if h.State != api.HostUp || ends.IsZero() || c.reported[h.Alias].Equal(ends) {
+		return nil
+	}
+	if c.reported == nil {
+		c.reported = map[string]time.Time{}
+	}
+	c.reported[h.Alias] = ends
+	return &api.Notice{
+		Kind: api.NoticeNeedsLogin, Host: h.Alias,
+		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, clock(ends, now)),
+	}
 }

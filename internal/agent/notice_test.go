@@ -34,7 +34,7 @@ func quietSession(t *testing.T) *session {
 }
 
 // notices collects the texts of notices.
-func notices(w *watcher) []string {
+func notices(w *subscriber) []string {
 	var texts []string
 	for {
 		select {
@@ -50,13 +50,13 @@ func notices(w *watcher) []string {
 
 func TestNoticesFitANotification(t *testing.T) {
 	s := quietSession(t)
-	heard := s.agent.hub.watch(api.AnswersNone)
+	heard := s.agent.hub.subscribe(api.AnswersNone)
 	now := time.Now()
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
 	newKeeper(s, nil, nil).setNext(api.Job{ID: "48300012", State: api.JobCancelled})
-	_ = s.skipNext(ending, errKeptEnough)
+	_ = s.skipNext(ending, errKeepLimit)
 	texts := notices(heard)
 	if len(texts) != 3 {
 		t.Fatalf("told %q", texts)
@@ -74,7 +74,7 @@ func TestNoticesFitANotification(t *testing.T) {
 func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.watch(api.AnswersNone)
+		heard := s.agent.hub.subscribe(api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -112,7 +112,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.watch(api.AnswersNone)
+		heard := s.agent.hub.subscribe(api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -144,7 +144,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 	// looks like an end that came nearer by itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.watch(api.AnswersNone)
+		heard := s.agent.hub.subscribe(api.AnswersNone)
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
@@ -201,5 +201,28 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 	v := f.derive(now)
 	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit at 03:12") {
 		t.Errorf("%s: %q", v.state, v.cause)
+	}
+}
+
+func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
+	a := &Agent{hub: newHub()}
+	heard := a.hub.subscribe(api.AnswersNone)
+	ends := time.Now().Add(30 * time.Minute)
+	up := api.Host{Alias: "narval", State: api.HostUp}
+	soon := up
+	soon.CertificateEnds = ends
+	renewed := up
+	renewed.CertificateEnds = ends.Add(time.Hour)
+	for _, h := range []api.Host{up, soon, soon, renewed} {
+		a.hostChanged(h)
+	}
+	var told []api.Notice
+	for range 6 { // four changes and two notices
+		if e := <-heard.events; e.Type == api.EventNotice {
+			told = append(told, *e.Notice)
+		}
+	}
+	if len(told) != 2 || told[0].Host != "narval" || told[0].Kind != api.NoticeNeedsLogin || !strings.Contains(told[0].Text, "certificate") {
+		t.Errorf("told %+v", told)
 	}
 }

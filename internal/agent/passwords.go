@@ -15,18 +15,17 @@ import (
 	"tunctl/internal/api"
 )
 
-// KeyringCommand is the hidden command of the program that works on the system's
-// keyring: get, set or delete, and an account. Passwords go by its standard input
-// and output.
+// KeyringCommand is the hidden command that uses the system keyring: get, set or delete,
+// and an account. Passwords pass through its standard input and output.
 const KeyringCommand = "keyring"
 
-// keyringTimeout bounds a wait for the keyring: a locked one may ask the person, who
-// may not be there.
+// keyringTimeout bounds the wait for the keyring: a locked one asks a person, who may be
+// away.
 const keyringTimeout = 15 * time.Second
 
-// passwords keeps passwords in memory, and in the system's keyring. A keyring that is
-// locked can block without limit, and is found by the person's environment rather
-// than ours; so a process of its own deals with it.
+// passwords keeps passwords in memory and in the system keyring. A locked keyring can
+// block forever, and is found by the person's environment, not the agent's; so a separate
+// process uses it.
 type passwords struct {
 	store *state.Store
 	env   func() api.Env
@@ -39,8 +38,8 @@ func newPasswords(s *state.Store, env func() api.Env) *passwords {
 	return &passwords{store: s, env: env, memory: map[string]api.Secret{}}
 }
 
-// Password implements tunnel.Passwords. The keyring is asked only for what was put
-// there, so that nobody has to unlock it for nothing.
+// Password implements tunnel.Passwords. It reads the keyring only for accounts that have
+// a password there, so that nobody unlocks it for nothing.
 func (p *passwords) Password(ctx context.Context, account string) (string, bool) {
 	p.mu.Lock()
 	secret, ok := p.memory[account]
@@ -55,7 +54,7 @@ func (p *passwords) Password(ctx context.Context, account string) (string, bool)
 	if err != nil || text == "" {
 		return "", false
 	}
-	p.remember(account, text)
+	p.keepInMemory(account, text)
 	return text, true
 }
 
@@ -67,7 +66,7 @@ func (p *passwords) Keep(ctx context.Context, account, password string, where ap
 		}
 		p.store.SetPasswordSaved(account, true)
 	}
-	p.remember(account, password)
+	p.keepInMemory(account, password)
 	return nil
 }
 
@@ -78,17 +77,17 @@ func (p *passwords) Forget(ctx context.Context, account string) {
 	p.mu.Unlock()
 	if p.store.PasswordSaved(account) {
 		p.store.SetPasswordSaved(account, false)
-		_, _ = p.keyring(ctx, "delete", account, "") // what stays there is not asked for again
+		_, _ = p.keyring(ctx, "delete", account, "") // if it stays there, it is not read again
 	}
 }
 
-func (p *passwords) remember(account, password string) {
+func (p *passwords) keepInMemory(account, password string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.memory[account] = api.NewSecret(password)
 }
 
-// keyring runs our own program on the keyring, in the person's environment.
+// keyring runs this program's keyring command in the person's environment.
 func (p *passwords) keyring(ctx context.Context, verb, account, input string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
@@ -102,14 +101,14 @@ func (p *passwords) keyring(ctx context.Context, verb, account, input string) (s
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.WaitDelay = time.Second
-	var out, complaint bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &complaint
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errOut
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("the keyring did not respond within %s: it may be locked", api.DurationText(keyringTimeout))
-	case err != nil && complaint.Len() > 0:
-		return "", errors.New(strings.TrimPrefix(strings.TrimSpace(complaint.String()), "tunctl: error: "))
+	case err != nil && errOut.Len() > 0:
+		return "", errors.New(strings.TrimPrefix(strings.TrimSpace(errOut.String()), "tunctl: error: "))
 	}
 	return out.String(), err
 }

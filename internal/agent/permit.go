@@ -8,10 +8,10 @@ import (
 	"tunctl/internal/api"
 )
 
-// permit is a person's permission to submit a session's job once: who gave it, and until
-// when it lasts. A command that waits gives it for as long as it waits; a click, which
-// has no name here, until its time is over. Times are the wall clock's: a laptop that
-// slept through them has used them up.
+// permit is a person's permission to submit a session's job once: until when, by the name
+// of the command that gave it. A command permits as long as it waits; a click, which has
+// no name, until the time is over. The times are wall clock times: they also pass while
+// a laptop sleeps.
 type permit map[string]time.Time
 
 // live reports whether a job may be submitted.
@@ -32,12 +32,12 @@ func (p permit) end() time.Time {
 func (s *session) permitted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run != nil && s.run.permit.live(time.Now())
+	return s.attempt != nil && s.attempt.permit.live(time.Now())
 }
 
-// grantLocked records a person's permission, until its time is over. What was started
-// by hand is never submitted, and forwards alone have no job.
-func (s *session) grantLocked(r *run, waiter string) {
+// grantLocked records a person's permission. A job that was started by hand is never
+// submitted again, and a session with only forwards has no job.
+func (s *session) grantLocked(r *attempt, waiter string) {
 	if s.attached || !s.hasJobLocked() {
 		return
 	}
@@ -51,13 +51,13 @@ func (s *session) grantLocked(r *run, waiter string) {
 
 // usePermitLocked ends the permission to submit: the session has its job.
 func (s *session) usePermitLocked() {
-	if s.run != nil {
-		s.run.permit = nil
+	if s.attempt != nil {
+		s.attempt.permit = nil
 	}
 }
 
-// expire ends the permission of a try when its time is over.
-func (s *session) expire(ctx context.Context, r *run) {
+// expire ends the permission of an attempt when its time is over.
+func (s *session) expire(ctx context.Context, r *attempt) {
 	for {
 		s.mu.Lock()
 		end := r.permit.end()
@@ -78,80 +78,80 @@ func (s *session) expire(ctx context.Context, r *run) {
 	}
 }
 
-// withdraw takes back the permission of a command that no longer waits.
-func (s *session) withdraw(waiter string) {
+// revoke ends the permission of a command that no longer waits.
+func (s *session) revoke(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil {
+	if s.attempt == nil {
 		return
 	}
-	if _, gave := s.run.permit[waiter]; gave {
-		delete(s.run.permit, waiter)
-		s.lapseLocked(s.run)
+	if _, gave := s.attempt.permit[waiter]; gave {
+		delete(s.attempt.permit, waiter)
+		s.lapseLocked(s.attempt)
 	}
 }
 
-// lapseLocked ends a person's permission once nobody waits any more: from then on the
-// agent adopts the session's job where there is one, and never submits.
-func (s *session) lapseLocked(r *run) {
-	if s.run != r || r.permit == nil || r.permit.live(time.Now()) {
-		return // of a try that is over, used up, or still in force
+// lapseLocked ends the permission of an attempt once no command waits any more: from then
+// on the agent only adopts an existing job.
+func (s *session) lapseLocked(r *attempt) {
+	if s.attempt != r || r.permit == nil || r.permit.live(time.Now()) {
+		return // of an earlier attempt, used, or still valid
 	}
-	r.permit, r.who = nil, byItself
-	s.facts.lapsed = s.lapsedLocked()
+	r.permit, r.who = nil, byAgent
+	s.facts.lapsed = s.wouldSubmitLocked()
 	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
 	s.enterLocked()
 }
 
-// lapsedLocked reports whether a job that nobody permits any more would be submitted.
-func (s *session) lapsedLocked() bool { return s.facts.job == nil && s.cfg.Submit != "" }
+// wouldSubmitLocked reports whether the session needs a submission to get a job.
+func (s *session) wouldSubmitLocked() bool { return s.facts.job == nil && s.cfg.Submit != "" }
 
-// waiters are the commands that wait for sessions: each holds a stream of events open
-// under a name of its own.
+// waiters are the commands that wait for sessions. Each keeps a stream of events open
+// under its own name.
 type waiters struct {
-	mu   sync.Mutex
-	here map[string]int
+	mu      sync.Mutex
+	streams map[string]int
 }
 
 func (w *waiters) enter(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.here == nil {
-		w.here = map[string]int{}
+	if w.streams == nil {
+		w.streams = map[string]int{}
 	}
-	w.here[name]++
+	w.streams[name]++
 }
 
 func (w *waiters) exit(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.here[name]--; w.here[name] <= 0 {
-		delete(w.here, name)
+	if w.streams[name]--; w.streams[name] <= 0 {
+		delete(w.streams, name)
 	}
 }
 
-// waits reports whether a command waits; who has no name need not.
-func (w *waiters) waits(name string) bool {
+// has reports whether a command waits. The empty name always counts as waiting.
+func (w *waiters) has(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return name == "" || w.here[name] > 0
+	return name == "" || w.streams[name] > 0
 }
 
-// waiterLeft is called when a command's stream has ended.
+// waiterLeft ends what a command permitted, after its stream has ended.
 func (a *Agent) waiterLeft(name string) {
 	a.waiters.exit(name)
-	if a.waiters.waits(name) {
+	if a.waiters.has(name) {
 		return
 	}
 	for _, s := range a.live() {
-		s.withdraw(name)
+		s.revoke(name)
 	}
 }
 
-// up brings a session up for a person: it permits one submission, for as long as the
-// command waits that asked for it; without a waiter, as after a click, for its time.
+// up brings a session up for a person. It permits one submission, as long as the command
+// that asked for it waits; without a waiter, as after a click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
-	if !a.waiters.waits(waiter) {
+	if !a.waiters.has(waiter) {
 		return api.UpResponse{}, &api.Error{
 			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
 		}
@@ -160,7 +160,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	if s.named() && !s.underWay() {
+	if s.fromConfig() && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
 		}
@@ -170,17 +170,17 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 		return api.UpResponse{}, err
 	}
 	if _, err := s.fixedSpecs(ctx); err != nil {
-		return api.UpResponse{}, err // before a login that would be for nothing
+		return api.UpResponse{}, err // before a login that would be useless
 	}
 	if req.Job != "" {
-		if err := s.choose(req.Job); err != nil {
+		if err := s.chooseJob(req.Job); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
 	s.verify(ctx)
 	now, at := s.startFor(byPerson, waiter, clientOf(ctx))
-	if !a.waiters.waits(waiter) { // gone meanwhile
-		s.withdraw(waiter)
+	if !a.waiters.has(waiter) { // it has left meanwhile
+		s.revoke(waiter)
 	}
 	return api.UpResponse{Session: now, At: at}, nil
 }

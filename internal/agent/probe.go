@@ -13,7 +13,7 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// probe asks an endpoint one real request through dialer. A listener that merely
+// probe sends one real request to an endpoint through dialer. A listener that only
 // accepts proves nothing: sshd accepts for a forward that it then forbids.
 func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 	network, address := "tcp", ep.Address()
@@ -23,14 +23,14 @@ func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 	if ep.Scheme != "" && ep.Scheme != "http" && ep.Scheme != "https" {
 		conn, err := dialer.Dial(ctx, network, address)
 		if err != nil {
-			return inWords(err)
+			return dialError(err)
 		}
 		return conn.Close()
 	}
 	transport := &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx, network, address) },
 		DisableKeepAlives: true,
-		// A notebook's certificate is its own; the SSH connection vouches for the way.
+		// A notebook signs its own certificate; SSH protects the connection.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 	}
 	defer transport.CloseIdleConnections()
@@ -38,35 +38,40 @@ func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	res, err := transport.RoundTrip(req) // not a Client: a redirect is an answer
+	res, err := transport.RoundTrip(req) // not a Client: a redirect is a response too
 	if err != nil {
-		return inWords(err)
+		return dialError(err)
 	}
 	_ = res.Body.Close()
 	locked := res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized
 	switch {
 	case locked && ep.Token.IsZero():
-		return errLocked
+		return errTokenUnknown
 	case locked:
 		return fmt.Errorf("the server refuses the token from the log (%s)", res.Status)
 	case res.StatusCode == http.StatusNotFound && ep.App == "jupyter":
-		return errElsewhere
+		return errPathUnknown
 	case res.StatusCode >= http.StatusInternalServerError:
 		return fmt.Errorf("the server answers %s", res.Status)
 	}
 	return nil
 }
 
-// errLocked says that a server is there and wants a token that is not known, or
-// not yet: a log names the address before the token.
-var errLocked = errors.New("the server requires a token, and the log does not contain one yet")
+// errTokenUnknown says that a server answers and requires a token that is not known, or
+// not yet: a log has the address before the token.
+var errTokenUnknown = errors.New("the server requires a token, and the log does not contain one yet")
 
-// errElsewhere says that a Jupyter server is there, but not below the path that is
-// known so far: a job's own words come before the server's, and know no base URL.
-var errElsewhere = errors.New("the server uses another base path, and the log does not contain it yet")
+// errPathUnknown says that a Jupyter server answers, but not below the path that is
+// known so far: what a job prints comes before what its server prints, and lacks the base URL.
+var errPathUnknown = errors.New("the server uses another base path, and the log does not contain it yet")
 
-// probeRequest is Jupyter's own question after its health where it has one, else
-// the page that a person would open.
+// isIncomplete reports whether a server answers and only its token or path is missing.
+func isIncomplete(err error) bool {
+	return errors.Is(err, errTokenUnknown) || errors.Is(err, errPathUnknown)
+}
+
+// probeRequest asks Jupyter for its status, and any other server for the page that a
+// person would open.
 func probeRequest(ctx context.Context, ep api.Endpoint) (*http.Request, error) {
 	u := ep.PageURL("localhost") // Jupyter checks the Host header
 	if ep.App == "jupyter" {
@@ -89,8 +94,8 @@ func jupyterBase(path string) string {
 	return strings.TrimSuffix(path, "/") + "/"
 }
 
-// inWords says what a failed dial means to a person.
-func inWords(err error) error {
+// dialError explains a failed dial to a person.
+func dialError(err error) error {
 	switch {
 	case errors.Is(err, api.ErrProhibited):
 		return errors.New("the host does not allow forwarding to this address")

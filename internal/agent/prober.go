@@ -6,64 +6,70 @@ import (
 	"fmt"
 	"time"
 
-	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
-// aim is an endpoint to prove: what the log announced, the job, and the node it is on.
-type aim struct {
+// probeTarget is an endpoint to prove: what the log announced, and where the job runs.
+type probeTarget struct {
 	finding detect.Finding
 	job     string
 	node    string
 	files   *jobwatch.RuntimeFiles
 }
 
-// prober proves that an announced endpoint answers through the connection before
-// the session is called ready, and proves it again after the link was lost.
+// prober proves that an announced endpoint answers through the connection before the
+// session is called ready, and proves it again after the connection was lost.
 type prober struct {
 	session *session
 	host    *tunnel.Host
-	aims    chan *aim
-	last    *aim // what aim was last told; its caller's own
-	// answered is told whenever the endpoint has been proven, lapsed when it no longer
-	// is although the link is there.
-	answered chan struct{}
-	lapsed   chan struct{}
-	refused  chan struct{} // told when a person's connection found nobody there
+	target  *probeTarget      // as last set; of the caller of setTarget
+	targets chan *probeTarget // to serve
+	results chan probeResult
+	refused chan struct{} // receives when a person's connection was refused
 
 	// Of serve alone:
-	node     *tunnel.Node // the way onto nodeName, once it was needed
-	nodeName string
-	nodeJob  string
-	named    string // the node whose other names are more
-	more     []string
-	reticent time.Time // when a server first answered that tells its token or path in the log only
+	node            *tunnel.Node // nodeName, once it was needed
+	nodeName        string
+	nodeJob         string
+	namesOf         string // the node that otherNames belong to
+	otherNames      []string
+	incompleteSince time.Time // when a server first answered whose token or path is not known yet
+}
+
+// probeResult is what the prober found out: a proven route, or why there is none.
+type probeResult struct {
+	target    *probeTarget
+	route     *route // nil: the target does not respond
+	doing     string // what to show then
+	suspected bool   // the route was proven before, and a connection over it failed
+	// disconnected is the host, if the proof ended because its connection was lost.
+	disconnected *api.Host
 }
 
 func newProber(s *session, host *tunnel.Host) *prober {
 	return &prober{
-		session: s, host: host, aims: make(chan *aim, 1),
-		answered: make(chan struct{}, 1), lapsed: make(chan struct{}, 1), refused: make(chan struct{}, 1),
+		session: s, host: host, targets: make(chan *probeTarget, 1), results: make(chan probeResult), refused: make(chan struct{}, 1),
 	}
 }
 
-// aim points the prober at what the log announced; nil at nothing. The same
-// announcement read again changes nothing.
-func (p *prober) aim(a *aim) {
-	if a != nil && p.last != nil && a.node == p.last.node && a.finding.Endpoint == p.last.finding.Endpoint {
+// setTarget sets what to prove; nil for nothing. The same announcement again changes
+// nothing.
+func (p *prober) setTarget(t *probeTarget) {
+	if t != nil && p.target != nil && t.node == p.target.node && t.finding.Endpoint == p.target.finding.Endpoint {
 		return
 	}
-	p.last = a
-	offer(p.aims, a)
+	p.target = t
+	offer(p.targets, t)
 }
 
-// serve tries until the endpoint answers, then waits for a new aim or a lost link.
+// serve probes until the target answers, then waits for a new target, a lost connection
+// or a refused one.
 func (p *prober) serve(ctx context.Context) {
-	defer p.leaveNode()
-	var target *aim
+	defer p.closeNode()
+	var target *probeTarget
 	var since time.Time
 	proven, suspected := false, false
 	for {
@@ -72,27 +78,24 @@ func (p *prober) serve(ctx context.Context) {
 		up := host.State == api.HostUp
 		if !up && proven {
 			proven = false
-			p.session.change(func(f *facts) { f.host, f.answers = host, false }) // with the reason, which may come later by itself
+			p.send(ctx, probeResult{disconnected: &host})
 		}
 		var retry <-chan time.Time
 		if target != nil && up && !proven {
-			if proven = p.try(ctx, target, since); !proven {
+			result := p.prove(ctx, target, since)
+			if proven = result.route != nil; !proven {
 				retry = time.After(p.pause(since))
-			}
-			if !proven && suspected {
-				offer(p.lapsed, struct{}{})
+				result.suspected = suspected
 			}
 			suspected = false
+			p.send(ctx, result)
 		}
 		select {
-		case target = <-p.aims:
-			since, proven, p.reticent = time.Now(), false, time.Time{}
-			if target == nil {
-				p.session.change(func(f *facts) { f.answers = false })
-			} // else what answered goes on until the new one was asked, which is at once
+		case target = <-p.targets: // what answered stays open until the new target was probed, which is at once
+			since, proven, p.incompleteSince = time.Now(), false, time.Time{}
 		case <-p.refused:
 			if proven {
-				since, proven, suspected, p.reticent = time.Now(), false, true, time.Time{}
+				since, proven, suspected, p.incompleteSince = time.Now(), false, true, time.Time{}
 			}
 		case <-changed:
 		case <-retry:
@@ -102,46 +105,15 @@ func (p *prober) serve(ctx context.Context) {
 	}
 }
 
-// verifyTimeout bounds the probe that an up waits for: the command that asked waits for
-// the agent no longer than a few seconds more.
-const verifyTimeout = 5 * time.Second
-
-// verify asks the endpoint of a session that is ready once more, for a person who wants to
-// use it now: its job may have been cancelled a moment ago, which the scheduler is not
-// asked about that often.
-func (s *session) verify(ctx context.Context) {
-	s.mu.Lock()
-	f, state := s.facts, s.current.State
-	s.mu.Unlock()
-	if state != api.SessionReady || f.endpoint == nil || f.link != "" {
-		return
-	}
-	dialer := f.dialer
-	if dialer == nil {
-		dialer = s.agent.pool.Host(s.host())
-	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
-	defer cancel()
-	err := probe(probing, dialer, *f.endpoint)
-	if err == nil || errors.Is(err, errLocked) || errors.Is(err, errElsewhere) || ctx.Err() != nil {
-		return // it responds, or the person has left and nothing is known
-	}
-	s.agent.log.Info("the page no longer responds", "session", s.name, "err", err)
-	s.change(func(now *facts) {
-		if now.endpoint == f.endpoint && now.answers {
-			now.answers, now.doing = false, fmt.Sprintf("%s no longer responds: %v", f.endpoint.Address(), err)
-		}
-	})
-	if f.refused != nil {
-		select {
-		case f.refused <- struct{}{}:
-		default:
-		}
+func (p *prober) send(ctx context.Context, r probeResult) {
+	select {
+	case p.results <- r:
+	case <-ctx.Done():
 	}
 }
 
-// pause is how long to wait before the next try: a server comes up within
-// seconds of its announcement, or takes its time.
+// pause is how long to wait before the next probe: a server comes up within seconds of
+// its announcement, or takes long.
 func (p *prober) pause(since time.Time) time.Duration {
 	if time.Since(since) < time.Minute {
 		return p.session.agent.limits.ProbeEvery
@@ -149,20 +121,17 @@ func (p *prober) pause(since time.Time) time.Duration {
 	return p.session.agent.limits.ProbeSlow
 }
 
-// try asks the endpoint once, by every way that may lead there, and notes what came
-// of it.
-func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
-	ep, err := p.resolve(ctx, a, since)
+// prove probes the target once over each route that may lead there.
+func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) probeResult {
+	ep, err := p.resolve(ctx, t, since)
 	if err != nil {
-		p.failed(ep, err)
-		return false
+		return p.unproven(t, ep, err)
 	}
 	var first error
-	for _, r := range p.routes(ctx, a, ep, since) {
-		err := p.ask(ctx, r)
+	for _, r := range p.routes(ctx, t, ep, since) {
+		err := p.probeRoute(ctx, r)
 		if err == nil {
-			p.proven(r)
-			return true
+			return probeResult{target: t, route: &r}
 		}
 		if first == nil || r.endpoint.Reach == api.ReachNode {
 			ep, first = r.endpoint, err
@@ -174,15 +143,24 @@ func (p *prober) try(ctx context.Context, a *aim, since time.Time) bool {
 	if first == nil {
 		first = errors.New("the node of the job is not known yet")
 	}
-	p.failed(ep, first)
-	return false
+	return p.unproven(t, ep, first)
 }
 
-// ask asks the endpoint by one way. A server whose token or path the log keeps to
-// itself is ready after a while all the same: it has a login page. The while begins with
-// its first answer: a server on a busy node may take minutes to start, and its log line
-// comes right after.
-func (p *prober) ask(ctx context.Context, r route) error {
+// unproven is the result for a target that does not respond.
+func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResult {
+	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
+	where := ep.Address()
+	if ep.Reach == api.ReachNode {
+		where += " on " + p.nodeName
+	}
+	return probeResult{target: t, doing: fmt.Sprintf("%s does not respond yet: %v", where, err)}
+}
+
+// probeRoute probes the endpoint over one route. A server whose token or path is not in
+// its log is ready after a while all the same: it has a login page. The while begins
+// with its first response: a server on a busy node may take minutes to start, and its
+// log line comes right after.
+func (p *prober) probeRoute(ctx context.Context, r route) error {
 	limits := &p.session.agent.limits
 	limit := limits.Probe
 	if r.endpoint.Reach == api.ReachNode {
@@ -191,52 +169,59 @@ func (p *prober) ask(ctx context.Context, r route) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := probe(ctx, r.dialer, r.endpoint)
-	if !errors.Is(err, errLocked) && !errors.Is(err, errElsewhere) {
+	if !isIncomplete(err) {
 		return err
 	}
-	if p.reticent.IsZero() {
-		p.reticent = time.Now()
+	if p.incompleteSince.IsZero() {
+		p.incompleteSince = time.Now()
 	}
-	if time.Since(p.reticent) > limits.TokenGrace {
+	if time.Since(p.incompleteSince) > limits.TokenGrace {
 		return nil
 	}
 	return err
 }
 
-// proven notes that the endpoint answers, and how.
-func (p *prober) proven(r route) {
-	_ = p.session.record(func(rec *state.Session) { rec.Reach = r.endpoint.Reach }, nil)
-	offer(p.answered, struct{}{})
-	p.session.change(func(f *facts) {
-		f.endpoint, f.dialer, f.answers, f.doing = &r.endpoint, r.dialer, true, ""
-		f.refused = p.refused
-	})
-}
-
-// failed notes that the endpoint does not answer.
-func (p *prober) failed(ep api.Endpoint, err error) {
-	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
-	p.session.change(func(f *facts) {
-		f.answers = false
-		f.doing = fmt.Sprintf("%s does not respond yet: %v", ep.Address(), err)
-		if ep.Reach == api.ReachNode {
-			f.doing = fmt.Sprintf("%s on %s does not respond yet: %v", ep.Address(), p.nodeName, err)
-		}
-	})
-}
-
-// resolve turns an announcement into an endpoint: the runtime file is asked where
-// the log leaves doubt.
-func (p *prober) resolve(ctx context.Context, a *aim, since time.Time) (api.Endpoint, error) {
+// resolve turns an announcement into an endpoint. It reads the runtime file where the
+// log leaves doubt.
+func (p *prober) resolve(ctx context.Context, t *probeTarget, since time.Time) (api.Endpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.session.agent.limits.Probe)
 	defer cancel()
-	f := a.finding
+	f := t.finding
 	if f.Doubt {
-		f = a.files.Correct(ctx, f, time.Since(since) > p.session.agent.limits.TokenGrace)
+		f = t.files.Correct(ctx, f, time.Since(since) > p.session.agent.limits.TokenGrace)
 	}
 	ep := f.Endpoint
 	if ep.Port == 0 && ep.Socket == "" {
 		return ep, errors.New("the port of the server is not known yet")
 	}
 	return ep, nil
+}
+
+// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
+// only a few seconds longer.
+const verifyTimeout = 5 * time.Second
+
+// verify probes the page of a ready session once more, for a person who wants to use it
+// now: its job may have been cancelled a moment ago, and the scheduler is not queried
+// that often.
+func (s *session) verify(ctx context.Context) {
+	s.mu.Lock()
+	r, ready := s.route, s.current.State == api.SessionReady && s.facts.link == ""
+	s.mu.Unlock()
+	if r == nil || !ready {
+		return
+	}
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
+	defer cancel()
+	err := probe(probing, r.dialer, r.endpoint)
+	if err == nil || isIncomplete(err) || ctx.Err() != nil {
+		return // it responds, or the person has left and nothing is known
+	}
+	s.agent.log.Info("the page no longer responds", "session", s.name, "err", err)
+	s.change(func(f *facts) {
+		if s.route == r && f.answers {
+			f.answers, f.doing = false, fmt.Sprintf("%s no longer responds: %v", r.endpoint.Address(), err)
+		}
+	})
+	signal(r.refused)
 }

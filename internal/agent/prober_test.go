@@ -37,7 +37,7 @@ func TestTheGraceForALogThatTellsThePathBeginsWithTheServersFirstAnswer(t *testi
 		server := &lateServer{}
 		r := route{dialer: server, endpoint: api.Endpoint{App: "jupyter", Scheme: "http", Host: "cn01", Port: 8888}}
 		for range 10 { // Jupyter starts slowly on a busy node
-			if err := p.ask(t.Context(), r); err == nil || errors.Is(err, errElsewhere) {
+			if err := p.probeRoute(t.Context(), r); err == nil || errors.Is(err, errPathUnknown) {
 				t.Fatalf("before the start: %v", err)
 			}
 			time.Sleep(time.Minute)
@@ -45,12 +45,12 @@ func TestTheGraceForALogThatTellsThePathBeginsWithTheServersFirstAnswer(t *testi
 		server.started = true
 		for _, wait := range []time.Duration{0, limits.TokenGrace} {
 			time.Sleep(wait)
-			if err := p.ask(t.Context(), r); !errors.Is(err, errElsewhere) {
+			if err := p.probeRoute(t.Context(), r); !errors.Is(err, errPathUnknown) {
 				t.Errorf("%v after the start: %v", wait, err)
 			}
 		}
 		time.Sleep(time.Second)
-		if err := p.ask(t.Context(), r); err != nil {
+		if err := p.probeRoute(t.Context(), r); err != nil {
 			t.Errorf("after the grace: %v", err)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"tunctl/tunnel"
 )
 
-// prompts carries questions of hosts and keys to a person and the answers back.
+// prompts passes questions of hosts and keys to a person, and the answers back.
 type prompts struct {
 	hub *hub
 
@@ -23,8 +23,8 @@ func newPrompts(h *hub) *prompts {
 }
 
 // Prompt implements tunnel.Prompter. It asks through the client that caused the question,
-// else through a desktop. Who leaves without an answer has declined to give one: a Ctrl-C
-// ends the client, too.
+// else through a desktop. A client that leaves without an answer, as by Ctrl-C, has
+// declined it.
 func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.Answer, error) {
 	q.ID = rand.Text()
 	answer := make(chan api.Answer, 1)
@@ -32,7 +32,7 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 	p.waiting[q.ID] = answer
 	p.mu.Unlock()
 	defer p.close(q)
-	asked := p.hub.ask(api.Event{Type: api.EventPrompt, Prompt: &q})
+	asked := p.hub.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &q})
 	if len(asked) == 0 {
 		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
 	}
@@ -47,7 +47,7 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 		}
 	}
 	select {
-	case a := <-answer: // who answers may leave at once
+	case a := <-answer: // a client may answer and leave at once
 		return a, nil
 	default:
 		return api.Answer{Cancelled: true}, nil
@@ -61,7 +61,7 @@ func (p *prompts) close(q api.Prompt) {
 	p.hub.publish(api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: q.ID, Host: q.Host, Kind: q.Kind}})
 }
 
-// answer hands a person's answer to the prompt that waits for it.
+// answer passes a person's answer to the prompt that waits for it.
 func (p *prompts) answer(id string, a api.Answer) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}
 	s.change(func(f *facts) {
-		f.unwritten = err
+		f.unsaved = err
 		if show != nil {
 			show(f)
 		}
@@ -76,7 +76,7 @@ func (s *session) recordRun(job api.Job) {
 		job.End = now // of a job that was still running, it was the time limit
 	}
 	job.Script = ""
-	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endedWords(&job)), Noted: now}
+	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}

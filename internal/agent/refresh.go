@@ -10,20 +10,20 @@ import (
 	"tunctl/jobwatch"
 )
 
-// catchUp is how long sessions may take to act on what their scheduler just said.
+// catchUp is how long sessions may take to show what their scheduler just reported.
 const catchUp = 5 * time.Second
 
-// handleRefresh asks the schedulers of connected hosts now, and returns the status
-// once the sessions have taken the answers in. A scheduler that does not answer says
-// so in its sessions' causes.
+// handleRefresh queries the schedulers of connected hosts now, and returns the status
+// once the sessions show the answers. If a scheduler does not respond, the causes of its
+// sessions say so.
 func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.Status, error) {
 	if req.Session != "" {
 		if _, err := a.session(req.Session); err != nil {
 			return api.Status{}, err
 		}
 	}
-	news := a.hub.watch(api.AnswersNone)
-	defer a.hub.leave(news)
+	news := a.hub.subscribe(api.AnswersNone)
+	defer a.hub.unsubscribe(news)
 	var asking sync.WaitGroup
 	asked := map[string]bool{}
 	for _, s := range a.live() {
@@ -33,25 +33,25 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		}
 		asked[host] = true
 		asking.Go(func() {
-			if err := a.watcher(host).Refresh(ctx); err != nil {
+			if err := a.jobWatcher(host).Refresh(ctx); err != nil {
 				a.log.Debug("refresh", "host", host, "err", err)
 			}
 		})
 	}
 	asking.Wait()
-	a.awaitSessions(ctx, news)
+	a.awaitCaughtUp(ctx, news)
 	return a.Status(), nil
 }
 
-// awaitSessions waits until every session has heard of its job what there is to hear.
-func (a *Agent) awaitSessions(ctx context.Context, news *watcher) {
+// awaitCaughtUp waits until every session shows what its scheduler reported.
+func (a *Agent) awaitCaughtUp(ctx context.Context, news *subscriber) {
 	for _, s := range a.live() {
 		a.await(ctx, news, s.caughtUp)
 	}
 }
 
-// await waits, at every event, until done; not for long.
-func (a *Agent) await(ctx context.Context, news *watcher, done func() bool) {
+// await checks done at every event until it is true, at most for catchUp.
+func (a *Agent) await(ctx context.Context, news *subscriber, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
 	for !done() {
@@ -66,33 +66,33 @@ func (a *Agent) await(ctx context.Context, news *watcher, done func() bool) {
 	}
 }
 
-// watching notes where news of the session's job come from.
-func (s *session) watching(w *jobwatch.Watch) {
+// setWatch sets the watch on the session's job.
+func (s *session) setWatch(w *jobwatch.Watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watch = w
 }
 
-// caughtUp reports whether the session knows of its job what the scheduler last said.
+// caughtUp reports whether the session shows its job as the scheduler last reported it.
 func (s *session) caughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil || s.watch == nil || s.facts.job == nil {
+	if s.attempt == nil || s.watch == nil || s.facts.job == nil {
 		return true
 	}
-	heard := s.watch.Job()
-	return heard.ID != s.facts.job.ID || heard.State == api.JobUnknown ||
-		!heard.State.Ended() && reflect.DeepEqual(heard, *s.facts.job)
+	reported := s.watch.Job()
+	return reported.ID != s.facts.job.ID || reported.State == api.JobUnknown ||
+		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.job)
 }
 
-// heard takes in that the scheduler has spoken of the job: what a person asked for
-// while nobody could say is answered by a job that lives. Of one whose server is gone
-// that proves nothing: the scheduler may have been asked before its end.
-func (s *session) heard(job api.Job) {
+// jobReported ends the permission to submit if the scheduler reports a live job: a
+// person who asked for one while its state was unknown has it. If its server is gone that
+// proves nothing: the scheduler may have been queried before the job ended.
+func (s *session) jobReported(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lives := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
-	if lives && !s.facts.lostServer() {
+	live := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
+	if live && !s.facts.lostServer() {
 		s.usePermitLocked()
 	}
 }

@@ -11,28 +11,28 @@ import (
 	"tunctl/internal/api"
 )
 
-// reload reads the config file unless it is as it was last read, and tells the watchers.
-// What is running stays as it is: a session takes its new settings at its next up, a
-// host at its next dial. A file with errors leaves the last good one in place and is
-// complained about once.
+// reload reads the config file if it has changed, and publishes the new status. What is
+// running stays as it is: a session uses its new settings at its next up, a host at its
+// next dial. If the file has errors, the last valid one stays in use and one notice says
+// so.
 func (a *Agent) reload() {
-	a.reading.Lock()
-	defer a.reading.Unlock()
-	// Taken before the file is read: whatever is written in between is seen next time.
-	mark, changed := configs.ChangedDigest(a.opt.Paths.Config, a.mark)
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
+	// The mark is taken before the file is read: a change in between is seen next time.
+	mark, changed := configs.ChangedDigest(a.opt.Paths.Config, a.configMark)
 	if !changed {
 		return
 	}
-	a.mark = mark
+	a.configMark = mark
 	a.readConfig()
 	a.pool.Reload(a.sshConfig())
-	a.letGoOfOutlived()
+	a.dropAllUnconfigured()
 	a.hub.publish(api.Event{Type: api.EventStatus})
 }
 
-// reloading answers every request by the config as it is on disk: the watch of the file
-// is a moment behind a person who saves it and types the next command. Only the request
-// to stop must not wait for a file system that hangs.
+// reloading reloads the config before each request: the watch of the file may be behind a
+// person who saves it and types the next command. Only the request to stop must not wait
+// for a file system that hangs.
 func (a *Agent) reloading(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != stopPath {
@@ -42,8 +42,8 @@ func (a *Agent) reloading(next http.Handler) http.Handler {
 	})
 }
 
-// handleReload compares the hosts' settings with the ssh config, for a client that has
-// just written one: the config itself was read before any request.
+// handleReload compares the settings of the hosts with the ssh config, for a client that
+// has just changed it. The config itself is reloaded before each request.
 func (a *Agent) handleReload(context.Context, struct{}) (struct{}, error) {
 	a.pool.Reload(a.sshConfig())
 	return struct{}{}, nil
@@ -71,8 +71,8 @@ func (a *Agent) readConfig() {
 	a.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
 }
 
-// validConfig refuses to start a session while the config has errors: what is in use may
-// not be what the person has just written.
+// validConfig returns an error while the config has errors: a new session would not use
+// what the person has just written.
 func (a *Agent) validConfig() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,24 +15,54 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// route is an address that an endpoint may answer at, and who dials it.
+// route is a way to an endpoint: the address, and who dials it.
 type route struct {
 	endpoint api.Endpoint
 	dialer   forward.Dialer
+	scarce   func() bool     // whether a connection takes a session of the host; nil: it does not
+	refused  chan<- struct{} // has the prober probe the endpoint again
 }
 
-// reaches are what decides in which order the ways to an endpoint are tried.
+// target is what a forward to the endpoint needs to know.
+func (r *route) target() forward.Target {
+	t := forward.Target{
+		Dialer: refusalWatch{r.dialer, r.refused}, Network: "tcp", Address: r.endpoint.Address(),
+		HTTP: strings.HasPrefix(r.endpoint.Scheme, "http"), HasToken: !r.endpoint.Token.IsZero(),
+		Scarce: r.scarce != nil && r.scarce(),
+	}
+	if r.endpoint.Socket != "" {
+		t.Network = "unix"
+	}
+	return t
+}
+
+// refusalWatch is a dialer that reports refused connections.
+type refusalWatch struct {
+	forward.Dialer
+	refused chan<- struct{}
+}
+
+// Dial implements forward.Dialer.
+func (w refusalWatch) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := w.Dialer.Dial(ctx, network, address)
+	if errors.Is(err, api.ErrRefused) {
+		signal(w.refused)
+	}
+	return conn, err
+}
+
+// reaches decide in which order the ways to an endpoint are tried.
 type reaches struct {
-	config api.Reach   // the person's word, which is final unless it is auto
+	config api.Reach   // of the session; final unless it is auto
 	site   []api.Reach // the site's order
 	log    api.Reach   // what the announcement calls for
 	last   api.Reach   // what worked last time
-	stuck  bool        // the login node has not got through for a while
+	stuck  bool        // the login node has failed to connect for a while
 }
 
-// order lists the ways to try now. Onto the node costs a login there, so it waits
-// until there is reason to think that the login node does not get through: a server
-// says where it will listen before it does.
+// order lists the ways to try now. The node costs a login there, so it is tried only if
+// the login node probably cannot connect: a server announces its address before it
+// listens.
 func (r reaches) order() []api.Reach {
 	switch {
 	case r.config != "" && r.config != api.ReachAuto:
@@ -52,66 +84,65 @@ func (r reaches) order() []api.Reach {
 	return list
 }
 
-// reaches gathers what there is to know about the way to an endpoint.
+// reaches collects what is known about the way to an endpoint.
 func (p *prober) reaches(ep api.Endpoint, since time.Time) reaches {
 	s := p.session
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	r := reaches{
 		config: cfg.Reach, log: ep.Reach, last: s.agent.store.Session(s.name).Reach,
 		stuck: time.Since(since) > s.agent.limits.NodeGrace,
 	}
-	if site, ok := s.agent.named(cfg.Host); ok {
+	if site, ok := s.agent.configuredSite(cfg.Host); ok {
 		r.site = site.Reach
 	}
 	return r
 }
 
 // routes are the addresses to try for an endpoint, in order.
-func (p *prober) routes(ctx context.Context, a *aim, ep api.Endpoint, since time.Time) []route {
+func (p *prober) routes(ctx context.Context, t *probeTarget, ep api.Endpoint, since time.Time) []route {
 	var list []route
 	for _, reach := range p.reaches(ep, since).order() {
-		if reach == api.ReachNode && p.onHost(a.node) {
-			reach = api.ReachHere // a plain machine: its loopback is the one we are on
+		if reach == api.ReachNode && p.runsOnHost(t.node) {
+			reach = api.ReachHere // a machine without a scheduler: its loopback is the host's
 		}
-		dialer := forward.Dialer(p.host)
+		by := route{dialer: p.host, refused: p.refused}
 		var hosts []string
 		switch reach {
 		case api.ReachHere:
 			hosts = []string{loopback(ep.Host)}
 		case api.ReachNode:
-			if a.node == "" {
-				continue // nobody knows where the job runs
+			if t.node == "" {
+				continue // where the job runs is not known
 			}
-			dialer = p.onto(ctx, a)
-			hosts = within(ep.Host)
+			node := p.openNode(ctx, t)
+			by.dialer, by.scarce = node, node.Scarce
+			hosts = addressesOnNode(ep.Host)
 		default:
-			hosts = p.names(ctx, ep.Host, a.node, since)
+			hosts = p.dialNames(ctx, ep.Host, t.node, since)
 		}
 		if ep.Socket != "" {
 			hosts = []string{""}
 		}
 		for _, host := range hosts {
-			to := ep
-			to.Host, to.Reach, to.NeedsNode = host, reach, false
-			list = append(list, route{to, dialer})
+			by.endpoint = ep
+			by.endpoint.Host, by.endpoint.Reach, by.endpoint.NeedsNode = host, reach, false
+			list = append(list, by)
 		}
 	}
 	return list
 }
 
-// onHost reports whether a job runs on the machine that we are logged in to.
-func (p *prober) onHost(node string) bool {
+// runsOnHost reports whether a job runs on the login node itself.
+func (p *prober) runsOnHost(node string) bool {
 	return node != "" && jobwatch.SameNode(node, p.host.Status().LoginNode)
 }
 
-// names are what the login node may dial a node by: as the log and the scheduler
-// have it, short, and, once those have not worked for a while, by its address.
-func (p *prober) names(ctx context.Context, announced, node string, since time.Time) []string {
+// dialNames are the names by which the login node may dial a node: those of the log and
+// the scheduler, both short too, and its address once those have failed for a while.
+func (p *prober) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
 	var list []string
 	add := func(name string) {
-		if name != "" && !isNowhere(name) && !slices.Contains(list, name) {
+		if name != "" && !isLocal(name) && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
@@ -124,58 +155,58 @@ func (p *prober) names(ctx context.Context, announced, node string, since time.T
 		}
 	}
 	if node != "" && time.Since(since) > p.session.agent.limits.NodeGrace {
-		for _, name := range p.moreNames(ctx, node) {
+		for _, name := range p.lookUpNames(ctx, node) {
 			add(name)
 		}
 	}
 	return list
 }
 
-// moreNames asks the host once for a node's other names and its address.
-func (p *prober) moreNames(ctx context.Context, node string) []string {
-	if p.named != node {
-		more, err := jobwatch.NodeNames(ctx, runner{p.host}, node)
+// lookUpNames looks up a node's other names and its address on the host, once.
+func (p *prober) lookUpNames(ctx context.Context, node string) []string {
+	if p.namesOf != node {
+		names, err := jobwatch.NodeNames(ctx, runner{p.host}, node)
 		if err != nil {
 			p.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 			return nil
 		}
-		p.named, p.more = node, more
+		p.namesOf, p.otherNames = node, names
 	}
-	return p.more
+	return p.otherNames
 }
 
-// onto is the way onto the job's node.
-func (p *prober) onto(ctx context.Context, a *aim) *tunnel.Node {
-	if p.node != nil && p.nodeName == a.node && p.nodeJob == a.job {
+// openNode returns the job's node, which is connected when it is first dialled.
+func (p *prober) openNode(ctx context.Context, t *probeTarget) *tunnel.Node {
+	if p.node != nil && p.nodeName == t.node && p.nodeJob == t.job {
 		return p.node
 	}
-	p.leaveNode()
-	o := tunnel.NodeOptions{Names: p.names(ctx, "", a.node, time.Time{})}
-	if name, err := p.session.agent.watcher(p.session.host()).Scheduler(ctx); err == nil && name == "slurm" {
-		o.Job = a.job
+	p.closeNode()
+	o := tunnel.NodeOptions{Names: p.dialNames(ctx, "", t.node, time.Time{})}
+	if name, err := p.session.agent.jobWatcher(p.session.host()).Scheduler(ctx); err == nil && name == "slurm" {
+		o.Job = t.job
 	}
-	p.node, p.nodeName, p.nodeJob = p.host.Node(o), a.node, a.job
+	p.node, p.nodeName, p.nodeJob = p.host.Node(o), t.node, t.job
 	return p.node
 }
 
-// leaveNode ends what was opened on a node.
-func (p *prober) leaveNode() {
+// closeNode ends the connection to the node.
+func (p *prober) closeNode() {
 	if p.node != nil {
 		p.node.Close()
 		p.node = nil
 	}
 }
 
-// within are the addresses to dial on the node itself.
-func within(announced string) []string {
-	if isNowhere(announced) {
+// addressesOnNode are the addresses to dial on the node itself.
+func addressesOnNode(announced string) []string {
+	if isLocal(announced) {
 		return []string{loopback(announced)}
 	}
 	return []string{announced, "127.0.0.1"}
 }
 
-// loopback is a machine's own address as it must be dialled there: "localhost" may
-// mean ::1 first, where the server is not.
+// loopback is the loopback address to dial on a machine: "localhost" may mean ::1
+// first, where the server does not listen.
 func loopback(announced string) string {
 	if announced == "::1" {
 		return announced
@@ -183,8 +214,8 @@ func loopback(announced string) string {
 	return "127.0.0.1"
 }
 
-// isNowhere reports whether an address leads nowhere but to the machine that says it.
-func isNowhere(host string) bool {
+// isLocal reports whether an address means the machine itself.
+func isLocal(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "" || host == "localhost" || host == "hostname" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }

@@ -38,8 +38,8 @@ func TestAnAddressIsDialledWhereItMeansSomething(t *testing.T) {
 		"localhost": {"127.0.0.1"}, "127.0.0.1": {"127.0.0.1"}, "::1": {"::1"}, "0.0.0.0": {"127.0.0.1"}, "": {"127.0.0.1"},
 		"hostname": {"127.0.0.1"}, "cn01": {"cn01", "127.0.0.1"}, "10.1.2.3": {"10.1.2.3", "127.0.0.1"},
 	} {
-		if got := within(announced); !slices.Equal(got, want) {
-			t.Errorf("within(%q) = %q, want %q", announced, got, want)
+		if got := addressesOnNode(announced); !slices.Equal(got, want) {
+			t.Errorf("addressesOnNode(%q) = %q, want %q", announced, got, want)
 		}
 	}
 }

@@ -19,13 +19,13 @@ import (
 const (
 	maxBody       = 1 << 20
 	headerTimeout = 5 * time.Second
-	writeTimeout  = 10 * time.Second // for one event to a watcher
+	writeTimeout  = 10 * time.Second // for one event to a subscriber
 
 	stopPath = "/v1/stop"
 )
 
-// serveAPI answers the local API on l until ctx ends, then lets requests finish
-// within the drain time.
+// serveAPI serves the local API on l until ctx ends, then lets requests finish within
+// the drain time.
 func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           guard(a.reloading(a.routes())),
@@ -60,32 +60,32 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/up", a.handleUp)
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
-	mux.HandleFunc("POST /v1/extend", unhurried(handle(a.handleExtend)))
-	mux.HandleFunc("POST /v1/check", unhurried(handle(a.handleCheck)))
-	mux.HandleFunc("POST /v1/refresh", unhurried(handle(a.handleRefresh)))
+	mux.HandleFunc("POST /v1/extend", withoutReadDeadline(handle(a.handleExtend)))
+	mux.HandleFunc("POST /v1/check", withoutReadDeadline(handle(a.handleCheck)))
+	mux.HandleFunc("POST /v1/refresh", withoutReadDeadline(handle(a.handleRefresh)))
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
-	mux.HandleFunc("POST /v1/attach", unhurried(handle(a.handleAttach)))
-	mux.HandleFunc("POST /v1/quota", unhurried(handle(a.handleQuota)))
+	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
+	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
-	mux.HandleFunc("POST /v1/ping", unhurried(handle(a.handlePing)))
+	mux.HandleFunc("POST /v1/ping", withoutReadDeadline(handle(a.handlePing)))
 	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
-	mux.HandleFunc("POST /v1/stream", unhurried(a.handleStream))
-	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", unhurried(a.handleScheduler))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs", unhurried(a.handleJobs))
+	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
+	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", withoutReadDeadline(a.handleScheduler))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleJobs))
 	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
-	mux.HandleFunc("POST /v1/hosts/{host}/jobs", unhurried(a.handleSubmitJob))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", unhurried(a.handleJob))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", unhurried(a.handleJobLog))
-	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", unhurried(a.handleCancelJob))
+	mux.HandleFunc("POST /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleSubmitJob))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", withoutReadDeadline(a.handleJob))
+	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", withoutReadDeadline(a.handleJobLog))
+	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", withoutReadDeadline(a.handleCancelJob))
 	return mux
 }
 
-// guard refuses what a web page could send: were the socket ever proxied to a
-// port, a page of any origin could reach it.
+// guard rejects what a web page could send: if the socket is ever proxied to a port, a
+// page of any origin can reach it.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "tunctl" || r.Header.Get("Origin") != "" {
@@ -100,13 +100,13 @@ func guard(next http.Handler) http.Handler {
 // clientKey is the key of a request's client in its context.
 type clientKey struct{}
 
-// clientOf names the client that a request came from; "" where it has no name.
+// clientOf is the name of the client that sent a request; "" if it has none.
 func clientOf(ctx context.Context) string {
 	name, _ := ctx.Value(clientKey{}).(string)
 	return name
 }
 
-// handle turns a function of a request into a handler.
+// handle makes a handler from a function of a request.
 func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -123,9 +123,9 @@ func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerF
 	}
 }
 
-// unhurried lets a request take as long as the host it is about: the limit on reading
-// it would else end it.
-func unhurried(next http.HandlerFunc) http.HandlerFunc {
+// withoutReadDeadline lets a request take as long as its host needs: the server's read
+// timeout would end it.
+func withoutReadDeadline(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		next(w, r)
@@ -143,7 +143,7 @@ func decode(r *http.Request, v any) error {
 
 func reply(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(v) // on an error the client has left
 }
 
 func fail(w http.ResponseWriter, err error) {
@@ -165,7 +165,7 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(e)
 }
 
-// handleUp takes the waiter from the address, where an agent of before overlooks it.
+// handleUp reads the waiter from the URL, where older agents ignore it.
 func (a *Agent) handleUp(w http.ResponseWriter, r *http.Request) {
 	handle(func(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 		a.useEnv(req.Env)
@@ -194,14 +194,14 @@ func (a *Agent) handleLogout(_ context.Context, req api.LoginRequest) (api.Host,
 	}
 	h := a.pool.Host(req.Host)
 	if usedBy := h.Down(); len(usedBy) > 0 {
-		return api.Host{}, stillUsed(req.Host, usedBy)
+		return api.Host{}, stillUsedError(req.Host, usedBy)
 	}
 	return h.Status(), nil
 }
 
-// stillUsed is the error of a logout from a host whose connection others use: a login node
-// that they are reached through, or the same account by another name.
-func stillUsed(host string, usedBy []string) *api.Error {
+// stillUsedError is the error of a logout from a host whose connection other hosts use: a
+// jump host, or the same account by another name.
+func stillUsedError(host string, usedBy []string) *api.Error {
 	labels, commands := make([]string, len(usedBy)), make([]string, len(usedBy))
 	for i, name := range usedBy {
 		labels[i], commands[i] = api.HostLabel(name), "`tunctl logout "+name+"`"
@@ -245,19 +245,19 @@ func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
 }
 
 // handleWatch streams events: first the whole status, then changes, and the whole status
-// again when the config has changed. A command that
-// waits for a session gives its name: what it permitted ends with the stream.
+// again when the config has changed. A command that waits for a session gives its name:
+// what it permitted ends with the stream.
 func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
 		a.waiters.enter(waiter)
 		defer a.waiterLeft(waiter)
 	}
-	watcher := a.hub.watchFor(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
-	defer a.hub.leave(watcher)
+	watcher := a.hub.subscribeAs(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
+	defer a.hub.unsubscribe(watcher)
 	out := newLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
-		if next.Type == api.EventStatus { // taken now: the last event of a thing stays its last state
+		if next.Type == api.EventStatus { // read now: the last event of a thing is always its last state
 			st := a.Status()
 			next.Status = &st
 		}
@@ -276,17 +276,17 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lines writes a JSON value per line, each within its own deadline.
+// lines writes one JSON value per line, each with its own deadline.
 type lines struct {
 	enc  *json.Encoder
 	ctl  *http.ResponseController
-	sent *bool // something was
+	sent *bool // whether anything was sent
 }
 
 func newLines(w http.ResponseWriter) lines {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	ctl := http.NewResponseController(w)
-	_ = ctl.SetReadDeadline(time.Time{}) // a stream outlives the request's own limit
+	_ = ctl.SetReadDeadline(time.Time{}) // a stream lasts longer than the server's read timeout
 	return lines{enc: json.NewEncoder(w), ctl: ctl, sent: new(bool)}
 }
 

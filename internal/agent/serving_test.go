@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent"
 	"tunctl/internal/api"
 )
 
@@ -208,5 +210,87 @@ func TestAnEndIsToldFromOneThatAPersonAskedFor(t *testing.T) {
 				t.Errorf("asked for: %t, want %t: %s", ended.Asked, want, ended.Cause)
 			}
 		})
+	}
+}
+
+func TestAJobThatWritesNothingIsCalledSilentUntilItSpeaks(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	w.limits = func(l *agent.Limits) { l.Silent = 200 * time.Millisecond }
+	w.start()
+	speak := filepath.Join(w.cluster.Home(), "speak")
+	script := "#!/bin/bash\n#SBATCH --output=quiet.%j.log\nuntil test -e " + speak + "; do sleep 0.05; done\necho hello\nsleep 600\n"
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), script)
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	silent := w.until("called silent", func(s api.Session) bool { return strings.Contains(s.Cause, "its log is still empty") })
+	if log := "quiet." + silent.Job.ID + ".log"; !strings.HasPrefix(silent.Cause, "job "+silent.Job.ID+" has been running for ") || !strings.HasSuffix(silent.Cause, log) {
+		t.Errorf("the cause is %q", silent.Cause)
+	}
+	if silent.State != api.SessionStarting || !strings.Contains(silent.Hint, "[session.jupyter]") {
+		t.Errorf("%s, hint %q", silent.State, silent.Hint)
+	}
+	w.write(speak, "")
+	w.until("no longer silent", func(s api.Session) bool {
+		return s.State == api.SessionStarting && strings.HasPrefix(s.Cause, "looking for the server address in the log of job ") && s.Hint == ""
+	})
+}
+
+func TestAnUpAfterACancelElsewhereDoesNotCallTheOldJobReady(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	w.limits = func(l *agent.Limits) { l.Jobs.Query = time.Hour } // the agent does not notice by itself
+	w.start()
+	before := w.up()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.cluster.KillJob(before.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cluster.Await(ctx, before.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := w.client.Up(ctx, "jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ready(answer.Session) {
+		t.Errorf("job %s is over, and the session is %s", before.Job.ID, answer.Session.State)
+	}
+	w.until("ready with another job", func(s api.Session) bool { return ready(s) && s.Job.ID != before.Job.ID })
+}
+
+func TestAnUpOfASessionThatServesChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	answer, err := w.client.Up(t.Context(), "jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := answer.Session; !ready(now) || now.Job.ID != before.Job.ID || !now.Since.Equal(before.Since) {
+		t.Errorf("before %+v, after %+v", before, now)
+	}
+	if n := len(w.cluster.Jobs()); n != 1 {
+		t.Errorf("%d jobs were submitted", n)
+	}
+}
+
+func TestAnUpThatIsLeftAtOnceSaysNothingAboutThePage(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	w.cluster.Pause() // the agent waits for the page, and the person does not
+	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := w.client.Up(brief, "jupyter"); err == nil {
+		t.Fatal("the page responded over a link that is paused")
+	}
+	w.cluster.Resume()
+	answer, err := w.client.Up(t.Context(), "jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := answer.Session; !ready(now) || !now.Since.Equal(before.Since) {
+		t.Errorf("before %+v, after %+v", before, now)
 	}
 }

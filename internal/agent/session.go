@@ -15,55 +15,59 @@ import (
 	"tunctl/tunnel"
 )
 
-// asker is who asked for a session to be up.
-type asker int
+// requester is who asked for a session to be up.
+type requester int
 
 const (
-	byPerson asker = iota // is told at once what fails; outranks the other
-	byItself              // the agent, for what it remembers: goes on trying
+	byPerson requester = iota // hears at once what fails; outranks the agent
+	byAgent                   // for a session that it remembers: keeps trying
 )
 
-// session is one thing a person brings up, from up to down.
+// session is what a person brings up by name, from up to down.
 type session struct {
 	agent  *Agent
 	name   string
 	acting sync.Mutex // one start or stop at a time
-	// attached says that its job was started by hand: it is recognised by its id
-	// alone, and none is ever submitted in its place.
+	// attached says that its job was started by hand: it is recognised by its ID
+	// alone, and never replaced by a submission.
 	attached bool
-	adhoc    bool // its forwards are in no config: they are gone with its down
+	adhoc    bool // its forwards are in no config: they end with its down
+	// jobUpdates carries the job as something other than the watch has seen it.
+	jobUpdates chan api.Job
 
-	mu      sync.Mutex
-	cfg     configs.Session
-	facts   facts
-	current api.Session // as last entered
-	forward *forwards   // from the first start to down
-	run     *run        // the try under way
-	watch   *jobwatch.Watch
-	dropped string       // the job that a person cancelled through us
-	told    chan api.Job // what was learnt of the job beside the watch
+	mu           sync.Mutex
+	cfg          configs.Session
+	facts        facts
+	current      api.Session // as last entered
+	forward      *forwards   // from the first start to down
+	route        *route      // the proven way to the page; nil: none
+	attempt      *attempt    // the attempt in progress
+	watch        *jobwatch.Watch
+	cancelledJob string // the ID of the job that a person cancelled through tunctl
 }
 
-// run is one try to bring a session up and keep it so.
-type run struct {
-	host    *tunnel.Host  // that the try goes to
-	who     asker         // guarded by session.mu: a person may ask for what runs by itself
-	client  string        // which a person last asked through; guarded too
-	permit  permit        // to submit a job; guarded too, and used up by a job that is there
-	granted chan struct{} // told of a new permit
+// attempt is one attempt to bring a session up and keep it up.
+type attempt struct {
+	host    *tunnel.Host
+	granted chan struct{} // receives when a permit is granted
 	cancel  context.CancelFunc
 	done    chan struct{}
+
+	// Guarded by session.mu:
+	who    requester // a person may ask for what the agent has started
+	client string    // through which a person last asked
+	permit permit    // to submit a job; a live job ends it
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, told: make(chan api.Job, 1)}
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.facts = a.remembered(cfg.Name, time.Now())
 	s.current = a.downSession(cfg)
 	return s
 }
 
-// downSession is a session of the config that is not up. A job that outlived its down is
-// still its own, whichever agent remembers it.
+// downSession is a session of the config that is not up. Its job may still run, also
+// after a restart of the agent.
 func (a *Agent) downSession(cfg configs.Session) api.Session {
 	now := time.Now()
 	f := a.remembered(cfg.Name, now)
@@ -74,73 +78,70 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 	}
 }
 
-// remembered are the facts of a session that is not up: its jobs, unless they are over.
+// remembered are the facts about a session that is not up: its jobs, unless they are over.
 func (a *Agent) remembered(name string, now time.Time) facts {
 	rec := a.store.Session(name)
 	f := facts{name: name, job: rec.Job, next: rec.Next}
-	if f.job != nil && (f.job.State.Ended() || over(*f.job, now)) {
+	if f.job != nil && (f.job.State.Ended() || pastLimit(*f.job, now)) {
 		f.job = nil
 	}
 	return f
 }
 
-func (s *session) host() string {
+// config is the session's config as it was taken for the attempt in progress.
+func (s *session) config() configs.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cfg.Host
+	return s.cfg
 }
 
-// app is what to look for in the log; empty for any.
-func (s *session) app() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cfg.App
-}
+func (s *session) host() string { return s.config().Host }
 
-// status is the session with its counters as they are now.
+// status is the session with its current counters.
 func (s *session) status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
 	st.Forwards = s.forward.status()
-	if st.State == api.SessionDown && st.Job != nil && !st.Job.State.Ended() && over(*st.Job, time.Now()) {
+	if st.State == api.SessionDown && st.Job != nil && !st.Job.State.Ended() && pastLimit(*st.Job, time.Now()) {
 		st.Job, st.Cause, st.Hint = nil, "", "" // its time limit has passed since the down
 	}
 	return st
 }
 
-// start brings the session up unless a try is under way, and returns its state
+// start brings the session up unless an attempt is in progress, and returns its state
 // right after. The client, if any, gets the questions of a login.
-func (s *session) start(who asker, client string) api.Session {
+func (s *session) start(who requester, client string) api.Session {
 	now, _ := s.startFor(who, "", client)
 	return now
 }
 
-// startFor is start on behalf of a command that waits. Events from before at tell of
-// the time before the start.
-func (s *session) startFor(who asker, waiter, client string) (now api.Session, at time.Time) {
+// startFor is start for a command that waits. Events older than at are about the time
+// before the start.
+func (s *session) startFor(who requester, waiter, client string) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	s.agent.enlist(s)
+	s.agent.register(s)
 	_ = s.record(func(r *state.Session) { r.Wanted = true }, nil)
 	host := s.agent.pool.Host(s.host())
-	want(host, who, client)
+	connectFor(host, who, client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at = time.Now()
-	if s.run != nil {
-		s.run.who, s.run.client = min(s.run.who, who), client
-		// Nobody can say how a job is that is out of reach, or whose server is gone: should
-		// it be over, as the one may be whose end is just seen to, the person wants another.
+	if s.attempt != nil {
+		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
+		// The state of a job is not known if its host is not connected or its server is
+		// gone. If the job is over, the person wants another.
 		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp || s.facts.lostServer()) {
-			s.grantLocked(s.run, waiter)
+			s.grantLocked(s.attempt, waiter)
 		}
-		// The answer tells of now: that the host is tried again is news on its way.
+		// The response has the current state: the event that the host is dialled again may
+		// not have arrived yet.
 		s.facts.host = host.Status()
 		s.enterLocked()
 		return s.current, at
 	}
-	r := s.newRunLocked(host, who, client)
+	r := s.newAttemptLocked(host, who, client)
 	if who == byPerson {
 		s.grantLocked(r, waiter)
 	}
@@ -148,8 +149,8 @@ func (s *session) startFor(who asker, waiter, client string) (now api.Session, a
 	return s.current, at
 }
 
-// want has a host connected for who asks.
-func want(host *tunnel.Host, who asker, client string) {
+// connectFor has a host connected for a requester.
+func connectFor(host *tunnel.Host, who requester, client string) {
 	if who == byPerson {
 		host.UpFor(client)
 	} else {
@@ -157,24 +158,25 @@ func want(host *tunnel.Host, who asker, client string) {
 	}
 }
 
-// underWay reports whether a try to bring the session up and keep it so is under way.
-func (s *session) underWay() bool {
+// inProgress reports whether an attempt is in progress.
+func (s *session) inProgress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run != nil
+	return s.attempt != nil
 }
 
-// reconfigure takes what the config says now, unless a try is under way.
+// reconfigure takes the current settings from the config, unless an attempt is in
+// progress.
 func (s *session) reconfigure() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil {
+	if s.attempt == nil {
 		s.reconfigureLocked()
 	}
 }
 
-// reconfigureLocked takes what the config says now, and reports whether that is
-// another host.
+// reconfigureLocked takes the current settings from the config, and reports whether the
+// host is another.
 func (s *session) reconfigureLocked() bool {
 	cfg, ok := s.agent.configured(s.name)
 	if !ok || s.attached || s.adhoc {
@@ -185,24 +187,24 @@ func (s *session) reconfigureLocked() bool {
 	return cfg.Host != was
 }
 
-// newRunLocked prepares a try, by what the config says now. Without a person it can
-// only find a job again.
-func (s *session) newRunLocked(host *tunnel.Host, who asker, client string) *run {
+// newAttemptLocked prepares an attempt with the current config. Without a person it can
+// only find an existing job.
+func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client string) *attempt {
 	if s.reconfigureLocked() {
 		host = s.agent.pool.Host(s.cfg.Host)
-		want(host, who, client)
+		connectFor(host, who, client)
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
-	s.facts.before = s.agent.remembered(s.name, time.Now()).job
-	s.facts.lapsed = who == byItself && s.cfg.Submit != "" && s.agent.store.Session(s.name).Job == nil
-	return &run{who: who, client: client, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
+	s.facts.remembered = s.agent.remembered(s.name, time.Now()).job
+	s.facts.lapsed = who == byAgent && s.cfg.Submit != "" && s.agent.store.Session(s.name).Job == nil
+	return &attempt{who: who, client: client, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// launchLocked begins a try.
-func (s *session) launchLocked(r *run) {
+// launchLocked begins an attempt.
+func (s *session) launchLocked(r *attempt) {
 	ctx, cancel := context.WithCancel(s.agent.ctx)
-	r.cancel, s.run = cancel, r
+	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
 	s.agent.work.Go(func() { s.expire(ctx, r) })
 	s.agent.work.Go(func() {
@@ -213,14 +215,14 @@ func (s *session) launchLocked(r *run) {
 	})
 }
 
-// asked is who asked for the try under way.
-func (s *session) asked() asker {
+// requestedBy is who asked for the attempt in progress.
+func (s *session) requestedBy() requester {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil {
-		return byItself
+	if s.attempt == nil {
+		return byAgent
 	}
-	return s.run.who
+	return s.attempt.who
 }
 
 func (s *session) hasJobLocked() bool { return s.attached || s.cfg.Job != "" || s.cfg.Submit != "" }
@@ -231,29 +233,28 @@ func (s *session) hasJob() bool {
 	return s.hasJobLocked()
 }
 
-// onlyForwards is the answer to who asks for the job or the page of a session that
-// can have neither.
-func (s *session) onlyForwards() *api.Error {
+// onlyForwardsError is the error for the job or the page of a session without them.
+func (s *session) onlyForwardsError() *api.Error {
 	return &api.Error{
 		Code: api.CodeUsage, Message: fmt.Sprintf("session %s has only forwards: no job and no page", s.name),
 		Hint: fmt.Sprintf("`tunctl status %s` shows where it listens", s.name),
 	}
 }
 
-// finish records why a try is over. The listener stays, and says so.
-func (s *session) finish(r *run, err error) {
+// finish records why an attempt ended. The listener stays, and shows it.
+func (s *session) finish(r *attempt, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run != r {
+	if s.attempt != r {
 		return // taken down meanwhile
 	}
-	s.run = nil
+	s.attempt = nil
 	if s.agent.ctx.Err() != nil {
-		return // the agent ends: the session is wanted still
+		return // the agent stops: the session is still wanted
 	}
 	failure := asError(err)
 	if (failure.Code == api.CodeJobEnded || s.facts.jobOver()) && r.permit.live(time.Now()) {
-		again := s.newRunLocked(r.host, byPerson, r.client) // a person asked just as it gave up, or for a job that was over
+		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.permit = r.permit
 		s.launchLocked(again)
 		return
@@ -276,7 +277,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	var jobs *jobwatch.Watcher
 	var err error
 	if cancel {
-		if jobs, err = s.whereToCancel(rec); err != nil {
+		if jobs, err = s.watcherToCancel(rec); err != nil {
 			return s.status(), err
 		}
 	}
@@ -295,22 +296,22 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	return s.status(), err
 }
 
-// halt ends the try under way and gives the ports back.
+// halt ends the attempt in progress and closes the listeners.
 func (s *session) halt() {
 	s.mu.Lock()
 	s.facts.wanted = false
 	s.enterLocked()
-	r, fwd := s.run, s.forward
-	s.run, s.forward = nil, nil
+	r, fwd := s.attempt, s.forward
+	s.attempt, s.forward = nil, nil
 	s.mu.Unlock()
 	if r != nil {
 		r.cancel()
-		<-r.done // every wait of the run has its ctx
+		<-r.done // every wait of the attempt has its ctx
 	}
 	fwd.close()
 }
 
-// change takes in a new fact and enters the state that follows from all of them.
+// change changes facts, and enters the state that follows from all of them.
 func (s *session) change(apply func(*facts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,11 +319,11 @@ func (s *session) change(apply func(*facts)) {
 	s.enterLocked()
 }
 
-// enterLocked is the one place that enters a state: it stamps when and why, tells
-// everyone, and turns the listener towards the endpoint or away from it.
+// enterLocked is the one place that enters a state: it sets since when and why,
+// publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
 	now := time.Now()
-	s.facts.listeners = s.forward.onHost()
+	s.facts.listeners = s.forward.remoteListeners()
 	v := s.facts.derive(now)
 	if v.state == api.SessionReady {
 		s.facts.served = true
@@ -331,17 +332,17 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
-		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.dropped,
-		MaySubmit: s.run != nil && s.cfg.Submit != "" && s.run.permit.live(now),
+		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.cancelledJob,
+		MaySubmit: s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now),
 		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
 	}
 	if next.Job == nil && !next.MaySubmit && s.facts.failure == nil && s.facts.host.State != api.HostUp {
-		next.Job = s.facts.before // it runs, and is charged, for all that is known
+		next.Job = s.facts.remembered // as far as is known it runs, and is charged
 	}
 	if v.state != s.current.State {
 		next.Since = now
 	}
-	s.forward.turn(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host))
+	s.forward.apply(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host), s.route)
 	next.Local, next.URL = s.forward.address(s.facts.endpoint)
 	if s.facts.link != "" {
 		next.Local, next.URL = "", s.facts.link
@@ -356,8 +357,8 @@ func (s *session) enterLocked() {
 		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", next.Cause)
 	}
 	s.current = next
-	told := next
-	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &told})
+	published := next
+	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
 func (s *session) redactLocked(text string) string {
@@ -372,7 +373,7 @@ func (s *session) pageURL() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() {
-		return "", s.onlyForwards()
+		return "", s.onlyForwardsError()
 	}
 	if s.facts.link != "" {
 		return s.facts.link, nil
@@ -394,7 +395,7 @@ func (s *session) pageURL() (string, error) {
 	return u.String(), nil
 }
 
-// asError puts an error into words for a person.
+// asError makes an error one of the API.
 func asError(err error) *api.Error {
 	if e, ok := asAPI(err); ok {
 		return e

@@ -3,6 +3,10 @@ package agent
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"tunctl/configs"
@@ -12,44 +16,70 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// hostConfig is what the config has on a host.
+// hostConfig is what the config says about a host.
 func (a *Agent) hostConfig(host string) configs.Host {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.config.Host(host)
 }
 
-// sites are the presets there are now. They are read when needed: that is rare,
-// and a person who writes one sees its effect at once.
-func (a *Agent) sites() configs.Sites {
-	sites, err := configs.LoadSites(configs.SitesFolder(a.opt.Paths.Config))
+// allSites are the sites that come with tunctl and the person's own. They are read
+// again when a file has changed: a person who writes one sees its effect at once.
+func (a *Agent) allSites() configs.Sites {
+	folder := configs.SitesFolder(a.opt.Paths.Config)
+	now := folderVersion(folder)
+	a.mu.Lock()
+	sites, current := a.sites, a.sitesVersion == now
+	a.mu.Unlock()
+	if current {
+		return sites
+	}
+	sites, err := configs.LoadSites(folder)
 	if err != nil {
 		a.log.Warn("cannot read a site file", "err", err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sites, a.sitesVersion = sites, now
 	return sites
 }
 
-// named is the site that the config names for a host, if any.
-func (a *Agent) named(host string) (configs.Site, bool) {
+// folderVersion changes whenever a file in a folder does. It is never empty.
+func folderVersion(folder string) string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err.Error()
+	}
+	version := "files:"
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(folder, e.Name())); err == nil { // of the file behind a link
+			version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return version
+}
+
+// configuredSite is the site that the config names for a host, if any.
+func (a *Agent) configuredSite(host string) (configs.Site, bool) {
 	h := a.hostConfig(host)
 	if h.Site == "" {
 		return configs.Site{}, false
 	}
-	site, err := a.sites().Find(h.Site)
+	site, err := a.allSites().Find(h.Site)
 	if err != nil {
 		a.log.Warn("a host names an unknown site", "host", host, "site", h.Site)
 	}
 	return site, err == nil
 }
 
-// atGate adds to a host's being out of reach what its site says must be true before
-// SSH, such as a VPN, and whether it is.
-func (a *Agent) atGate(ctx context.Context, host string, err error) error {
+// withSiteHint adds to an unreachable host's error what its site requires before SSH,
+// such as a VPN, and whether that is so.
+func (a *Agent) withSiteHint(ctx context.Context, host string, err error) error {
 	e, ok := asAPI(err)
 	if !ok || e.Code != api.CodeUnreachable {
 		return err
 	}
-	site, ok := a.named(host)
+	site, ok := a.configuredSite(host)
 	if !ok {
 		return err
 	}
@@ -57,9 +87,9 @@ func (a *Agent) atGate(ctx context.Context, host string, err error) error {
 	if advice == "" {
 		return err
 	}
-	told := *e
-	told.Hint = advice
-	return &told
+	hinted := *e
+	hinted.Hint = advice
+	return &hinted
 }
 
 // siteOf is a host's site: the named one, else the generic one of its scheduler.
@@ -68,13 +98,13 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 	if err != nil {
 		return configs.Site{}, err
 	}
-	return a.sites().ForHost(a.hostConfig(host), scheduler)
+	return a.allSites().ForHost(a.hostConfig(host), scheduler)
 }
 
-// preset fills in what our config says of a host, and what the site asks for and the
+// preset fills in what the config says about a host, and the site's wishes that the
 // person's ssh_config leaves open.
 func (a *Agent) preset(host string, s *sshconfig.Settings) {
-	site, _ := a.named(host)
+	site, _ := a.configuredSite(host)
 	preset(s, a.hostConfig(host), site)
 }
 
@@ -96,22 +126,64 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshcon
 			own := cfg.Host(name)
 			var site configs.Site
 			if own.Site != "" {
-				site, _ = sites.Find(own.Site) // one that is not known has nothing to add
+				site, _ = sites.Find(own.Site) // an unknown one adds nothing
 			}
 			preset(s, own, site)
 		},
 	}
 }
 
-// watchOptions say how to ask a host's scheduler: as the config says, else as the
+// watchOptions say how to query a host's scheduler: as the config says, else as the
 // site asks for, which can only be gentler than our own limits.
 func (a *Agent) watchOptions(host string) jobwatch.Options {
 	o := jobwatch.Options{Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
-	if site, ok := a.named(host); ok {
+	if site, ok := a.configuredSite(host); ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
-		if !a.opt.Practice {
+		if a.opt.Practice == nil {
 			o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
 		}
 	}
 	return o
+}
+
+// handleQuota runs the quota commands of the host's site. Those that the host does not
+// have are left out: a generic site lists more than one.
+func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
+	out := api.QuotaResponse{Reports: []api.CommandReport{}}
+	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
+		return out, err
+	}
+	site, err := a.siteOf(ctx, req.Host, a.jobWatcher(req.Host))
+	if err != nil {
+		return out, err
+	}
+	out.Site = site.Name
+	for _, command := range site.Balance {
+		report, installed, err := a.runQuotaCommand(ctx, req.Host, command)
+		if err != nil {
+			return out, err
+		}
+		if installed {
+			out.Reports = append(out.Reports, report)
+		}
+	}
+	if len(out.Reports) == 0 {
+		return out, &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("no quota command of site %q is installed on %s", site.Name, req.Host),
+			Hint: "set balance = [\"COMMAND\"] in a site file of your own: `tunctl sites --help` says where",
+		}
+	}
+	return out, nil
+}
+
+// runQuotaCommand runs one command, if the host has it.
+func (a *Agent) runQuotaCommand(ctx context.Context, host, command string) (api.CommandReport, bool, error) {
+	const missing = 127
+	program, _, _ := strings.Cut(command, " ")
+	script := fmt.Sprintf("command -v %s >/dev/null 2>&1 || exit %d\n%s 2>&1", program, missing, command)
+	res, err := jobwatch.RunLogin(ctx, runner{a.pool.Host(host)}, script)
+	if err != nil {
+		return api.CommandReport{}, false, err
+	}
+	return api.CommandReport{Command: command, Output: strings.TrimRight(api.Sanitize(string(res.Stdout)), "\n"), Exit: res.Exit}, res.Exit != missing, nil
 }

@@ -100,7 +100,7 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 	}
 	away := &api.Error{Code: api.CodeUnreachable, Message: "no answer", Hint: "is the network up?"}
 	hint := func(host string, err error) string {
-		e, _ := asAPI(a.atGate(t.Context(), host, err))
+		e, _ := asAPI(a.withSiteHint(t.Context(), host, err))
 		return e.Hint
 	}
 	if got := hint("vpn", away); !strings.Contains(got, "accepts") || strings.Contains(got, "Connect to the VPN.") {

@@ -19,21 +19,21 @@ import (
 	"tunctl/internal/peer"
 )
 
-// ErrRunning says that another agent runs already, and answers.
+// ErrRunning says that another agent is already running and responds.
 var ErrRunning = errors.New("another agent is already running")
 
 const (
-	// lockTimeout is how long a start waits for an agent that is about to end.
+	// lockTimeout is how long a start waits for an agent that is stopping.
 	lockTimeout = 20 * time.Second
 	lockPoll    = 20 * time.Millisecond
 	dialTimeout = 2 * time.Second
 )
 
-// door is what makes an agent the only one of its person: the lock in the state
-// folder, held for the agent's whole life, and the socket at which it is found. The
-// kernel frees the lock of an agent that was killed. The file beside the lock names
-// the socket, since clients may look elsewhere.
-type door struct {
+// socket is the agent's listener, with the lock that makes it the only agent of its user.
+// The lock is in the state folder and held as long as the agent runs; the kernel frees
+// the lock of an agent that was killed. The file next to the lock has the path of the
+// socket, since clients may look for it elsewhere.
+type socket struct {
 	paths home.Paths
 	since time.Time
 	log   *slog.Logger
@@ -41,59 +41,59 @@ type door struct {
 
 	mu       sync.Mutex
 	listener *net.UnixListener
-	file     fs.FileInfo // of the listener's socket
+	file     fs.FileInfo // of the listener
 	closed   bool
 }
 
-// openDoor takes the lock and listens. Where another agent has the lock it is waited
-// for if it is about to end, and never replaced: ErrRunning is wrapped if it answers.
-func openDoor(ctx context.Context, paths home.Paths, since time.Time, log *slog.Logger) (*door, error) {
+// openSocket acquires the lock and listens. It waits for another agent that is stopping,
+// and never replaces one: the error wraps ErrRunning if that responds.
+func openSocket(ctx context.Context, paths home.Paths, since time.Time, log *slog.Logger) (*socket, error) {
 	if err := home.MakePrivate(paths.State); err != nil {
 		return nil, err
 	}
-	d := &door{paths: paths, since: since, log: log, lock: flock.New(paths.Lock())}
-	if err := d.takeLock(ctx); err != nil {
-		return nil, errors.Join(err, d.lock.Close())
+	s := &socket{paths: paths, since: since, log: log, lock: flock.New(paths.Lock())}
+	if err := s.acquireLock(ctx); err != nil {
+		return nil, errors.Join(err, s.lock.Close())
 	}
 	if err := paths.ClearRunning(); err != nil { // of an agent that was killed
-		return nil, errors.Join(err, d.lock.Close())
+		return nil, errors.Join(err, s.lock.Close())
 	}
-	// An agent of an older version holds no lock.
-	if answers(ctx, paths.Socket) {
-		return nil, errors.Join(ErrRunning, d.lock.Close())
+	// Agents of old versions hold no lock.
+	if isListening(ctx, paths.Socket) {
+		return nil, errors.Join(ErrRunning, s.lock.Close())
 	}
-	if err := d.listen(ctx); err != nil {
-		return nil, errors.Join(err, d.release())
+	if err := s.listen(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
 	}
-	return d, nil
+	return s, nil
 }
 
-func (d *door) takeLock(ctx context.Context) error {
+func (s *socket) acquireLock(ctx context.Context) error {
 	deadline := time.After(lockTimeout)
 	for {
-		locked, err := d.lock.TryLock()
+		locked, err := s.lock.TryLock()
 		if err != nil {
-			return fmt.Errorf("lock %q: %w", d.paths.Lock(), err)
+			return fmt.Errorf("lock %q: %w", s.paths.Lock(), err)
 		}
 		if locked {
 			return nil
 		}
-		holder, _ := d.paths.Running() // one that has just begun is not named yet
-		if holder.Socket != "" && answers(ctx, holder.Socket) {
+		holder, _ := s.paths.Running() // not written yet by one that is starting
+		if holder.Socket != "" && isListening(ctx, holder.Socket) {
 			return fmt.Errorf("%w: %v, at %s", ErrRunning, holder, holder.Socket)
 		}
 		select {
 		case <-time.After(lockPoll):
 		case <-deadline:
-			return notAnswering(d.paths, holder)
+			return lockHeldError(s.paths, holder)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// notAnswering says who holds the lock and is not to be reached.
-func notAnswering(paths home.Paths, holder home.Running) *api.Error {
+// lockHeldError says who holds the lock and does not respond.
+func lockHeldError(paths home.Paths, holder home.Running) *api.Error {
 	e := &api.Error{
 		Code:    api.CodeAgent,
 		Message: fmt.Sprintf("%v holds %s and does not respond", holder, paths.Lock()),
@@ -105,10 +105,10 @@ func notAnswering(paths home.Paths, holder home.Running) *api.Error {
 	return e
 }
 
-// answers reports whether somebody listens at a socket.
-func answers(ctx context.Context, socket string) bool {
+// isListening reports whether a socket accepts connections.
+func isListening(ctx context.Context, path string) bool {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "unix", socket)
+	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return false
 	}
@@ -116,77 +116,77 @@ func answers(ctx context.Context, socket string) bool {
 	return true
 }
 
-// listen opens the socket, at its own place or at the spare one: the folder for
-// sockets may be another user's, or gone with the person's login. Who holds the lock
-// may replace what is there.
-func (d *door) listen(ctx context.Context) error {
+// listen opens the socket at its path or at the spare one: the folder for sockets may
+// belong to another user, or be removed at the end of a login. The holder of the lock may
+// replace an existing socket.
+func (s *socket) listen(ctx context.Context) error {
 	var failed error
-	for _, socket := range []string{d.paths.Socket, d.paths.SpareSocket()} {
-		l, err := listenAt(ctx, socket)
+	for _, path := range []string{s.paths.Socket, s.paths.SpareSocket()} {
+		l, err := listenAt(ctx, path)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		file, err := os.Lstat(socket)
-		if err == nil && !d.replace(l, file) {
+		file, err := os.Lstat(path)
+		if err == nil && !s.replace(l, file) {
 			err = net.ErrClosed
 		}
 		if err != nil {
-			return errors.Join(err, l.Close(), os.Remove(socket))
+			return errors.Join(err, l.Close(), os.Remove(path))
 		}
-		d.announce(socket)
+		s.announce(path)
 		return nil
 	}
 	return failed
 }
 
-// announce writes down who has the lock and where it listens. On a full disk only
-// clients that look there find the agent; a second one does not start all the same.
-func (d *door) announce(socket string) {
-	err := d.paths.SetRunning(home.Running{PID: os.Getpid(), Since: d.since, Socket: socket})
+// announce writes which process has the lock and where it listens. If the disk is full,
+// only clients with the same socket path find the agent; the lock still prevents a second.
+func (s *socket) announce(path string) {
+	err := s.paths.SetRunning(home.Running{PID: os.Getpid(), Since: s.since, Socket: path})
 	if err != nil {
-		d.log.Warn("clients with another XDG_RUNTIME_DIR may not find the agent", "err", errors.Join(err, d.paths.ClearRunning()))
+		s.log.Warn("clients with another XDG_RUNTIME_DIR may not find the agent", "err", errors.Join(err, s.paths.ClearRunning()))
 	}
 }
 
-func listenAt(ctx context.Context, socket string) (*net.UnixListener, error) {
-	if err := home.MakePrivate(filepath.Dir(socket)); err != nil {
+func listenAt(ctx context.Context, path string) (*net.UnixListener, error) {
+	if err := home.MakePrivate(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the stale socket: %w", err)
 	}
 	var lc net.ListenConfig
-	opened, err := lc.Listen(ctx, "unix", socket)
+	opened, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, err
 	}
 	l := opened.(*net.UnixListener)
-	l.SetUnlinkOnClose(false) // by then another socket may be there
-	if err := os.Chmod(socket, 0o600); err != nil {
+	l.SetUnlinkOnClose(false) // by then the path may be another path's
+	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// replace has Accept go on with l, unless the door is closed.
-func (d *door) replace(l *net.UnixListener, file fs.FileInfo) bool {
-	d.mu.Lock()
-	was := d.listener
-	ok := !d.closed
+// replace has Accept continue with l, unless the socket is closed.
+func (s *socket) replace(l *net.UnixListener, file fs.FileInfo) bool {
+	s.mu.Lock()
+	was := s.listener
+	ok := !s.closed
 	if ok {
-		d.listener, d.file = l, file
+		s.listener, s.file = l, file
 	}
-	d.mu.Unlock()
+	s.mu.Unlock()
 	if ok && was != nil {
 		_ = was.Close()
 	}
 	return ok
 }
 
-// serve listens again whenever the socket is gone: cleaners of temporary folders, and
-// the end of a login elsewhere, remove it from an agent that lives on.
-func (d *door) serve(ctx context.Context, every time.Duration) {
+// serve listens again whenever the socket was removed: cleaners of temporary folders, and
+// the end of another login, remove it from a running agent.
+func (s *socket) serve(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -195,37 +195,37 @@ func (d *door) serve(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		}
-		socket, there := d.look()
-		if there || answers(ctx, socket) || ctx.Err() != nil {
+		path, exists := s.current()
+		if exists || isListening(ctx, path) || ctx.Err() != nil {
 			continue
 		}
-		if err := d.listen(ctx); err != nil {
-			d.log.Warn("the socket of the agent was removed, and cannot be created again", "err", err)
+		if err := s.listen(ctx); err != nil {
+			s.log.Warn("the socket of the agent was removed, and cannot be created again", "err", err)
 			continue
 		}
-		socket, _ = d.look()
-		d.log.Warn("the socket of the agent was removed: created it again", "socket", socket)
+		path, _ = s.current()
+		s.log.Warn("the socket of the agent was removed: created it again", "socket", path)
 	}
 }
 
-// look returns the socket's path, and whether it is still the one that was opened.
-func (d *door) look() (socket string, there bool) {
-	d.mu.Lock()
-	socket, file := d.listener.Addr().String(), d.file
-	d.mu.Unlock()
-	now, err := os.Lstat(socket)
-	return socket, err == nil && os.SameFile(now, file)
+// current returns the path of the socket, and whether the file there is still ours.
+func (s *socket) current() (path string, ours bool) {
+	s.mu.Lock()
+	path, file := s.listener.Addr().String(), s.file
+	s.mu.Unlock()
+	now, err := os.Lstat(path)
+	return path, err == nil && os.SameFile(now, file)
 }
 
-// Accept implements net.Listener: it takes in the agent's own user only.
-func (d *door) Accept() (net.Conn, error) {
+// Accept implements net.Listener. It accepts only the agent's own user.
+func (s *socket) Accept() (net.Conn, error) {
 	for {
-		d.mu.Lock()
-		l := d.listener
-		d.mu.Unlock()
+		s.mu.Lock()
+		l := s.listener
+		s.mu.Unlock()
 		conn, err := l.Accept()
 		if err != nil {
-			if d.replaced(l) {
+			if s.replaced(l) {
 				continue
 			}
 			return nil, err
@@ -237,35 +237,35 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-func (d *door) replaced(l *net.UnixListener) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.listener != l && !d.closed
+func (s *socket) replaced(l *net.UnixListener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener != l && !s.closed
 }
 
 // Addr implements net.Listener.
-func (d *door) Addr() net.Addr {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.listener.Addr()
+func (s *socket) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener.Addr()
 }
 
-// Close implements net.Listener. The lock stays: what the agent has begun is not over.
-func (d *door) Close() error {
-	d.mu.Lock()
-	closed := d.closed
-	d.closed = true
-	d.mu.Unlock()
-	if closed || d.listener == nil {
+// Close implements net.Listener. It keeps the lock: the agent still has work to finish.
+func (s *socket) Close() error {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed || s.listener == nil {
 		return nil
 	}
-	if socket, ours := d.look(); ours {
-		_ = os.Remove(socket) // a stale one is replaced at the next start
+	if path, ours := s.current(); ours {
+		_ = os.Remove(path) // a stale one is replaced at the next start
 	}
-	return d.listener.Close()
+	return s.listener.Close()
 }
 
-// release is the very last thing an agent does: from then on another may start.
-func (d *door) release() error {
-	return errors.Join(d.Close(), d.paths.ClearRunning(), d.lock.Close())
+// release is the last thing that an agent does: from then on another may start.
+func (s *socket) release() error {
+	return errors.Join(s.Close(), s.paths.ClearRunning(), s.lock.Close())
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,53 +12,64 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/internal/api"
+	"tunctl/internal/gateway"
 	"tunctl/tunnel"
 )
 
-// streamPatience bounds how long a stream's host may take to be connected, a
-// person's answers included.
-const streamPatience = 3 * time.Minute
+const (
+	// streamTimeout bounds how long the host of a stream may take to connect, including
+	// the time that a person needs to answer its questions.
+	streamTimeout = 3 * time.Minute
+	// sftpTimeout is how long a copy waits for a session on the host, spareTimeout how
+	// long it waits for one that it can do without.
+	sftpTimeout  = time.Minute
+	spareTimeout = 2 * time.Second
 
-// farSide is where a private stream leads.
-type farSide interface {
-	// serve carries the stream until one of its ends or ctx is at its end.
-	serve(ctx context.Context, near nearSide)
+	streamBuffer = 128 << 10 // of one direction
+)
+
+// backend is what a stream connects a client to.
+type backend interface {
+	// serve copies between the two until either ends or ctx is done.
+	serve(ctx context.Context, client streamClient)
 	io.Closer
 }
 
-// nearSide is the client's end of a private stream.
-type nearSide struct {
+// streamClient is the client's end of a stream.
+type streamClient struct {
 	net.Conn
 	read *bufio.Reader
 }
 
 // Read returns what the client sent.
-func (n nearSide) Read(p []byte) (int, error) { return n.read.Read(p) }
+func (c streamClient) Read(p []byte) (int, error) { return c.read.Read(p) }
 
-// CloseWrite says that nothing more comes.
-func (n nearSide) CloseWrite() error { return closeWrite(n.Conn) }
+// CloseWrite ends the direction to the client.
+func (c streamClient) CloseWrite() error { return closeWrite(c.Conn) }
 
-// handleStream opens the far side first, so that whatever is wrong with it can be
-// said in an ordinary answer; then the connection becomes the stream.
+// handleStream opens the backend first, so that its errors are ordinary responses;
+// then the connection becomes the stream.
 func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
 	err := decode(r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
 		err = &api.Error{Code: api.CodeUsage, Message: "a stream needs the header Upgrade: " + api.StreamUpgrade}
 	}
-	var far farSide
+	var to backend
 	if err == nil {
 		a.useEnv(req.Env)
-		far, err = a.openStream(r.Context(), req)
+		to, err = a.openStream(r.Context(), req)
 	}
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	near, err := hijack(w)
+	client, err := hijack(w)
 	if err != nil {
-		_ = far.Close()
+		_ = to.Close()
 		a.log.Error("cannot open a stream", "err", err)
 		return
 	}
@@ -65,51 +77,51 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	ctx := a.ctx
 	a.mu.Unlock()
 	a.work.Go(func() {
-		defer func() { _ = near.Close() }()
-		defer func() { _ = far.Close() }()
-		far.serve(ctx, near)
+		defer func() { _ = client.Close() }()
+		defer func() { _ = to.Close() }()
+		to.serve(ctx, client)
 	})
 }
 
-func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (farSide, error) {
+func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (backend, error) {
 	h, release, err := a.streamHost(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	far, err := a.openFarSide(ctx, h, req)
+	to, err := a.openBackend(ctx, h, req)
 	if err != nil {
 		release()
 		return nil, err
 	}
-	return leased{far, release}, nil
+	return leasedBackend{to, release}, nil
 }
 
-// leased is a far side whose host is used until it is closed.
-type leased struct {
-	farSide
+// leasedBackend holds a lease of its host until it is closed.
+type leasedBackend struct {
+	backend
 	release func()
 }
 
-// Close ends the far side, and then the use of its host.
-func (l leased) Close() error {
+// Close closes the backend, then releases its host.
+func (l leasedBackend) Close() error {
 	defer l.release()
-	return l.farSide.Close()
+	return l.backend.Close()
 }
 
-func (a *Agent) openFarSide(ctx context.Context, h *tunnel.Host, req api.StreamRequest) (farSide, error) {
+func (a *Agent) openBackend(ctx context.Context, h *tunnel.Host, req api.StreamRequest) (backend, error) {
 	switch req.Kind {
 	case api.StreamDial:
-		return dialStream(ctx, h, req.Address)
+		return openDial(ctx, h, req.Address)
 	case api.StreamGateway:
-		return a.gatewayStream(h)
+		return a.openGateway(h)
 	case api.StreamSFTP:
-		return sftpStream(ctx, h, req.Spare)
+		return openSFTP(ctx, h, req.Spare)
 	}
 	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("unknown kind of stream %q", req.Kind)}
 }
 
-// streamHost is the host that a stream goes to, connected, and how to end its use: the
-// connection to a compute node is there for its streams only.
+// streamHost connects the host that a stream goes to. The caller releases it: the
+// connection to a compute node lasts as long as its streams.
 func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
 	if req.Connected && !a.isConnected(req.Host) {
 		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: "not connected to " + req.Host}
@@ -117,12 +129,12 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	if err := a.allowed(ctx, req.Host); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, streamPatience)
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	login := a.pool.Host(req.Host)
 	switch {
 	case login.Status().State == api.HostUp:
-	case atOnce(login, req):
+	case connectAtOnce(login, req):
 		login.UpFor(clientOf(ctx))
 	default:
 		login.Want()
@@ -134,7 +146,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 		return login, func() {}, nil
 	}
 	node := a.pool.Behind(req.Host, req.Node)
-	release = node.Lease(atOnce(node, req), clientOf(ctx))
+	release = node.Lease(connectAtOnce(node, req), clientOf(ctx))
 	if err := node.Await(ctx); err != nil {
 		release()
 		return nil, nil, err
@@ -142,28 +154,28 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	return node, release, nil
 }
 
-// isConnected reports whether there is a connection to a host. A host that nobody named
-// yet stays unknown.
+// isConnected reports whether a host is connected. It does not add an unknown host to
+// the pool.
 func (a *Agent) isConnected(host string) bool {
 	return slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.Alias == host && h.State == api.HostUp })
 }
 
-// atOnce reports whether a host is tried at once, for a person who has just asked for
-// it, or else as gently as it is kept. One that needs a person is not tried again for a
-// program: an rsync in a loop would get its owner banned.
-func atOnce(h *tunnel.Host, req api.StreamRequest) bool {
+// connectAtOnce reports whether a host is dialled at once, because a person has just
+// asked for it, or by the usual schedule. A host that needs a person is not dialled at
+// once for a program: an rsync in a loop would get its owner banned.
+func connectAtOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	state := h.Status().State
 	stopped := state == api.HostNeedsLogin || state == api.HostBlocked
 	return !req.Again && (!req.Unattended || !stopped)
 }
 
-// hijack takes the connection out of the HTTP server's hands.
-func hijack(w http.ResponseWriter) (nearSide, error) {
+// hijack takes the connection over from the HTTP server.
+func hijack(w http.ResponseWriter) (streamClient, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return nearSide{}, err
+		return streamClient{}, err
 	}
-	near := nearSide{Conn: conn, read: buffered.Reader}
+	client := streamClient{Conn: conn, read: buffered.Reader}
 	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+api.StreamUpgrade+"\r\n\r\n")
 	if err == nil {
 		err = conn.SetDeadline(time.Time{}) // the request's limits are not the stream's
@@ -171,38 +183,35 @@ func hijack(w http.ResponseWriter) (nearSide, error) {
 	if err != nil {
 		_ = conn.Close()
 	}
-	return near, err
+	return client, err
 }
 
-// dialled is a far side that takes bytes and gives bytes.
-type dialled struct{ io.ReadWriteCloser }
+// dialBackend is a connection of the host, whose bytes are passed on.
+type dialBackend struct{ io.ReadWriteCloser }
 
-func dialStream(ctx context.Context, h *tunnel.Host, address string) (farSide, error) {
+func openDial(ctx context.Context, h *tunnel.Host, address string) (backend, error) {
 	conn, err := h.Dial(ctx, network(address), address)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("%s: %v", address, inWords(err)), Err: err}
+		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("%s: %v", address, dialError(err)), Err: err}
 	}
-	return dialled{conn}, nil
+	return dialBackend{conn}, nil
 }
 
-func (d dialled) serve(ctx context.Context, near nearSide) {
+func (d dialBackend) serve(ctx context.Context, client streamClient) {
 	end := func() {
-		_ = near.Close()
+		_ = client.Close()
 		_ = d.Close()
 	}
 	defer context.AfterFunc(ctx, end)()
 	var wg sync.WaitGroup
-	wg.Go(func() { carry(d.ReadWriteCloser, near, end) })
-	wg.Go(func() { carry(near, d.ReadWriteCloser, end) })
+	wg.Go(func() { copyDirection(d.ReadWriteCloser, client, end) })
+	wg.Go(func() { copyDirection(client, d.ReadWriteCloser, end) })
 	wg.Wait()
 }
 
-// streamBuffer is what one direction of a stream copies through.
-const streamBuffer = 128 << 10
-
-// carry copies one direction to its end and passes the end on; what breaks it ends
-// both.
-func carry(to io.Writer, from io.Reader, end func()) {
+// copyDirection copies one direction to its end and closes it there; an error ends both
+// directions.
+func copyDirection(to io.Writer, from io.Reader, end func()) {
 	// Hidden behind an interface, a socket's own ReadFrom does not replace the buffer.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, streamBuffer))
 	if err == nil {
@@ -213,7 +222,7 @@ func carry(to io.Writer, from io.Reader, end func()) {
 	}
 }
 
-// closeWrite ends one direction of what has two, or all of what has not.
+// closeWrite closes one direction, or both where they cannot be closed separately.
 func closeWrite(w io.Writer) error {
 	switch c := w.(type) {
 	case interface{ CloseWrite() error }:
@@ -224,7 +233,65 @@ func closeWrite(w io.Writer) error {
 	return nil
 }
 
-// handlePing measures the way to a host, as a copy does to leave room for others on it.
+// gatewayBackend is an SSH server whose channels go to a host.
+type gatewayBackend struct {
+	agent *Agent
+	host  *tunnel.Host
+	key   ssh.Signer
+}
+
+func (a *Agent) openGateway(h *tunnel.Host) (backend, error) {
+	key, err := gateway.HostKey(a.opt.Paths.Gateway())
+	if err != nil {
+		return nil, fmt.Errorf("gateway key: %w", err)
+	}
+	return gatewayBackend{agent: a, host: h, key: key}, nil
+}
+
+func (g gatewayBackend) serve(ctx context.Context, client streamClient) {
+	o := gateway.Options{Name: g.host.Status().Alias, Host: g.host, Key: g.key, Log: g.agent.log}
+	if err := gateway.Serve(ctx, client, o); err != nil {
+		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
+	}
+}
+
+// Close has nothing to close: the channels end with the client.
+func (gatewayBackend) Close() error { return nil }
+
+// openSFTP starts the host's file server, in a session of its own.
+func openSFTP(ctx context.Context, h *tunnel.Host, spare bool) (backend, error) {
+	timeout := sftpTimeout
+	if spare {
+		timeout = spareTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ch, requests, err := h.OpenChannel(ctx, "session", nil)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &api.Error{
+			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", h.Status().Alias), Err: err,
+			Hint: "close a shell or wait for a copy to end",
+		}
+	case err != nil:
+		return nil, err
+	}
+	go ssh.DiscardRequests(requests) // ends with the channel
+	payload := ssh.Marshal(struct{ Name string }{"sftp"})
+	ok, err := ch.SendRequest("subsystem", true, payload)
+	if err == nil && !ok {
+		err = &api.Error{Code: api.CodeFailed, Message: h.Status().Alias + " has no file server (SFTP)"}
+	}
+	if err != nil {
+		_ = ch.Close()
+		return nil, err
+	}
+	// CloseWrite of the channel is hidden: the session, which counts towards the host's
+	// limit, must end when the client does.
+	return dialBackend{struct{ io.ReadWriteCloser }{ch}}, nil
+}
+
+// handlePing measures the round trip to a host; a copy uses it to leave room for others.
 func (a *Agent) handlePing(ctx context.Context, req api.PingRequest) (api.PingResponse, error) {
 	rtt, err := a.pool.Host(req.Host).Ping(ctx)
 	return api.PingResponse{RTTMs: float64(rtt) / float64(time.Millisecond)}, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"tunctl/configs"
@@ -12,14 +14,14 @@ import (
 	"tunctl/jobwatch"
 )
 
-// localPrefix marks a script that lies here and is sent first.
+// localPrefix marks a script on this computer, which is uploaded first.
 const localPrefix = "local:"
 
-// submission says what to submit for a session, and under which tag.
+// submission is what to submit for a session with a tag.
 func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
 	sub := jobwatch.Submission{Tag: tag, Session: cfg.Name, Args: cfg.Args, Workdir: cfg.Workdir}
 	if cfg.Builtin() != "" {
-		return a.builtin(ctx, cfg, jobs, sub)
+		return a.builtinSubmission(ctx, cfg, jobs, sub)
 	}
 	path, isLocal := strings.CutPrefix(cfg.Submit, localPrefix)
 	if !isLocal {
@@ -27,7 +29,7 @@ func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwa
 		return sub, nil
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(a.opt.Paths.Config), path) // the agent has no folder of its own
+		path = filepath.Join(filepath.Dir(a.opt.Paths.Config), path) // the working directory of the agent means nothing
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -38,4 +40,137 @@ func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwa
 	}
 	sub.Content, sub.Base = content, filepath.Base(path)
 	return sub, nil
+}
+
+// builtinSubmission is a job that comes with tunctl, written for the host's site with
+// the session's answers.
+func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) (jobwatch.Submission, error) {
+	site, err := a.siteOf(ctx, cfg.Host, jobs)
+	if err != nil {
+		return sub, err
+	}
+	scheduler, err := jobs.Scheduler(ctx)
+	if err != nil {
+		return sub, err
+	}
+	job := cfg.BuiltinJob(site, scheduler)
+	if sub.Content, err = job.Script(); err != nil {
+		return sub, err
+	}
+	sub.Base = job.Name + ".sh"
+	if sub.Workdir == "" {
+		sub.Workdir, err = job.Workdir()
+	}
+	return sub, err
+}
+
+// submitFor submits a session's job. If the scheduler refuses a job that tunctl wrote,
+// the hint names the person's answers, not only the scheduler's options.
+func (a *Agent) submitFor(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) (api.Job, error) {
+	job, err := jobs.Submit(ctx, sub)
+	e, ok := asAPI(err)
+	if !ok || e.Code != api.CodeSubmit || cfg.Builtin() == "" {
+		return job, err
+	}
+	about := answersAbout(e.Message+"\n"+e.Hint, refusedAnswers, a.answerNames(ctx, cfg, jobs))
+	if len(about) == 0 {
+		return job, err
+	}
+	hinted := *e
+	hinted.Hint += "; change " + inWith(cfg.Name, about)
+	return job, &hinted
+}
+
+// fixFor says what to change after a job ended before it served.
+func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, excerpt string) string {
+	if cfg.Builtin() == "" {
+		return "fix the job script"
+	}
+	known := a.answerNames(ctx, cfg, a.jobWatcher(cfg.Host))
+	about := answersAbout(excerpt, failedAnswers, known)
+	if name := endedAnswers[job.State]; slices.Contains(known, name) {
+		about = []string{name}
+	}
+	if len(about) == 0 {
+		return fmt.Sprintf("check the answers in with = { … } of [session.%s]", cfg.Name)
+	}
+	return "change " + inWith(cfg.Name, about)
+}
+
+// answerNames are the answers that a builtin job of the session accepts; none if that
+// is not known.
+func (a *Agent) answerNames(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher) []string {
+	site, err := a.siteOf(ctx, cfg.Host, jobs)
+	if err != nil {
+		a.log.Debug("cannot find the site of a host", "host", cfg.Host, "err", err)
+		return nil
+	}
+	job := configs.Job{App: cfg.Builtin(), Site: site}
+	var names []string
+	for _, q := range job.Questions() {
+		names = append(names, q.Name)
+	}
+	return names
+}
+
+// answerHint maps words in a message to the answers in `with` that they are about.
+type answerHint struct {
+	words   *regexp.Regexp
+	answers []string
+}
+
+func answerHints(rows ...[]string) []answerHint {
+	list := make([]answerHint, len(rows))
+	for i, row := range rows {
+		list[i] = answerHint{regexp.MustCompile(row[0]), row[1:]}
+	}
+	return list
+}
+
+var (
+	// refusedAnswers match what is said about a job that the scheduler refused.
+	refusedAnswers = answerHints(
+		[]string{`--mem\b|(?i)memory`, "memory"},
+		[]string{`--cpus-per-task|(?i)\bCPUs?\b`, "cpus"},
+		[]string{`--gres|(?i)\bGPUs?\b`, "gpus", "gpu", "gpu_type"},
+		[]string{`--time\b|(?i)walltime`, "hours"},
+		[]string{`--account|-A\b|-P\b`, "account", "project"},
+		[]string{`--partition|-q\b`, "partition", "queue"},
+		[]string{`--qos`, "qos"},
+	)
+	// failedAnswers match the end of the log of a job that never served.
+	failedAnswers = answerHints(
+		[]string{`bin/activate\b|virtual environment`, "venv"},
+		[]string{`CondaError|Environment(?:Name|Location)NotFound|conda environment|\bconda .*(?:activate|not installed)`, "conda"},
+		[]string{`(?i)\bLmod\b|modulefile|module\(s\)|module: .*not found`, "modules"},
+		[]string{`(?i)\bapptainer\b|\bsingularity\b`, "container"},
+		[]string{`(?:Jupyter|TensorBoard) (?:is not installed )?here`, "venv", "conda", "modules", "container"},
+	)
+	// endedAnswers match how such a job ended.
+	endedAnswers = map[api.JobState]string{api.JobOOM: "memory", api.JobTimeout: "hours"}
+)
+
+// answersAbout are those of the known answers that a text is about.
+func answersAbout(text string, hints []answerHint, known []string) []string {
+	var about []string
+	for _, h := range hints {
+		if !h.words.MatchString(text) {
+			continue
+		}
+		for _, name := range h.answers {
+			if slices.Contains(known, name) && !slices.Contains(about, name) {
+				about = append(about, name)
+			}
+		}
+	}
+	return about
+}
+
+// inWith names answers and where they are set.
+func inWith(session string, answers []string) string {
+	list := strings.Join(answers, ", ")
+	if n := len(answers) - 1; n > 0 {
+		list = strings.Join(answers[:n], ", ") + " or " + answers[n]
+	}
+	return fmt.Sprintf("%s in with = { … } of [session.%s]", list, session)
 }

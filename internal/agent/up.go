@@ -16,24 +16,24 @@ import (
 	"tunctl/tunnel"
 )
 
-// bringUp is the whole way from a person's "up" to a page, and stays there until
-// the job ends, the session fails, or ctx is over.
+// bringUp has all steps from a person's "up" to a page. It returns when the job ends,
+// the session fails, or ctx is done.
 func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
 	s.keepPort()
-	if !s.needsJob() { // forwards to fixed addresses are there as soon as the host is
+	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.change(func(f *facts) { f.answers = true })
 	}
 	if err := s.connect(ctx, host); err != nil {
 		return err
 	}
-	if !s.needsJob() {
+	if !s.hasJob() {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.agent.watcherOn(s.host())
+	jobs, account := s.agent.jobWatcherOn(s.host())
 	job, err := s.obtainJob(ctx, host, jobs, account)
 	if err != nil {
 		return err
@@ -48,36 +48,29 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
-// follow stays with one job, through all its lives, to its end.
+// follow stays with one job, through all its runs, to its end.
 func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
-	s.watching(watch)
-	var before *life
+	s.setWatch(watch)
+	var previous *jobRun
 	for {
-		l := newLife(s, host, jobs, before)
-		last, err := l.serve(ctx, watch, job)
+		run := newJobRun(s, host, jobs, previous)
+		last, err := run.serve(ctx, watch, job)
 		if !errors.Is(err, errMoved) {
 			return last, err
 		}
-		job, before = last, l
+		job, previous = last, run
 	}
 }
 
-func (s *session) needsJob() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts.needsJob
-}
-
-// connect waits until the host is connected. Where a person has to log in first
-// it waits for that; where the host cannot be reached, a person who asked is told
-// at once; otherwise the agent keeps trying.
+// connect waits until the host is connected, also while a person has to log in first. If
+// the host cannot be reached, it fails for a person who asked, and else keeps trying.
 func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	for {
 		changed := host.Changed()
 		err := host.Await(ctx)
-		if ctx.Err() != nil { // how the host is after the agent's own end says nothing
+		if ctx.Err() != nil { // the state of the host means nothing once the agent stops
 			return ctx.Err()
 		}
 		s.change(func(f *facts) { f.host = host.Status() })
@@ -85,8 +78,8 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 			return nil
 		}
 		e, known := asAPI(err)
-		if !known || s.asked() == byPerson && e.Code != api.CodeNeedsPerson {
-			return s.agent.atGate(ctx, s.host(), err)
+		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
+			return s.agent.withSiteHint(ctx, s.host(), err)
 		}
 		select {
 		case <-changed:
@@ -96,30 +89,30 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
-// obtainJob finds or submits the session's job, through lost links and a scheduler's
-// silence: what was begun before is found again by its tag.
+// obtainJob finds or submits the session's job, and retries after a lost connection or
+// when the scheduler does not respond: a submission is found again by its tag.
 func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
-	err = s.agent.persist(ctx, host, func() error {
+	err = s.agent.retryUntilUp(ctx, host, func() error {
 		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
-		if isSilence(why) {
+		if isNoAnswer(why) {
 			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
 		}
 	})
 	return job, err
 }
 
-// findJob adopts the session's job where there is one on the account that jobs asks, and
-// else submits it if a person permitted that.
+// findJob adopts the session's job if it exists on the account, and else submits it if a
+// person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
 	rec := s.agent.store.Session(s.name)
-	unknown := rec.Job != nil && young(*rec.Job) && !rec.Elsewhere(account)
+	unknown := rec.Job != nil && recentlySubmitted(*rec.Job) && !rec.Elsewhere(account)
 	for _, q := range s.queries(rec, account) {
 		job, found, err := jobs.Find(ctx, q)
 		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-			return api.Job{}, s.ambiguous(several)
+			return api.Job{}, s.ambiguousError(several)
 		}
 		if err != nil {
 			return api.Job{}, err
@@ -129,26 +122,26 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		}
 		unknown = unknown && !found
 	}
-	if unknown { // not known yet: the watch finds out, and nothing is submitted meanwhile
+	if unknown { // the scheduler does not list it yet: the watch will see it, and nothing is submitted
 		return *rec.Job, s.adopt(*rec.Job, rec.Tag, account)
 	}
 	if !s.permitted() {
-		return api.Job{}, s.gone(rec, account)
+		return api.Job{}, s.noJobError(rec, account)
 	}
-	if text := s.jobElsewhere(rec, account); text != "" {
+	if text := s.jobOnOtherAccount(rec, account); text != "" {
 		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: fmt.Sprintf("job %s may still be running: %s", rec.Job.ID, text)}})
 	}
 	return s.submit(ctx, jobs, account, rec)
 }
 
-// young reports whether a job was submitted so recently, and not seen to run, that a
-// scheduler which does not know it may yet do so.
-func young(job api.Job) bool {
+// recentlySubmitted reports whether a job was submitted so recently that the scheduler
+// may not list it yet.
+func recentlySubmitted(job api.Job) bool {
 	return job.State.Waiting() && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
-// ambiguous asks the person which of several jobs is meant.
-func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
+// ambiguousError asks the person to choose among several jobs.
+func (s *session) ambiguousError(several *jobwatch.AmbiguousError) error {
 	host, newest := s.host(), several.Jobs[0].Ref()
 	return &api.Error{
 		Code: api.CodeFailed, Message: several.Error(), Err: several,
@@ -156,8 +149,8 @@ func (s *session) ambiguous(several *jobwatch.AmbiguousError) error {
 	}
 }
 
-// choose makes one of several jobs of the session's name its own.
-func (s *session) choose(ref string) error {
+// chooseJob makes one of several jobs of the session's name its job.
+func (s *session) chooseJob(ref string) error {
 	s.mu.Lock()
 	candidates := s.facts.candidates
 	s.mu.Unlock()
@@ -196,60 +189,56 @@ func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
 	return qs
 }
 
-// startedByHand is why an attached job is not followed by another.
-const startedByHand = "the job was not started by tunctl, so tunctl does not start it again"
+// startedByHandHint is why no job follows an attached one.
+const startedByHandHint = "the job was not started by tunctl, so tunctl does not start it again"
 
-// gone says that there is no job, and that no person permits one to be submitted.
-func (s *session) gone(rec state.Session, account string) error {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
-	elsewhere := s.jobElsewhere(rec, account)
+// noJobError says that the session has no job, and that no person permits a submission.
+func (s *session) noJobError(rec state.Session, account string) error {
+	cfg := s.config()
+	elsewhere := s.jobOnOtherAccount(rec, account)
 	if rec.Job != nil && elsewhere == "" {
-		s.recordRun(lost(*rec.Job))
+		s.recordRun(asGone(*rec.Job))
 	}
 	var e *api.Error
 	switch {
 	case elsewhere != "":
 		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
 	case s.attached:
-		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHand}
+		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHandHint}
 	case rec.Job != nil:
 		e = &api.Error{
 			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", rec.Job.ID),
 			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
 		}
 	case cfg.Submit == "":
-		e = noSuchJob(cfg, api.CodeJobEnded)
+		e = noSuchJobError(cfg, api.CodeJobEnded)
 	default:
 		e = &api.Error{
 			Code: api.CodeJobEnded, Message: fmt.Sprintf("session %s has no job, and nobody waits for one to be submitted", s.name),
 			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
 		}
 	}
-	if cfg.Submit == "" && !s.attached { // no permission would start it
-		e.Hint = noSuchJob(cfg, e.Code).Hint
+	if cfg.Submit == "" && !s.attached { // it could not be submitted anyway
+		e.Hint = noSuchJobError(cfg, e.Code).Hint
 	}
 	return e
 }
 
-// noSuchJob is said of a session that only finds its job.
-func noSuchJob(cfg configs.Session, code api.Code) *api.Error {
+// noSuchJobError is the error of a session that only looks for its job.
+func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 	return &api.Error{
 		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
 		Hint: fmt.Sprintf("start the job there, or set submit = \"~/script.sh\" in [session.%s]", cfg.Name),
 	}
 }
 
-// submit submits the job once. The tag is written down before the scheduler is
-// asked: whatever is cut off in between, the next try with the same tag finds out
-// what became of this one instead of submitting again.
+// submit submits the job once. The tag is saved before the submission: if the connection
+// or the agent breaks in between, the next attempt with the same tag finds the job instead
+// of submitting another.
 func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec state.Session) (api.Job, error) {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	cfg := s.config()
 	if cfg.Submit == "" {
-		return api.Job{}, noSuchJob(cfg, api.CodeFailed)
+		return api.Job{}, noSuchJobError(cfg, api.CodeFailed)
 	}
 	tag := rec.Tag
 	if tag == "" || rec.Job != nil || rec.Doubted {
@@ -263,15 +252,15 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		return api.Job{}, err
 	}
-	if !s.permitted() { // it may have taken long to get here
-		return api.Job{}, s.gone(rec, account)
+	if !s.permitted() { // it may have ended meanwhile
+		return api.Job{}, s.noJobError(rec, account)
 	}
 	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is used up
+			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is not used again
 		}
-		if isDoubt(err) {
+		if isUncertain(err) {
 			_ = s.record(func(r *state.Session) { r.Doubted = true }, nil)
 		}
 		return api.Job{}, err
@@ -279,8 +268,8 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	return job, s.adopt(job, tag, account)
 }
 
-// isDoubt reports whether only a person can find out whether a job was submitted.
-func isDoubt(err error) bool {
+// isUncertain reports whether a person has to check that a job was submitted.
+func isUncertain(err error) bool {
 	_, doubt := errors.AsType[*jobwatch.DoubtError](err)
 	return doubt
 }
@@ -288,13 +277,14 @@ func isDoubt(err error) bool {
 // newTag names a submission.
 func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.Text()[:10]) }
 
-// ended says why the job is over, with the end of its log where it never served.
-func (s *session) ended(ctx context.Context, job api.Job) error {
+// finishJob forgets a job that is over, and says why it ended, with the end of its log
+// if it never served.
+func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	s.mu.Lock()
 	served, cfg := s.facts.served, s.cfg
 	s.mu.Unlock()
 	excerpt, fix := "", ""
-	if !served || !inOrder(job.State) {
+	if !served || !isOrdinaryEnd(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
 	s.forgetJob()
@@ -304,7 +294,7 @@ func (s *session) ended(ctx context.Context, job api.Job) error {
 	}
 	e := endedError(cfg, &job, served, excerpt, fix)
 	if s.attached {
-		e.Hint = startedByHand
+		e.Hint = startedByHandHint
 	}
 	return e
 }

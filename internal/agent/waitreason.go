@@ -12,7 +12,7 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// reason puts a session's state into words for the page that a browser sees meanwhile.
+// reason describes a session's state for the waiting page in the browser.
 func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 	host, page := cmp.Or(f.host.Alias, "the host"), f.pageName()
 	r := forward.Reason{Text: f.sentence(v.cause), Hint: f.capital(v.hint), Since: since}
@@ -47,7 +47,7 @@ func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 	return r
 }
 
-// pageName is what a person calls what the session serves: most serve a notebook.
+// pageName is what a person calls the page: mostly it is a notebook.
 func (f *facts) pageName() string {
 	if !f.needsJob || f.endpoint != nil && f.endpoint.App != "" && f.endpoint.App != "jupyter" {
 		return f.name
@@ -71,7 +71,7 @@ func (f *facts) reconnecting(r forward.Reason, host, page string) forward.Reason
 	return r
 }
 
-// queued says why the job waits and how long, as far as anybody knows.
+// queued says why the job waits and how long, as far as that is known.
 func (f *facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
 	j := f.job
 	if j.State == api.JobHeld {
@@ -102,7 +102,7 @@ func (f *facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 	return r
 }
 
-// jobFacts say which job it is, and where.
+// jobFacts say which job it is, and on which node.
 func (f *facts) jobFacts() []forward.Fact {
 	if f.job == nil || f.job.ID == "" {
 		return nil
@@ -114,7 +114,7 @@ func (f *facts) jobFacts() []forward.Fact {
 	return []forward.Fact{{Name: "Job", Value: job}}
 }
 
-// failedTitle tells a host that lets nobody in from a job that went wrong.
+// failedTitle tells a host that cannot be connected from a job that failed.
 func (f *facts) failedTitle(host, page string) string {
 	switch {
 	case f.failure == nil && f.host.State != api.HostUp:
@@ -125,7 +125,7 @@ func (f *facts) failedTitle(host, page string) string {
 	return page + " could not start"
 }
 
-// sentence makes one of a cause, whose first line is ours.
+// sentence makes a sentence of a cause, whose first line is tunctl's own.
 func (f *facts) sentence(cause string) string {
 	first, rest, more := strings.Cut(cause, "\n")
 	if first == "" {
@@ -141,7 +141,7 @@ func (f *facts) sentence(cause string) string {
 	return first
 }
 
-// capital begins a text with a capital letter, unless a name is its first word.
+// capital makes the first letter a capital, unless the first word is a name.
 func (f *facts) capital(text string) string {
 	if word, _, _ := strings.Cut(text, " "); word == f.host.Alias || word == f.name {
 		return text
@@ -149,7 +149,7 @@ func (f *facts) capital(text string) string {
 	return capital(text)
 }
 
-// capital makes the first letter one.
+// capital makes the first letter a capital.
 func capital(text string) string {
 	r, size := utf8.DecodeRuneInString(text)
 	if size == 0 {

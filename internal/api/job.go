@@ -69,3 +69,25 @@ func (j Job) Ref() string {
 	}
 	return j.ID + ";" + j.Cluster
 }
+
+// Run is one job in the history, recorded when it was over.
+type Run struct {
+	Session string    `json:"session"`
+	Host    string    `json:"host"`
+	Job     Job       `json:"job"`
+	Why     string    `json:"why,omitempty"` // how it ended, in words
+	Noted   time.Time `json:"noted"`         // when the agent saw the end
+}
+
+// Waited is how long the job was queued, if that is known.
+func (r *Run) Waited() (time.Duration, bool) { return span(r.Job.Submitted, r.Job.Start) }
+
+// Ran is how long the job ran, if that is known.
+func (r *Run) Ran() (time.Duration, bool) { return span(r.Job.Start, r.Job.End) }
+
+func span(from, to time.Time) (time.Duration, bool) {
+	if from.IsZero() || to.Before(from) {
+		return 0, false
+	}
+	return to.Sub(from), true
+}

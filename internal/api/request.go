@@ -137,3 +137,76 @@ type CheckRequest struct {
 type CheckResponse struct {
 	Checks []Check `json:"checks"`
 }
+
+// ForwardRequest asks for forwards through a host that are in no config. They are a
+// separate session, which ends with its down.
+type ForwardRequest struct {
+	Host  string   `json:"host"`
+	Specs []string `json:"specs"`          // as in the config: "5432:db.int:5432", "R:9000:localhost:9000", "D:1080"
+	Bind  string   `json:"bind,omitempty"` // where to listen instead of loopback; "*" for all interfaces
+	Env   Env      `json:"env,omitempty"`
+}
+
+// AttachRequest asks for a session for a job that was started by hand.
+type AttachRequest struct {
+	Host string `json:"host"`
+	Job  string `json:"job,omitempty"`  // its ID; empty for the running one
+	Name string `json:"name,omitempty"` // of the session
+	Env  Env    `json:"env,omitempty"`
+}
+
+// AttachResponse is the session right after the request took effect, or the jobs to
+// choose from if the request matches several.
+type AttachResponse struct {
+	Session    *Session    `json:"session,omitempty"`
+	At         time.Time   `json:"at,omitzero"`
+	Candidates []Candidate `json:"candidates,omitempty"`
+}
+
+// Candidate is a job to choose, with the server that its log announces.
+type Candidate struct {
+	Job   Job    `json:"job"`
+	App   string `json:"app,omitempty"`
+	Serve string `json:"serves,omitempty"` // where, in words
+}
+
+// QuotaRequest asks for the balances and quotas of a host's site.
+type QuotaRequest struct {
+	Host string `json:"host"`
+}
+
+// QuotaResponse is what the quota commands of the site printed.
+type QuotaResponse struct {
+	Site    string          `json:"site,omitempty"`
+	Reports []CommandReport `json:"reports"`
+}
+
+// CommandReport is what a command on a host printed.
+type CommandReport struct {
+	Command string `json:"command"`
+	Output  string `json:"output,omitempty"`
+	Exit    int    `json:"exit"`
+}
+
+// JobsResponse lists a person's jobs on a host.
+type JobsResponse struct {
+	Jobs []Job `json:"jobs"`
+}
+
+// SchedulerResponse names the scheduler of a host: "slurm", "pbs" or "none".
+type SchedulerResponse struct {
+	Scheduler string `json:"scheduler"`
+}
+
+// SubmitRequest asks to submit a job that belongs to no session.
+type SubmitRequest struct {
+	// Script is as in a session's submit: a path on the host, or local:/path on this computer.
+	Script  string   `json:"script"`
+	Args    []string `json:"args,omitempty"` // extra options for the scheduler
+	Workdir string   `json:"workdir,omitempty"`
+}
+
+// JobResponse is one job.
+type JobResponse struct {
+	Job Job `json:"job"`
+}

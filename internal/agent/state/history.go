@@ -17,8 +17,8 @@ import (
 	"tunctl/internal/atomicfile"
 )
 
-// maxHistory is how large the history may grow: some thousand jobs. Past it, the
-// older half goes.
+// maxHistory is the maximum size of the file, for some thousand jobs. Beyond it the
+// older half is removed.
 const maxHistory = 512 << 10
 
 // History is the file of the jobs that have ended, one per line.
@@ -92,12 +92,11 @@ func (h *History) Runs() ([]api.Run, error) {
 	return runs, lines.Err()
 }
 
-// waitsCounted is how many earlier jobs say how long one may wait: what was so long
-// ago is no guide.
+// waitsCounted is how many earlier jobs count: older ones say little about the queue now.
 const waitsCounted = 10
 
 // EarlierWaits says how long jobs like this one waited: the session's earlier jobs on
-// the host, and others there of the same name. It is empty where none is known.
+// the host, and others there of the same name. It is empty if none is known.
 func (h *History) EarlierWaits(host, session, job string) (string, error) {
 	runs, err := h.Runs()
 	return earlierWaits(runs, host, session, job), err
@@ -127,7 +126,7 @@ func earlierWaits(runs []api.Run, host, session, job string) string {
 	return fmt.Sprintf("earlier jobs like this waited %s to %s (%d runs)", low, high, len(waits))
 }
 
-// waitText rounds a wait to what a person plans by.
+// waitText rounds a wait to what a person needs for planning.
 func waitText(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -36,28 +36,29 @@ type content struct {
 	Version  int                `json:"version"`
 	Sessions map[string]Session `json:"sessions"`
 	Hosts    map[string]login   `json:"hosts"`
-	// Passwords are the accounts whose password the system's keyring holds.
+	// Passwords are the accounts whose password is in the system keyring.
 	Passwords []string `json:"passwords,omitempty"`
 }
 
 // Session is what is remembered of a session.
 type Session struct {
-	// Wanted: the session was up, and is adopted when the agent starts again.
+	// Wanted says that the session was up; it is brought up when the agent starts.
 	Wanted bool `json:"wanted,omitempty"`
-	// Port is the local port that is the session's own.
+	// Port is the session's local port.
 	Port int `json:"port,omitempty"`
-	// Tag names the submission under way, or the one that made the job. It is
-	// written before the scheduler is asked, and is an idempotency key there.
+	// Tag names the submission in progress, or the one that made the job. It is saved
+	// before the submission, for which it is the idempotency key.
 	Tag string `json:"tag,omitempty"`
-	// Doubted says that nobody could find out whether Tag became a job: a person has
-	// looked when they bring the session up again, and that takes a new tag.
+	// Doubted says that it is not known whether Tag became a job. A person who brings
+	// the session up again has checked that, so the next submission gets a new tag.
 	Doubted bool `json:"doubted,omitempty"`
-	// Job is the job as last known; no ID while a submission's fate is open.
+	// Job is the job as last seen; nil while the result of a submission is not known.
 	Job *api.Job `json:"job,omitempty"`
 	// Account is where Job and Next are, as user@address.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
-	// KeptFor the job whose end was seen to, and Kept when the last day's were submitted.
+	// KeptFor the job that Next was submitted or given up for, and Kept the times of the
+	// last day's submissions.
 	Next    *api.Job    `json:"next,omitempty"`
 	NextTag string      `json:"nextTag,omitempty"`
 	KeptFor string      `json:"keptFor,omitempty"`
@@ -70,14 +71,14 @@ type Session struct {
 	Reach api.Reach `json:"reach,omitempty"`
 }
 
-// Elsewhere reports whether the record's jobs were found on another account.
-func (r Session) Elsewhere(account string) bool { return r.Account != "" && r.Account != account }
+// Elsewhere reports whether the jobs are on another account.
+func (s Session) Elsewhere(account string) bool { return s.Account != "" && s.Account != account }
 
 // login is what is remembered of logging in to a host.
 type login struct {
 	Silent  bool   `json:"silent,omitempty"`
 	Address string `json:"address,omitempty"`
-	// Accounts are those that the name was logged in to, the newest last.
+	// Accounts are the accounts that the name was connected to, the newest last.
 	Accounts []string `json:"accounts,omitempty"`
 }
 
@@ -133,8 +134,8 @@ func (s *Store) Wanted() []string {
 	return names
 }
 
-// Update changes a session's record and writes the file before it returns. What a
-// record points to must not be changed in place.
+// Update changes what is remembered of a session, and writes the file before it returns.
+// change must not modify what the pointers of a Session point to.
 func (s *Store) Update(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +203,7 @@ func (s *Store) SetLastAddress(host, address string) {
 	s.updateHost(host, func(r *login) { r.Address = address })
 }
 
-// maxAccounts is how many accounts of one host's name are remembered.
+// maxAccounts is how many accounts of a host are remembered.
 const maxAccounts = 8
 
 // Accounts implements tunnel.Memory.
@@ -220,8 +221,8 @@ func (s *Store) AddAccount(host, account string) {
 	})
 }
 
-// updateHost keeps the change in memory even where it cannot be written: what is
-// lost then is a convenience at the next start.
+// updateHost keeps the change in memory even if the file cannot be written: only
+// convenience is lost at the next start.
 func (s *Store) updateHost(host string, change func(*login)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,15 +236,15 @@ func (s *Store) updateHost(host string, change func(*login)) {
 	_ = s.writeLocked()
 }
 
-// PasswordSaved reports whether the keyring holds an account's password.
+// PasswordSaved reports whether the password of an account is in the keyring.
 func (s *Store) PasswordSaved(account string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.data.Passwords, account)
 }
 
-// SetPasswordSaved notes what the keyring holds; as with hosts, memory is enough
-// where the file cannot be written.
+// SetPasswordSaved records whether the password of an account is in the keyring. As with
+// hosts, memory is enough if the file cannot be written.
 func (s *Store) SetPasswordSaved(account string, saved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

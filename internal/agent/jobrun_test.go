@@ -23,13 +23,13 @@ func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
 		"nothing, in a log begun anew": {[]detect.Finding{at("cn01"), {}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := &life{probe: newProber(nil, nil), node: "cn01"}
+			before := &jobRun{prober: newProber(nil, nil), node: "cn01"}
 			for _, f := range tt.said {
-				before.consider(f, api.Job{ID: "7", Node: "cn01"})
+				before.handleFinding(f, api.Job{ID: "7", Node: "cn01"})
 			}
-			after := &life{probe: newProber(nil, nil), before: before}
-			after.inherit(api.Job{ID: "7", Node: "cn02"})
-			if got := after.probe.last != nil; got != tt.want {
+			after := &jobRun{prober: newProber(nil, nil), previous: before}
+			after.resume(api.Job{ID: "7", Node: "cn02"})
+			if got := after.prober.target != nil; got != tt.want {
 				t.Errorf("it is asked: %t, want %t", got, tt.want)
 			}
 		})
@@ -40,16 +40,16 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 	at := func(host string) detect.Finding {
 		return detect.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
 	}
-	before := &life{probe: newProber(nil, nil), node: "cn01", findings: make(chan detect.Finding, 1)}
-	before.consider(at("cn01"), api.Job{ID: "7", Node: "cn01"})
-	offer(before.findings, at("cn02")) // the follower is past this line when the scheduler tells of the move
-	after := &life{probe: newProber(nil, nil), before: before}
-	after.inherit(api.Job{ID: "7", State: api.JobQueued}) // an answer from before the new start
-	if after.probe.last != nil {
+	before := &jobRun{prober: newProber(nil, nil), node: "cn01", logFindings: make(chan detect.Finding, 1)}
+	before.handleFinding(at("cn01"), api.Job{ID: "7", Node: "cn01"})
+	offer(before.logFindings, at("cn02")) // the follower is past this line when the scheduler tells of the move
+	after := &jobRun{prober: newProber(nil, nil), previous: before}
+	after.resume(api.Job{ID: "7", State: api.JobQueued}) // an answer from before the new start
+	if after.prober.target != nil {
 		t.Error("it is asked before its node is known")
 	}
-	after.inherit(api.Job{ID: "7", Node: "cn02"})
-	if after.probe.last == nil || after.said.Host != "cn02" {
-		t.Errorf("the line that names the new node is lost: %+v", after.said)
+	after.resume(api.Job{ID: "7", Node: "cn02"})
+	if after.prober.target == nil || after.finding.Host != "cn02" {
+		t.Errorf("the line that names the new node is lost: %+v", after.finding)
 	}
 }

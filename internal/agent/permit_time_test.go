@@ -15,7 +15,7 @@ import (
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
-	r := &run{granted: make(chan struct{}, 1)}
+	r := &attempt{granted: make(chan struct{}, 1)}
 	if r.permit.live(time.Now()) {
 		t.Error("nobody permitted anything")
 	}
@@ -37,7 +37,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
 	s.attached = true
-	r := &run{granted: make(chan struct{}, 1)}
+	r := &attempt{granted: make(chan struct{}, 1)}
 	s.grantLocked(r, "")
 	if r.permit.live(time.Now()) {
 		t.Error("a job may be submitted")
@@ -46,11 +46,11 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 
 // permittedSession is a session with a try under way whose permission ends by itself, until
 // the test is over.
-func permittedSession(t *testing.T) (*session, *run) {
+func permittedSession(t *testing.T) (*session, *attempt) {
 	t.Helper()
 	s := quietSession(t)
-	r := &run{granted: make(chan struct{}, 1)}
-	s.run, s.facts.answers = r, false
+	r := &attempt{granted: make(chan struct{}, 1)}
+	s.attempt, s.facts.answers = r, false
 	ctx, cancel := context.WithCancel(t.Context())
 	var expiring sync.WaitGroup
 	expiring.Go(func() { s.expire(ctx, r) })
@@ -61,7 +61,7 @@ func permittedSession(t *testing.T) (*session, *run) {
 func (s *session) grant(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grantLocked(s.run, waiter)
+	s.grantLocked(s.attempt, waiter)
 }
 
 func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
@@ -69,11 +69,11 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 		s, _ := permittedSession(t)
 		s.grant("patient")
 		time.Sleep(59 * time.Minute)
-		if !s.permitted() || s.asked() != byPerson {
+		if !s.permitted() || s.requestedBy() != byPerson {
 			t.Error("the permission ended before its time")
 		}
 		time.Sleep(2 * time.Minute)
-		if s.permitted() || s.asked() != byItself || s.status().MaySubmit {
+		if s.permitted() || s.requestedBy() != byAgent || s.status().MaySubmit {
 			t.Error("a job may be submitted after an hour")
 		}
 		s.grant("patient")
@@ -85,8 +85,8 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 
 func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s := quietSession(t)
-	old := &run{permit: permit{"": time.Now().Add(-time.Second)}}
-	s.run = &run{permit: permit{"": time.Now().Add(time.Hour)}}
+	old := &attempt{permit: permit{"": time.Now().Add(-time.Second)}}
+	s.attempt = &attempt{permit: permit{"": time.Now().Add(time.Hour)}}
 	s.lapseLocked(old)
 	if s.facts.lapsed {
 		t.Error("the session is said to be without permission")
@@ -95,7 +95,7 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
-	s.run = &run{}
+	s.attempt = &attempt{}
 	_, err := s.submit(t.Context(), nil, "", state.Session{}) // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
@@ -106,11 +106,11 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.Submit, s.cfg.Job = "", "lab"
 	s.facts.job = nil
-	if s.lapsedLocked() {
+	if s.wouldSubmitLocked() {
 		t.Error("a permission is said to be over for which there is no use")
 	}
 	for name, rec := range map[string]state.Session{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
-		e, ok := asAPI(s.gone(rec, "a@c"))
+		e, ok := asAPI(s.noJobError(rec, "a@c"))
 		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
 		}

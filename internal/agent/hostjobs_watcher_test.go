@@ -47,7 +47,7 @@ func use(t *testing.T, a *Agent, config string) {
 func TestTheWatcherOfAHostNotSeenBeforeIsReturned(t *testing.T) {
 	a := idleAgent(t, "[host.mine]\nssh = \"practice\"\n")
 	got := make(chan *jobwatch.Watcher, 1)
-	go func() { got <- a.watcher("mine") }()
+	go func() { got <- a.jobWatcher("mine") }()
 	select {
 	case w := <-got:
 		if w == nil {
@@ -60,16 +60,16 @@ func TestTheWatcherOfAHostNotSeenBeforeIsReturned(t *testing.T) {
 
 func TestAHostWithAnotherSchedulerHasAnotherWatcher(t *testing.T) {
 	a := idleAgent(t, "[host.mine]\nscheduler = \"pbs\"\n")
-	pbs := a.watcher("mine")
-	if a.watcher("mine") != pbs {
+	pbs := a.jobWatcher("mine")
+	if a.jobWatcher("mine") != pbs {
 		t.Error("one host has two watchers")
 	}
 	use(t, a, "[host.mine]\nscheduler = \"slurm\"\n")
-	if a.watcher("mine") == pbs {
+	if a.jobWatcher("mine") == pbs {
 		t.Error("the watcher of before is used")
 	}
 	use(t, a, "[host.mine]\nscheduler = \"pbs\"\n")
-	if a.watcher("mine") != pbs {
+	if a.jobWatcher("mine") != pbs {
 		t.Error("an edit that was undone leaves a watcher behind")
 	}
 }

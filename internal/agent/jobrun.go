@@ -1,0 +1,441 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
+	"tunctl/tunnel"
+)
+
+// errMoved says that the job was requeued or moved to another node, and continues.
+var errMoved = errors.New("the job moved")
+
+// jobRun is one run of a job, from the queue to its end. A requeue begins another run,
+// for which what the log said before no longer counts.
+//
+// The way from a log line to an open forward: followLog reads the log and gets a
+// finding from each line; handleFinding makes it the prober's target; the prober
+// returns a proven route; handleProbe passes it to openPage, which opens the forward.
+type jobRun struct {
+	session  *session
+	host     *tunnel.Host
+	jobs     *jobwatch.Watcher
+	previous *jobRun // the run that ended when the job moved; nil for the first
+	node     string  // of the job
+	task     string  // of the job, in an array
+	work     sync.WaitGroup
+
+	follower    *jobwatch.Follower  // nil until the path of the log is known
+	from        []jobwatch.Position // where the follower begins
+	progress    logProgress         // of the log that the follower reads
+	logFindings chan detect.Finding
+	finding     detect.Finding // the latest
+	changed     bool           // the log announced another endpoint before
+	nudged      bool           // the scheduler was queried when the log appeared
+
+	runningSince time.Time // when the job was first seen running
+	silence      string    // what a person was told about the empty log
+
+	searching    bool // for a server whose job has no log
+	fileFindings chan detect.Finding
+	stepFindings chan detect.Finding
+
+	prober *prober
+	remind *reminder
+	keep   *keeper
+}
+
+func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
+	return &jobRun{
+		session: s, host: host, jobs: jobs, previous: previous, prober: newProber(s, host),
+		logFindings: make(chan detect.Finding, 1), fileFindings: make(chan detect.Finding, 1), stepFindings: make(chan detect.Finding, 1),
+		remind: newReminder(s), keep: newKeeper(s, host, jobs),
+	}
+}
+
+// serve waits for the job to start, follows its log, proves the endpoint that the log
+// announces and keeps the forward on it, until the job ends or moves. It alone handles
+// what the watch, the log and the prober report.
+func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (api.Job, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer r.work.Wait()
+	defer cancel()
+	defer r.session.closePage(func(f *facts) {
+		if ctx.Err() == nil && !f.jobOver() {
+			f.doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
+		}
+	})
+
+	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for the server of job %s", job.ID) })
+	r.work.Go(func() { r.prober.serve(ctx) })
+	r.work.Go(func() { r.remind.serve(ctx) })
+	if r.session.config().Keep {
+		r.work.Go(func() { r.keep.serve(ctx) })
+	}
+	link := watchReconnects(r.host)
+	var silent <-chan time.Time // fires when the job has run for a while without output
+	r.resume(job)
+	for {
+		r.session.setJob(job)
+		r.node, r.task = job.Node, job.Task
+		offer(r.remind.news, job)
+		offer(r.keep.news, job)
+		if job.State.Ended() {
+			return job, r.session.finishJob(ctx, job)
+		}
+		r.followLog(ctx, watch, job)
+		if r.runningSince.IsZero() && r.follower != nil && job.State == api.JobRunning {
+			r.runningSince, silent = time.Now(), time.After(r.session.agent.limits.Silent)
+		}
+		select {
+		case next := <-watch.C():
+			if moved(job, next) {
+				return next, errMoved
+			}
+			if job.State.Waiting() && next.State == api.JobRunning {
+				r.nudgeFollower()
+			}
+			job = next
+			r.session.jobReported(job)
+			r.resume(job)
+			r.handleFinding(r.finding, job) // the node may be new
+		case job = <-r.session.jobUpdates:
+		case f := <-r.logFindings:
+			r.nudgeScheduler(job)
+			r.reportSilence(job)
+			r.handleFinding(f, job)
+		case f := <-r.fileFindings:
+			r.handleFinding(f, job)
+		case f := <-r.stepFindings:
+			r.handleFinding(f, job)
+		case <-silent:
+			r.reportSilence(job)
+		case p := <-r.prober.results:
+			r.handleProbe(p)
+		case <-link.changed:
+			if link.reconnected() {
+				r.jobs.Nudge()
+				r.nudgeFollower()
+			}
+		case <-ctx.Done():
+			return job, ctx.Err()
+		}
+	}
+}
+
+// moved reports whether a job has begun another run. A scheduler that does not respond
+// has moved nothing.
+func moved(was, now api.Job) bool {
+	switch {
+	case now.State == api.JobUnknown:
+		return false
+	case now.Restarts != was.Restarts:
+		return true
+	case was.Node != "" && now.Node != "" && now.Node != was.Node:
+		return true
+	case was.Task != "" && now.Task != "" && now.Task != was.Task: // the next one of an array
+		return true
+	}
+	return now.State.Waiting() && (was.State == api.JobRunning || was.State == api.JobCompleting)
+}
+
+// followLog begins to read the job's logs once their paths are known: a log that
+// appears while the job is queued is the first sign of its start. If a running job has
+// none, as under srun, the server is searched for without it.
+func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
+	if job.Hint == jobwatch.Spooled { // other files of the job may not have the address
+		r.searchWithoutLog(ctx, job)
+	}
+	if r.follower != nil {
+		r.follower.Expect(job.ExpectedStart)
+		return
+	}
+	paths := r.session.logPaths(job)
+	if len(paths) == 0 {
+		r.searchWithoutLog(ctx, job)
+		return
+	}
+	r.progress.path = paths[0]
+	r.showReading(job)
+	detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
+	r.follower = jobwatch.NewFollower(r.session.logReader(), jobwatch.FollowOptions{
+		Paths:     paths,
+		From:      r.from,
+		NewerThan: job.Submitted,
+		Enough:    func() bool { return detector.Finding().Found },
+		Limits:    r.session.agent.limits.Jobs,
+		Log:       r.session.agent.log.With("session", r.session.name),
+	})
+	r.follower.Expect(job.ExpectedStart)
+	watch.LogFollowed()
+	feed := jobwatch.Feed(detector)
+	r.work.Go(func() {
+		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
+			feed(c)
+			r.progress.add(c)
+			offer(r.logFindings, detector.Finding())
+		}))
+	})
+}
+
+// handleFinding acts on the latest finding.
+func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
+	r.setFinding(f)
+	switch {
+	case f.Found && f.Ended:
+		r.session.closePage(func(x *facts) {
+			x.doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
+		})
+		r.prober.setTarget(nil)
+	case f.Found && f.Link != "":
+		r.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
+	case f.Found:
+		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{r.host}, job)})
+	}
+}
+
+// setFinding keeps the latest finding.
+func (r *jobRun) setFinding(f detect.Finding) {
+	r.changed = r.changed || r.finding.Found && f.Endpoint != r.finding.Endpoint
+	r.finding = f
+}
+
+// handleProbe acts on what the prober returned.
+func (r *jobRun) handleProbe(p probeResult) {
+	switch {
+	case p.disconnected != nil: // its state has the reason, which may arrive later otherwise
+		r.session.change(func(f *facts) { f.host, f.answers = *p.disconnected, false })
+	case p.target != r.prober.target: // the log has announced another since
+	case p.route != nil:
+		r.session.openPage(p.route)
+		if r.follower != nil {
+			r.follower.Settled() // the log is read less often
+		}
+	default:
+		r.session.change(func(f *facts) { f.answers, f.doing = false, p.doing })
+		if p.suspected { // the job may have ended
+			r.jobs.Nudge()
+			r.nudgeFollower()
+		}
+	}
+}
+
+// openPage makes a proven route the way to the session's page, and opens its forward
+// there once the session is ready.
+func (s *session) openPage(proven *route) {
+	_ = s.record(func(r *state.Session) { r.Reach = proven.endpoint.Reach }, func(f *facts) {
+		s.route = proven
+		f.endpoint, f.answers, f.doing = &proven.endpoint, true, ""
+	})
+}
+
+// closePage takes the page away: nothing is known to serve it.
+func (s *session) closePage(show func(*facts)) {
+	s.change(func(f *facts) {
+		s.route = nil
+		f.endpoint, f.link, f.answers = nil, "", false
+		show(f)
+	})
+}
+
+// resume continues where the previous run stopped. Its log announces the new endpoint
+// before the scheduler reports the move: an announcement belongs to this run if it
+// names the new node, or if it was the last and names none, as an address does. It is
+// probed before it is believed, once the scheduler has reported the node.
+func (r *jobRun) resume(job api.Job) {
+	was := r.previous
+	if was == nil || was.task != job.Task { // the log of another task says nothing about this one
+		return
+	}
+	if r.follower == nil {
+		r.from = was.positions()
+	}
+	select {
+	case f := <-was.logFindings: // read just before the job moved
+		was.setFinding(f)
+	default:
+	}
+	switch f := was.finding; {
+	case r.finding.Found: // in its own log
+	case job.Node == "":
+		return // called again when the job starts
+	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.changed && !jobwatch.SameNode(f.Host, was.node)):
+		r.handleFinding(f, job)
+	}
+	r.previous = nil
+}
+
+// positions are how far the logs were read in this run.
+func (r *jobRun) positions() []jobwatch.Position {
+	if r.follower == nil {
+		return r.from
+	}
+	return r.follower.Position()
+}
+
+// nudgeFollower has the log read often for a while: something has just changed.
+func (r *jobRun) nudgeFollower() {
+	if r.follower != nil {
+		r.follower.Nudge()
+	}
+}
+
+// nudgeScheduler queries the scheduler at once, and only once, when the log of a queued
+// job appears.
+func (r *jobRun) nudgeScheduler(job api.Job) {
+	if job.State.Waiting() && !r.nudged {
+		r.nudged = true
+		r.jobs.Nudge()
+	}
+}
+
+// showReading says that the log is searched for the server's address.
+func (r *jobRun) showReading(job api.Job) {
+	r.session.change(func(f *facts) {
+		f.doing = fmt.Sprintf("looking for the server address in the log of job %s: %s", job.ID, r.progress.path)
+	})
+}
+
+// reportSilence says that the job has written nothing for a while, and takes it back
+// when it writes.
+func (r *jobRun) reportSilence(job api.Job) {
+	if r.runningSince.IsZero() || time.Since(r.runningSince) < r.session.agent.limits.Silent || r.finding.Found {
+		return
+	}
+	was := r.silence
+	r.silence = r.progress.silence()
+	switch r.silence {
+	case was:
+	case "":
+		r.showReading(job)
+	default:
+		r.session.change(func(f *facts) {
+			f.doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
+			f.silent = f.doing
+		})
+	}
+}
+
+// searchWithoutLog looks for the server of a running job that has no readable log: in
+// the runtime files that Jupyter servers write, and in the output that the scheduler
+// still has.
+func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
+	if r.searching || job.State != api.JobRunning {
+		return
+	}
+	r.searching = true
+	doing := fmt.Sprintf("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
+	if job.Hint == jobwatch.Spooled {
+		doing = fmt.Sprintf("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
+	}
+	r.session.change(func(f *facts) { f.doing = doing })
+	r.work.Go(func() { r.searchRuntimeFiles(ctx, job) })
+	r.work.Go(func() { r.searchStepOutput(ctx, job) })
+}
+
+// searchRuntimeFiles reads Jupyter's runtime files while no server answers.
+func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
+	limits := r.session.agent.limits.Jobs
+	files := r.jobs.RuntimeFiles(runner{r.host}, job)
+	began, pause := time.Now(), limits.LogFirst
+	for {
+		if !r.session.answers() {
+			if f, ok := files.Find(ctx); ok {
+				offer(r.fileFindings, f)
+			} else if err := files.Err(); err != nil {
+				r.session.change(func(f *facts) { f.doing = err.Error() })
+			}
+		}
+		if time.Since(began) > limits.LogFirstFor {
+			pause = limits.LogStarting
+		}
+		if ctxtime.Sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// searchStepOutput reads the output of the job's steps while no server answers. All
+// jobs of a host take turns.
+func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
+	for ctxtime.Sleep(ctx, r.session.agent.limits.Jobs.LogStarting) == nil {
+		if r.session.answers() {
+			continue
+		}
+		out, err := r.jobs.StepOutput(ctx, job.Ref())
+		if errors.Is(err, jobwatch.ErrNoSteps) {
+			return
+		}
+		if err != nil {
+			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
+			continue
+		}
+		detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
+		_, _ = detector.Write(out)
+		detector.Flush()
+		if f := detector.Finding(); f.Found && !r.session.answers() {
+			offer(r.stepFindings, f)
+		}
+	}
+}
+
+// answers reports whether the server of the job has answered.
+func (s *session) answers() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts.answers
+}
+
+// logProgress is what is known about the log that a job writes.
+type logProgress struct {
+	path string
+
+	mu      sync.Mutex
+	exists  bool
+	written bool // it has text
+}
+
+func (l *logProgress) add(c jobwatch.Chunk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.exists, l.written = true, l.written || len(c.Data) > 0
+}
+
+// silence says that the job has written nothing; "" if it has.
+func (l *logProgress) silence() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.written:
+		return ""
+	case l.exists:
+		return "its log is still empty: " + l.path
+	}
+	return "its log does not exist yet: " + l.path
+}
+
+// signal sends to a channel unless a signal is waiting there already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// offer puts v into a channel of one, replacing a value that was not received yet. Only
+// one goroutine may offer to a channel.
+func offer[T any](c chan T, v T) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- v
+}

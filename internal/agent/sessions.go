@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
+)
+
+// session returns the session of that name. One that is not known yet is created from
+// the config, or from what is remembered.
+func (a *Agent) session(name string) (*session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cfg, configured := a.config.Session(name)
+	s, live := a.sessions[name]
+	switch {
+	case live:
+		return s, nil
+	case configured:
+		s = newSession(a, cfg)
+		a.sessions[name] = s
+		return s, nil
+	}
+	if s, ok := a.restoreLocked(name); ok {
+		return s, nil
+	}
+	switch {
+	case a.problem != nil:
+		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "fix the file; `tunctl config check` checks it"}
+	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
+		return nil, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),
+			Hint: "`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
+		}
+	}
+	return nil, a.unknownSessionLocked(name)
+}
+
+// unknownSessionLocked lists all sessions, in the config or not, the nearest name first.
+func (a *Agent) unknownSessionLocked(name string) *api.Error {
+	names := make([]string, 0, len(a.config.Sessions))
+	for _, s := range a.config.Sessions {
+		names = append(names, s.Name)
+	}
+	for _, n := range slices.Sorted(maps.Keys(a.sessions)) {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	e := &api.Error{
+		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q in %s", name, a.config.Path), Hint: "`tunctl init` adds one",
+	}
+	if len(names) > 0 {
+		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+	}
+	return e
+}
+
+// down takes one session down, or all.
+func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, error) {
+	targets, err := a.downTargets(req)
+	if err != nil {
+		return nil, err
+	}
+	done := []api.Session{}
+	for _, s := range targets {
+		after, err := s.stop(ctx, req.Cancel)
+		if err != nil {
+			return done, err
+		}
+		after.Forgotten = a.dropUnconfigured(s)
+		done = append(done, after)
+	}
+	return done, nil
+}
+
+func (a *Agent) downTargets(req api.DownRequest) ([]*session, error) {
+	if req.All {
+		return a.live(), nil
+	}
+	s, err := a.session(req.Session)
+	return []*session{s}, err
+}
+
+// live are the sessions that were up since the agent started, by name. The lock of a
+// session is never taken under the agent's.
+func (a *Agent) live() []*session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.sessions), func(x, y *session) int { return strings.Compare(x.name, y.name) })
+}
+
+// configured is a session as it is in the config now.
+func (a *Agent) configured(name string) (configs.Session, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.config.Session(name)
+}
+
+// fromConfig reports whether the session comes from the config: it is neither attached
+// nor ad hoc.
+func (s *session) fromConfig() bool { return !s.attached && !s.adhoc }
+
+// withUnconfiguredHint says how to remove a session that is up and no longer in the
+// config. Reloading the config never takes one down.
+func (s *session) withUnconfiguredHint(now api.Session) api.Session {
+	if s.fromConfig() && now.Hint == "" {
+		now.Hint = fmt.Sprintf("the session is no longer in the config: `tunctl down %s` removes it", s.name)
+	}
+	return now
+}
+
+// dropUnconfigured drops a session that was taken down and is not in the config, and
+// reports whether it did.
+func (a *Agent) dropUnconfigured(s *session) bool {
+	if !s.fromConfig() {
+		a.forget(s)
+		return true
+	}
+	if _, configured := a.configured(s.name); configured {
+		return false
+	}
+	a.unregister(s) // the state file keeps it: its job is found again if the config has it again
+	return true
+}
+
+// dropAllUnconfigured drops the sessions that are down and no longer in the config. It
+// skips those that are just being brought up or taken down.
+func (a *Agent) dropAllUnconfigured() {
+	for _, s := range a.live() {
+		if !s.fromConfig() || !s.acting.TryLock() {
+			continue
+		}
+		if s.status().State == api.SessionDown {
+			a.dropUnconfigured(s)
+		}
+		s.acting.Unlock()
+	}
+}
+
+// unregister removes a session that is down from the list, and publishes that unless
+// the config has it.
+func (a *Agent) unregister(s *session) {
+	a.mu.Lock()
+	_, configured := a.config.Session(s.name)
+	delete(a.sessions, s.name)
+	a.mu.Unlock()
+	if configured {
+		return // saved meanwhile: it is down, but still exists
+	}
+	gone := s.status()
+	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+}
+
+// register puts a session that is being brought up on the list, in case it was just
+// removed.
+func (a *Agent) register(s *session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, listed := a.sessions[s.name]; !listed {
+		a.sessions[s.name] = s
+	}
+}

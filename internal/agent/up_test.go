@@ -1,0 +1,219 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.Slow(50 * time.Millisecond) // so that the answer is still under way
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("submitting", func(s api.Session) bool {
+		return s.State == api.SessionSubmitting && strings.HasPrefix(s.Cause, "submitting ")
+	})
+	w.cluster.DropAll()
+	w.until("ready", ready)
+	if n := len(w.cluster.Jobs()); n != 1 {
+		t.Errorf("there are %d jobs", n)
+	}
+}
+
+func TestANewAgentOutlivesASchedulersSilence(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	w.stop()
+	w.cluster.Controller(false)
+	w.start()
+	w.until("waiting for the scheduler", func(s api.Session) bool {
+		return s.State == api.SessionSubmitting && strings.Contains(s.Cause, "scheduler does not respond")
+	})
+	w.cluster.Controller(true)
+	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
+		t.Errorf("job %s became job %s", before.Job.ID, after.Job.ID)
+	}
+}
+
+func TestASubmissionInDoubtIsAPersonsToSettle(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1)
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.until("in doubt", func(s api.Session) bool { return s.State == api.SessionFailed })
+	if s.Code != api.CodeNeedsPerson || !strings.Contains(s.Cause, "cannot tell whether the job was submitted") || s.Hint == "" {
+		t.Errorf("the person is told %q (%s, %s)", s.Cause, s.Hint, s.Code)
+	}
+	w.cluster.FailSubmit("", 0)
+	w.up() // they looked: it was not
+	if n := len(w.cluster.Jobs()); n != 1 {
+		t.Errorf("there are %d jobs", n)
+	}
+}
+
+func TestBetweenTwoJobsOfANameThatRunAPersonChooses(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.paths.Config, config+"job = \"twin\"\n")
+	w.stop()
+	w.start()
+	for up := false; !up; { // it answers at once, and connects meanwhile
+		host, err := w.client.Login(t.Context(), "practice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		up = host.State == api.HostUp
+	}
+	var ids []string
+	for range 2 {
+		job, err := w.client.Submit(t.Context(), "practice", api.SubmitRequest{Script: "~/jupyter.sh", Args: []string{"--job-name=twin"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, job.ID)
+		for job.State != api.JobRunning {
+			if job, err = w.client.Job(t.Context(), "practice", job.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
+	for _, id := range ids {
+		if !strings.Contains(s.Cause, id) {
+			t.Errorf("the cause lacks job %s: %q", id, s.Cause)
+		}
+	}
+	if !strings.Contains(s.Hint, "tunctl attach practice "+ids[1]) {
+		t.Errorf("hint %q", s.Hint)
+	}
+	if jobs, err := w.client.Jobs(t.Context(), "practice", false); err != nil || len(jobs) != 2 {
+		t.Errorf("%d jobs, %v", len(jobs), err)
+	}
+	if _, err := w.client.Cancel(t.Context(), "practice", ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.up(); s.Job.ID != ids[1] {
+		t.Errorf("adopted %+v", s.Job)
+	}
+}
+
+func TestANewAgentKnowsTheJobOfASessionThatIsDown(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	w.start()
+	check := func(when string) {
+		t.Helper()
+		st, err := w.client.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := st.Session("jupyter")
+		if s.State != api.SessionDown || s.Job == nil || s.Job.ID != before.Job.ID {
+			t.Fatalf("%s: %+v", when, s)
+		}
+		if !strings.Contains(s.Cause, "job "+before.Job.ID+" keeps running and is charged") || !strings.Contains(s.Hint, "--cancel") {
+			t.Errorf("%s: cause %q, hint %q", when, s.Cause, s.Hint)
+		}
+	}
+	check("after the restart")
+	if _, err := w.client.PageURL(t.Context(), "jupyter"); err == nil { // it makes the session, which stays down
+		t.Fatal("a session that is down has a page")
+	}
+	check("after it was asked for")
+}
+
+func TestANewAgentThatCannotConnectKnowsTheJob(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	w.stop()
+	if err := w.cluster.Refuse(true); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	now := w.until("waiting for the host", func(s api.Session) bool {
+		return s.State == api.SessionConnecting && strings.Contains(s.Cause, "next try")
+	})
+	if now.Job == nil || now.Job.ID != before.Job.ID {
+		t.Errorf("before %+v, after %+v", before.Job, now.Job)
+	}
+	if err := w.cluster.Refuse(false); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
+		t.Errorf("before %+v, after %+v", before.Job, after.Job)
+	}
+}
+
+func TestAYoungJobThatTheSchedulerDoesNotKnowIsNotSubmittedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	submitted := len(w.cluster.Jobs())
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "")
+	w.start()
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("with the job it had", func(s api.Session) bool { return s.Job != nil && s.Job.ID == "9999" })
+	if n := len(w.cluster.Jobs()); n != submitted {
+		t.Errorf("%d jobs were submitted, %d before", n, submitted)
+	}
+}
+
+func TestAYoungJobOfAnotherAccountIsNotTakenForOneHere(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "student@elsewhere.example:22")
+	w.start()
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.until("with a job", func(s api.Session) bool { return s.Job != nil })
+	if s.Job.ID == "9999" {
+		t.Error("a job of another account was adopted")
+	}
+}
+
+// rememberedAs rewrites what the agent remembers of its session's job, and of the account
+// that it is on where one is given.
+func (w *world) rememberedAs(job api.Job, account string) {
+	w.t.Helper()
+	file := w.paths.StateFile()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var state map[string]any
+	if err := json.Unmarshal(data, &state); err != nil {
+		w.t.Fatal(err)
+	}
+	session := state["sessions"].(map[string]any)["jupyter"].(map[string]any)
+	session["job"], session["tag"] = job, ""
+	if account != "" {
+		session["account"] = account
+	}
+	if data, err = json.Marshal(state); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(file, string(data))
+}
