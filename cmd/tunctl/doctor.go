@@ -98,11 +98,11 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 }
 
 // newWorld gives the checks access to this machine and the agent.
-func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
+func newWorld(p home.Paths, cfg *configs.Config) doctor.Environment {
 	self, _ := os.Executable()
 	cl := client.New(p)
 	read := resolver(p, cfg)
-	return doctor.World{
+	return doctor.Environment{
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
 		State:  p.State,
