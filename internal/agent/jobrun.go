@@ -86,8 +86,8 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	for {
 		r.session.setJob(job)
 		r.node, r.task = job.Node, job.Task
-		offer(r.remind.news, job)
-		offer(r.keep.news, job)
+		offer(r.remind.updates, job)
+		offer(r.keep.updates, job)
 		if job.State.Ended() {
 			return job, r.session.finishJob(ctx, job)
 		}

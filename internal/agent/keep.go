@@ -26,12 +26,12 @@ type keeper struct {
 	session *session
 	host    *tunnel.Host
 	jobs    *jobwatch.Watcher
-	news    chan api.Job
+	updates chan api.Job
 	retry   time.Time // not before then, after a failure
 }
 
 func newKeeper(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *keeper {
-	return &keeper{session: s, host: host, jobs: jobs, news: make(chan api.Job, 1)}
+	return &keeper{session: s, host: host, jobs: jobs, updates: make(chan api.Job, 1)}
 }
 
 // serve submits and watches the next job until ctx ends.
@@ -48,7 +48,7 @@ func (k *keeper) serve(ctx context.Context) {
 			ring = time.After(max(0, min(time.Until(due), wallCheck)))
 		}
 		select {
-		case job = <-k.news:
+		case job = <-k.updates:
 		case next := <-updatesOf(watch):
 			if k.setNext(next); next.State.Ended() {
 				closeWatch(watch)

@@ -82,7 +82,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 
 		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
 		s.setJob(job)
-		r.news <- job
+		r.updates <- job
 		for _, step := range []struct {
 			after time.Duration
 			want  string // in the notice; none if empty
@@ -120,7 +120,7 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		tell := func(left time.Duration) []string {
 			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
 			s.setJob(job)
-			r.news <- job
+			r.updates <- job
 			synctest.Wait()
 			return notices(heard)
 		}
