@@ -57,7 +57,7 @@ func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *
 	return &jobRun{
 		session: s, host: host, jobs: jobs, previous: previous, prober: newProber(s, host),
 		logFindings: make(chan detect.Finding, 1), fileFindings: make(chan detect.Finding, 1), stepFindings: make(chan detect.Finding, 1),
-		remind: newReminder(s), keep: newKeeper(s, host, jobs),
+		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
 }
 

@@ -55,7 +55,7 @@ func TestNoticesFitANotification(t *testing.T) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
-	newKeeper(s, nil, nil).setNext(api.Job{ID: "48300012", State: api.JobCancelled})
+	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
 	_ = s.skipNext(ending, errKeepLimit)
 	texts := notices(heard)
 	if len(texts) != 3 {
