@@ -34,7 +34,7 @@ PACKAGES    := 4
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
 
 # What `make cover` looks at.
-COVERED     := ./tunnel ./tunnel/forward ./jobwatch ./configs ./internal/agent
+COVERED     := ./tunnel ./tunnel/forward ./tunnel/sshconfig ./jobwatch ./configs ./internal/agent
 COMMA       := ,
 
 LABCTL      := $(GO) run ./internal/lab/real/cmd/labctl

@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// App is an [app.NAME] table: how a program of one's own announces in its log
-// where it serves.
+// App is an [app.NAME] table: how a person's own program announces its address in its
+// log.
 type App struct {
 	Name string
-	// Patterns match lines of the log. What they find adds up; their groups are
-	// named host, port, token, path and scheme.
+	// Patterns match lines of the log. Their results are combined; their groups are named
+	// host, port, token, path and scheme.
 	Patterns []*regexp.Regexp
 }
 
-// KnownApps are the apps whose announcements are recognised without patterns of one's
-// own, those first that people mean most often.
+// KnownApps are the apps that need no patterns, the most common first.
 func KnownApps() []string {
 	return []string{
 		"jupyter", "rstudio", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc",
@@ -26,13 +25,13 @@ func KnownApps() []string {
 	}
 }
 
-// appAliases are other names that people have for an app.
+// appAliases are other names of apps.
 var appAliases = map[string]string{
 	"jupyterlab": "jupyter", "jupyter-lab": "jupyter", "lab": "jupyter", "notebook": "jupyter", "jupyter-notebook": "jupyter",
 }
 
-// checkApp reports a session's app that nothing recognises: the session would never be
-// ready. A person's own app goes before an alias of its name.
+// checkApp reports an unknown app: the session would never be ready. A person's own app
+// has precedence over an alias of its name.
 func (l *loader) checkApp(t *table, s *Session) {
 	known := make([]string, 0, len(l.config.Apps))
 	for _, a := range l.config.Apps {
@@ -50,7 +49,7 @@ func (l *loader) checkApp(t *table, s *Session) {
 	if hint == "" {
 		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey([]string{"app", s.App}))
 	}
-	l.src.complain(t.byKey["app"].value.at, hint, "unknown app %q", s.App)
+	l.src.addError(t.byKey["app"].value.at, hint, "unknown app %q", s.App)
 }
 
 func patternGroups() []string { return []string{"host", "port", "token", "path", "scheme"} }
@@ -61,21 +60,21 @@ func appFields() []field[App] {
 	}
 }
 
-// patterns reads the patterns of an app. At least one must tell where it serves;
-// others may add the token from another line.
+// patterns reads the patterns of an app. At least one must match the address; others may
+// match the token on another line.
 func (in *input) patterns(a *App) {
-	tells, sound := false, true
+	hasAddress, valid := false, true
 	in.list(func(v value) {
 		re, ok := in.pattern(v)
 		if !ok {
-			sound = false
+			valid = false
 			return
 		}
-		tells = tells || re.SubexpIndex("port") >= 0 || re.SubexpIndex("host") >= 0
+		hasAddress = hasAddress || re.SubexpIndex("port") >= 0 || re.SubexpIndex("host") >= 0
 		a.Patterns = append(a.Patterns, re)
 	})
-	if v := in.entry.value; sound && !tells && len(a.Patterns) == len(v.items) {
-		in.complain(v.at, "write: patterns = "+in.example, "no pattern of %s has a group named port or host", in.table.title())
+	if v := in.entry.value; valid && !hasAddress && len(a.Patterns) == len(v.items) {
+		in.addError(v.at, "write: patterns = "+in.example, "no pattern of %s has a group named port or host", in.table.title())
 	}
 }
 
@@ -83,13 +82,13 @@ func (in *input) pattern(v value) (*regexp.Regexp, bool) {
 	re, err := regexp.Compile(v.text)
 	if err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		in.complain(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
+		in.addError(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
 		return nil, false
 	}
 	ok := true
 	for _, group := range re.SubexpNames() {
 		if group != "" && !slices.Contains(patternGroups(), group) {
-			in.complain(in.src.within(v.at, "<"+group+">"), didYouMean(group, patternGroups()),
+			in.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, patternGroups()),
 				"unknown group %q: a pattern's groups are %s", group, alternatives(patternGroups()))
 			ok = false
 		}

@@ -12,21 +12,20 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// Surroundings are what a config is checked against besides itself.
-type Surroundings struct {
+// CheckOptions are what Check compares a config with.
+type CheckOptions struct {
 	Sites Sites
 	// Aliases are the hosts of the person's ssh config.
 	Aliases []string
-	// Resolves reports whether the ssh config makes something else of a name that is none
-	// of its aliases, as a pattern does. It may be nil.
+	// Resolves reports whether the ssh config has settings for a name that is none of its
+	// aliases, for example by a pattern. It may be nil.
 	Resolves func(host string) bool
 }
 
-// Check reads the config file at path as Load does, and reports also what only its
-// surroundings can tell: a site that there is not, answers that do not fit the site's
-// job, and a host that is probably mistyped. None of that keeps other sessions from
-// working, which is why Load lets it pass.
-func Check(path string, with Surroundings) (*Config, error) {
+// Check reads the config file at path as Load does, and also reports unknown sites,
+// answers that do not fit the site's job, and hosts that are probably misspelt. Load
+// ignores these, since other sessions still work.
+func Check(path string, with CheckOptions) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
@@ -40,36 +39,36 @@ func Check(path string, with Surroundings) (*Config, error) {
 	return l.result()
 }
 
-// checkSites reports the sites of hosts that there are not.
+// checkSites reports unknown sites of hosts.
 func (l *loader) checkSites(sites Sites) {
 	for i, h := range l.config.Hosts {
 		if h.Site == "" {
 			continue
 		}
 		if _, err := sites.Find(h.Site); err != nil {
-			l.src.complainError(l.hosts[i].byKey["site"].value.at, err)
+			l.src.wrapError(l.hosts[i].byKey["site"].value.at, err)
 		}
 	}
 }
 
-// checkHost reports the host of a session that nothing names and that is nearly the name
-// of another. An address in full is nobody's slip.
-func (l *loader) checkHost(session int, with Surroundings) {
+// checkHost reports an unknown host of a session that is similar to a known one. It
+// accepts full addresses.
+func (l *loader) checkHost(session int, with CheckOptions) {
 	host := l.config.Sessions[session].Host
-	if meant := l.meantHost(host, with); meant != host {
-		l.src.complain(l.sessions[session].byKey["host"].value.at,
+	if meant := l.correctedHost(host, with); meant != host {
+		l.src.addError(l.sessions[session].byKey["host"].value.at,
 			fmt.Sprintf("did you mean %q? Otherwise add a section [%s]", meant, dottedKey([]string{"host", host})),
 			"host %q is neither in this file nor in your ssh config", host)
 	}
 }
 
-// meantHost is the host that a session's host is probably a slip of, or that host itself.
-func (l *loader) meantHost(host string, with Surroundings) string {
+// correctedHost is the known host that a misspelt one probably means, or the host itself.
+func (l *loader) correctedHost(host string, with CheckOptions) string {
 	known := slices.Clone(with.Aliases)
 	for _, h := range l.config.Hosts {
 		known = append(known, h.Name)
 	}
-	if slices.Contains(known, host) || !goodName.MatchString(host) || strings.Contains(host, ".") || with.Resolves != nil && with.Resolves(host) {
+	if slices.Contains(known, host) || !validName.MatchString(host) || strings.Contains(host, ".") || with.Resolves != nil && with.Resolves(host) {
 		return host
 	}
 	if near := suggest.Nearest(host, known); len(near) > 0 {
@@ -78,11 +77,11 @@ func (l *loader) meantHost(host string, with Surroundings) string {
 	return host
 }
 
-// checkJob reports what keeps the job that a session submits from being written. Where
-// the site is only known once the host is connected, there is nothing to check by yet.
-func (l *loader) checkJob(session int, with Surroundings) {
+// checkJob reports why the script of a session's job cannot be written. It checks nothing
+// if the site is only known once the host is connected.
+func (l *loader) checkJob(session int, with CheckOptions) {
 	s, t := l.config.Sessions[session], l.sessions[session]
-	host := l.config.Host(l.meantHost(s.Host, with))
+	host := l.config.Host(l.correctedHost(s.Host, with))
 	if s.Builtin() == "" || host.Site == "" && host.Scheduler == "" {
 		return
 	}
@@ -93,7 +92,7 @@ func (l *loader) checkJob(session int, with Surroundings) {
 	job := s.BuiltinJob(site, host.Scheduler)
 	_, problems := job.check()
 	for _, p := range problems {
-		l.src.complainError(t.placeOf(p.answer), p.err)
+		l.src.wrapError(t.placeOf(p.answer), p.err)
 	}
 	if len(problems) > 0 {
 		return
@@ -103,11 +102,11 @@ func (l *loader) checkJob(session int, with Surroundings) {
 		if e := t.byKey["job"]; e != nil {
 			at = e.value.at // its name is at fault
 		}
-		l.src.complainError(at, err)
+		l.src.wrapError(at, err)
 	}
 }
 
-// placeOf is where a session's answer is written, or where it would be.
+// placeOf is the place of a session's answer, or where it belongs.
 func (t *table) placeOf(answer string) span {
 	with := t.byKey["with"]
 	switch {
@@ -120,13 +119,13 @@ func (t *table) placeOf(answer string) span {
 	return with.at
 }
 
-// complainError notes at a place what an error says.
-func (s *source) complainError(at span, err error) {
+// wrapError reports an error at a place.
+func (s *source) wrapError(at span, err error) {
 	hint := ""
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		hint = e.Hint
 	}
-	s.complain(at, hint, "%v", err)
+	s.addError(at, hint, "%v", err)
 }
 
 // BuiltinJob is the job that comes with tunctl and that the session submits.

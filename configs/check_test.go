@@ -14,7 +14,7 @@ func checked(t *testing.T, text string) string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Check(path, Surroundings{
+	_, err := Check(path, CheckOptions{
 		Sites: builtinSites(t), Aliases: []string{"beluga"}, Resolves: func(host string) bool { return host == "belugb" },
 	})
 	if err == nil {

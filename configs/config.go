@@ -1,11 +1,10 @@
-// Package configs is the config file: its schema, its reading, writing and watching.
-// Reading is strict and tells all problems of a file at once, each with its
-// line, its column and what was expected, since the file is written by hand by
-// people who have other work to do.
+// Package configs is the config file: its schema, its reading, writing and watching; and
+// the sites and job templates that come with tunctl. Reading is strict and reports all
+// problems of a file at once, each with its line, its column and what was expected,
+// since people write the file by hand.
 //
-// It is a leaf: it says what a person wrote and decides nothing. What the words
-// mean (which patterns an app has, where a relative path leads, what a host's
-// settings are) is up to those who read a Config.
+// It is a leaf: it returns what a person wrote and decides nothing. What that means
+// (which patterns an app has, what the settings of a host are) is up to its callers.
 package configs
 
 import (
@@ -17,10 +16,12 @@ import (
 	"unicode/utf8"
 
 	_ "embed"
+
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxSize is the largest file that is read, in bytes. A config is a page or two;
-// a larger file is another one, given by mistake.
+// maxSize is the size of the largest file that is read. A config has a page or two; a
+// larger file was given by mistake.
 const maxSize = 1 << 20
 
 // Example is a config file that shows every key, each explained.
@@ -28,18 +29,18 @@ const maxSize = 1 << 20
 //go:embed example.toml
 var Example string
 
-// Config is what a config file says.
+// Config is the content of a config file.
 type Config struct {
 	Path      string
 	Notify    Notify
-	SSHConfig string // read in place of ~/.ssh/config: a whole path, or "none"
+	SSHConfig string // read instead of ~/.ssh/config: an absolute path, or "none"
 	Hosts     []Host // these and the following are in the order of the file
 	Sessions  []Session
 	Apps      []App
 }
 
-// Load reads the config file at path. Its problems are Errors; a file that is not
-// there is fs.ErrNotExist.
+// Load reads the config file at path. Its problems are Errors; a missing file is
+// fs.ErrNotExist.
 func Load(path string) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -62,7 +63,7 @@ func (c *Config) HostNames() []string {
 	return names
 }
 
-// readFile reads just enough of a file to tell that it is too large.
+// readFile reads a file, up to one byte more than the largest.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,7 +77,7 @@ func readFile(path string) ([]byte, error) {
 // error, if any, is Errors.
 func Parse(name string, data []byte) (*Config, error) { return load(name, data).result() }
 
-// load reads a config from data, as far as that is possible.
+// load reads as much of a config as possible.
 func load(name string, data []byte) *loader {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // as Windows editors write it
 	l := &loader{src: newSource(name, data), config: Config{Path: name}}
@@ -88,7 +89,7 @@ func load(name string, data []byte) *loader {
 	return l
 }
 
-// result is the config, or all that is wrong with it.
+// result is the config, or all its problems.
 func (l *loader) result() (*Config, error) {
 	if err := l.src.err(); err != nil {
 		return nil, err
@@ -96,20 +97,20 @@ func (l *loader) result() (*Config, error) {
 	return &l.config, nil
 }
 
-// checkText reports a file that is no text at all, of which the TOML parser would
-// have a lot to say that helps nobody.
+// checkText reports a file that is no text: the messages of the TOML parser would not
+// help.
 func checkText(src *source) bool {
 	switch {
 	case len(src.data) > maxSize:
-		src.complainWhole("is this the right file?", "the file is larger than %d MB", maxSize>>20)
+		src.addFileError("is this the right file?", "the file is larger than %d MB", maxSize>>20)
 	case bytes.HasPrefix(src.data, []byte("\xFF\xFE")), bytes.HasPrefix(src.data, []byte("\xFE\xFF")):
-		src.complainWhole("save it as UTF-8", "the file is written in UTF-16")
+		src.addFileError("save it as UTF-8", "the file is written in UTF-16")
 	case !utf8.Valid(src.data):
 		at := invalidUTF8(src.data)
-		src.complain(span{at, at + 1}, "save the file as UTF-8", "the byte 0x%02x is not valid UTF-8", src.data[at])
+		src.addError(span{at, at + 1}, "save the file as UTF-8", "the byte 0x%02x is not valid UTF-8", src.data[at])
 	case bytes.IndexByte(src.data, 0) >= 0:
 		at := bytes.IndexByte(src.data, 0)
-		src.complain(span{at, at + 1}, "is this the right file?", "the file contains a zero byte, so it is not a text file")
+		src.addError(span{at, at + 1}, "is this the right file?", "the file contains a zero byte, so it is not a text file")
 	default:
 		return true
 	}
@@ -135,11 +136,47 @@ func (c *Config) Session(name string) (Session, bool) {
 	return Session{}, false
 }
 
-// Host returns the host of that name. One that is not in the file is an alias of
-// ~/.ssh/config, or an address.
+// Host returns the host of that name. If it is not in the file, it is an alias of
+// ~/.ssh/config or an address.
 func (c *Config) Host(name string) Host {
 	if i := slices.IndexFunc(c.Hosts, func(h Host) bool { return h.Name == name }); i >= 0 {
 		return c.Hosts[i]
 	}
 	return Host{Name: name, SSH: name}
+}
+
+// notifyKinds are the kinds of notifications that can be chosen.
+func notifyKinds() []string {
+	return []string{"ready", "needs-login", "time-limit", "ended", "link"}
+}
+
+// Notify says which notifications a person wants. The zero value allows all.
+type Notify struct {
+	Off  bool
+	Only []string // the kinds that are wanted; none listed means all
+}
+
+// Allows reports whether notifications of the kind are wanted.
+func (n Notify) Allows(kind string) bool {
+	return !n.Off && (len(n.Only) == 0 || slices.Contains(n.Only, kind))
+}
+
+// readNotify reads true, false or a list of kinds.
+func readNotify(in *input) Notify {
+	switch v := in.entry.value; v.kind {
+	case unstable.Bool:
+		return Notify{Off: v.text == "false"}
+	case unstable.Array:
+		n := Notify{Off: len(v.items) == 0}
+		in.list(func(v value) {
+			if kind, ok := in.word(v, notifyKinds()); ok {
+				n.Only = append(n.Only, kind)
+			}
+		})
+		return n
+	default:
+		in.addError(v.at, `write: notify = true, or notify = ["ready", "needs-login"]`,
+			"%q must be true, false or a list, not %s", in.entry.key, kindName(v.kind))
+		return Notify{}
+	}
 }

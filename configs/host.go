@@ -2,20 +2,20 @@ package configs
 
 import "strings"
 
-// Host is a [host.NAME] table: how a login node is reached, where that is not in
-// ~/.ssh/config already. An empty field is found out.
+// Host is a [host.NAME] table: how to reach a login node, unless ~/.ssh/config has it.
+// Empty fields are detected.
 type Host struct {
 	Name        string
 	SSH         string // user@host or an alias; by default the name
 	Site        string // a preset's name
 	Scheduler   string // "slurm", "pbs" or "none"
 	Transport   string // "native" or "openssh"
-	ReuseMaster bool   // ride the person's own ControlMaster
+	ReuseMaster bool   // use the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
-	Transfer    string // where its files are copied through, or NoTransfer; by default the site's
+	Transfer    string // the host for copying files, or NoTransfer; by default the site's
 }
 
-// NoTransfer says that copies go through the login node, whatever the site has.
+// NoTransfer says that files are copied by the login node, whatever the site has.
 const NoTransfer = "none"
 
 func hostFields() []field[Host] {
@@ -34,19 +34,18 @@ func hostFields() []field[Host] {
 	}
 }
 
-// destination reads what ssh would take as a host.
+// destination reads what ssh accepts as a host.
 func (in *input) destination() (string, bool) {
 	text, ok := in.text()
 	if ok && !isDestination(text) {
-		in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid ssh host", text)
+		in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid ssh host", text)
 		return "", false
 	}
 	return text, ok
 }
 
-// isDestination reports whether text may be handed to ssh as a host: never as an
-// option, and nothing that the shell of a ProxyCommand would take for more than a
-// word.
+// isDestination reports whether text is safe as a host for ssh: no option, and one word
+// for the shell of a ProxyCommand.
 func isDestination(text string) bool {
 	if strings.ContainsAny(text, " \t'\"`$\\;&<>|(){}") {
 		return false

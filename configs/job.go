@@ -56,8 +56,8 @@ type script struct {
 	Base, Announce       string
 }
 
-// goodJobName is a name that can stand in a directive and in the path of a log.
-var goodJobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+// validJobName is a name that can stand in a directive and in the path of a log.
+var validJobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // Questions are those that the job takes answers to.
 func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
@@ -67,7 +67,7 @@ func (j *Job) Script() ([]byte, error) {
 	if !slices.Contains(BuiltinJobs(), j.App) {
 		return nil, configError(unknownBuiltin(j.App), "no job %q comes with tunctl", builtinPrefix+j.App)
 	}
-	if !goodJobName.MatchString(j.Name) {
+	if !validJobName.MatchString(j.Name) {
 		return nil, configError("use letters, digits, '.', '_' and '-'", "%q is not a valid job name", j.Name)
 	}
 	answers, err := j.answers()

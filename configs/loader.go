@@ -11,9 +11,9 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// goodName matches the names of hosts, sessions and apps: words that can be typed
-// in a shell, cannot be taken for an option, and can be a file's name.
-var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+// validName matches the names of hosts, sessions and apps: words that need no quotes in a
+// shell, are no option, and can be the name of a file.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // loader fills a Config from a file's tree.
 type loader struct {
@@ -60,29 +60,29 @@ func (in *input) apps(l *loader) {
 		a := App{Name: name}
 		readTable(in.src, t, appFields(), &a)
 		if t.byKey["patterns"] == nil && t.complete() {
-			in.complain(t.at, `add: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']`, "%s has no patterns", t.title())
+			in.addError(t.at, `add: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']`, "%s has no patterns", t.title())
 		}
 		l.config.Apps = append(l.config.Apps, a)
 	})
 }
 
-// complete reports whether what is not in the table is indeed missing.
+// complete reports whether the whole table was read, so that absent keys are missing.
 func (t *table) complete() bool { return !t.damaged && t.origin != implied }
 
 // tables reads [kind.NAME] for every name.
 func (in *input) tables(read func(name string, t *table)) {
 	kind, v := in.entry.key, in.entry.value
 	if v.kind != unstable.Table {
-		in.complain(v.at, fmt.Sprintf("write: [%s.NAME]", kind), "%q must be a section, not %s", kind, kindName(v.kind))
+		in.addError(v.at, fmt.Sprintf("write: [%s.NAME]", kind), "%q must be a section, not %s", kind, kindName(v.kind))
 		return
 	}
 	for _, e := range v.table.entries {
 		sub := e.value.table
 		switch {
 		case sub == nil:
-			in.complain(e.at, fmt.Sprintf("write: [%s.NAME]", kind), "[%s] needs a name: %q belongs in [%s.NAME]", kind, e.key, kind)
-		case !goodName.MatchString(e.key):
-			in.complain(e.at, "use letters, digits, '.', '_' and '-', and begin with a letter or digit",
+			in.addError(e.at, fmt.Sprintf("write: [%s.NAME]", kind), "[%s] needs a name: %q belongs in [%s.NAME]", kind, e.key, kind)
+		case !validName.MatchString(e.key):
+			in.addError(e.at, "use letters, digits, '.', '_' and '-', and begin with a letter or digit",
 				"%q is not a valid %s name", e.key, kind)
 		default:
 			read(e.key, sub)
@@ -103,7 +103,7 @@ func unknownKey(src *source, t *table, e *entry, known []string) {
 	if hint == "" {
 		hint = "available: " + strings.Join(known, ", ")
 	}
-	src.complain(e.at, hint, "unknown key %q%s", e.key, t.where())
+	src.addError(e.at, hint, "unknown key %q%s", e.key, t.where())
 }
 
 // unknownTable reports each table that is written below an unknown key.
@@ -112,7 +112,7 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 	if t.parent != nil {
 		// A dot in [session.my.notebook] makes a table in a table.
 		quotedName := dottedKey([]string{t.parent.name}) + "." + fmt.Sprintf("%q", t.name+"."+e.key)
-		src.complain(sub.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown section %s", sub.title())
+		src.addError(sub.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown section %s", sub.title())
 		return
 	}
 	near := suggest.Nearest(e.key, src.kinds)
@@ -126,11 +126,11 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 		if len(near) > 0 {
 			hint = fmt.Sprintf("did you mean [%s]?", dottedKey([]string{near[0], inner.key}))
 		}
-		src.complain(named.at, hint, "unknown section %s", named.title())
+		src.addError(named.at, hint, "unknown section %s", named.title())
 		reported = true
 	}
 	if !reported {
-		src.complain(e.at, didYouMean(e.key, known), "unknown section %s", sub.title())
+		src.addError(e.at, didYouMean(e.key, known), "unknown section %s", sub.title())
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// expressionStart matches a line that begins a table or a key, where reading can
-// go on after a line that cannot be read.
+// expressionStart matches a line that begins a table or a key, where reading can continue
+// after a syntax error.
 var expressionStart = regexp.MustCompile(`^[ \t]*(\[\[?[^\[\]]+\]\]?[ \t]*(#.*)?$|[A-Za-z0-9_."'-]+[ \t]*=|[A-Za-z0-9_-]+:)`)
 
-// parser turns TOML into a tree of tables. It reads on after a syntax error, so
-// that a person sees all problems of a file at once.
+// parser turns TOML into a tree of tables. It continues after a syntax error, so that a
+// person sees all problems of a file at once.
 type parser struct {
 	src  *source
 	toml unstable.Parser
@@ -49,7 +49,7 @@ func (p *parser) reset(offset int) {
 	p.toml.Reset(p.src.data[offset:])
 }
 
-// recover reports a syntax error and finds the line to go on with.
+// recover reports a syntax error and finds the line to continue with.
 func (p *parser) recover(perr *unstable.ParserError) (next int, more bool) {
 	// A highlight is a slice of the text, so that its capacity tells its place.
 	start := cap(p.src.data) - cap(perr.Highlight)
@@ -114,7 +114,7 @@ func (p *parser) expression(n *unstable.Node) {
 		p.current = p.header(key)
 	case unstable.ArrayTable:
 		p.current = nil
-		p.src.complain(whole(key), "write ["+dottedKey(texts(key))+"] with single brackets",
+		p.src.addError(whole(key), "write ["+dottedKey(texts(key))+"] with single brackets",
 			"[[%s]] is not valid: the config has no lists of sections", dottedKey(texts(key)))
 	case unstable.KeyValue:
 		p.read = p.span(n.Raw).end
@@ -149,7 +149,7 @@ func (p *parser) header(key []keyPart) *table {
 			p.duplicate(part, key[:i+1], e)
 			return nil
 		case last && e.value.table.origin != implied:
-			p.src.complain(whole(key), "", "duplicate section %s, first on line %d",
+			p.src.addError(whole(key), "", "duplicate section %s, first on line %d",
 				e.value.table.title(), p.src.line(e.value.table.at.start))
 			return nil
 		case last:
@@ -186,7 +186,7 @@ func (p *parser) keyValue(t *table, n *unstable.Node) {
 }
 
 func (p *parser) duplicate(part keyPart, key []keyPart, first *entry) {
-	p.src.complain(part.at, "", "duplicate key %q, first on line %d",
+	p.src.addError(part.at, "", "duplicate key %q, first on line %d",
 		dottedKey(texts(key)), p.src.line(first.at.start))
 }
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// localPrefix marks a path on this computer where one on the host is usual.
+// localPrefix marks a path on this computer instead of the host.
 const localPrefix = "local:"
 
-// LocalPath is a path on this computer, whose "~/" is the home folder. Every such path
-// of a config is read through it; paths on a host are expanded there.
+// LocalPath expands "~/" in a path on this computer. All local paths of a config are read
+// with it; paths on a host are expanded there.
 func LocalPath(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok || rest != "" && rest[0] != '/' && !os.IsPathSeparator(rest[0]) {
@@ -18,12 +18,12 @@ func LocalPath(path string) string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return path // whoever opens it says what is missing
+		return path // opening it fails with a clear error
 	}
 	return filepath.Join(home, rest)
 }
 
-// localOrRemote expands a path that is on this computer where it says so.
+// localOrRemote expands a path with the prefix "local:".
 func localOrRemote(path string) string {
 	if here, ok := strings.CutPrefix(path, localPrefix); ok {
 		return localPrefix + LocalPath(here)
@@ -31,8 +31,8 @@ func localOrRemote(path string) string {
 	return path
 }
 
-// sshConfigPath is the file that ssh_config names: relative to the config's folder,
-// since the agent has none of its own. "none" is no file, as with ssh -F.
+// sshConfigPath is the file of ssh_config, relative to the config's folder, since the
+// agent's working directory is arbitrary. "none" is no file, as with ssh -F.
 func sshConfigPath(text, config string) string {
 	path := LocalPath(text)
 	if path == "none" || filepath.IsAbs(path) {

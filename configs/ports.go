@@ -8,22 +8,22 @@ import (
 	"tunctl/internal/api"
 )
 
-// portClaims are the local ports that sessions want, to find those wanted twice.
-type portClaims struct {
+// localPorts are the local ports of all sessions, to find those that are used twice.
+type localPorts struct {
 	src    *source
-	byPort map[string][]portClaim
+	byPort map[string][]portUse
 }
 
-type portClaim struct {
+type portUse struct {
 	host, port string
 	at         span
 	by         string // a table's title
 }
 
-// claimAll notes every local port of a session.
-func (p *portClaims) claimAll(t *table, s Session) {
+// addSession adds every local port of a session.
+func (p *localPorts) addSession(t *table, s Session) {
 	if s.Local != 0 {
-		p.claim(portClaim{"127.0.0.1", strconv.Itoa(s.Local), t.byKey["local"].value.at, t.title()})
+		p.add(portUse{"127.0.0.1", strconv.Itoa(s.Local), t.byKey["local"].value.at, t.title()})
 	}
 	if len(s.Forward) == 0 {
 		return
@@ -34,12 +34,12 @@ func (p *portClaims) claimAll(t *table, s Session) {
 			continue
 		}
 		if host, port, err := net.SplitHostPort(spec.Listen); err == nil { // else a unix socket
-			p.claim(portClaim{host, port, item.at, t.title()})
+			p.add(portUse{host, port, item.at, t.title()})
 		}
 	}
 }
 
-func (p *portClaims) claim(c portClaim) {
+func (p *localPorts) add(c portUse) {
 	others := p.byPort[c.port]
 	i := slices.IndexFunc(others, c.collides)
 	if i < 0 {
@@ -49,20 +49,20 @@ func (p *portClaims) claim(c portClaim) {
 	first := others[i]
 	line := p.src.line(first.at.start)
 	if first.by == c.by {
-		p.src.complain(c.at, "", "%s uses local port %s twice, first on line %d", c.by, c.port, line)
+		p.src.addError(c.at, "", "%s uses local port %s twice, first on line %d", c.by, c.port, line)
 		return
 	}
-	p.src.complain(c.at, "use a different port", "%s uses local port %s, which %s on line %d uses too",
+	p.src.addError(c.at, "use a different port", "%s uses local port %s, which %s on line %d uses too",
 		c.by, c.port, first.by, line)
 }
 
-// collides reports whether two claims of one port cannot be met at once.
-func (c portClaim) collides(other portClaim) bool {
+// collides reports whether two uses of one port exclude each other.
+func (c portUse) collides(other portUse) bool {
 	a, b := interfaceOf(c.host), interfaceOf(other.host)
 	return a == b || a == "any" || b == "any"
 }
 
-// interfaceOf names the addresses that stand for one interface alike.
+// interfaceOf is the same for all addresses of one interface.
 func interfaceOf(host string) string {
 	switch host {
 	case "127.0.0.1", "::1", "localhost":

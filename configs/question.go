@@ -155,7 +155,7 @@ func (in *input) bound(into *float64, what string) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n <= 0 {
-		in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid %s", text, what)
+		in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid %s", text, what)
 		return
 	}
 	*into = n

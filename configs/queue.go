@@ -51,7 +51,7 @@ func (in *input) queues(s *Site) {
 				if text, ok := in.scalar(in.entry.value); ok {
 					n, err := strconv.Atoi(text)
 					if err != nil || n < 1 {
-						in.complain(in.entry.value.at, "write: gpus = 4", "%q is not a number of GPUs", text)
+						in.addError(in.entry.value.at, "write: gpus = 4", "%q is not a number of GPUs", text)
 						return
 					}
 					q.GPUs = n

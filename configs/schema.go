@@ -47,9 +47,9 @@ func keysOf[T any](fields []field[T]) []string {
 	return keys
 }
 
-// complain reports a problem of the value.
-func (in *input) complain(at span, hint, format string, args ...any) {
-	in.src.complain(at, hint, format, args...)
+// addError reports a problem of the value.
+func (in *input) addError(at span, hint, format string, args ...any) {
+	in.src.addError(at, hint, format, args...)
 }
 
 // mustBe reports that the value at v is of the wrong type.
@@ -58,7 +58,7 @@ func (in *input) mustBe(v value, wanted string) {
 	if v.table != nil && v.table.origin != inline {
 		at = v.table.at
 	}
-	in.complain(at, "write: "+in.entry.key+" = "+in.example, "%q%s must be %s, not %s",
+	in.addError(at, "write: "+in.entry.key+" = "+in.example, "%q%s must be %s, not %s",
 		in.entry.key, in.table.where(), wanted, kindName(v.kind))
 }
 
@@ -76,10 +76,10 @@ func (in *input) text() (string, bool) {
 func (in *input) line(v value) (string, bool) {
 	switch {
 	case strings.TrimSpace(v.text) == "":
-		in.complain(v.at, "write: "+in.entry.key+" = "+in.example, "%q%s is empty", in.entry.key, in.table.where())
+		in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q%s is empty", in.entry.key, in.table.where())
 		return "", false
 	case strings.ContainsFunc(v.text, unicode.IsControl):
-		in.complain(v.at, "", "%q%s must be one line without control characters", in.entry.key, in.table.where())
+		in.addError(v.at, "", "%q%s must be one line without control characters", in.entry.key, in.table.where())
 		return "", false
 	}
 	return v.text, true
@@ -109,7 +109,7 @@ func (in *input) word(v value, words []string) (string, bool) {
 	if slices.Contains(words, v.text) {
 		return v.text, true
 	}
-	in.complain(v.at, didYouMean(v.text, words), "%s is not one of %s", strconv.Quote(v.text), alternatives(words))
+	in.addError(v.at, didYouMean(v.text, words), "%s is not one of %s", strconv.Quote(v.text), alternatives(words))
 	return "", false
 }
 
@@ -138,7 +138,7 @@ func (in *input) port() (int, bool) {
 	}
 	port, err := strconv.ParseInt(v.text, 0, 32)
 	if err != nil || port < 1 || port > 65535 {
-		in.complain(v.at, "", "the port %s is not between 1 and 65535", v.text)
+		in.addError(v.at, "", "the port %s is not between 1 and 65535", v.text)
 		return 0, false
 	}
 	return int(port), true

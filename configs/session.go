@@ -26,19 +26,19 @@ type Session struct {
 	Local   int       // the wanted local port; 0: any
 	Reach   api.Reach // by default auto
 	Keep    bool      // submit again when the job ends by its time limit
-	Open    bool      // open the page once it is there; by default true
+	Open    bool      // open the page when it is ready; by default true
 
 	Forward          []ForwardSpec
 	ForwardSSHConfig bool // forward = "ssh_config": those written there
 	// Shared lets other users of this computer use the session's forwards.
 	Shared     bool
-	AllowHosts []string // names by which browsers may ask besides this computer's own
+	AllowHosts []string // names that browsers may use besides this computer's own
 }
 
 // builtinPrefix marks a job that comes with tunctl.
 const builtinPrefix = "builtin:"
 
-// Builtin is which of the jobs that come with tunctl the session submits, if any.
+// Builtin is the name of the builtin job that the session submits, if any.
 func (s *Session) Builtin() string {
 	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
 	if !ok {
@@ -83,12 +83,12 @@ func (in *input) submit(s *Session) {
 	}
 	for _, prefix := range []string{localPrefix, builtinPrefix} {
 		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
-			in.complain(in.entry.value.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", text)
+			in.addError(in.entry.value.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", text)
 			return
 		}
 	}
 	if name, ok := strings.CutPrefix(text, builtinPrefix); ok && !slices.Contains(BuiltinJobs(), name) {
-		in.complain(in.entry.value.at, unknownBuiltin(name), "no job %q comes with tunctl", text)
+		in.addError(in.entry.value.at, unknownBuiltin(name), "no job %q comes with tunctl", text)
 		return
 	}
 	s.Submit = localOrRemote(text)
@@ -117,15 +117,14 @@ func (in *input) allowHosts(s *Session) {
 			return
 		}
 		if strings.ContainsAny(name, "/:*@ ") {
-			in.complain(v.at, `write the name alone, as in "lab.example"`, "%q is not a host name", name)
+			in.addError(v.at, `write the name alone, as in "lab.example"`, "%q is not a host name", name)
 			return
 		}
 		s.AllowHosts = append(s.AllowHosts, name)
 	})
 }
 
-// with reads the answers to a job's questions. Which there are is for the site to
-// say.
+// with reads the answers to a job's questions, which the site defines.
 func (in *input) with(s *Session) {
 	t := in.entry.value.table
 	if t == nil {
@@ -148,35 +147,34 @@ func (in *input) forward(s *Session) {
 	if v.kind == unstable.String {
 		s.ForwardSSHConfig = v.text == "ssh_config"
 		if !s.ForwardSSHConfig {
-			in.complain(v.at, fmt.Sprintf("write: forward = [%q]", v.text), `"forward" in %s must be a list or "ssh_config"`, in.table.title())
+			in.addError(v.at, fmt.Sprintf("write: forward = [%q]", v.text), `"forward" in %s must be a list or "ssh_config"`, in.table.title())
 		}
 		return
 	}
 	in.list(func(v value) {
 		spec, err := parseForward(v.text)
 		if err != nil {
-			in.complain(v.at, err.Hint, "%s", err.Message)
+			in.addError(v.at, err.Hint, "%s", err.Message)
 			return
 		}
 		s.Forward = append(s.Forward, spec)
 	})
 }
 
-// checkSessions checks what no key can tell by itself.
+// checkSessions checks combinations of keys.
 func (l *loader) checkSessions() {
-	ports := &portClaims{src: l.src, byPort: make(map[string][]portClaim)}
+	ports := &localPorts{src: l.src, byPort: make(map[string][]portUse)}
 	for i := range l.config.Sessions {
 		s, t := &l.config.Sessions[i], l.sessions[i]
 		if t.complete() {
 			l.checkSession(t, *s)
 		}
 		l.checkApp(t, s)
-		ports.claimAll(t, *s)
+		ports.addSession(t, *s)
 	}
 }
 
-// submitsBuiltin reports whether the session's submit is for a job that comes with
-// tunctl, be there one of that name or not.
+// submitsBuiltin reports whether the session's submit is for a builtin job, known or not.
 func (t *table) submitsBuiltin() bool {
 	e := t.byKey["submit"]
 	return e != nil && strings.HasPrefix(e.value.text, builtinPrefix)
@@ -188,20 +186,67 @@ func (l *loader) checkSession(t *table, s Session) {
 		if len(l.config.Hosts) > 0 {
 			example = l.config.Hosts[0].Name
 		}
-		l.src.complain(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
+		l.src.addError(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
 	}
 	if t.byKey["job"] == nil && t.byKey["submit"] == nil && t.byKey["forward"] == nil {
-		l.src.complain(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
+		l.src.addError(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
 			"%s needs a job, submit or forward", t.title())
 	}
 	if forward := t.byKey["forward"]; forward != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
-		l.src.complain(forward.at, fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"})),
+		l.src.addError(forward.at, fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"})),
 			"%s has a job, and \"forward\" works only in a session without one", t.title())
 	}
 	if t.byKey["with"] != nil && !t.submitsBuiltin() {
-		l.src.complain(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
+		l.src.addError(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
 	}
 	if s.Keep && t.byKey["submit"] == nil {
-		l.src.complain(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
+		l.src.addError(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
 	}
+}
+
+// fromScheduler converts the placeholders of sbatch to ours.
+var fromScheduler = strings.NewReplacer("%j", "{id}", "%x", "{name}", "%u", "{user}", "%N", "{node}")
+
+func logPlaceholders() []string { return []string{"id", "name", "user", "node"} }
+
+// log reads the path of a job's log, which may contain placeholders.
+func (in *input) log(s *Session) {
+	text, ok := in.text()
+	if !ok {
+		return
+	}
+	at := in.entry.value.at
+	if ours := fromScheduler.Replace(text); ours != text {
+		in.addError(at, fmt.Sprintf("write: log = %q", ours), "scheduler placeholders are not supported here")
+		return
+	}
+	if path, here := strings.CutPrefix(text, localPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
+		in.addError(at, `write "local:/mnt/home/{name}.{id}.log"`, "%q is not an absolute path", path)
+		return
+	}
+	s.Log = localOrRemote(text)
+	for {
+		_, after, found := strings.Cut(text, "{")
+		if !found {
+			return
+		}
+		name, rest, closed := strings.Cut(after, "}")
+		if !closed {
+			in.addError(in.src.within(at, "{"+after), "", "the placeholder has no closing }")
+			return
+		}
+		in.placeholder(at, name)
+		text = rest
+	}
+}
+
+func (in *input) placeholder(at span, name string) {
+	if slices.Contains(logPlaceholders(), name) {
+		return
+	}
+	hint := "available: {id}, {name}, {user}, {node}"
+	if near := suggest.Nearest(name, logPlaceholders()); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean {%s}?", near[0])
+	}
+	in.addError(in.src.within(at, "{"+name+"}"), hint, "unknown placeholder {%s}", name)
 }

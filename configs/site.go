@@ -41,9 +41,9 @@ type Site struct {
 	Job       Recipe      `json:"-"`
 }
 
-// Gate says what to do where a host of the site cannot be reached: what must be true
-// before SSH and, by whether the probe of that entrance answers, whether it is.
-func (s *Site) Gate(host string, answers func(address string) bool) string {
+// AccessHint says what to do if a host of the site cannot be reached: what SSH requires
+// and, by a probe, whether that is met.
+func (s *Site) AccessHint(host string, answers func(address string) bool) string {
 	probe := s.ProbeAt(host)
 	switch {
 	case s.Before == "" || probe == "":
@@ -54,9 +54,8 @@ func (s *Site) Gate(host string, answers func(address string) bool) string {
 	return fmt.Sprintf("%s does not respond from this network. %s", probe, s.Before)
 }
 
-// ProbeAt is the address that answers only once what must be true before SSH is. For
-// an entrance that is its own, unless the site names one for all; other entrances
-// may need another network.
+// ProbeAt is the address that answers only if what SSH requires is met: the entrance's
+// own, unless the site has one for all; other entrances may need another network.
 func (s *Site) ProbeAt(host string) string {
 	if s.Probe == "" && s.Before != "" && slices.ContainsFunc(s.Entrances, func(e Entrance) bool { return strings.EqualFold(e.Host, host) }) {
 		return net.JoinHostPort(host, "22")
@@ -143,9 +142,9 @@ func setBlock(where func(*Recipe) *string) func(*input, *Recipe) {
 	}
 }
 
-// goodBind is a folder that can stand in double quotes: a path, or a variable and
+// validBind is a folder that can stand in double quotes: a path, or a variable and
 // what is below it.
-var goodBind = regexp.MustCompile(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`)
+var validBind = regexp.MustCompile(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`)
 
 func (in *input) binds(r *Recipe) {
 	r.Binds = nil
@@ -153,10 +152,10 @@ func (in *input) binds(r *Recipe) {
 		text, ok := in.line(v)
 		switch {
 		case !ok:
-		case goodBind.MatchString(text):
+		case validBind.MatchString(text):
 			r.Binds = append(r.Binds, text)
 		default:
-			in.complain(v.at, "write: binds = "+in.example, "%q is not a folder such as \"/scratch\" or \"$PROJECT\"", text)
+			in.addError(v.at, "write: binds = "+in.example, "%q is not a folder such as \"/scratch\" or \"$PROJECT\"", text)
 		}
 	})
 }
@@ -164,7 +163,7 @@ func (in *input) binds(r *Recipe) {
 // template checks that text is a template.
 func (in *input) template(v value, text string) bool {
 	if _, err := parseTemplate(text); err != nil {
-		in.complain(v.at, "write answers as {{.account}}", "bad template: %v", err)
+		in.addError(v.at, "write answers as {{.account}}", "bad template: %v", err)
 		return false
 	}
 	return true
@@ -195,7 +194,7 @@ func (in *input) entrances(s *Site) {
 			{"about", `"from the campus network"`, setText(func(e *Entrance) *string { return &e.About })},
 		}, &e)
 		if t.byKey["host"] == nil && t.complete() {
-			in.complain(t.at, `add: host = "login.example.org"`, "%s has no host", t.title())
+			in.addError(t.at, `add: host = "login.example.org"`, "%s has no host", t.title())
 		}
 		s.Entrances = append(s.Entrances, e)
 	})
@@ -218,16 +217,16 @@ func (in *input) questions(s *Site) {
 func (in *input) checkQuestion(t *table, q *Question) {
 	switch {
 	case !goodVariable.MatchString(q.Name) || slices.Contains(reservedNames, q.Name):
-		in.complain(t.at, "use lowercase letters, digits and '_'", "%q is not a valid question name: it becomes a shell variable in the job", q.Name)
+		in.addError(t.at, "use lowercase letters, digits and '_'", "%q is not a valid question name: it becomes a shell variable in the job", q.Name)
 	case q.Ask == "" && t.complete():
-		in.complain(t.at, `add: ask = "Which project is charged?"`, "%s has no question text", t.title())
+		in.addError(t.at, `add: ask = "Which project is charged?"`, "%s has no question text", t.title())
 	case q.Kind == AskChoice && len(q.Choices) == 0:
-		in.complain(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
+		in.addError(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
 	case (q.Min > 0 || q.Max > 0) && q.Kind != AskNumber && q.Kind != AskHours:
-		in.complain(t.at, `write: kind = "number" or "hours"`, "%s has a minimum or maximum, and is not a number", t.title())
+		in.addError(t.at, `write: kind = "number" or "hours"`, "%s has a minimum or maximum, and is not a number", t.title())
 	case q.Default != "":
 		if _, err := q.Check(q.Default); err != nil {
-			in.complain(t.byKey["default"].at, "", "the default is not a valid answer: %v", err)
+			in.addError(t.byKey["default"].at, "", "the default is not a valid answer: %v", err)
 		}
 	}
 }
@@ -247,7 +246,7 @@ func setPeriod[T any](where func(*T) *Period) func(*input, *T) {
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			in.complain(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a time such as \"30s\" or \"2m\"", text)
+			in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a time such as \"30s\" or \"2m\"", text)
 			return
 		}
 		*where(into) = Period(d)
@@ -268,16 +267,16 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 		known, ok := base(like)
 		switch {
 		case like == name:
-			src.complain(e.value.at, "`tunctl sites` lists the others", "site %q cannot be like itself", name)
+			src.addError(e.value.at, "`tunctl sites` lists the others", "site %q cannot be like itself", name)
 		case !ok:
-			src.complain(e.value.at, "`tunctl sites` lists the sites", "no site %q", like)
+			src.addError(e.value.at, "`tunctl sites` lists the sites", "no site %q", like)
 		}
 		s = known.clone()
 	}
 	s.Name, s.Path = name, ""
 	readTable(src, root, siteFields(), &s)
 	if s.Title == "" && root.complete() {
-		src.complainWhole(`add: title = "My cluster"`, "the site has no title")
+		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}
 	checkTemplates(src, &s)
 	if err := src.err(); err != nil {
@@ -303,7 +302,7 @@ func checkTemplates(src *source, s *Site) {
 	}
 	for _, text := range append(slices.Clone(s.Job.Directives), s.Workdir) {
 		if _, err := fill(text, sample); err != nil {
-			src.complainWhole("every {{.name}} needs a [question.name]", "the template %q cannot be filled: %v", text, err)
+			src.addFileError("every {{.name}} needs a [question.name]", "the template %q cannot be filled: %v", text, err)
 		}
 	}
 }

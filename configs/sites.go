@@ -77,7 +77,7 @@ func (l *siteLoader) collect(fsys fs.FS, dir, shown string) error {
 	}
 	for _, e := range entries {
 		name, isSite := strings.CutSuffix(e.Name(), ".toml")
-		if !isSite || e.IsDir() || !goodName.MatchString(name) {
+		if !isSite || e.IsDir() || !validName.MatchString(name) {
 			continue
 		}
 		data, err := fs.ReadFile(fsys, path.Join(dir, e.Name()))

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 const (
-	// maxErrors is how many problems of one file are kept. A person fixes the
-	// first few; a thousand come of a file that is no config at all.
+	// maxErrors is how many problems of one file are kept. A file with more is probably
+	// no config.
 	maxErrors = 50
 
 	// shownBefore and shownAfter are how many characters of a long line are shown
@@ -26,7 +27,60 @@ const (
 	maxMessage = 300
 )
 
-// span is a stretch of a source's bytes.
+// Error is one problem of a config file, with its place.
+type Error struct {
+	File    string
+	Line    int    // from 1; 0 when the problem is with the file as a whole
+	Column  int    // in characters, from 1
+	Source  string // the line itself, without control characters
+	Message string
+	Hint    string // how to fix it, if known
+
+	under string // the line below Source: spaces, then carets
+}
+
+// Error renders the place, the problem, the line with the part in question
+// underlined, and the hint.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": " + e.Message)
+	if e.Line > 0 {
+		number := strconv.Itoa(e.Line)
+		fmt.Fprintf(&b, "\n  %s | %s", number, e.Source)
+		fmt.Fprintf(&b, "\n  %s | %s", strings.Repeat(" ", len(number)), e.under)
+	}
+	if e.Hint != "" {
+		b.WriteString("\n  " + e.Hint)
+	}
+	return b.String()
+}
+
+// Errors are all the problems of a config file, in the order of their places.
+type Errors []*Error
+
+// Error renders one problem after the other.
+func (errs Errors) Error() string {
+	texts := make([]string, len(errs))
+	for i, e := range errs {
+		texts[i] = e.Error()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Unwrap lets errors.As find each *Error.
+func (errs Errors) Unwrap() []error {
+	list := make([]error, len(errs))
+	for i, e := range errs {
+		list[i] = e
+	}
+	return list
+}
+
+// span is a range of a source's bytes.
 type span struct{ start, end int }
 
 // source is a config file's text, and the problems found in it.
@@ -53,7 +107,7 @@ func (s *source) line(offset int) int {
 	return sort.SearchInts(s.lines, offset+1)
 }
 
-// lineSpan is the stretch of the line of that number, without its line end.
+// lineSpan is the span of the line of that number, without its line end.
 func (s *source) lineSpan(number int) span {
 	start, end := s.lines[number-1], len(s.data)
 	if number < len(s.lines) {
@@ -65,8 +119,8 @@ func (s *source) lineSpan(number int) span {
 
 func (s *source) text(at span) string { return string(s.data[at.start:at.end]) }
 
-// within is the place of the first occurrence of part in at, or all of at when
-// part is not written there literally, as in a string with escapes.
+// within is the place of the first occurrence of part in at, or all of at if part does
+// not occur literally, as in a string with escapes.
 func (s *source) within(at span, part string) span {
 	i := bytes.Index(s.data[at.start:at.end], []byte(part))
 	if i < 0 || part == "" {
@@ -75,8 +129,8 @@ func (s *source) within(at span, part string) span {
 	return span{at.start + i, at.start + i + len(part)}
 }
 
-// complain notes a problem at a place.
-func (s *source) complain(at span, hint, format string, args ...any) {
+// addError adds a problem at a place.
+func (s *source) addError(at span, hint, format string, args ...any) {
 	if len(s.errors) == maxErrors {
 		return
 	}
@@ -97,8 +151,8 @@ func (s *source) complain(at span, hint, format string, args ...any) {
 	s.errors = append(s.errors, e)
 }
 
-// complainWhole notes a problem of the file as a whole.
-func (s *source) complainWhole(hint, format string, args ...any) {
+// addFileError adds a problem of the file as a whole.
+func (s *source) addFileError(hint, format string, args ...any) {
 	s.errors = append(s.errors, &Error{File: s.name, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
@@ -113,8 +167,8 @@ func (s *source) err() error {
 	return s.errors
 }
 
-// excerpt makes a line fit to print, cropped where it is long, and underlines
-// its middle part. Tabs stay in both, so that they line up at any tab width.
+// excerpt prepares a line for printing, cropped if it is long, and underlines its middle
+// part. Tabs stay in both, so that they align at any tab width.
 func excerpt(before, part, after string) (line, under string) {
 	if r := []rune(before); len(r) > shownBefore {
 		before = "…" + string(r[len(r)-shownBefore:])

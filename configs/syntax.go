@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// explainSyntax reports that the expression that begins at begin breaks TOML's
-// rules at a place. The parser's own words stay where we know no better ones.
+// explainSyntax reports a syntax error in the expression that begins at begin, in clearer
+// words than the parser's if there are any.
 func explainSyntax(src *source, begin int, at span, message string) {
 	at.start = min(at.start, len(src.data))
 	at.end = max(at.start, min(at.end, len(src.data)))
@@ -15,33 +15,33 @@ func explainSyntax(src *source, begin int, at span, message string) {
 
 	switch {
 	case strings.Contains(message, "incomplete"), strings.Contains(message, "not terminated by"):
-		// Noticed at the end of the file; the cause is where it was opened.
+		// The parser reports the end of the file; the cause is where it was opened.
 		line := src.lineSpan(src.line(begin))
-		src.complain(span{begin, line.end}, "", "the bracket or quote opened here is never closed")
+		src.addError(span{begin, line.end}, "", "the bracket or quote opened here is never closed")
 	case strings.Contains(message, "cannot have new lines"), strings.HasPrefix(message, "unterminated"):
-		src.complain(at, "add the closing quote on the same line", "the text has no closing quote")
+		src.addError(at, "add the closing quote on the same line", "the text has no closing quote")
 	case strings.HasPrefix(message, "invalid escape"):
-		src.complain(at, `use single quotes to keep backslashes: '\d+'`, "%s is not a valid escape sequence", src.text(at))
+		src.addError(at, `use single quotes to keep backslashes: '\d+'`, "%s is not a valid escape sequence", src.text(at))
 	case strings.HasPrefix(message, "expected value, not end"):
-		src.complain(span{at.end, at.end}, "", "the value is missing")
+		src.addError(span{at.end, at.end}, "", "the value is missing")
 	case startsValue(message):
 		explainValue(src, at, next)
 	case strings.Contains(message, "after key"):
-		src.complain(at, `write: key = "value"`, "expected = after the key")
+		src.addError(at, `write: key = "value"`, "expected = after the key")
 	case strings.HasPrefix(message, "expected newline"):
-		src.complain(at, "", "unexpected %q: only a comment may follow on this line", next)
+		src.addError(at, "", "unexpected %q: only a comment may follow on this line", next)
 	default:
-		src.complain(at, openedEarlier(src, begin, at), "%s", message)
+		src.addError(at, openedEarlier(src, begin, at), "%s", message)
 	}
 }
 
-// startsValue reports whether the parser stumbled over the start of a value.
+// startsValue reports whether the parser failed at the start of a value.
 func startsValue(message string) bool {
 	return strings.HasSuffix(message, "at start of value") || strings.HasPrefix(message, "expected keyword") ||
 		message == "strings must be quoted" || message == `expected "inf"` || message == `expected "nan"`
 }
 
-// explainValue reports a value that cannot be one; most often quotes are missing.
+// explainValue reports an invalid value; usually quotes are missing.
 func explainValue(src *source, at span, next rune) {
 	line := src.lineSpan(src.line(at.start))
 	for at.start > line.start && !strings.ContainsRune("=[{, \t", rune(src.data[at.start-1])) {
@@ -55,13 +55,13 @@ func explainValue(src *source, at span, next rune) {
 	}
 	switch {
 	case rest == "":
-		src.complain(span{at.start, at.start}, "", "the value is missing")
+		src.addError(span{at.start, at.start}, "", "the value is missing")
 	case strings.EqualFold(rest, "true"), strings.EqualFold(rest, "false"):
-		src.complain(at, "write "+strings.ToLower(rest), "true and false must be lowercase")
+		src.addError(at, "write "+strings.ToLower(rest), "true and false must be lowercase")
 	case strings.ContainsRune("“”„‘’«»`´", next):
-		src.complain(at, `write "…" or '…'`, "%q is not a straight quote", next)
+		src.addError(at, `write "…" or '…'`, "%q is not a straight quote", next)
 	default:
-		src.complain(at, fmt.Sprintf("text needs quotes: %q", word), "%q is neither quoted text, a number, true nor false", word)
+		src.addError(at, fmt.Sprintf("text needs quotes: %q", word), "%q is neither quoted text, a number, true nor false", word)
 	}
 }
 

@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// settle is how long a file must be left alone before it is looked at: editors
-	// write a new file and rename it, in several steps.
+	// settle is how long after the last event a file is read: editors write a new file
+	// and rename it, in several steps.
 	settle = 100 * time.Millisecond
 
-	// lull is how long a file that has just changed must stay as it is before it is
-	// believed, and maxLulls how often that is tried.
-	lull     = 20 * time.Millisecond
-	maxLulls = 10
+	// quietTime is how long a changed file must stay the same before it is used, and
+	// maxQuietChecks how often that is checked.
+	quietTime      = 20 * time.Millisecond
+	maxQuietChecks = 10
 
-	// pollUnwatched is how often to look where the system tells of no changes.
+	// pollUnwatched is how often to read the file without events of the system.
 	pollUnwatched = 2 * time.Second
 
-	// pollWatched is how often to look all the same: on network file systems the
-	// changes made by other machines are not told.
+	// pollWatched is how often to read it with events: on network file systems there are
+	// none for changes made by other machines.
 	pollWatched = 30 * time.Second
 )
 
-// Watch calls changed as soon as it watches, since the file may have changed after
-// it was last read, and then whenever its content has changed, was removed or came
-// to be, until ctx ends. Calls do not overlap.
+// Watch calls changed once when it starts, since the file may have changed after it was
+// last read, and then whenever the file was changed, removed or created, until ctx ends.
+// Calls do not overlap.
 func Watch(ctx context.Context, path string, changed func()) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("watching the config: %w", err)
 	}
-	// Systems run out of watches. Looking now and then works everywhere.
+	// Systems run out of watches. Polling works everywhere.
 	notifier, err := fsnotify.NewWatcher()
 	if err != nil {
 		notifier = nil
@@ -50,27 +50,27 @@ func Watch(ctx context.Context, path string, changed func()) error {
 	return nil
 }
 
-// watch looks at one file.
+// watch watches one file.
 type watch struct {
 	path     string
-	notifier *fsnotify.Watcher // nil where the system has none for us
+	notifier *fsnotify.Watcher // nil: only polling
 	events   <-chan fsnotify.Event
 	errors   <-chan error
 
-	target  string // where path leads when it is a symbolic link
-	above   string // the nearest folder that is there, while that of the file is not
-	watched bool   // the system tells of changes
-	seen    string // the state of the file when last looked at
+	target  string // the target of path, if it is a symbolic link
+	above   string // the nearest folder that exists, if that of the file does not
+	watched bool   // the system reports changes
+	seen    string // the digest of the file when last read
 }
 
-// newWatch begins to look at a file: what changes from now on is told by serve.
+// newWatch starts to watch a file: serve reports changes from now on.
 func newWatch(path string, notifier *fsnotify.Watcher) *watch {
 	w := &watch{path: path, notifier: notifier}
 	if notifier != nil {
 		w.events, w.errors = notifier.Events, notifier.Errors
 	}
-	w.follow()
-	w.seen = Mark(path)
+	w.watchFolders()
+	w.seen = Digest(path)
 	return w
 }
 
@@ -83,18 +83,18 @@ func (w *watch) serve(ctx context.Context, changed func()) {
 			return
 		case event, open := <-w.events:
 			if !open {
-				w.unnotified()
+				w.endNotifications()
 			}
 			if !open || w.concerns(event) {
 				next.Reset(settle)
 			}
 		case _, open := <-w.errors:
 			if !open {
-				w.unnotified()
+				w.endNotifications()
 			}
 			next.Reset(settle) // some events were lost
 		case <-next.C:
-			w.follow()
+			w.watchFolders()
 			if w.differs() {
 				changed()
 			}
@@ -103,15 +103,15 @@ func (w *watch) serve(ctx context.Context, changed func()) {
 	}
 }
 
-// unnotified goes on without the system's notifications, which have ended.
-func (w *watch) unnotified() {
+// endNotifications continues without the system's notifications, which have ended.
+func (w *watch) endNotifications() {
 	w.notifier, w.events, w.errors, w.watched = nil, nil, nil, false
 }
 
-// follow has the system tell of changes in the folder of the file, since a watch
-// on the file itself would stay with the old one when an editor renames a new
-// one over it; and in the folder of what it links to, as dotfile managers make.
-func (w *watch) follow() {
+// watchFolders watches the folder of the file, since a watch on the file itself would
+// stay with the old one when an editor renames a new one over it; and the folder of its
+// target, since dotfile managers make links.
+func (w *watch) watchFolders() {
 	w.target = w.path
 	if target, err := filepath.EvalSymlinks(w.path); err == nil {
 		w.target = target
@@ -119,7 +119,7 @@ func (w *watch) follow() {
 	if w.notifier == nil {
 		return
 	}
-	// Adding a folder again is cheap, and finds one that was replaced.
+	// Adding a folder again is cheap, and detects one that was replaced.
 	w.watched = w.notifier.Add(filepath.Dir(w.path)) == nil
 	w.awaitFolder()
 	if folder := filepath.Dir(w.target); folder != filepath.Dir(w.path) {
@@ -127,8 +127,7 @@ func (w *watch) follow() {
 	}
 }
 
-// awaitFolder has the system tell when the folder of the file comes to be, as long
-// as it is not there.
+// awaitFolder watches for the creation of the file's folder while it does not exist.
 func (w *watch) awaitFolder() {
 	if w.above != "" {
 		_ = w.notifier.Remove(w.above) // it may be gone
@@ -149,8 +148,8 @@ func (w *watch) interval() time.Duration {
 	return pollUnwatched
 }
 
-// concerns reports whether an event is about the file, or about a folder on the way
-// to it that went away or came to be.
+// concerns reports whether an event is about the file, or about a folder above it that
+// was removed or created.
 func (w *watch) concerns(event fsnotify.Event) bool {
 	switch event.Name {
 	case w.path, w.target, filepath.Dir(w.path), filepath.Dir(w.target):
@@ -159,9 +158,9 @@ func (w *watch) concerns(event fsnotify.Event) bool {
 	return !w.watched && strings.HasPrefix(w.path, event.Name+string(filepath.Separator))
 }
 
-// differs reports whether the file is not as it was seen last.
+// differs reports whether the file has changed since it was last read.
 func (w *watch) differs() bool {
-	state := Mark(w.path)
+	state := Digest(w.path)
 	if state == w.seen {
 		return false
 	}
@@ -169,9 +168,8 @@ func (w *watch) differs() bool {
 	return true
 }
 
-// Mark stands for the content of the config file at path, or for why it cannot be read:
-// two reads with the same mark have read the same.
-func Mark(path string) string {
+// Digest identifies the content of the config file at path, or why it cannot be read.
+func Digest(path string) string {
 	data, err := readFile(path)
 	if err != nil {
 		return err.Error()
@@ -179,21 +177,21 @@ func Mark(path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// ChangedMark returns the mark of the config file at path, and whether it is another than
-// before. A file that has just changed is looked at again until it stays as it is: some
-// editors empty it first, or move it away.
-func ChangedMark(path, before string) (mark string, changed bool) {
-	mark = Mark(path)
-	for range maxLulls {
-		if mark == before {
+// ChangedDigest returns the digest of the config file at path, and whether it differs from
+// before. It reads a changed file again until it stays the same: some editors empty it
+// first, or move it away.
+func ChangedDigest(path, before string) (digest string, changed bool) {
+	digest = Digest(path)
+	for range maxQuietChecks {
+		if digest == before {
 			break
 		}
-		time.Sleep(lull)
-		next := Mark(path)
-		if next == mark {
+		time.Sleep(quietTime)
+		next := Digest(path)
+		if next == digest {
 			break
 		}
-		mark = next
+		digest = next
 	}
-	return mark, mark != before
+	return digest, digest != before
 }

@@ -117,7 +117,7 @@ func TestAFolderThatComesToBeIsToldAtOnce(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the folder was not told")
 	}
-	if w.follow(); !w.watched || w.above != "" {
+	if w.watchFolders(); !w.watched || w.above != "" {
 		t.Errorf("watched %v, above %q", w.watched, w.above)
 	}
 }
@@ -225,19 +225,19 @@ func TestAFileThatIsBeingSavedIsNotBelievedYet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			save("new")
-			want := Mark(path)
+			want := Digest(path)
 			save("old")
-			before := Mark(path)
-			if _, changed := ChangedMark(path, before); changed {
+			before := Digest(path)
+			if _, changed := ChangedDigest(path, before); changed {
 				t.Error("a file that nobody touched has changed")
 			}
 			synctest.Test(t, func(t *testing.T) {
 				steps[0]()
 				go func() {
-					time.Sleep(lull / 2)
+					time.Sleep(quietTime / 2)
 					steps[1]()
 				}()
-				if mark, changed := ChangedMark(path, before); !changed || mark != want {
+				if mark, changed := ChangedDigest(path, before); !changed || mark != want {
 					t.Errorf("got %s, %v", mark, changed)
 				}
 			})

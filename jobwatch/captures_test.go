@@ -55,8 +55,8 @@ func captures(t *testing.T, scheduler string) []capture {
 	return list
 }
 
-// enoughRead complains when suspiciously few jobs were read. How many there are in
-// a folder with an index, the index says; see TestPublicCapturesMatchTheirIndex.
+// enoughRead fails if suspiciously few jobs were read. For a folder with an index, see
+// TestPublicCapturesMatchTheirIndex.
 func enoughRead(t *testing.T, scheduler string, read int) {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(os.Getenv("TUNCTL_CAPTURES"), scheduler, sampleIndex))
@@ -108,7 +108,7 @@ func TestEverySlurmCaptureIsReadAsItsNameSays(t *testing.T) {
 			}
 			for _, s := range slurmStates {
 				if strings.HasPrefix(c.name, s.prefix) && !strings.Contains(c.name, "after_cancel") {
-					// The accounting lags behind; it is asked about ended jobs only.
+					// The accounting is late; it is queried for ended jobs only.
 					late := strings.HasPrefix(c.command, "sacct") && !s.state.Ended()
 					if job.State != s.state && !late {
 						t.Errorf("%s: job %s is %q, want %q (%q)", c.name, job.ID, job.State, s.state, c.res.Stdout)
@@ -125,8 +125,8 @@ func TestEverySlurmCaptureIsReadAsItsNameSays(t *testing.T) {
 	enoughRead(t, "slurm", read)
 }
 
-// slurmCaptured reads the jobs of a capture. Those that were taken with another
-// choice of columns are laid out as our own query would have it.
+// slurmCaptured reads the jobs of a capture. Captures with other columns are converted to
+// those of our query.
 func slurmCaptured(c capture) []api.Job {
 	out := string(c.res.Stdout)
 	switch {
@@ -152,7 +152,7 @@ func slurmCaptured(c capture) []api.Job {
 	return nil
 }
 
-// columns lays out the records of out anew.
+// columns converts the records of out to other columns.
 func columns(out, have, want, separator, end string) string {
 	names := strings.Split(have, ",")
 	var b strings.Builder
@@ -179,7 +179,7 @@ func checkSlurmErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case strings.HasSuffix(c.name, ".sbatch") || strings.HasPrefix(c.name, "sbatch_p") || strings.HasPrefix(c.name, "err.") && strings.Contains(c.command, "sbatch ") && c.res.Exit != 0:
-		id, err := slurm{}.verdict(answer{exit: c.res.Exit, stdout: string(c.res.Stdout), stderr: string(c.res.Stderr)})
+		id, err := slurm{}.parseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):
@@ -272,8 +272,8 @@ func TestEveryPBSCaptureIsReadAsItsNameSays(t *testing.T) {
 	enoughRead(t, "pbs", read)
 }
 
-// pbsCaptured reads the jobs of a capture. Of the JSON answers those that are valid
-// are rewritten as the text that our own query gets.
+// pbsCaptured reads the jobs of a capture. Valid JSON answers are converted to the text that
+// our query gets.
 func pbsCaptured(c capture) []api.Job { return jobsOf(capturedRecords(c)) }
 
 func capturedRecords(c capture) []pbsRecord {
@@ -313,7 +313,7 @@ func checkPBSErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case program == "qsub" && !strings.ContainsAny(c.command, ";|"):
-		id, err := pbs{}.verdict(answer{exit: c.res.Exit, stdout: string(c.res.Stdout), stderr: string(c.res.Stderr)})
+		id, err := pbs{}.parseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):

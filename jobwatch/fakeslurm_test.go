@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// fakeSlurm puts a Slurm of a few lines on the machine: every accepted job is a line
-// "id script" in ~/submitted, and how sbatch behaves is in ~/sbatch.
+// fakeSlurm installs a Slurm of a few lines on the machine: every accepted job is a line
+// "id script" in ~/submitted, and ~/sbatch changes what sbatch does.
 func fakeSlurm(t *testing.T, m *machine) {
 	t.Helper()
 	m.program(t, "sbatch", `for script; do :; done

@@ -13,36 +13,43 @@ import (
 	"tunctl/internal/api"
 )
 
-// Query says which job to find: by the first of its fields that is set.
+// Query says which job to find, by the first of ID, Tag and Name that is set.
 type Query struct {
 	ID, Tag, Name string
-	// Args are the words that the job was or would be submitted with. They may name
-	// clusters that are to be looked at too.
+	// Args are the arguments that the job was or would be submitted with. They may name
+	// clusters that are queried too.
 	Args []string
 }
 
-// Find finds a job that somebody started before. By id it may have ended; by tag or
-// by name it waits or runs. Of several that which is nearest to being of use is taken,
-// the newest of those, which its hint says; several of a name that run are an
-// AmbiguousError. Of an array the whole is found, not the task.
+func (q Query) matches(job api.Job) bool {
+	if q.Tag != "" {
+		return hasTag(job, q.Tag) || job.ID == q.Tag
+	}
+	return q.Name != "" && job.Name == q.Name
+}
+
+// Find finds a job that was started before. By id it may have ended; by tag or by name it
+// waits or runs. Of several, Find returns the one closest to running, and the newest of
+// those, with a hint. If several jobs with the name run, it returns an AmbiguousError. For
+// an array it returns the array, not a task.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	s, err := w.scheduler(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	few, sparing := s.(selective)
-	if sparing && q.ID+q.Tag != "" {
-		return w.findOne(ctx, few, q)
+	few, isSelective := s.(selective)
+	if isSelective && q.ID+q.Tag != "" {
+		return w.findByIDOrTag(ctx, few, q)
 	}
-	if c, ok := s.(clustered); ok && c.include(q.Args) {
+	if c, ok := s.(multiCluster); ok && c.addClusters(q.Args) {
 		w.changed()
 	}
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	if sparing {
-		if jobs, err = w.named(ctx, few, jobs, q.Name); err != nil {
+	if isSelective {
+		if jobs, err = w.filterByName(ctx, few, jobs, q.Name); err != nil {
 			return api.Job{}, false, err
 		}
 	}
@@ -53,12 +60,12 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	case !found:
 		return w.Detail(ctx, q.ID)
 	}
-	job = w.completed(ctx, s, job)
-	return s.asRequested(job, q.called(s, job.ID)), true, nil
+	job = w.withDetail(ctx, s, job)
+	return s.asRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 
-// findOne finds a job whose id is known or lies with its tag, without a list.
-func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
+// findByIDOrTag finds a job without a list: its id is known, or stored with its tag.
+func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
 	if q.ID != "" {
 		job, found, err := w.Detail(ctx, q.ID)
 		if found {
@@ -66,47 +73,47 @@ func (w *Watcher) findOne(ctx context.Context, s selective, q Query) (api.Job, b
 		}
 		return job, found, err
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	defer leave()
-	job, err := s.tagged(ctx, w.sh, q.Tag)
+	defer unlock()
+	job, err := s.findTagged(ctx, w.sh, q.Tag)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
 	return w.markCancelled(job), err == nil && !job.State.Ended(), err
 }
 
-func (w *Watcher) named(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
-	leave, err := w.enter(ctx)
+func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	return s.named(ctx, w.sh, jobs, name)
+	defer unlock()
+	return s.filterByName(ctx, w.sh, jobs, name)
 }
 
-// called is what the job that was found is called from now on.
-func (q Query) called(s scheduler, found string) string {
-	asked, _ := splitRef(q.ID)
-	id := cmp.Or(asked, found)
-	if a, ok := s.(arrays); ok && (asked == "" || a.several(asked)) {
-		return a.whole(id)
+// requestedID is the id that the job is known by from now on.
+func (q Query) requestedID(s scheduler, found string) string {
+	requested, _ := splitRef(q.ID)
+	id := cmp.Or(requested, found)
+	if a, ok := s.(arrays); ok && (requested == "" || a.isTaskRange(requested)) {
+		return a.arrayOf(id)
 	}
 	return id
 }
 
-// completed adds what only the detail tells.
-func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.Job {
-	if job.Log != "" && !s.terse() {
+// withDetail adds the facts that only the detail has.
+func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.Job {
+	if job.Log != "" && !s.listLacksFiles() {
 		return job
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return job
 	}
-	defer leave()
+	defer unlock()
 	detail, err := s.detail(ctx, w.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, errNoJob) {
@@ -120,7 +127,7 @@ func (w *Watcher) completed(ctx context.Context, s scheduler, job api.Job) api.J
 	return detail
 }
 
-// choose picks the job that is meant.
+// choose returns the job that the query means.
 func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err error) {
 	if q.ID != "" {
 		job, found = pick(s, jobs, q.ID)
@@ -128,7 +135,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	}
 	var matching []api.Job
 	for _, job := range jobs {
-		// A job that only has its name in common and is about to end serves nobody.
+		// A job that has the name and is about to end is of no use.
 		ending := job.State == api.JobCompleting && q.Tag == ""
 		if q.matches(job) && !job.State.Ended() && !ending {
 			matching = append(matching, job)
@@ -137,9 +144,9 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	if len(matching) == 0 {
 		return api.Job{}, false, nil
 	}
-	matching = oneOfEach(s, matching)
+	matching = onePerArray(s, matching)
 	slices.SortFunc(matching, func(a, b api.Job) int {
-		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
+		return cmp.Or(cmp.Compare(readiness(a.State), readiness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
 	})
 	job = matching[0]
 	if len(matching) > 1 && q.Tag == "" {
@@ -154,12 +161,32 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	return job, true, nil
 }
 
-// pick returns the job called id; of an array's tasks the first that runs, else the
+// onePerArray replaces the tasks of each array by the one that represents it.
+func onePerArray(s scheduler, jobs []api.Job) []api.Job {
+	a, ok := s.(arrays)
+	if !ok {
+		return jobs
+	}
+	var kept []api.Job
+	seen := map[string]bool{}
+	for _, job := range jobs {
+		whole := api.Job{ID: a.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
+		if seen[whole] {
+			continue
+		}
+		seen[whole] = true
+		job, _ = pick(s, jobs, whole)
+		kept = append(kept, job)
+	}
+	return kept
+}
+
+// pick returns the job with that id; of an array's tasks the first that runs, else the
 // first that waits, else the last that ended.
 func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 	var tasks []api.Job
 	for _, job := range jobs {
-		if !s.is(job, id) {
+		if !s.matches(job, id) {
 			continue
 		}
 		if job.ID == id {
@@ -174,12 +201,12 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 		if a.State.Ended() && b.State.Ended() {
 			return compareIDs(b.ID, a.ID)
 		}
-		return cmp.Or(cmp.Compare(nearness(a.State), nearness(b.State)), compareIDs(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(readiness(a.State), readiness(b.State)), compareIDs(a.ID, b.ID))
 	}), true
 }
 
-// nearness orders states by how near a job is to being of use, the nearest first.
-func nearness(s api.JobState) int {
+// readiness orders states by how close the job is to running, the closest first.
+func readiness(s api.JobState) int {
 	switch s {
 	case api.JobRunning:
 		return 0
@@ -195,31 +222,10 @@ func nearness(s api.JobState) int {
 	return 5
 }
 
-// oneOfEach leaves of the tasks of an array the one that stands for it.
-func oneOfEach(s scheduler, jobs []api.Job) []api.Job {
-	a, ok := s.(arrays)
-	if !ok {
-		return jobs
-	}
-	var kept []api.Job
-	seen := map[string]bool{}
-	for _, job := range jobs {
-		whole := api.Job{ID: a.whole(job.ID), Cluster: job.Cluster}.Ref()
-		if seen[whole] {
-			continue
-		}
-		seen[whole] = true
-		job, _ = pick(s, jobs, whole)
-		kept = append(kept, job)
-	}
-	return kept
-}
-
-// AmbiguousError says that several jobs of a name run, between which only a person can
-// choose.
+// AmbiguousError says that several jobs with the name run, so a person must choose.
 type AmbiguousError struct {
 	Name string
-	Jobs []api.Job // those that run, the newest first
+	Jobs []api.Job // the running ones, newest first
 }
 
 // Error implements error.
@@ -234,16 +240,9 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%d jobs called %q are running: %s", len(list), e.Name, strings.Join(list, ", "))
 }
 
-func (q Query) matches(job api.Job) bool {
-	if q.Tag != "" {
-		return hasTag(job, q.Tag) || job.ID == q.Tag
-	}
-	return q.Name != "" && job.Name == q.Name
-}
-
 var leadingNumber = regexp.MustCompile(`^\d+`)
 
-// compareIDs orders ids by age as well as ids can: by their number, then their text.
+// compareIDs orders ids by age, as far as they show it: by number, then by text.
 func compareIDs(a, b string) int {
 	x, _ := strconv.ParseInt(leadingNumber.FindString(a), 10, 64)
 	y, _ := strconv.ParseInt(leadingNumber.FindString(b), 10, 64)

@@ -3,23 +3,26 @@ package jobwatch
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"tunctl/jobwatch/detect"
 )
 
 // FollowOptions say what a Follower reads.
 type FollowOptions struct {
-	// Paths are files on the host: ~/ is the home folder, and a name that is no file
-	// as it stands is a glob, of whose matches the newest counts. See ExpandLog.
+	// Paths are files on the host: ~/ is the home folder, and a name that is not a file is
+	// a glob, of which the newest match is read. See ExpandLog.
 	Paths []string
-	// From is where an earlier Follower of the same job stopped.
+	// From is the Position of an earlier Follower of the same job.
 	From []Position
-	// NewerThan leaves out files last written before; they are another job's.
+	// NewerThan excludes files last written before: they belong to another job.
 	NewerThan time.Time
-	// Enough reports whether what was read so far tells all that is wanted. Where a
-	// log is too long to be read whole and its two ends were not enough, the lines
-	// in between that look like an address are searched for.
+	// Enough reports whether nothing more needs to be read. If a log is too long to be read
+	// completely and its two ends are not enough, the middle is searched for lines that look
+	// like an address.
 	Enough func() bool
 	// Limits default to DefaultLimits.
 	Limits Limits
@@ -27,28 +30,27 @@ type FollowOptions struct {
 	Log *slog.Logger
 }
 
-// Chunk is a stretch of a log.
+// Chunk is a part of a log.
 type Chunk struct {
 	Path   string
 	Source int // which of FollowOptions.Paths
 	Offset int64
-	// Data is empty when the file has just appeared and holds nothing yet. A chunk
-	// that does not continue the one before begins a line.
+	// Data is empty if the file has just appeared and is empty. A chunk that does not
+	// continue the previous one begins a line.
 	Data []byte
-	// Reset says that the file was truncated or replaced: what was read of it before
-	// no longer counts.
+	// Reset says that the file was truncated or replaced: earlier chunks no longer count.
 	Reset bool
 }
 
-// Position is how far a file has been read. Tail are the bytes just before Offset, by
-// which it is known later that the file is still the same one.
+// Position is how far a file has been read. Tail are the bytes just before Offset, which
+// show later whether the file is still the same.
 type Position struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
 	Tail   []byte `json:"tail,omitempty"`
 }
 
-// Follower reads a job's log as it grows, in short commands at a polite pace.
+// Follower reads a job's log as it grows, by short commands at the pace of Limits.
 type Follower struct {
 	sh      *shell
 	limits  Limits
@@ -59,10 +61,10 @@ type Follower struct {
 	wake    chan struct{}
 
 	mu      sync.Mutex
-	began   time.Time // of the wait for the file
+	began   time.Time // when the wait for the file began
 	quick   time.Time // until when to read often
 	expect  time.Time // when the job is expected to start
-	seen    bool      // a file is there
+	seen    bool      // a file exists
 	settled bool
 }
 
@@ -70,7 +72,7 @@ type Follower struct {
 type source struct {
 	pattern string
 	pos     Position // guarded by Follower.mu; written by Serve only
-	seen    bool     // of this Follower; Serve's own
+	seen    bool     // by this Follower; used by Serve only
 }
 
 // NewFollower returns a Follower that reads through r.
@@ -94,7 +96,7 @@ func NewFollower(r Runner, o FollowOptions) *Follower {
 	return f
 }
 
-// Serve reads until ctx is over, and hands each new stretch to sink.
+// Serve reads until ctx ends, and passes each new chunk to sink.
 func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	f.mu.Lock()
 	f.began = time.Now()
@@ -111,8 +113,8 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	}
 }
 
-// Nudge says that the job started, the link is back, or a person asked: for a while,
-// the log is read often.
+// Nudge makes the Follower read often for a while: the job started, the connection is back,
+// or a person acted.
 func (f *Follower) Nudge() {
 	f.mu.Lock()
 	f.quick = time.Now().Add(f.limits.LogFirstFor)
@@ -120,22 +122,21 @@ func (f *Follower) Nudge() {
 	signal(f.wake)
 }
 
-// Settled says that the job serves: from now on the log is read seldom.
+// Settled says that the job serves: from now on the log is read rarely.
 func (f *Follower) Settled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settled, f.quick = true, time.Time{}
 }
 
-// Expect says when the job is expected to start, so that its log is looked for more
-// often around then.
+// Expect says when the job is expected to start. Its log is checked more often around then.
 func (f *Follower) Expect(start time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.expect = start
 }
 
-// Position returns how far each path has been read, to go on from later.
+// Position returns how far each path has been read, for FollowOptions.From.
 func (f *Follower) Position() []Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +149,7 @@ func (f *Follower) Position() []Position {
 }
 
 func (f *Follower) pause(ctx context.Context) error {
-	timer := time.NewTimer(f.limits.stretch(f.interval()))
+	timer := time.NewTimer(f.limits.withJitter(f.interval()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -171,12 +172,12 @@ func (f *Follower) interval() time.Duration {
 	case f.seen:
 		return l.LogStarting
 	default:
-		return l.statWait(time.Since(f.began), f.expect)
+		return l.statInterval(time.Since(f.began), f.expect)
 	}
 }
 
-// appeared notes that there is a file, which is the job's start.
-func (f *Follower) appeared() {
+// fileAppeared records that a file exists, which means that the job started.
+func (f *Follower) fileAppeared() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.seen {
@@ -187,75 +188,75 @@ func (f *Follower) appeared() {
 	}
 }
 
-// moved sets how far s has been read.
-func (f *Follower) moved(s *source, pos Position) {
+// setPosition sets how far s has been read.
+func (f *Follower) setPosition(s *source, pos Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.pos = pos
 }
 
 const (
-	bite     = 512 << 10 // the most that is read of a file at once
-	backlog  = 4 << 20   // more than this unread, and the middle is left out
-	tailSize = 64        // how many bytes tell whether a file is still the same
+	maxRead   = 512 << 10 // read from a file at once
+	maxUnread = 4 << 20   // above this, the middle of the unread part is skipped
+	tailSize  = 64        // bytes that identify a file
 )
 
 // read reads what is new in every file.
 func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
-	asks := make([]ask, len(f.sources))
+	requests := make([]fileRequest, len(f.sources))
 	for i, s := range f.sources {
-		asks[i] = ask{pattern: s.pattern, pos: s.pos, max: bite, newer: f.newer}
+		requests[i] = fileRequest{pattern: s.pattern, pos: s.pos, max: maxRead, newer: f.newer}
 	}
-	got, err := readFiles(ctx, f.sh, asks)
+	contents, err := readFiles(ctx, f.sh, requests)
 	if err != nil {
 		return err
 	}
-	for i, g := range got {
+	for i, g := range contents {
 		named := func(c Chunk) {
 			c.Source = i
 			sink(c)
 		}
-		if err := f.take(ctx, named, f.sources[i], g); err != nil {
+		if err := f.deliver(ctx, named, f.sources[i], g); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take passes on what was read of one file, and reads on until it is up to date.
-func (f *Follower) take(ctx context.Context, sink func(Chunk), s *source, g got) (err error) {
+// deliver passes on the new part of one file, and reads more until it is up to date.
+func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g fileContent) (err error) {
 	for g.found {
-		f.appeared()
-		chunk := s.fresh(g)
+		f.fileAppeared()
+		chunk := s.unread(g)
 		if chunk.Reset && g.start > 0 {
-			// Other bytes stand where we stopped: another file under the same name.
-			if g, err = f.again(ctx, s, Position{}); err != nil {
+			// The bytes before our offset differ: it is another file with the same name.
+			if g, err = f.readFrom(ctx, s, Position{}); err != nil {
 				return err
 			}
 			continue
 		}
 		end := chunk.Offset + int64(len(chunk.Data))
-		if g.size-end > backlog {
-			return f.leap(ctx, sink, s, chunk, g.size)
+		if g.size-end > maxUnread {
+			return f.skipMiddle(ctx, sink, s, chunk, g.size)
 		}
 		if chunk.Reset || len(chunk.Data) > 0 || !s.seen {
 			sink(chunk)
 		}
 		s.seen = true
-		f.moved(s, advance(s.pos, chunk))
+		f.setPosition(s, advance(s.pos, chunk))
 		if g.size <= end || len(chunk.Data) == 0 {
 			return nil
 		}
-		if g, err = f.again(ctx, s, s.pos); err != nil {
+		if g, err = f.readFrom(ctx, s, s.pos); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fresh is the part of g that was not read before: all of it, as a reset, when the
-// file is not the one that was read before.
-func (s *source) fresh(g got) Chunk {
+// unread is the part of g that was not read before. If the file is not the same as
+// before, that is all of it, with Reset.
+func (s *source) unread(g fileContent) Chunk {
 	all := Chunk{Path: g.path, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
 	if s.pos.Path == "" || g.path != s.pos.Path || g.start == 0 && s.pos.Offset > int64(len(s.pos.Tail)) {
 		return all
@@ -279,28 +280,27 @@ func advance(pos Position, c Chunk) Position {
 	return Position{Path: c.Path, Offset: c.Offset + int64(len(c.Data)), Tail: bytes.Clone(tail)}
 }
 
-// again reads more of the file that s is at.
-func (f *Follower) again(ctx context.Context, s *source, from Position) (got, error) {
-	list, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: from, max: bite, newer: f.newer}})
+// readFrom reads the file of s from a position on.
+func (f *Follower) readFrom(ctx context.Context, s *source, from Position) (fileContent, error) {
+	list, err := readFiles(ctx, f.sh, []fileRequest{{pattern: s.pattern, pos: from, max: maxRead, newer: f.newer}})
 	if err != nil {
-		return got{}, err
+		return fileContent{}, err
 	}
 	return list[0], nil
 }
 
-// leap passes on the beginning of a long unread stretch and its end, and searches
-// the middle if both together tell too little.
-func (f *Follower) leap(ctx context.Context, sink func(Chunk), s *source, head Chunk, size int64) error {
+// skipMiddle passes on the beginning and the end of a long unread part, and searches the
+// middle if these are not enough.
+func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, head Chunk, size int64) error {
 	if cut := bytes.LastIndexByte(head.Data, '\n'); cut >= 0 {
 		head.Data = head.Data[:cut+1]
 	}
-	end, err := readFiles(ctx, f.sh, []ask{{pattern: s.pattern, pos: Position{Path: head.Path, Offset: size - bite}, max: bite, newer: f.newer}})
+	tail, err := f.readFrom(ctx, s, Position{Path: head.Path, Offset: size - maxRead})
 	if err != nil {
 		return err
 	}
-	tail := end[0]
-	if !tail.found || tail.path != head.Path || tail.start != size-bite {
-		// It changed under our hands: the next round sees what it is now.
+	if !tail.found || tail.path != head.Path || tail.start != size-maxRead {
+		// It changed meanwhile: the next round reads it again.
 		return nil
 	}
 	sink(head)
@@ -310,10 +310,43 @@ func (f *Follower) leap(ctx context.Context, sink func(Chunk), s *source, head C
 		rest.Offset, rest.Data = rest.Offset+int64(cut)+1, rest.Data[cut+1:]
 	}
 	sink(rest)
-	f.moved(s, advance(Position{}, rest))
+	f.setPosition(s, advance(Position{}, rest))
 	if f.enough == nil || f.enough() {
 		return nil
 	}
 	from := head.Offset + int64(len(head.Data))
-	return searchFile(ctx, f.sh, head.Path, from, rest.Offset-from, sink)
+	return grepFile(ctx, f.sh, head.Path, from, rest.Offset-from, sink)
+}
+
+// Feed returns a function that passes the chunks of a job's logs to d. A chunk that
+// does not continue the one before begins a stream of its own, so that no two half
+// lines become one.
+func Feed(d *detect.Detector) func(Chunk) {
+	type file struct {
+		streams []*detect.Stream // the last one continues at next
+		next    int64
+	}
+	files := map[int]*file{} // by their place among the paths followed
+	return func(c Chunk) {
+		f := files[c.Source]
+		if f == nil {
+			f = &file{}
+			files[c.Source] = f
+		}
+		switch {
+		case c.Reset: // truncated or replaced; what was read from the other files stays
+			for _, s := range f.streams {
+				s.Reset()
+			}
+			f.streams = []*detect.Stream{d.Stream(c.Path)}
+		case len(f.streams) == 0 || c.Offset != f.next:
+			name := c.Path
+			if c.Offset > 0 {
+				name = fmt.Sprintf("%s from byte %d", c.Path, c.Offset)
+			}
+			f.streams = append(f.streams, d.Stream(name))
+		}
+		_, _ = f.streams[len(f.streams)-1].Write(c.Data)
+		f.next = c.Offset + int64(len(c.Data))
+	}
 }

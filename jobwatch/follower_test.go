@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/detect"
 )
 
-// reader takes in what a Follower reads, one round at a time.
+// reader collects what a Follower reads, one round at a time.
 type reader struct {
 	*Follower
 	t      *testing.T
@@ -66,7 +67,7 @@ func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
 		r.expects("grown", more, false)
 		r.expects("unchanged", "", false)
 	}
-	// Another agent goes on where this one stopped.
+	// Another agent continues where this one stopped.
 	from := r.Position()
 	if from[0].Offset != int64(len(text)) {
 		t.Errorf("position %+v", from)
@@ -155,7 +156,7 @@ func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
 	if string(got[2].Data) != "now at http://cn01:8888/?token=abc\n" {
 		t.Errorf("found %q", got[2].Data)
 	}
-	if read > 2*bite || len(m.ran) != 3 {
+	if read > 2*maxRead || len(m.ran) != 3 {
 		t.Errorf("read %d bytes by %d commands", read, len(m.ran))
 	}
 	m.file(t, "log", text+"more\n")
@@ -179,7 +180,7 @@ func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
 	}
 }
 
-// disk is a Runner in memory that knows one file's size, for the pace of reading.
+// disk is a Runner in memory with one file's size, to test how often it is read.
 type disk struct {
 	mu    sync.Mutex
 	text  string
@@ -201,7 +202,7 @@ func (d *disk) Run(_ context.Context, _ string, stdin []byte) (Result, error) {
 	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
 }
 
-// between is how many reads fell into a stretch of time.
+// between is how many reads there were in a period.
 func (d *disk) between(from time.Time, length time.Duration) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -263,4 +264,26 @@ func TestTheLogIsReadAtAPolitePace(t *testing.T) {
 		cancel()
 		done.Wait()
 	})
+}
+
+func TestSeveralLogsOfAJobAreReadTogetherAndForgottenApart(t *testing.T) {
+	t.Parallel()
+	d := detect.New("")
+	feed := Feed(d)
+	write := func(source int, path string, offset int64, text string, reset bool) {
+		feed(Chunk{Source: source, Path: path, Offset: offset, Data: []byte(text), Reset: reset})
+	}
+	hint := "JupyterLab will listen on: cn042:23817\n"
+	write(0, "out", 0, hint, false)
+	write(1, "err", 0, "[I 10:04:11 NotebookApp] http://hostname:8888/?tok", false)
+	write(0, "out", int64(len(hint)), "bye\n", false)
+	write(1, "err", 50, "en=4fd1a0c5b7e2d93f4fd1a0c5b7e2d93f4fd1a0c5b7e2d93f\n", false)
+	got := d.Finding()
+	if got.Host != "cn042" || got.Port != 23817 || got.Token.Reveal() != "4fd1a0c5b7e2d93f4fd1a0c5b7e2d93f4fd1a0c5b7e2d93f" {
+		t.Errorf("read together: %+v", got)
+	}
+	write(1, "err.2", 0, "nothing\n", true)
+	if got := d.Finding(); !got.Token.IsZero() || got.Port != 23817 {
+		t.Errorf("after one was replaced: %+v", got)
+	}
 }

@@ -1,17 +1,16 @@
-// Package jobwatch knows about jobs: it asks a host's scheduler for them, submits
-// and cancels them, and follows their logs. Package detect reads from a log where a
-// job serves.
+// Package jobwatch handles jobs: it queries a host's scheduler, submits and cancels jobs,
+// and follows their logs. Package detect finds the server's address in a log.
 //
-// It is given a [Runner] that runs one command on the login node and knows nothing
-// of how that comes about. Its halves meet only in the agent:
+// It runs commands on the login node through a [Runner], and does not know SSH. Its two
+// parts meet only in the agent:
 //
-//   - A [Watcher], one per host, speaks to the scheduler: Slurm, PBS, or none at
-//     all. Every watched job shares its one polite query; see [Limits].
-//   - A [Follower] reads a job's log from an offset, in small bounded bites.
+//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, or none. All watched
+//     jobs share one query; see [Limits].
+//   - A [Follower] reads a job's log from an offset, in parts of limited size.
 //
-// Whatever is sent to a host is a constant command with a script on its standard
-// input, so that a person's login shell has nothing to interpret, and everything
-// inside the script is quoted. Nothing of ours stays resident on the host.
+// Every command sent to a host is a constant with a script on its standard input, so that a
+// person's login shell has nothing to interpret. Everything inside the script is quoted.
+// Nothing of tunctl keeps running on the host.
 package jobwatch
 
 import (
@@ -19,8 +18,8 @@ import (
 	"log/slog"
 )
 
-// Runner runs one command on the login node and returns what it printed. An error
-// means that the command's fate is unknown: the link was lost, or ctx is over.
+// Runner runs one command on the login node and returns its output. After an error it is
+// not known whether the command was executed: the connection was lost, or ctx ended.
 type Runner interface {
 	Run(ctx context.Context, command string, stdin []byte) (Result, error)
 }
@@ -31,20 +30,13 @@ type Result struct {
 	Exit           int
 }
 
-// The names of the schedulers, as in the config file.
-const (
-	Slurm = "slurm"
-	PBS   = "pbs"
-	None  = "none"
-)
-
-// Options say how a Watcher behaves.
+// Options configure a Watcher.
 type Options struct {
-	// Scheduler is Slurm, PBS or None; empty means to find out.
+	// Scheduler is Slurm, PBS or None; if it is empty, the Watcher finds out.
 	Scheduler string
 	// Limits default to DefaultLimits.
 	Limits Limits
-	// Log defaults to nowhere.
+	// Log may be nil.
 	Log *slog.Logger
 }
 

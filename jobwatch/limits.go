@@ -5,34 +5,33 @@ import (
 	"time"
 )
 
-// Limits say how often a host may be bothered. A site can only ask for gentler
-// ones than DefaultLimits.
+// Limits say how often a host may be queried. A site can only make DefaultLimits stricter.
 type Limits struct {
 	Query     time.Duration // between two queries of the scheduler
-	QuerySlow time.Duration // the same once every watched job pends for long
+	QuerySlow time.Duration // the same once every watched job has waited for long
 	SlowAfter time.Duration // what "for long" is
-	QueryMin  time.Duration // between two queries, whoever asks
-	Jitter    float64       // how much longer a wait may turn out, as a fraction
+	QueryMin  time.Duration // between two queries, whoever requests them
+	Jitter    float64       // how much longer a wait may be, as a fraction
 
-	// Connections is how many connections to the scheduler's server one round of
-	// questions may make, where that is one a job, as with PBS.
+	// Connections is how many connections to the scheduler's server one round of queries
+	// may make, for a scheduler that needs one per job, as PBS does.
 	Connections int
 
 	Command time.Duration // how long one command may take
 
-	LogFirst    time.Duration // between two reads of a log just after the start or a person's act
-	LogFirstFor time.Duration // how long "just after" is
+	LogFirst    time.Duration // between two reads of a log right after the start or an action of a person
+	LogFirstFor time.Duration // how long "right after" is
 	LogStarting time.Duration // between two reads until the job serves
-	LogSettled  time.Duration // between two reads from then on
+	LogSettled  time.Duration // between two reads after that
 
-	Stat             time.Duration // between two looks whether the log is there yet
+	Stat             time.Duration // between two checks whether the log exists
 	StatSlow         time.Duration // the same after StatSlowAfter
 	StatSlowAfter    time.Duration
 	StatSlowest      time.Duration // the same after StatSlowestAfter
 	StatSlowestAfter time.Duration
 }
 
-// DefaultLimits are those that every known site tolerates.
+// DefaultLimits are accepted by every known site.
 func DefaultLimits() Limits {
 	return Limits{
 		Query:     time.Minute,
@@ -58,7 +57,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PracticeLimits are quick ones, for a practice cluster on this machine only.
+// PracticeLimits are short, for a practice cluster on this machine only.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.Query = time.Second
@@ -80,8 +79,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// stretch lengthens d by a random part of the jitter. It never shortens it: where
-// a site says "not more than once a minute", a minute is the least.
-func (l Limits) stretch(d time.Duration) time.Duration {
+// withJitter lengthens d by a random part of the jitter. It never shortens d, which may be the
+// minimum that a site demands.
+func (l Limits) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Float64()*l.Jitter*float64(d)) //nolint:gosec // spreading load needs no secrecy
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Local is a Runner on this computer, for an agent that runs on the cluster itself.
-// A Follower that reads through it is also told of changes by the file system; it
-// polls beside that, since network file systems tell of none.
+// Local is a Runner on this computer, for an agent that runs on the cluster itself. The
+// file system notifies a Follower with this Runner of changes. The Follower polls as well,
+// since network file systems do not notify.
 type Local struct{}
 
 // Run implements Runner.
@@ -34,10 +34,10 @@ func (Local) Run(ctx context.Context, command string, stdin []byte) (Result, err
 	return res, err
 }
 
-// settleTime is how long to gather changes of a file before reading it.
-const settleTime = 250 * time.Millisecond
+// burstTime is how long to collect changes of a file before reading it.
+const burstTime = 250 * time.Millisecond
 
-// watchFolders has the file system wake the Follower, where the files are here.
+// watchFolders makes the file system wake the Follower, if the files are on this computer.
 func (f *Follower) watchFolders() (stop func()) {
 	if _, here := f.sh.run.(Local); !here {
 		return func() {}
@@ -53,16 +53,16 @@ func (f *Follower) watchFolders() (stop func()) {
 		}
 	}
 	var done sync.WaitGroup
-	done.Go(func() { f.forward(events) })
+	done.Go(func() { f.wakeOnChange(events) })
 	return func() {
 		_ = events.Close()
 		done.Wait()
 	}
 }
 
-// forward wakes the Follower a little after each burst of changes, until events is
+// wakeOnChange wakes the Follower shortly after each burst of changes, until events is
 // closed.
-func (f *Follower) forward(events *fsnotify.Watcher) {
+func (f *Follower) wakeOnChange(events *fsnotify.Watcher) {
 	var burst <-chan time.Time
 	for {
 		select {
@@ -71,9 +71,9 @@ func (f *Follower) forward(events *fsnotify.Watcher) {
 				return
 			}
 			if burst == nil {
-				burst = time.After(settleTime)
+				burst = time.After(burstTime)
 			}
-		case _, open := <-events.Errors: // an overflow: polling sees what was missed
+		case _, open := <-events.Errors: // an overflow: polling finds what was missed
 			if !open {
 				return
 			}
@@ -84,8 +84,8 @@ func (f *Follower) forward(events *fsnotify.Watcher) {
 	}
 }
 
-// folderOf is the folder in which a file will appear: the part of the pattern before
-// its first wildcard.
+// folderOf is the folder in which a file will appear: that of the pattern before its first
+// wildcard.
 func folderOf(pattern string) string {
 	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {

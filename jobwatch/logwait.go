@@ -8,41 +8,40 @@ import (
 	"tunctl/internal/api"
 )
 
-// lookOut looks, while jobs wait, whether their logs are there yet: a log is the
-// first sign that a job started, and to look for a file costs the host next to
-// nothing, where to ask the scheduler more often would not. Its appearance earns one
-// query.
-func (w *Watcher) lookOut(ctx context.Context) {
+// watchForLogs checks, while jobs wait, whether their logs exist. A log is the first sign
+// that a job started, and checking for a file costs the host far less than a query of the
+// scheduler. When a log appears, one query is made.
+func (w *Watcher) watchForLogs(ctx context.Context) {
 	last := time.Now()
 	for {
 		var timer <-chan time.Time
-		if interval, ok := w.lookInterval(); ok {
-			timer = time.After(time.Until(last.Add(w.limits.stretch(interval))))
+		if interval, ok := w.logCheckInterval(); ok {
+			timer = time.After(time.Until(last.Add(w.limits.withJitter(interval))))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.relook:
+		case <-w.recheckLogs:
 			continue
 		case <-timer:
 		}
 		last = time.Now()
-		if w.logAppeared(ctx) {
+		if w.checkForLogs(ctx) {
 			w.Nudge()
 		}
 	}
 }
 
-// lookInterval is how long to wait before the next look, if there is anything to
-// look for.
-func (w *Watcher) lookInterval() (time.Duration, bool) {
+// logCheckInterval is the time to the next check; the boolean is false if no watch waits
+// for a log.
+func (w *Watcher) logCheckInterval() (time.Duration, bool) {
 	shortest, found := time.Duration(0), false
-	for _, x := range w.open() {
-		job, ok := x.lookedFor()
+	for _, x := range w.activeWatches() {
+		job, ok := x.waitsForLog()
 		if !ok {
 			continue
 		}
-		wait := w.limits.statWait(time.Since(job.Submitted), job.ExpectedStart)
+		wait := w.limits.statInterval(time.Since(job.Submitted), job.ExpectedStart)
 		if !found || wait < shortest {
 			shortest, found = wait, true
 		}
@@ -50,20 +49,20 @@ func (w *Watcher) lookInterval() (time.Duration, bool) {
 	return shortest, found
 }
 
-// logAppeared looks for all the logs at once.
-func (w *Watcher) logAppeared(ctx context.Context) bool {
+// checkForLogs checks for all the logs by one command, and reports whether one appeared.
+func (w *Watcher) checkForLogs(ctx context.Context) bool {
 	var watches []*Watch
-	var asks []ask
-	for _, x := range w.open() {
-		if job, ok := x.lookedFor(); ok {
+	var requests []fileRequest
+	for _, x := range w.activeWatches() {
+		if job, ok := x.waitsForLog(); ok {
 			watches = append(watches, x)
-			asks = append(asks, ask{pattern: job.Log, newer: job.Submitted})
+			requests = append(requests, fileRequest{pattern: job.Log, newer: job.Submitted})
 		}
 	}
-	if len(asks) == 0 {
+	if len(requests) == 0 {
 		return false
 	}
-	files, err := readFiles(ctx, w.sh, asks)
+	files, err := readFiles(ctx, w.sh, requests)
 	if err != nil {
 		w.log.Debug("cannot look for logs", "err", err)
 		return false
@@ -71,39 +70,39 @@ func (w *Watcher) logAppeared(ctx context.Context) bool {
 	appeared := false
 	for i, f := range files {
 		if f.found {
-			watches[i].sighted()
+			watches[i].logSeen()
 			appeared = true
 		}
 	}
 	return appeared
 }
 
-// lookedFor returns the job if it waits, its log's name is known, and the log has not
+// waitsForLog returns the job if it waits, its log's name is known, and the log has not
 // been seen since the job was last queued.
-func (x *Watch) lookedFor() (api.Job, bool) {
+func (x *Watch) waitsForLog() (api.Job, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
-	return x.job, !x.followed && known && x.job.State.Waiting() && x.sightedIn < x.job.Restarts+1
+	return x.job, !x.followed && known && x.job.State.Waiting() && x.logSeenInRun < x.job.Restarts+1
 }
 
-// LogFollowed says that a Follower looks for the job's log, so that nobody else needs to.
+// LogFollowed says that a Follower looks for the job's log, so that the Watcher need not.
 func (x *Watch) LogFollowed() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.followed = true
 }
 
-// sighted notes that the log was seen, so that one appearance earns one query.
-func (x *Watch) sighted() {
+// logSeen records that the log exists, so that it causes one query only.
+func (x *Watch) logSeen() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.sightedIn = x.job.Restarts + 1
+	x.logSeenInRun = x.job.Restarts + 1
 }
 
-// statWait is how long to wait between two looks for a file that has been waited for
-// so long; less around the time at which it is expected.
-func (l Limits) statWait(waited time.Duration, expected time.Time) time.Duration {
+// statInterval is the time between two checks for a file, after having waited for it so
+// long. It is shorter around the expected start of the job.
+func (l Limits) statInterval(waited time.Duration, expected time.Time) time.Duration {
 	slow := l.Stat
 	switch {
 	case waited > l.StatSlowestAfter:

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tunctl/internal/posixsh"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// machine is a Runner on this computer: a login node with a home and programs of its
-// own, reached through the login shell given.
+// machine is a Runner on this computer: a login node with its own home and programs, and
+// the given login shell.
 type machine struct {
 	home, bin string
 	shell     []string // the login shell's words before the command
@@ -38,12 +40,12 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	// As on clusters with modules, only a login shell finds the programs.
+	// Only a login shell finds the programs, as on clusters with modules.
 	m.file(t, ".profile", m.pathLine())
 	return m
 }
 
-func (m *machine) pathLine() string { return "PATH=" + quote(m.bin) + ":$PATH\n" }
+func (m *machine) pathLine() string { return "PATH=" + posixsh.Quote(m.bin) + ":$PATH\n" }
 
 // program puts an sh script on the machine's PATH.
 func (m *machine) program(t *testing.T, name, text string) {

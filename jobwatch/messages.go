@@ -9,22 +9,22 @@ import (
 	"tunctl/internal/api"
 )
 
-// refusalHint is a known refusal: why it comes, and how to fix it.
+// refusalHint is a known refusal, with its cause and how to fix it.
 type refusalHint struct {
 	words *regexp.Regexp
 	hint  string
 }
 
-// ownRule is the hint where nothing is known: every site has rules of its own, which
-// its submit filter words as it likes.
-const ownRule = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
+// siteRuleHint is the hint for an unknown refusal: every site has its own rules, and its
+// submit filter its own messages.
+const siteRuleHint = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
 
-// refusal is the scheduler's no, in its own words, with a hint. The first of the known
-// refusals that fits is taken.
-func refusal(a answer, known []refusalHint) error {
-	words := complaints(a)
-	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: ownRule}
-	for _, k := range slices.Concat(known, anyRefusals) {
+// refusal is the error of a job that was not accepted: the scheduler's message, with the
+// hint of the first known refusal that matches.
+func refusal(res Result, known []refusalHint) error {
+	words := errorLines(res)
+	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
+	for _, k := range slices.Concat(known, commonRefusals) {
 		if k.words.MatchString(words) {
 			err.Hint = k.hint
 			break
@@ -33,13 +33,33 @@ func refusal(a answer, known []refusalHint) error {
 	return err
 }
 
+// submitFailure is the error of a submit command that failed: doubt matches the messages
+// after which the job may exist all the same.
+func submitFailure(res Result, doubt *regexp.Regexp, known []refusalHint) error {
+	if killed(res.Exit) || doubt.Match(res.Stderr) {
+		return errDoubt
+	}
+	return refusal(res, known)
+}
+
+// lastMatch is the last line that is the id of a new job: submit plugins print lines of
+// their own.
+func lastMatch(out []byte, id *regexp.Regexp) []string {
+	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
+		if m := id.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
 var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
 
-// complaints are the lines a submit command wrote to its standard error, without its
-// name and without the usage that some print.
-func complaints(a answer) string {
+// errorLines are the lines that a submit command wrote to standard error, without its name
+// and its usage text.
+func errorLines(res Result) string {
 	var lines []string
-	for line := range strings.Lines(a.stderr) {
+	for line := range strings.Lines(string(res.Stderr)) {
 		if strings.HasPrefix(line, "usage:") {
 			break
 		}
@@ -49,12 +69,12 @@ func complaints(a answer) string {
 		}
 	}
 	if len(lines) == 0 {
-		return firstComplaint(Result{Stdout: []byte(a.stdout), Exit: a.exit})
+		return lastErrorLine(Result{Stdout: res.Stdout, Exit: res.Exit})
 	}
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
 
-func hints(rows [][2]string) []refusalHint {
+func compileHints(rows [][2]string) []refusalHint {
 	list := make([]refusalHint, len(rows))
 	for i, row := range rows {
 		list[i] = refusalHint{regexp.MustCompile(`(?i)` + row[0]), row[1]}
@@ -67,9 +87,8 @@ const (
 	fromLogin    = "this host may not submit jobs: submit from the login node"
 )
 
-// anyRefusals are of submit filters and wrappers that stand before more than one kind
-// of scheduler.
-var anyRefusals = hints([][2]string{
+// commonRefusals are of submit filters and wrappers that exist for several schedulers.
+var commonRefusals = compileHints([][2]string{
 	{`no submit host|not a submit host|only .*from .*login`, fromLogin},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql or the guide of the site lists them"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc or the guide of the site lists them"},
@@ -80,7 +99,31 @@ var anyRefusals = hints([][2]string{
 	{`line ends|line endings|line breaks`, windowsLines},
 })
 
-// commandError is the failure of a command that ran, in its own words.
+// reason is why a job does not run.
+type reason struct {
+	words string
+	held  bool
+	// never: waiting does not help; a person must act.
+	never bool
+}
+
+func (r reason) hint() string {
+	if r.never && !r.held {
+		return "the job will never start as submitted: " + strings.Replace(r.words, "the job asks", "it asks", 1)
+	}
+	return r.words
+}
+
+// Suspended is the reason of a running job whose processes are stopped.
+const Suspended = "SUSPENDED"
+
+const suspendedHint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+
+func exitHint(status int) string {
+	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+}
+
+// commandError is the error of a command that failed, with its message.
 func commandError(command string, exit int, words string) error {
 	if exit == 127 {
 		return &api.Error{
@@ -92,9 +135,8 @@ func commandError(command string, exit int, words string) error {
 	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
 }
 
-// firstComplaint is the line of a command's output that says most: its last line
-// that is an error, without the command's name.
-func firstComplaint(res Result) string {
+// lastErrorLine is the most useful line of a failed command's output: the last one.
+func lastErrorLine(res Result) string {
 	text := strings.TrimSpace(string(res.Stderr))
 	if text == "" {
 		text = strings.TrimSpace(string(res.Stdout))
@@ -104,19 +146,4 @@ func firstComplaint(res Result) string {
 	}
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
-}
-
-// reason is why a job does not run, in words.
-type reason struct {
-	words string
-	held  bool
-	// never: waiting does not help; somebody has to do something.
-	never bool
-}
-
-func (r reason) hint() string {
-	if r.never && !r.held {
-		return "the job will never start as submitted: " + strings.Replace(r.words, "the job asks", "it asks", 1)
-	}
-	return r.words
 }

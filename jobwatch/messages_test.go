@@ -12,19 +12,18 @@ import (
 	"tunctl/internal/api"
 )
 
-// refused is what a person is told when a submit command prints text and fails.
+// refused is the error of a submit command that prints text and fails.
 func refused(t *testing.T, scheduler, text string) *api.Error {
 	t.Helper()
 	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals}[scheduler]
-	err, ok := errors.AsType[*api.Error](refusal(answer{exit: 1, stderr: text}, known))
+	err, ok := errors.AsType[*api.Error](refusal(Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
 		t.Fatalf("%q: %#v", text, err)
 	}
 	return err
 }
 
-// remedyWords are what a remedy is known by: the options it names, and what else a
-// person would do.
+// remedyWords identify a remedy: the options it names, and other things a person can do.
 var remedyWords = regexp.MustCompile(`(?:^|[ ;,])(--?[A-Za-z][a-z-]*)|\b(wait|later|seconds|login node|dos2unix|fewer|lower|shorten|tell the site|cancel one|ask for less|another account|home folder)\b|(#!)`)
 
 func remedies(text string) []string {
@@ -50,11 +49,11 @@ func TestEveryKnownRefusalGetsItsCauseAndRemedy(t *testing.T) {
 		}
 		for _, row := range rows {
 			got := refused(t, row["scheduler"], row["text"])
-			if got.Hint == ownRule {
+			if got.Hint == siteRuleHint {
 				t.Errorf("%s: %q (%s) is not known", filepath.Base(file), row["text"], row["cause"])
 				continue
 			}
-			// Of several ways out, one will do.
+			// One of several remedies is enough.
 			want := remedies(row["what_to_do"])
 			if len(want) > 0 && !slices.ContainsFunc(want, func(w string) bool { return strings.Contains(got.Hint, w) }) {
 				t.Errorf("%s: %q (%s)\n got %q\nwant one of %q of %q", filepath.Base(file), row["text"], row["cause"], got.Hint, want, row["what_to_do"])
@@ -101,7 +100,7 @@ func TestASubmitLimitIsNotTakenForATimeLimit(t *testing.T) {
 
 func TestASitesOwnTextIsPassedOnWithAHint(t *testing.T) {
 	got := refused(t, Slurm, "sbatch: error: Please be kind to your neighbours\nsbatch: error: Batch job submission failed: Unspecified error\n")
-	if !strings.Contains(got.Message, "Please be kind to your neighbours") || got.Hint != ownRule {
+	if !strings.Contains(got.Message, "Please be kind to your neighbours") || got.Hint != siteRuleHint {
 		t.Errorf("%q, hint %q", got.Message, got.Hint)
 	}
 }

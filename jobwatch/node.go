@@ -9,16 +9,17 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
-// ErrOwnerUnknown means that it cannot be told to which of several jobs a server belongs.
+// ErrOwnerUnknown means that a server may belong to any of several jobs.
 var ErrOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
 	"let the job write a log (sbatch -o, or > FILE)")
 
-// OwnsProcess reports whether a server that says to have a process id is the job's, and
-// not another job's of the same person. Where no other job runs on its node that goes
-// without saying; else the scheduler is asked for the job's processes, or the node for
-// the job of the process. Where neither can tell, it is ErrOwnerUnknown.
+// OwnsProcess reports whether the server with that process id belongs to the job, and not to
+// another job of the same person. It does if no other job runs on the node; otherwise the
+// scheduler is queried for the job's processes, then the node for the job of the process.
+// If neither knows, the error is ErrOwnerUnknown.
 func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, error) {
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
@@ -33,15 +34,15 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		return true, nil
 	}
 	ref := owner.taskRef(job)
-	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.is(j, ref) })
+	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.matches(j, ref) })
 	if len(others) == 0 {
 		return true, nil
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer leave()
+	defer unlock()
 	pids, err := owner.processes(ctx, w.sh, ref)
 	if err != nil {
 		w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
@@ -50,7 +51,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		return true, nil
 	}
 	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
-		return true, nil // a container may number its processes itself
+		return true, nil // in a container, process ids may differ
 	}
 	ids, err := owner.jobsOfProcess(ctx, w.sh, job.Node, pid)
 	if err != nil {
@@ -60,14 +61,14 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if len(ids) == 0 {
 		return false, ErrOwnerUnknown
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return s.is(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
+	return slices.ContainsFunc(ids, func(id string) bool { return s.matches(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
 }
 
 // processEnviron reads, from the login node, some variables of a process on a compute node.
 func processEnviron(ctx context.Context, sh *shell, node string, pid int, names ...string) (map[string]string, error) {
 	file := "/proc/" + strconv.Itoa(pid) + "/environ"
-	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+quote(node)+" "+
-		quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")
+	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+posixsh.Quote(node)+" "+
+		posixsh.Quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")
 	if err != nil {
 		return nil, err
 	}
@@ -79,22 +80,22 @@ func processEnviron(ctx context.Context, sh *shell, node string, pid int, names 
 	return env, nil
 }
 
-// SameNode reports whether two names are one node's, short or with its domain.
+// SameNode compares two names of nodes without their domains.
 func SameNode(a, b string) bool {
 	a, _, _ = strings.Cut(a, ".")
 	b, _, _ = strings.Cut(b, ".")
 	return strings.EqualFold(a, b)
 }
 
-// NodeNames asks a host for the other names of a compute node, and its addresses:
-// the name that a job knows its node by may mean nothing elsewhere.
+// NodeNames returns the other names of a compute node, and its addresses, as a host knows
+// them: the name that the job uses may not resolve elsewhere.
 func NodeNames(ctx context.Context, r Runner, node string) ([]string, error) {
 	// What is not installed prints nothing.
-	script := "n=" + quote(node) + "\n" + `getent ahosts "$n" 2>/dev/null | awk '{print $1; if ($3) print $3}'` + "\n"
+	script := "n=" + posixsh.Quote(node) + "\n" + `getent ahosts "$n" 2>/dev/null | awk '{print $1; if ($3) print $3}'` + "\n"
 	for _, k := range schedulerKinds {
 		script += k.nodeNames + "\n"
 	}
-	res, err := readShell(r).login(ctx, script+":")
+	res, err := shellOn(r).login(ctx, script+":")
 	if err != nil {
 		return nil, fmt.Errorf("names of node %q: %w", node, err)
 	}

@@ -40,6 +40,8 @@ line2,B=x
 
 `
 
+func parseQstat(out string) []api.Job { return jobsOf(splitQstat(out)) }
+
 func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)
 	start := time.Date(2026, 11, 15, 0, 13, 42, 0, time.UTC)
@@ -127,7 +129,7 @@ func TestAPBSJobIsFoundByItsNumberAndAnArrayByItsTasks(t *testing.T) {
 		{"28[].vm", "28[].vm", true},
 		{"281[1].vm", "28[].vm", false},
 	} {
-		if got := (pbs{}).is(api.Job{ID: c.job}, c.id); got != c.want {
+		if got := (pbs{}).matches(api.Job{ID: c.job}, c.id); got != c.want {
 			t.Errorf("%s is %s: %v", c.job, c.id, got)
 		}
 	}
@@ -183,7 +185,7 @@ func TestTheScriptOfAPBSJobIsTheWordThatIsNoOption(t *testing.T) {
 	}
 }
 
-// fakePBS puts a PBS of a few lines on the machine.
+// fakePBS installs a PBS of a few lines on the machine.
 func fakePBS(t *testing.T, m *machine) {
 	t.Helper()
 	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)
@@ -273,7 +275,7 @@ func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
 			m.file(t, "answer", c.prints)
 			m.program(t, "qstat", `cat "$HOME/answer"`)
 			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()}).Find(t.Context(), Query{Name: "nb"})
-			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstat) {
+			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstatTable) {
 				t.Errorf("%v, %v", found, err)
 			}
 		})

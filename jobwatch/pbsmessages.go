@@ -6,7 +6,7 @@ import (
 )
 
 // pbsRefusals are PBS Pro's, OpenPBS's and Torque's; see slurmRefusals for their order.
-var pbsRefusals = hints([][2]string{
+var pbsRefusals = compileHints([][2]string{
 	{`Access from host not allowed|ruserok|Bad UID|on compute nodes?`, fromLogin},
 	{`cannot connect|Connection refused|Unknown Host`, "the PBS server is down, or its name is wrong: try again later"},
 	{`Failed to save job`, "the PBS server cannot save the job: tell the site"},
@@ -43,10 +43,10 @@ var pbsRefusals = hints([][2]string{
 	{`project|account`, "the project is missing, or is not yours: set -P PROJECT in args of the session or in the script; at NSCC, myprojects lists yours"},
 })
 
-// pbsDoubt are failures after the request was sent.
+// pbsDoubt matches failures after the request was sent.
 var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No reply|Broken pipe|Connection reset`)
 
-// pbsReason explains the comment of a PBS job that waits.
+// pbsReason explains the comment of a waiting job.
 func pbsReason(comment string) reason {
 	for _, p := range pbsReasons {
 		if strings.Contains(comment, p.part) {
@@ -76,3 +76,6 @@ var pbsReasons = []struct {
 	{"held", reason{words: "the job is held: release it with qrls", held: true, never: true}},
 	{"Job held", reason{words: "the job is held: release it with qrls", held: true, never: true}},
 }
+
+var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
+	`timed out|End of File|No default server|Premature end of message`)

@@ -1,7 +1,9 @@
 package jobwatch
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,25 +11,12 @@ import (
 	"tunctl/internal/api"
 )
 
-// pbsRecord is what qstat -f tells of one job, by attribute; its id is "Job Id".
+// pbsRecord is what qstat -f prints about one job, by attribute; its id is "Job Id".
 type pbsRecord map[string]string
-
-// parseQstat reads the answer of qstat -f.
-func parseQstat(out string) []api.Job {
-	return jobsOf(splitQstat(out))
-}
-
-func jobsOf(records []pbsRecord) []api.Job {
-	jobs := make([]api.Job, len(records))
-	for i, r := range records {
-		jobs[i] = r.job()
-	}
-	return jobs
-}
 
 var pbsAttribute = regexp.MustCompile(`^( *)([A-Za-z_][A-Za-z0-9_.]*) = (.*)$`)
 
-// torqueNames are the attributes that Torque calls otherwise.
+// torqueNames are the attributes with another name in Torque.
 var torqueNames = map[string]string{
 	"start_time":   "stime",
 	"comp_time":    "obittime",
@@ -38,12 +27,12 @@ var torqueNames = map[string]string{
 	"start_count":  "run_count",
 }
 
-// splitQstat joins the lines that qstat folds, anywhere in a word, and splits each
-// into name and value. A value of Variable_List may contain line ends of its own;
-// those lines belong to no attribute of interest and are dropped.
+// splitQstat joins the lines that qstat folds, even within a word, and splits each into name
+// and value. A value of Variable_List may contain line ends; the lines after them are
+// dropped.
 func splitQstat(out string) []pbsRecord {
 	var records []pbsRecord
-	indented := strings.Contains(out, "\n    ") // a copy of an answer may have lost that
+	indented := strings.Contains(out, "\n    ") // a pasted answer may have lost that
 	for line := range strings.SplitSeq(strings.ReplaceAll(out, "\n\t", ""), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if id, ok := strings.CutPrefix(line, "Job Id: "); ok {
@@ -59,7 +48,7 @@ func splitQstat(out string) []pbsRecord {
 	return records
 }
 
-// set takes the first value of an attribute: a second one is part of a value.
+// set keeps the first value of an attribute: a second one is part of another value.
 func (r pbsRecord) set(name, value string) {
 	if same, ok := torqueNames[name]; ok {
 		name = same
@@ -91,7 +80,77 @@ func (r pbsRecord) job() api.Job {
 	return job
 }
 
-// setTimes fills in the times; PBS says when a job started and how long it may run.
+// qsubValued are the options of qsub, in PBS and Torque, that have a value.
+const qsubValued = "aAbcCdDeFjJkKlmMNopPqrRStTuvWw"
+
+// script is the path of the job's script: the last argument of qsub that is neither an option
+// nor its value. It is empty if qsub read the script from standard input.
+func (r pbsRecord) script() string {
+	args := r["Submit_arguments"]
+	if at := strings.LastIndex(args, "/"+tagRoot+"/"); at >= 0 {
+		start := strings.LastIndexAny(args[:at], " \t") + 1
+		return strings.TrimSpace(args[start:])
+	}
+	script, skip := "", false
+	for _, word := range strings.Fields(args) {
+		switch {
+		case skip:
+			skip = false
+		case word == "--": // a command follows, no script
+			return ""
+		case word == "-": // standard input
+		case strings.HasPrefix(word, "-"):
+			skip = len(word) == 2 && strings.Contains(qsubValued, word[1:])
+		case word != "<jsdl-hpcpa:Argument>":
+			script = word
+		}
+	}
+	return script
+}
+
+// absolute is a path, relative to the folder that the job was submitted from.
+func (r pbsRecord) absolute(p string) string {
+	if p == "" {
+		return ""
+	}
+	return absolutePath(r.workdir(), p)
+}
+
+// workdir is the folder the job was submitted from; Torque also has an attribute for it.
+func (r pbsRecord) workdir() string {
+	return cmp.Or(r.variable("PBS_O_WORKDIR"), r["init_work_dir"])
+}
+
+// variable is one of PBS's own variables, which come first in Variable_List. A comma within a
+// value has a backslash before it.
+func (r pbsRecord) variable(name string) string {
+	list := strings.ReplaceAll(r["Variable_List"], `\,`, "\x00")
+	for pair := range strings.SplitSeq(list, ",") {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return strings.ReplaceAll(value, "\x00", ",")
+		}
+	}
+	return ""
+}
+
+// value is a variable of the job's script, if PBS sets it.
+func (r pbsRecord) value(name string) string {
+	switch name {
+	case "PBS_JOBID":
+		return r["Job Id"]
+	case "PBS_JOBNAME":
+		return r["Job_Name"]
+	case "HOME", "PBS_O_HOME":
+		return r.variable("PBS_O_HOME")
+	case "PBS_O_WORKDIR":
+		return r.workdir()
+	case "USER", "LOGNAME", "PBS_O_LOGNAME":
+		return r.variable("PBS_O_LOGNAME")
+	}
+	return ""
+}
+
+// setTimes sets the times. PBS reports when a job started and how long it may run.
 func (r pbsRecord) setTimes(job *api.Job) {
 	if job.State.Waiting() {
 		job.ExpectedStart = pbsTime(r["estimated.start_time"])
@@ -113,7 +172,7 @@ func (r pbsRecord) setTimes(job *api.Job) {
 	}
 }
 
-// pbsTime reads what ctime(3) writes, in UTC.
+// pbsTime reads the format of ctime(3), in UTC.
 func pbsTime(s string) time.Time {
 	t, err := time.Parse(time.ANSIC, s)
 	if err != nil {
@@ -122,7 +181,7 @@ func pbsTime(s string) time.Time {
 	return t
 }
 
-// pbsDuration reads HH:MM:SS, where the hours may be many.
+// pbsDuration reads HH:MM:SS, with any number of hours.
 func pbsDuration(s string) time.Duration {
 	var d time.Duration
 	for part := range strings.SplitSeq(s, ":") {
@@ -139,4 +198,64 @@ func pbsDuration(s string) time.Duration {
 func pbsNode(hosts string) string {
 	node, _, _ := strings.Cut(hosts, "/")
 	return node
+}
+
+// pbsTask is the id of one task of an array.
+var pbsTask = regexp.MustCompile(`^(\d+)\[\d+\](.*)$`)
+
+func isArray(id string) bool {
+	number, _, _ := strings.Cut(id, ".")
+	return strings.HasSuffix(number, "[]")
+}
+
+// withoutArrays returns the records that match ids, and for an array with its tasks those
+// that represent it. The record of a task does not have its script; the array's does.
+func (p pbs) withoutArrays(records []pbsRecord, ids []string) []pbsRecord {
+	arrays, tasks := map[string]pbsRecord{}, map[string][]pbsRecord{}
+	for _, r := range records {
+		arrays[r["Job Id"]] = r
+	}
+	for _, r := range records {
+		if array := arrays[r["array_id"]]; array != nil {
+			r["Submit_arguments"] = array["Submit_arguments"]
+			tasks[r["array_id"]] = append(tasks[r["array_id"]], r)
+		}
+	}
+	var kept []pbsRecord
+	for _, r := range records {
+		requested := func(id string) bool { return p.matches(api.Job{ID: r["Job Id"]}, id) }
+		arrayRequested := func(id string) bool { return isArray(id) && requested(id) }
+		switch {
+		case !slices.ContainsFunc(ids, requested):
+		case len(tasks[r["Job Id"]]) > 0:
+			kept = append(kept, r.runningTasks(tasks[r["Job Id"]])...)
+		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, arrayRequested):
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// runningTasks are the tasks of an array that run. If there is none, it is the array itself,
+// whose state PBS keeps as begun.
+func (r pbsRecord) runningTasks(tasks []pbsRecord) []pbsRecord {
+	var running []pbsRecord
+	waits := false
+	for _, task := range tasks {
+		switch task["job_state"] {
+		case "R", "S", "U":
+			running = append(running, task)
+		case "Q", "W", "H":
+			waits = true
+		}
+	}
+	switch {
+	case len(running) > 0:
+		return running
+	case r["job_state"] == "B" && waits:
+		r["job_state"] = "Q"
+	case r["job_state"] == "B":
+		r["job_state"] = "E"
+	}
+	return []pbsRecord{r}
 }

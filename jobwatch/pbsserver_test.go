@@ -14,8 +14,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// pbsServer is a Runner in memory: a PBS server with the jobs that a test puts there,
-// which counts the connections that PBS's programs would make to it.
+// pbsServer is a Runner in memory: a PBS server with the jobs that a test adds. It counts the
+// connections that PBS's programs would make to it.
 type pbsServer struct {
 	mu        sync.Mutex
 	jobs      []pbsRecord
@@ -28,7 +28,7 @@ type pbsServer struct {
 	since     string   // when something was submitted whose answer was lost
 }
 
-// add puts a job on the server; attributes come in pairs.
+// add adds a job to the server; attributes come in pairs.
 func (p *pbsServer) add(id, name, state string, attributes ...string) pbsRecord {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *pbsServer) commands(text string) int {
 	return n
 }
 
-// mostWithin is how many connections were made within any such stretch of time.
+// mostWithin is the highest number of connections within any period of that length.
 func (p *pbsServer) mostWithin(d time.Duration) int {
 	all, most := p.connections(), 0
 	for i, from := range all {
@@ -233,7 +233,7 @@ func (r pbsRecord) printed() string {
 	return b.String()
 }
 
-// watchPBS runs test in a bubble with a served watcher of the server.
+// watchPBS runs test in a synctest bubble with a Watcher of the server.
 func watchPBS(t *testing.T, p *pbsServer, test func(t *testing.T, w *Watcher)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -299,8 +299,8 @@ func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
 	}
 }
 
-// TestTheFirstMinuteOfAnUpMakesSixConnections: to look for a job of its name, to submit,
-// to see what was made, and to see it start.
+// TestTheFirstMinuteOfAnUpMakesSixConnections: to find a job with the name, to submit, to
+// read the new job, and to see it start.
 func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {

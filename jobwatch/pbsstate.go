@@ -8,9 +8,6 @@ import (
 	"tunctl/internal/api"
 )
 
-// Suspended is the reason of a job that runs, and whose processes are stopped.
-const Suspended = "SUSPENDED"
-
 func (r pbsRecord) setState(job *api.Job) {
 	switch r["job_state"] {
 	case "Q", "T", "W":
@@ -32,7 +29,7 @@ func (r pbsRecord) setState(job *api.Job) {
 	case "S", "U":
 		job.State = api.JobRunning
 		job.Reason = Suspended
-		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+		job.Hint = suspendedHint
 	case "E":
 		job.State = api.JobCompleting
 		job.Reason = ""
@@ -48,7 +45,7 @@ func pbsHold(types, depend string) string {
 	switch {
 	case depend != "":
 		return "waiting for another job to end"
-	case types == "": // a table does not tell
+	case types == "": // a table does not have them
 		return "the job is held: release your own hold with qrls; otherwise it waits for another job, or the site holds it"
 	case strings.Contains(types, "u"):
 		return reason{words: "held by you: release it with qrls", never: true}.hint()
@@ -56,12 +53,12 @@ func pbsHold(types, depend string) string {
 	return reason{words: "held by an administrator or the scheduler: ask the site", never: true}.hint()
 }
 
-// pbsDying reports whether a job that still runs has been deleted: its comment says so
-// at once, its state up to 18 seconds later.
+// pbsDying reports whether a job that still runs has been deleted: its comment says so at
+// once, its state up to 18 seconds later.
 func pbsDying(comment string) bool { return strings.Contains(comment, " and terminated by ") }
 
-// pbsEndReason leaves of an ended job's comment what it says of the end. PBS adds that
-// to why the job waited or where it ran.
+// pbsEndReason is the part of an ended job's comment about the end. PBS appends it to why the
+// job waited or where it ran.
 func pbsEndReason(comment string) string {
 	for _, begins := range []string{"Not Running", "Can Never Run", "Job run at", "Job started on", "Job Array Began"} {
 		if strings.HasPrefix(comment, begins) {
@@ -79,12 +76,12 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// setEnd reads Exit_status: negative ones are PBS's own, above 256 a signal, and a
-// finished job without one never ran, unless a table shows it, which has none.
+// setEnd reads Exit_status: a negative one is PBS's own, above 256 it is a signal. A finished
+// job without one never ran, unless the record is from a table, which has none.
 func (r pbsRecord) setEnd(job *api.Job) {
 	status, err := strconv.Atoi(r["Exit_status"])
 	if err != nil {
-		r.setUncounted(job)
+		r.setEndWithoutStatus(job)
 		return
 	}
 	if strings.Contains(job.Reason, dependencyLost) { // Torque gives such a job the status of a deleted one
@@ -102,14 +99,14 @@ func (r pbsRecord) setEnd(job *api.Job) {
 	job.Exit = &status
 	switch job.State {
 	case api.JobFailed:
-		job.Hint = fmt.Sprintf("the script ended with exit status %d: see the log", status)
+		job.Hint = exitHint(status)
 	case api.JobTimeout:
 		job.Hint = walltimeOver
 	}
 }
 
-// setUncounted tells how a job without an exit status ended, from its comment.
-func (r pbsRecord) setUncounted(job *api.Job) {
+// setEndWithoutStatus finds in the comment how a job without an exit status ended.
+func (r pbsRecord) setEndWithoutStatus(job *api.Job) {
 	ran := strings.HasPrefix(job.Reason, "Job run at") || strings.HasPrefix(job.Reason, "Job started on")
 	switch end := pbsEndReason(job.Reason); {
 	case r["job_state"] == "X":
@@ -173,7 +170,7 @@ func (r pbsRecord) end(status int) api.JobState {
 	return api.JobFailed
 }
 
-// usedUp reports whether the job ran for as long as it was allowed to.
+// usedUp reports whether the job ran for its whole walltime.
 func (r pbsRecord) usedUp() bool {
 	limit, used := pbsDuration(r["Resource_List.walltime"]), pbsDuration(r["resources_used.walltime"])
 	if start, end := pbsTime(r["stime"]), pbsTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
@@ -184,7 +181,7 @@ func (r pbsRecord) usedUp() bool {
 
 func (r pbsRecord) failure(status int) string {
 	if r["torque"] != "" {
-		switch status { // other than PBS counts
+		switch status { // Torque's numbers differ
 		case -10:
 			status = -27
 		case -11:

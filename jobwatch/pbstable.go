@@ -9,16 +9,15 @@ import (
 	"tunctl/internal/api"
 )
 
-// qstatRow is a line of one of qstat's tables: the values by the table's own headings,
-// and what stands behind the last column or on the lines below.
+// qstatRow is a line of one of qstat's tables: the values by the table's headings, and what
+// follows the last column or is on the lines below.
 type qstatRow struct {
 	cells map[string]string
 	node  string
 	note  string
 }
 
-// The headings that are of use. The second of the two columns called Time is the
-// elapsed one.
+// The headings that are read. The second of the two columns named Time is the elapsed time.
 const (
 	headID      = "job id"
 	headName    = "jobname"
@@ -32,9 +31,8 @@ const (
 // tableRule is the line of dashes below a table's headings.
 var tableRule = regexp.MustCompile(`^-+(?: +-+)+\s*$`)
 
-// parseTable reads the table of qstat -u, which tells of all jobs over one connection
-// where qstat -f makes one for each. Its headings say what the columns are: versions
-// and options differ in them.
+// parseTable reads the table of qstat -u, which lists all jobs over one connection; qstat -f
+// makes one for each. The columns depend on version and options, so the headings are read.
 func parseTable(out string, now time.Time) []api.Job {
 	rows := splitTable(out)
 	jobs := make([]api.Job, len(rows))
@@ -65,8 +63,8 @@ func splitTable(out string) []qstatRow {
 	return rows
 }
 
-// emptyTable reports whether an answer in which no job was found says that there is
-// none: it is blank, or ends below a table's headings.
+// emptyTable reports whether an answer without jobs is a valid empty list: it is blank, or
+// ends below a table's headings.
 func emptyTable(out string) bool {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	last := len(lines) - 1
@@ -76,11 +74,10 @@ func emptyTable(out string) bool {
 	return tableRule.MatchString(lines[last]) && slices.Contains(headings(lines[last-1], lines[last]), headID)
 }
 
-// tableID is a job's id as a table has it: cut off where the column ends, often with
-// a star.
+// tableID is a job's id in a table, cut where the column ends, often with a star.
 var tableID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S*|\*)?$`)
 
-// headings are what stands above each group of dashes.
+// headings are the texts above each group of dashes.
 func headings(above, rule string) []string {
 	var heads []string
 	starts := dashes.FindAllStringIndex(rule, -1)
@@ -116,13 +113,13 @@ func newRow(heads, words []string) qstatRow {
 	return row
 }
 
-// add takes in what -n and -s print besides the columns: the nodes are one word, the
-// comment is several.
+// add reads what -n and -s print besides the columns: the nodes are one word, the comment is
+// several.
 func (row *qstatRow) add(words []string) {
 	switch {
 	case len(words) == 0 || len(words) == 1 && words[0] == "--":
 	case len(words) == 1:
-		row.node += words[0] // a long list of nodes goes on on the next line
+		row.node += words[0] // a long list of nodes continues on the next line
 	case row.note == "":
 		row.note = strings.Join(words, " ")
 	default:
@@ -130,7 +127,7 @@ func (row *qstatRow) add(words []string) {
 	}
 }
 
-// id leaves off a server's name that the table cut, since half of it is no name.
+// id is without the server's name if the table cut that.
 func (row *qstatRow) id() string {
 	id := row.cells[headID]
 	if !strings.HasSuffix(id, "*") {
@@ -141,15 +138,15 @@ func (row *qstatRow) id() string {
 }
 
 func (row *qstatRow) job(now time.Time) api.Job {
-	limit := tableSpan(row.cells[headLimit])
+	limit := tableDuration(row.cells[headLimit])
 	r := pbsRecord{
 		"Job Id": row.id(), "Job_Name": row.cells[headName], "queue": strings.TrimSuffix(row.cells[headQueue], "*"),
 		"job_state": row.cells[headState], "exec_host": row.node, "comment": row.note,
 	}
 	job := r.job()
 	if elapsed := row.cells[headElapsed]; elapsed != "" && job.State == api.JobRunning {
-		// The table counts minutes, so no more than minutes is claimed.
-		job.Start = now.Add(-tableSpan(elapsed)).Truncate(time.Minute)
+		// The table is accurate to the minute.
+		job.Start = now.Add(-tableDuration(elapsed)).Truncate(time.Minute)
 		if limit > 0 {
 			job.End = job.Start.Add(limit)
 		}
@@ -157,21 +154,20 @@ func (row *qstatRow) job(now time.Time) api.Job {
 	return job
 }
 
-// tableSpan reads HH:MM, and HH:MM:SS as Torque has it.
-func tableSpan(s string) time.Duration {
+// tableDuration reads HH:MM, and Torque's HH:MM:SS.
+func tableDuration(s string) time.Duration {
 	if strings.Count(s, ":") == 1 {
 		s += ":00"
 	}
 	return pbsDuration(s)
 }
 
-// pbsNameColumn is how much of a name the table has room for, and how much of one
-// older servers keep.
+// pbsNameColumn is the width of a name in the table, and what older servers keep of one.
 const pbsNameColumn = 15
 
-// sameName reports whether a job that PBS calls have may be the one called want: older
-// servers keep 15 characters of a name. cut says that a table cut the name, so that
-// the server has to be asked for the whole of it.
+// sameName reports whether have, a name from PBS, may be want: older servers keep 15
+// characters of a name. cut says that the table cut the name, so that only the server knows
+// all of it.
 func sameName(have, want string) (same, cut bool) {
 	if have == want {
 		return true, false

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -8,28 +9,31 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
-// plain is a machine without a scheduler: a job is a process of its own session that
-// outlives the login, with its log and its pid in the tag's folder. Its id is its tag.
+// None is the name in the config file of a host without a scheduler.
+const None = "none"
+
+// plain is a host without a scheduler: a job is a process in its own session that survives
+// the logout, with its log and its pid in the tag's folder. Its id is its tag.
 type plain struct{}
 
 var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }}
 
 func (plain) name() string { return None }
 
-func (plain) terse() bool { return false }
+func (plain) listLacksFiles() bool { return false }
 
-// plainStamp tells when a process started, so that another one that got the same pid
-// later is not taken for it.
+// plainStamp prints when a process started, to recognize another process with the same pid.
 const plainStamp = `tunctl_stamp() {
 	if test -r "/proc/$1/stat"; then sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20
 	else LC_ALL=C TZ=UTC0 ps -o lstart= -p "$1" | tr -s ' ' '_'; fi
 }
 `
 
-// plainJobs prints one record a tag's folder that holds a process: the folder, what
-// is in its pid file, whether that lives, its exit status, and its script.
+// plainJobs prints one record for each tag's folder with a process: the folder, the content
+// of its pid file, whether the process is alive, its exit status, and its script.
 const plainJobs = plainStamp + `tunctl_show() {
 	test -f "$1/tunctl.pid" || return 0
 	read -r pid stamp since node <"$1/tunctl.pid" || return 0
@@ -46,7 +50,7 @@ const plainJobs = plainStamp + `tunctl_show() {
 `
 
 func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	jobs, err := p.recorded(ctx, sh)
+	jobs, err := p.history(ctx, sh)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +64,7 @@ func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	jobs, err := p.show(ctx, sh, `tunctl_show "$HOME"/`+quote(tagRoot+"/"+id))
+	jobs, err := p.readFolders(ctx, sh, `tunctl_show "$HOME"/`+posixsh.Quote(tagRoot+"/"+id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -70,21 +74,21 @@ func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 	return jobs[0], nil
 }
 
-func (p plain) tagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+func (p plain) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	return p.detail(ctx, sh, tag)
 }
 
-func (p plain) recorded(ctx context.Context, sh *shell) ([]api.Job, error) {
-	return p.show(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+func (p plain) history(ctx context.Context, sh *shell) ([]api.Job, error) {
+	return p.readFolders(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
-func (plain) show(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
+func (plain) readFolders(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	res, err := sh.plain(ctx, plainJobs+which)
 	if err != nil {
 		return nil, err
 	}
 	if res.Exit != 0 {
-		return nil, commandError("sh", res.Exit, firstComplaint(res))
+		return nil, commandError("sh", res.Exit, lastErrorLine(res))
 	}
 	var jobs []api.Job
 	for record := range strings.SplitSeq(string(res.Stdout), "\x1e\n") {
@@ -144,10 +148,9 @@ func epoch(s string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// submit starts the script in a session of its own. A keeper stays beside it to
-// record how it ends; it catches the polite signal, which goes to the whole group,
-// so that it outlives the script by that much.
-func (plain) submit() string {
+// submitCommand starts the script in its own session. A second process records how it ends:
+// it ignores SIGTERM, which goes to the whole group, and so outlives the script.
+func (plain) submitCommand() string {
 	return plainStamp + `tunctl_keeper='
 trap : TERM
 "$@" >>"$tunctl_dir/tunctl.log" 2>&1 &
@@ -167,20 +170,20 @@ mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 }
 
-func (plain) verdict(a answer) (string, error) {
-	if a.exit != 0 {
-		return "", refusal(a, nil)
+func (plain) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		return "", refusal(res, nil)
 	}
-	if tag := strings.TrimSpace(a.stdout); validTag.MatchString(tag) {
+	if tag := string(bytes.TrimSpace(res.Stdout)); validTag.MatchString(tag) {
 		return tag, nil
 	}
 	return "", errDoubt
 }
 
-// cancel asks first and kills after ten seconds. The group is the process's own,
-// unless the machine has no setsid; dash and busybox spell its signal differently.
+// cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless
+// the host has no setsid; dash and busybox differ in the syntax of kill for a group.
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+quote(tagRoot+"/"+id)+`
+	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+posixsh.Quote(tagRoot+"/"+id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
@@ -196,7 +199,7 @@ exit 0`)
 		return err
 	}
 	if res.Exit != 0 {
-		return commandError("kill", res.Exit, firstComplaint(res))
+		return commandError("kill", res.Exit, lastErrorLine(res))
 	}
 	return nil
 }
@@ -205,6 +208,6 @@ func (plain) extend(context.Context, *shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
 
-func (plain) is(job api.Job, id string) bool { return job.ID == id }
+func (plain) matches(job api.Job, id string) bool { return job.ID == id }
 
 func (plain) asRequested(job api.Job, _ string) api.Job { return job }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // await polls until the plain job is in state.
@@ -21,7 +22,7 @@ func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
 		if ok && job.State == state {
 			return job
 		}
-		if err := sleep(t.Context(), 20*time.Millisecond); err != nil {
+		if err := ctxtime.Sleep(t.Context(), 20*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
-// Serve makes the shared query for as long as anything is watched, until ctx is over.
+// Serve makes the shared query while anything is watched, until ctx ends.
 func (w *Watcher) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var looking sync.WaitGroup
-	defer looking.Wait()
+	var logs sync.WaitGroup
+	defer logs.Wait()
 	defer cancel()
-	looking.Go(func() { w.lookOut(ctx) })
+	logs.Go(func() { w.watchForLogs(ctx) })
 	for {
 		if err := w.pause(ctx); err != nil {
 			return err
@@ -48,20 +49,20 @@ func (w *Watcher) pause(ctx context.Context) error {
 	}
 }
 
-// nextQuery says when, or that nothing is watched.
+// nextQuery is when the next query is due; ok is false if nothing is watched.
 func (w *Watcher) nextQuery() (at time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.watchingLocked() {
+	if !w.anyActiveLocked() {
 		return time.Time{}, false
 	}
 	if w.soon {
-		return w.asked.Add(w.limits.QueryMin), true
+		return w.lastQuery.Add(w.limits.QueryMin), true
 	}
 	return w.due, true
 }
 
-func (w *Watcher) watchingLocked() bool {
+func (w *Watcher) anyActiveLocked() bool {
 	for x := range w.watches {
 		if !x.over() {
 			return true
@@ -70,79 +71,93 @@ func (w *Watcher) watchingLocked() bool {
 	return false
 }
 
-// refresh makes sure that the last answer is fresh, by a query if need be. Whoever
-// comes while one is under way shares its answer.
+// activeWatches returns the watches of jobs that have not ended, sorted by id.
+func (w *Watcher) activeWatches() []*Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var active []*Watch
+	for x := range w.watches {
+		if !x.over() {
+			active = append(active, x)
+		}
+	}
+	slices.SortFunc(active, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
+	return active
+}
+
+// refresh makes sure that the last answer is fresh, by a query if necessary. Callers during
+// a query share its answer.
 func (w *Watcher) refresh(ctx context.Context) error {
 	if w.fresh() {
 		return nil
 	}
-	return w.query(ctx, everything)
+	return w.query(ctx, allJobs)
 }
 
 func (w *Watcher) fresh() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.stale && !w.heard.IsZero() && time.Since(w.heard) < w.limits.QueryMin
+	return !w.stale && !w.jobsAt.IsZero() && time.Since(w.jobsAt) < w.limits.QueryMin
 }
 
-// scope is what a query is about.
+// scope is which jobs a query is for.
 type scope bool
 
 const (
-	everything  scope = true
-	watchedOnly scope = false // as far as the scheduler can be asked for that
+	allJobs     scope = true
+	watchedOnly scope = false // if the scheduler can be queried for them alone
 )
 
-// query asks the scheduler and tells the watches.
-func (w *Watcher) query(ctx context.Context, about scope) error {
+// query queries the scheduler and updates the watches.
+func (w *Watcher) query(ctx context.Context, jobs scope) error {
 	s, err := w.scheduler(ctx)
 	if err != nil {
-		w.failed(err)
+		w.recordFailure(err)
 		return err
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer unlock()
 	if w.fresh() {
-		w.arrange()
+		w.scheduleNext()
 		return nil
 	}
-	if err := w.space(ctx, about); err != nil {
+	if err := w.waitQueryMin(ctx, jobs); err != nil {
 		return err
 	}
-	open := w.open()
-	if few, ok := s.(selective); ok && about == watchedOnly && len(open) <= w.limits.Connections {
-		err = w.askSome(ctx, few, open)
+	watches := w.activeWatches()
+	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= w.limits.Connections {
+		err = w.queryWatched(ctx, few, watches)
 	} else {
-		err = w.askAll(ctx, s)
+		err = w.queryAll(ctx, s)
 	}
 	if err != nil {
-		w.failed(err)
+		w.recordFailure(err)
 		return err
 	}
-	w.arrange()
+	w.scheduleNext()
 	return nil
 }
 
-func (w *Watcher) askAll(ctx context.Context, s scheduler) error {
-	w.begin(everything)
+func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
+	w.beginQuery(allJobs)
 	jobs, err := s.list(ctx, w.sh)
 	if err != nil {
 		return err
 	}
-	w.answered()
+	w.recordAnswer()
 	w.mu.Lock()
-	w.jobs, w.heard = jobs, w.listed
+	w.jobs, w.jobsAt = jobs, w.lastList
 	w.mu.Unlock()
-	w.settle(ctx, s, jobs)
+	w.updateWatches(ctx, s, jobs)
 	return nil
 }
 
-// askSome asks about the watched jobs alone, which answers all at once.
-func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) error {
-	w.begin(watchedOnly)
+// queryWatched queries only the watched jobs, with their details.
+func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watch) error {
+	w.beginQuery(watchedOnly)
 	ids := make([]string, len(watches))
 	for i, x := range watches {
 		ids[i] = x.id
@@ -150,175 +165,150 @@ func (w *Watcher) askSome(ctx context.Context, s selective, watches []*Watch) er
 	if len(ids) == 0 {
 		return nil
 	}
-	jobs, err := s.some(ctx, w.sh, ids)
+	jobs, err := s.details(ctx, w.sh, ids)
 	if err != nil {
 		return err
 	}
-	w.answered()
+	w.recordAnswer()
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
-			x.noteDetail()
-			x.tell(s, job)
+			x.detailSucceeded()
+			x.update(s, job)
 		} else {
-			w.settleGone(s, x)
+			w.updateMissing(s, x)
 		}
 	}
 	return nil
 }
 
-// space keeps two queries Limits.QueryMin apart. A person who wants the list does not
-// wait because a watched job has just been asked about.
-func (w *Watcher) space(ctx context.Context, about scope) error {
+// waitQueryMin keeps two queries Limits.QueryMin apart. A person who wants the list does not
+// wait because of a query for the watched jobs alone.
+func (w *Watcher) waitQueryMin(ctx context.Context, jobs scope) error {
 	w.mu.Lock()
-	last := w.asked
-	if about == everything {
-		last = w.listed
+	last := w.lastQuery
+	if jobs == allJobs {
+		last = w.lastList
 	}
 	wait := time.Until(last.Add(w.limits.QueryMin))
 	w.mu.Unlock()
-	return sleep(ctx, wait)
+	return ctxtime.Sleep(ctx, wait)
 }
 
-// detailsPerRound bounds how many jobs are asked about one by one after a query.
+func (w *Watcher) beginQuery(jobs scope) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastQuery, w.soon = time.Now(), false
+	if jobs == allJobs {
+		w.lastList, w.stale = w.lastQuery, false
+	}
+}
+
+// detailsPerRound limits how many details are queried after one list.
 const detailsPerRound = 8
 
-// settle tells each watch what the list says of its job, and asks one by one about
-// those that are gone from it or whose log is not known.
-func (w *Watcher) settle(ctx context.Context, s scheduler, jobs []api.Job) {
+// updateWatches updates each watch from the list, and queries the details of jobs that are
+// missing from it or whose log is not known.
+func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
 	if few, ok := s.(selective); ok {
-		w.settleByBudget(ctx, few, jobs)
+		w.updateWithinBudget(ctx, few, jobs)
 		return
 	}
-	asked := 0
-	for _, x := range w.open() {
+	queried := 0
+	for _, x := range w.activeWatches() {
 		job, listed := pick(s, jobs, x.id)
-		if s.terse() {
-			job.Log = "" // to read it, one must know for certain
+		if s.listLacksFiles() {
+			job.Log = "" // the list's guess is not certain enough to read
 		}
 		if listed && !x.wantsDetail(s, job) {
-			x.tell(s, job)
+			x.update(s, job)
 			continue
 		}
-		if asked++; asked > detailsPerRound {
+		if queried++; queried > detailsPerRound {
 			w.Nudge()
 			return
 		}
-		w.settleByDetail(ctx, s, x, job, listed)
+		w.updateFromDetail(ctx, s, x, job, listed)
 	}
 }
 
-// settleByBudget tells each watch what the list says, and spends the connections that
-// are left of this round on those of which least is known, or longest ago.
-func (w *Watcher) settleByBudget(ctx context.Context, s selective, jobs []api.Job) {
-	watches := w.open()
+// updateWithinBudget updates each watch from the list, and spends the remaining connections
+// of this round on the jobs whose details are unknown or oldest.
+func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []api.Job) {
+	watches := w.activeWatches()
 	for _, x := range watches {
 		job, listed := pick(s, jobs, x.id)
-		job = x.supplemented(job)
-		first := (!listed || x.wantsDetail(s, job)) && x.outdateDetail()
+		job = x.withKnownFacts(job)
+		first := (!listed || x.wantsDetail(s, job)) && x.requireDetail()
 		if listed && !first {
-			x.tell(s, job)
+			x.update(s, job)
 		}
 	}
 	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
 	left := w.limits.Connections - 1
 	for _, x := range watches[:min(left, len(watches))] {
 		job, listed := pick(s, jobs, x.id)
-		w.settleByDetail(ctx, s, x, x.supplemented(job), listed)
+		w.updateFromDetail(ctx, s, x, x.withKnownFacts(job), listed)
 	}
 	if len(watches) > left && watches[left].lastDetail().IsZero() {
-		w.Nudge() // it has its turn in the next round
+		w.Nudge() // for the next round
 	}
 }
 
-func (w *Watcher) settleByDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
+func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
 	id := x.id
 	if listed {
 		id = job.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
 	if err != nil {
-		x.noteNoDetail()
+		x.detailFailed()
 	}
 	switch {
 	case err == nil:
-		x.noteDetail()
-		x.tell(s, detail)
+		x.detailSucceeded()
+		x.update(s, detail)
 	case listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
-		x.tell(s, job)
+		x.update(s, job)
 	case errors.Is(err, errNoJob):
-		w.settleGone(s, x)
+		w.updateMissing(s, x)
 	default:
 		w.log.Debug("no record of a job that left the queue", "job", id, "err", err)
 	}
 }
 
-// settleGone tells a watch that the scheduler does not know its job, once that is to be
-// believed.
-func (w *Watcher) settleGone(s scheduler, x *Watch) {
-	if !x.missing() {
+// updateMissing marks the watch's job as gone, once that is certain.
+func (w *Watcher) updateMissing(s scheduler, x *Watch) {
+	if !x.confirmMissing() {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}
-	x.tell(s, x.gone(s))
+	x.update(s, x.gone(s))
 }
 
-// open returns the watches whose jobs have not ended.
-func (w *Watcher) open() []*Watch {
+// scheduleNext sets when the next periodic query is due.
+func (w *Watcher) scheduleNext() {
+	signal(w.recheckLogs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var open []*Watch
-	for x := range w.watches {
-		if !x.over() {
-			open = append(open, x)
-		}
-	}
-	slices.SortFunc(open, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
-	return open
+	w.due = time.Now().Add(w.limits.withJitter(w.queryIntervalLocked()))
 }
 
-func (w *Watcher) begin(about scope) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked, w.soon = time.Now(), false
-	if about == everything {
-		w.listed, w.stale = w.asked, false
-	}
-}
-
-// answered notes that the scheduler speaks.
-func (w *Watcher) answered() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.silence.isZero() {
-		w.log.Info("the scheduler responds again", "silentSince", w.silence.since)
-	}
-	w.silence = silence{}
-}
-
-// arrange decides when the next query is due by itself.
-func (w *Watcher) arrange() {
-	signal(w.relook)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.due = time.Now().Add(w.limits.stretch(w.intervalLocked()))
-}
-
-// intervalLocked is long only when every watched job has pended for long and none
-// is expected to start soon.
-func (w *Watcher) intervalLocked() time.Duration {
-	if !w.silence.isZero() {
-		return min(w.limits.Query<<min(w.silence.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
+// queryIntervalLocked is long only if every watched job has waited for long and none is
+// expected to start soon.
+func (w *Watcher) queryIntervalLocked() time.Duration {
+	if !w.outage.isZero() {
+		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
-		if job := x.Job(); !job.State.Ended() && !w.pendsLong(job) {
+		if job := x.Job(); !job.State.Ended() && !w.waitsLong(job) {
 			return w.limits.Query
 		}
 	}
 	return w.limits.QuerySlow
 }
 
-func (w *Watcher) pendsLong(job api.Job) bool {
+func (w *Watcher) waitsLong(job api.Job) bool {
 	if !job.State.Waiting() || job.Submitted.IsZero() || time.Since(job.Submitted) < w.limits.SlowAfter {
 		return false
 	}
@@ -326,62 +316,55 @@ func (w *Watcher) pendsLong(job api.Job) bool {
 	return job.ExpectedStart.IsZero() || toStart < -w.limits.QuerySlow || toStart > w.limits.QuerySlow
 }
 
-// sleep waits for d unless ctx is over first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// silence is how long the scheduler has not answered.
-type silence struct {
+// outage is a time in which the scheduler does not answer.
+type outage struct {
 	since time.Time
 	times int
-	words string
 }
 
-func (s silence) isZero() bool { return s.times == 0 }
+func (s outage) isZero() bool { return s.times == 0 }
 
-// failed notes that a query failed. One failure is no news to a watch that knows
-// its job; a lost link is none at all, since the host's state says it.
-func (w *Watcher) failed(err error) {
+// recordAnswer ends an outage of the scheduler.
+func (w *Watcher) recordAnswer() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.outage.isZero() {
+		w.log.Info("the scheduler responds again", "silentSince", w.outage.since)
+	}
+	w.outage = outage{}
+}
+
+// recordFailure records a failed query. A watch that knows its job ignores the first
+// failure. All ignore a lost connection, since the host's state shows it.
+func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
 	if !errors.Is(err, ErrNoAnswer) {
-		w.due = time.Now().Add(w.limits.stretch(w.limits.Query))
+		w.due = time.Now().Add(w.limits.withJitter(w.limits.Query))
 		w.soon = false
 		w.mu.Unlock()
 		return
 	}
-	w.asked, w.soon = time.Now(), false // also where it was not even asked which scheduler it is
-	if w.silence.isZero() {
-		w.silence.since = time.Now()
+	w.lastQuery, w.soon = time.Now(), false // also if the scheduler is not even identified
+	if w.outage.isZero() {
+		w.outage.since = time.Now()
 	}
-	w.silence.times++
-	w.silence.words = err.Error()
-	now, name := w.silence, "the scheduler"
+	w.outage.times++
+	current, name := w.outage, "the scheduler"
 	if w.sched != nil {
 		name = w.sched.name()
 	}
 	w.mu.Unlock()
 
-	for _, x := range w.open() {
-		if now.times > 1 || !x.heardOf() {
-			x.tellUnknown("NoAnswer", now.hint(name, x.Job()))
+	for _, x := range w.activeWatches() {
+		if current.times > 1 || !x.isKnown() {
+			x.markUnknown("NoAnswer", current.hint(name, x.Job()))
 		}
 	}
-	w.arrange()
+	w.scheduleNext()
 }
 
-// hint says since when there is no answer, and what was known before.
-func (s silence) hint(scheduler string, last api.Job) string {
+// hint says since when there is no answer, and where the job was.
+func (s outage) hint(scheduler string, last api.Job) string {
 	text := fmt.Sprintf("%s has not responded since %s", scheduler, s.since.Format("15:04"))
 	if last.Node != "" {
 		text += "; the job was last seen on " + last.Node

@@ -6,47 +6,62 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tunctl/internal/posixsh"
 )
 
-// mostLogs bounds how many files of one job are followed.
-const mostLogs = 4
+// maxLogs limits how many files of one job are followed.
+const maxLogs = 4
 
-// redirectedTo is a file that a job's script writes to: as it is called, and as the
-// script has it.
-type redirectedTo struct{ file, word string }
+// redirection is a file that a job's script writes to: its name, and the word in the script.
+type redirection struct{ file, word string }
 
-// redirectingLines are those of a script that may send output somewhere.
-func redirectingLines(ctx context.Context, sh *shell, script string) (string, error) {
-	res, err := sh.plain(ctx, "grep -E '>|tee ' "+quotePath(script)+" 2>/dev/null | head -c 16384")
-	return string(res.Stdout), err
+// readRedirections finds a job's script among paths, and reads those of its lines that may
+// send output to a file.
+func readRedirections(ctx context.Context, sh *shell, paths []string) (script, lines string, err error) {
+	if len(paths) == 0 {
+		return "", "", nil
+	}
+	quoted := make([]string, len(paths))
+	for i, p := range paths {
+		quoted[i] = posixsh.QuotePath(p)
+	}
+	res, err := sh.plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
+	test -f "$f" || continue
+	printf '%s\n' "$f"
+	grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384
+	break
+done`)
+	script, lines, _ = strings.Cut(string(res.Stdout), "\n")
+	return script, lines, err
 }
 
 var (
-	redirection = regexp.MustCompile(`(?:[12&]?>>?&?|\btee\s+(?:-\S+\s+)*)\s*("[^"]+"|'[^']+'|[^\s;|&<>()]+)`)
-	shellName   = regexp.MustCompile(`\$\{?(\w+)((?:%%?\.\*|%%\.\*)?)\}?`)
-	logLike     = regexp.MustCompile(`\.(?:log|out|err|txt)$`)
+	redirectionPattern = regexp.MustCompile(`(?:[12&]?>>?&?|\btee\s+(?:-\S+\s+)*)\s*("[^"]+"|'[^']+'|[^\s;|&<>()]+)`)
+	shellName          = regexp.MustCompile(`\$\{?(\w+)((?:%%?\.\*|%%\.\*)?)\}?`)
+	logLike            = regexp.MustCompile(`\.(?:log|out|err|txt)$`)
 )
 
-func parseRedirections(lines string, value func(string) string) []redirectedTo {
-	var list []redirectedTo
+func parseRedirections(lines string, value func(string) string) []redirection {
+	var list []redirection
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
 		}
-		for _, m := range redirection.FindAllStringSubmatch(line, -1) {
+		for _, m := range redirectionPattern.FindAllStringSubmatch(line, -1) {
 			word := strings.Trim(m[1], `"'`)
 			file, known := expandWord(word, value)
-			seen := slices.ContainsFunc(list, func(r redirectedTo) bool { return r.file == file })
+			seen := slices.ContainsFunc(list, func(r redirection) bool { return r.file == file })
 			if known && file != "" && !seen && !strings.HasPrefix(file, "/dev/") {
-				list = append(list, redirectedTo{file, word})
+				list = append(list, redirection{file, word})
 			}
 		}
 	}
 	return list
 }
 
-// expandWord puts in the variables that the scheduler sets; any other makes the
-// name unknown.
+// expandWord replaces the variables that the scheduler sets; any other makes the name
+// unknown.
 func expandWord(word string, value func(string) string) (string, bool) {
 	known := true
 	text := shellName.ReplaceAllStringFunc(word, func(v string) string {
@@ -61,22 +76,22 @@ func expandWord(word string, value func(string) string) (string, bool) {
 	return text, known && !strings.ContainsAny(text, "$`")
 }
 
-// ownLogs picks from a script's redirections the log that bears the job's own name
-// or id, and others that look like one.
-func ownLogs(list []redirectedTo, mark string) (own string, others []string) {
+// ownLogs returns, of a script's redirections, the log with the job's own name or id, and
+// others that look like logs.
+func ownLogs(list []redirection, mark string) (own string, others []string) {
 	for _, r := range list {
 		switch {
 		case own == "" && strings.Contains(r.word, mark):
 			own = r.file
-		case len(others) < mostLogs-2 && (strings.Contains(r.word, mark) || logLike.MatchString(r.file)):
+		case len(others) < maxLogs-2 && (strings.Contains(r.word, mark) || logLike.MatchString(r.file)):
 			others = append(others, r.file)
 		}
 	}
 	return own, others
 }
 
-// inFolder completes a path with the folder that a job runs in.
-func inFolder(folder, file string) string {
+// absolutePath is file, relative to the folder that a job runs in.
+func absolutePath(folder, file string) string {
 	if path.IsAbs(file) || strings.HasPrefix(file, "~/") {
 		return file
 	}

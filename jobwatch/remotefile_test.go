@@ -2,35 +2,12 @@ package jobwatch
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
 )
-
-func TestRuntimeFilesSinceTheJobsStartAreFound(t *testing.T) {
-	m := newMachine(t)
-	dir := ".local/share/jupyter/runtime/"
-	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	for name, age := range map[string]time.Duration{
-		"jpserver-1.json": time.Hour, "jpserver-2.json": -time.Second, "nbserver-3.json": -2 * time.Second, "kernel-4.json": -time.Second, "jpserver-2-open.html": -time.Second,
-	} {
-		m.file(t, dir+name, "{}")
-		if err := os.Chtimes(m.path(dir+name), start, start.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := FindRuntimeFiles(t.Context(), m, start)
-	if want := []string{m.path(dir + "nbserver-3.json"), m.path(dir + "jpserver-2.json")}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
-}
 
 func TestTheEndOfALogIsShownAsATerminalWould(t *testing.T) {
 	m := newMachine(t)
@@ -75,7 +52,7 @@ func FuzzLogPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		dir := t.TempDir()
 		m := &machine{home: dir, shell: []string{"sh", "-c"}}
-		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []ask{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
+		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []fileRequest{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
 		if err != nil {
 			t.Fatal(err)
 		}

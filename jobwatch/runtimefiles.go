@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -12,7 +13,8 @@ import (
 )
 
 // RuntimeFiles are the files in which the Jupyter servers of one job write how to
-// reach them. It is not safe for concurrent use.
+// reach them: all there is to read where a job has no log, as under srun and salloc.
+// It is not safe for concurrent use.
 type RuntimeFiles struct {
 	watcher *Watcher
 	runner  Runner
@@ -21,8 +23,8 @@ type RuntimeFiles struct {
 	owns   func(ctx context.Context, pid int) (bool, error)
 	owners map[string]ownership // by file
 
-	readAt    time.Time // when Correct last read files …
-	corrected detect.Finding
+	corrected   detect.Finding // the last result of Correct
+	correctedAt time.Time
 }
 
 // ownership is whether a file is of the job's own server, and when that was asked.
@@ -43,28 +45,28 @@ func (w *Watcher) RuntimeFiles(r Runner, job api.Job) *RuntimeFiles {
 	}}
 }
 
-// Find returns what the newest runtime file of the job says.
+// Find returns the server of the newest runtime file of the job.
 func (r *RuntimeFiles) Find(ctx context.Context) (detect.Finding, bool) {
 	return r.find(ctx, detect.Finding{}, true)
 }
 
-// Correct returns f as the server's runtime file corrects it: the one that the log
-// names, or else the newest that can be the job's own. It reads files no more often
-// than a log is read.
-func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, elsewhere bool) detect.Finding {
-	if time.Since(r.readAt) < r.watcher.limits.LogFirst {
+// Correct returns f, corrected by the runtime file that the log names, or else by the
+// newest that can be the job's own. With anyPort, the server may listen on another port
+// than f has. Files are read no more often than a log.
+func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bool) detect.Finding {
+	if time.Since(r.correctedAt) < r.watcher.limits.LogFirst {
 		return r.corrected
 	}
 	if ep, ok := r.read(ctx, f.RuntimeFile); ok {
 		f = f.WithRuntime(ep)
 	} else {
-		f, _ = r.find(ctx, f, elsewhere)
+		f, _ = r.find(ctx, f, anyPort)
 	}
-	r.readAt, r.corrected = time.Now(), f
+	r.corrected, r.correctedAt = f, time.Now()
 	return f
 }
 
-// Err is ErrOwnerUnknown if there is a file and nobody can tell whose it is.
+// Err is ErrOwnerUnknown if there is a file whose job cannot be determined.
 func (r *RuntimeFiles) Err() error {
 	for _, o := range r.owners {
 		if errors.Is(o.err, ErrOwnerUnknown) {
@@ -75,16 +77,16 @@ func (r *RuntimeFiles) Err() error {
 }
 
 // find corrects f by the newest runtime file since the job's start that can be the
-// job's own. A server bound to a name is on that node. Any other may be on any node:
-// it is believed once it responds there to the token in the file. A server on another
-// port than f has may belong to another job of the same person: it is believed only
-// if elsewhere is set, since the port in f may have been in use, and if it is a
-// process of the job.
-func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere bool) (detect.Finding, bool) {
+// job's own. A server that is bound to a name is on that node. Any other server may be
+// on any node, and has to respond there to the token in the file. A server on another
+// port than f has may belong to another job of the same person. It counts only with
+// anyPort, since the port in f may have been in use, and only if it is a process of the
+// job.
+func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool) (detect.Finding, bool) {
 	if r.job.Start.IsZero() {
 		return f, false
 	}
-	files, err := FindRuntimeFiles(ctx, r.runner, r.job.Start)
+	files, err := findRuntimeFiles(ctx, r.runner, r.job.Start)
 	if err != nil {
 		return f, false
 	}
@@ -95,11 +97,32 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, elsewhere boo
 		case !ok || !ep.NeedsNode && !SameNode(ep.Host, r.job.Node):
 		case f.Port != 0 && ep.Port == f.Port:
 			return f.WithRuntime(ep), true
-		case elsewhere && !found && r.own(ctx, file):
+		case anyPort && !found && r.own(ctx, file):
 			better, found = f.WithRuntime(ep), true
 		}
 	}
 	return better, found
+}
+
+// findRuntimeFiles returns the runtime files of all Jupyter servers of the person that
+// were written since then, newest first.
+func findRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
+	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
+	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
+done | head -n 20 | while IFS= read -r f; do
+	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"
+done`)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for line := range strings.Lines(string(res.Stdout)) {
+		written, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if n, err := strconv.ParseInt(written, 10, 64); err == nil && !time.Unix(n, 0).Before(since.Truncate(time.Second)) {
+			files = append(files, file)
+		}
+	}
+	return files, nil
 }
 
 func (r *RuntimeFiles) read(ctx context.Context, file string) (api.Endpoint, bool) {

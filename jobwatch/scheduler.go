@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,54 +13,52 @@ import (
 	"tunctl/internal/api"
 )
 
-// errNoJob means that the scheduler answered and knows no such job (any more).
+// errNoJob means that the scheduler answered and does not know the job, or no longer.
 var errNoJob = errors.New("the scheduler does not know this job")
 
-// scheduler is what every scheduler must be able to do. To add one, fill this interface in
-// files of its name, and add its schedulerKind to schedulerKinds. What only some schedulers
-// can do is in the small interfaces below.
+// scheduler is what every scheduler must be able to do. To add one, implement it in files
+// with the scheduler's name, and add its schedulerKind to schedulerKinds. The interfaces
+// below are for what only some schedulers can do.
 type scheduler interface {
 	name() string
 	// list returns the person's jobs that wait or run, in one query.
 	list(ctx context.Context, sh *shell) ([]api.Job, error)
-	// terse reports whether list tells less of a job's files than detail.
-	terse() bool
-	// detail returns all there is to know about one job, also an ended one.
+	// listLacksFiles reports whether list has less about a job's files than detail.
+	listLacksFiles() bool
+	// detail returns everything about one job, also an ended one.
 	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
-	// recorded returns the person's jobs of the last day or more that the host
-	// remembers; those that wait or run may be among them.
-	recorded(ctx context.Context, sh *shell) ([]api.Job, error)
-	// tagged looks, also among ended jobs, for one submitted from the folder of tag.
-	tagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
+	// history returns the person's jobs of the last day or more that the host remembers,
+	// perhaps with those that wait or run.
+	history(ctx context.Context, sh *shell) ([]api.Job, error)
+	// findTagged finds the job that was submitted from the folder of tag, also an ended one.
+	findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
 	cancel(ctx context.Context, sh *shell, id string) error
 	// extend sets a job's time limit, counted from its start.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
-	// submit returns the sh text that hands the file "$tunctl_script" to the scheduler from
-	// the current folder and prints the new job's id. Its words are "$@".
-	submit() string
-	// verdict reads what that text printed, and its exit status.
-	verdict(a answer) (id string, err error)
-	// is reports whether job is the one that a person or we call id, or part of it.
-	is(job api.Job, id string) bool
-	// asRequested returns job under the id that it was requested by. The task of an array
-	// that was requested as a whole keeps its number in api.Job.Task.
+	// submitCommand returns the sh text that submits the file "$tunctl_script" with the
+	// arguments "$@" from the current folder, and prints the new job's id.
+	submitCommand() string
+	// parseSubmit reads the output and the exit status of that text.
+	parseSubmit(res Result) (id string, err error)
+	// matches reports whether job is the one with that id, however complete, or part of it.
+	matches(job api.Job, id string) bool
+	// asRequested returns job with the id that it was requested by. If an array was
+	// requested, the number of its task goes to api.Job.Task.
 	asRequested(job api.Job, id string) api.Job
 }
 
-// schedulerKind says how a scheduler is made, and how it is recognized on a host.
+// schedulerKind says how to create a scheduler, and how to recognize it on a host.
 type schedulerKind struct {
 	name string
 	make func() scheduler
-	// installed is the sh command that succeeds where the scheduler's programs are on the
-	// PATH; it may use the function has. responds is the one that succeeds when its server
-	// responds.
+	// installed is the sh command that succeeds if the scheduler's programs are on the PATH;
+	// it may use the function has. responds is the one that succeeds if its server responds.
 	installed, responds string
 	// nodeNames is the sh text that prints the other names of the node "$n".
 	nodeNames string
 }
 
-// schedulerKinds are all schedulers. Of several on one host, the first that responds is
-// the one. The last is for hosts that have none.
+// schedulerKinds are all schedulers. If a host has several, the first that responds is used.
 var schedulerKinds = []schedulerKind{slurmKind, pbsKind, plainKind}
 
 func schedulerNamed(name string) (scheduler, error) {
@@ -74,10 +73,9 @@ func schedulerNamed(name string) (scheduler, error) {
 	return nil, fmt.Errorf("unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
 
-// queryPrelude precedes every query. Words and times do not depend on the person's
-// settings, and a time limit on the host keeps a hung server from collecting hanging
-// clients on the login node. It is not for commands that submit, whose environment becomes
-// the job's.
+// queryPrelude precedes every query. It makes words and times independent of the person's
+// settings, and its function limit ends commands that wait for a hung server. It is not for
+// commands that submit: a job inherits their environment.
 const queryPrelude = `export LC_ALL=C TZ=UTC0
 limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
 `
@@ -87,8 +85,8 @@ type account struct {
 	scheduler, user, node string
 }
 
-// accountScript finds out, by what is on the login shell's PATH. Where several schedulers
-// are installed, as after a migration or with wrappers, it takes the first that responds,
+// accountScript prints the account. It finds schedulers on the login shell's PATH. If several
+// are installed, as after a migration or with wrappers, it prints the first that responds,
 // or "" if none does.
 func accountScript() string {
 	var installed, responds string
@@ -125,53 +123,52 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
 }
 
-// selective is a scheduler that is asked about some jobs rather than about all of them:
-// its list is short, and every job that it is asked about costs it a connection.
+// selective is a scheduler that should be queried for few jobs: its list has little about
+// each, and every detail costs its server a connection.
 type selective interface {
 	scheduler
-	// some returns all there is to know about a few jobs. One that is not among them
-	// is gone.
-	some(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
-	// named returns those of a list that are called name.
-	named(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
-	// explainGone fills in the state and the hint of a job that the scheduler no longer
-	// knows, if it has more to say than that; ran reports whether it was seen running.
+	// details returns everything about a few jobs. One that is missing is gone.
+	details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
+	// filterByName returns the jobs of a list that have that name.
+	filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
+	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
+	// and reports whether it could. ran says that the job was seen running.
 	explainGone(job *api.Job, ran bool) bool
 }
 
-// clustered is a scheduler that may have several clusters.
-type clustered interface {
-	// include has the clusters queried that words for the submit command name. It
-	// reports whether there is a new one among them.
-	include(words []string) bool
+// multiCluster is a scheduler that may have several clusters.
+type multiCluster interface {
+	// addClusters makes queries include the clusters that arguments of the submit command
+	// name, and reports whether one of them is new.
+	addClusters(args []string) bool
 }
 
-// arrays is a scheduler whose arrays of jobs are followed as a whole, since their tasks
-// come and go.
+// arrays is a scheduler that lists the tasks of a job array as jobs with their own ids.
+// An array is followed as a whole, since its tasks come and go.
 type arrays interface {
-	// whole is the array that a job belongs to, or the job itself.
-	whole(id string) string
-	// several reports whether an id is of several tasks that wait together.
-	several(id string) bool
+	// arrayOf is the array that a job belongs to, or the job itself.
+	arrayOf(id string) string
+	// isTaskRange reports whether an id stands for several tasks that wait together.
+	isTaskRange(id string) bool
 }
 
-// stepper is a scheduler that can show the newest output of a job's running steps.
-type stepper interface {
+// stepReader is a scheduler that can show the newest output of a job's running steps.
+type stepReader interface {
 	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
 }
 
-// processOwner is a scheduler that can tell whose a process on a node is.
+// processOwner is a scheduler that knows to which job a process on a node belongs.
 type processOwner interface {
-	// taskRef names the task of an array that the job is about.
+	// taskRef is the api.Job.Ref of the array's task in api.Job.Task.
 	taskRef(job api.Job) string
-	// processes returns the processes of a running job, as far as the scheduler tells.
+	// processes returns the processes of a running job, if the scheduler knows them.
 	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
-	// jobsOfProcess returns the ids under which a process was started, from its
-	// environment; empty ones are not known.
+	// jobsOfProcess returns the ids of the job in a process's environment; unknown ones are
+	// empty.
 	jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error)
 }
 
-// splitRef takes a reference apart. Whatever else there is a semicolon in is an id.
+// splitRef splits an api.Job.Ref. Any other text with a semicolon is an id.
 func splitRef(ref string) (id, cluster string) {
 	if m := clusterRef.FindStringSubmatch(ref); m != nil {
 		return m[1], m[2]
@@ -181,9 +178,29 @@ func splitRef(ref string) (id, cluster string) {
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
 
-// clockSpan writes a limit as both schedulers read it: hours count on past a day.
-// Slurm takes whole minutes only and rounds up.
-func clockSpan(d time.Duration) string {
+// jobRecord is what a scheduler prints about one job.
+type jobRecord interface{ job() api.Job }
+
+func jobsOf[R jobRecord](records []R) []api.Job {
+	jobs := make([]api.Job, len(records))
+	for i, r := range records {
+		jobs[i] = r.job()
+	}
+	return jobs
+}
+
+// pickRecord is pick, and returns the record of the job too.
+func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
+	jobs := jobsOf(records)
+	if job, ok = pick(s, jobs, id); ok {
+		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
+	}
+	return job, r, ok
+}
+
+// clockTime formats a time limit as schedulers read it, with hours above 24. Slurm rounds up
+// to minutes.
+func clockTime(d time.Duration) string {
 	s := int((d + time.Second - 1) / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

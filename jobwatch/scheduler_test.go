@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"tunctl/internal/posixsh"
 )
 
-// hideOthers leaves on the login shell's PATH only what the machine has of its own, for
-// the computer that runs the test may have a scheduler.
+// hideOthers leaves only the machine's own programs on the login shell's PATH, since the
+// computer that runs the test may have a scheduler.
 func (m *machine) hideOthers(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"cat", "id", "uname", "timeout", "sh"} {
@@ -21,7 +23,7 @@ func (m *machine) hideOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.file(t, ".profile", "PATH="+quote(m.bin)+"\n")
+	m.file(t, ".profile", "PATH="+posixsh.Quote(m.bin)+"\n")
 }
 
 func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {

@@ -11,27 +11,15 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
-// The two commands that are ever sent to a host. They are constants without a
-// character that bash, zsh, fish, tcsh and sh read differently inside single
-// quotes; the script travels on standard input.
-//
-// loginCommand gives the script a login shell's environment, where many sites set
-// the PATH of their scheduler. The script moves out of the way to descriptor 3
-// first, so that a start-up file that reads its standard input finds it empty.
-const (
-	loginCommand = `exec sh -c 'exec 3<&0 </dev/null; ` +
-		`command -v bash >/dev/null 2>&1 && exec bash -lc "eval \"\$(cat <&3)\""; ` +
-		`exec sh -lc "eval \"\$(cat <&3)\""'`
-	plainCommand = `exec sh -s`
-)
-
-// ErrNoAnswer means that the scheduler did not answer: its jobs are in an unknown
-// state, not gone.
+// ErrNoAnswer means that the scheduler did not answer. Its jobs are in an unknown state,
+// not gone.
 var ErrNoAnswer = errors.New("the scheduler does not respond")
 
-// ErrLost means that the link was lost over a command, whose fate is unknown.
+// ErrLost means that the connection was lost during a command. It is not known whether
+// the command was executed.
 var ErrLost = errors.New("the connection was lost before the host answered")
 
 // shell runs scripts on a host.
@@ -42,12 +30,12 @@ type shell struct {
 
 // login runs script with the environment of a login shell.
 func (s *shell) login(ctx context.Context, script string) (Result, error) {
-	return s.framed(ctx, loginCommand, script)
+	return s.framed(ctx, posixsh.LoginScript, script)
 }
 
-// plain runs script in the bare sh: cheap, for what needs no site software.
+// plain runs script in sh alone. That is cheap, and enough without the site's software.
 func (s *shell) plain(ctx context.Context, script string) (Result, error) {
-	return s.framed(ctx, plainCommand, script)
+	return s.framed(ctx, posixsh.Script, script)
 }
 
 func (s *shell) framed(ctx context.Context, command, script string) (Result, error) {
@@ -64,20 +52,20 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 	return unframe(mark, res)
 }
 
-// RunLogin runs a script on the host with the environment of a login shell, for
-// what only the site's own programs can tell.
+// RunLogin runs a script on the host with the environment of a login shell, for commands
+// of the site itself.
 func RunLogin(ctx context.Context, r Runner, script string) (Result, error) {
-	return readShell(r).login(ctx, script)
+	return shellOn(r).login(ctx, script)
 }
 
-func readShell(r Runner) *shell { return &shell{run: r, limit: DefaultLimits().Command} }
+func shellOn(r Runner) *shell { return &shell{run: r, limit: DefaultLimits().Command} }
 
-// newMark returns a word that no output contains by chance.
+// newMark returns a word that no output contains by accident.
 func newMark() string { return "tunctl-" + rand.Text() }
 
-// frame wraps script between two lines of mark on both outputs, so that what
-// start-up and logout files print stays outside. All of it is one compound command:
-// of a script that arrives cut short, nothing runs.
+// frame wraps script between two lines of mark on both outputs, so that the output of
+// start-up and logout files stays outside. All of it is one compound command: a script
+// that arrives incomplete is not executed at all.
 func frame(mark, script string) string {
 	return "{\n" +
 		"set +eufC; unset CDPATH IFS\n" +
@@ -91,13 +79,13 @@ func frame(mark, script string) string {
 func unframe(mark string, res Result) (Result, error) {
 	out, rest, ok := between(res.Stdout, mark)
 	if !ok {
-		return Result{}, notFramed(res)
+		return Result{}, noFrameError(res)
 	}
 	exit, err := strconv.Atoi(strings.TrimSpace(firstLine(rest)))
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: the answer is incomplete", ErrLost)
 	}
-	// Without its marks, standard error is still worth showing.
+	// Standard error is useful even without its marks.
 	errout, _, ok := between(res.Stderr, mark)
 	if !ok {
 		errout = res.Stderr
@@ -105,22 +93,18 @@ func unframe(mark string, res Result) (Result, error) {
 	return Result{Stdout: out, Stderr: errout, Exit: exit}, nil
 }
 
-// between returns what stands between the two lines of mark, and what follows.
+// between returns the text between the two lines of mark, and the text after them.
 func between(out []byte, mark string) (inside, after []byte, ok bool) {
 	_, inside, ok = bytes.Cut(out, []byte(mark+".begin\n"))
 	if !ok {
 		return nil, nil, false
 	}
-	return cutEnd(inside, mark)
+	return bytes.Cut(inside, []byte("\n"+mark+".end"))
 }
 
-func cutEnd(out []byte, mark string) (inside, after []byte, ok bool) {
-	return bytes.Cut(out, []byte("\n"+mark+".end"))
-}
-
-// notFramed says why an answer has no marks: the start-up files of the login shell
-// ended it, the host has no shell for us, or the link went in between.
-func notFramed(res Result) error {
+// noFrameError is the error of an answer without marks: the start-up files of the login
+// shell ended it, the host gives us no shell, or the connection was lost.
+func noFrameError(res Result) error {
 	words := api.NewRemoteText(string(res.Stderr))
 	if words.IsZero() {
 		words = api.NewRemoteText(string(res.Stdout))
@@ -132,33 +116,6 @@ func notFramed(res Result) error {
 		Hint:    "check the startup files of your login shell on the host: they must work without a terminal",
 		Err:     err,
 	}
-}
-
-// quote makes s one word of a POSIX shell, whatever it contains. A NUL byte cannot
-// be in any word and ends it.
-func quote(s string) string {
-	s, _, _ = strings.Cut(s, "\x00")
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// quoteAll quotes each word.
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = quote(w)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// quotePath quotes a path on the host; a leading ~/ becomes the home folder.
-func quotePath(path string) string {
-	if path == "~" {
-		return `"$HOME"`
-	}
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		return `"$HOME"/` + quote(rest)
-	}
-	return quote(path)
 }
 
 func firstLine(b []byte) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/posixsh"
 )
 
 // loginShells are the shells that people have, with how sshd starts them.
@@ -48,7 +50,7 @@ func TestWhatStartUpFilesDoStaysOutside(t *testing.T) {
 	m.file(t, ".profile", m.pathLine()+`echo "Welcome!"; echo "module loaded" >&2
 read answer; echo "read: $answer"
 set -u; set -e; set -C; IFS=x
-PATH=$PATH:`+quote(m.home)+`/site
+PATH=$PATH:`+posixsh.Quote(m.home)+`/site
 trap 'echo goodbye' EXIT`)
 	m.program(t, "probe", "echo found")
 	sh := &shell{run: m, limit: 10 * time.Second}
@@ -84,9 +86,9 @@ func TestNothingOfAScriptThatIsCutShortRuns(t *testing.T) {
 	script := frame("mark", `echo ran >>"$HOME/ran"; if true; then echo '}'; fi; printf '%s' 'a
 }
 b'`)
-	// All of it has arrived with the last closing brace.
+	// The script is complete with the last closing brace.
 	whole := strings.LastIndexByte(script, '}')
-	for _, command := range []string{loginCommand, plainCommand} {
+	for _, command := range []string{posixsh.LoginScript, posixsh.Script} {
 		for cut := 0; cut <= whole; cut++ {
 			if cut%9 != 0 && cut < whole-40 {
 				continue
@@ -149,12 +151,12 @@ func FuzzQuote(f *testing.F) {
 		cmd := exec.Command("sh", "-s")
 		cmd.Dir = t.TempDir()
 		cmd.Env = []string{"HOME=/home/x", "PATH=/usr/bin:/bin", "LC_ALL=C"}
-		cmd.Stdin = strings.NewReader("set -- " + quote(s) + "\nprintf '%s:%s' $# \"$1\"\n")
+		cmd.Stdin = strings.NewReader("set -- " + posixsh.Quote(s) + "\nprintf '%s:%s' $# \"$1\"\n")
 		out, err := cmd.Output()
 		if err != nil || string(out) != "1:"+want {
 			t.Fatalf("%q became %q (%v)", s, out, err)
 		}
-		path := quotePath("~/" + want)
+		path := posixsh.QuotePath("~/" + want)
 		if !strings.HasPrefix(path, `"$HOME"/'`) || !strings.HasSuffix(path, "'") {
 			t.Fatalf("path %q", path)
 		}

@@ -5,39 +5,39 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tunctl/internal/posixsh"
 )
 
-// A Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
-// environment, sends a job to another one, which has ids, a controller and a queue of
-// its own. Within this package a job there is called by api.Job.Ref, "4711;gpu", as
-// sbatch itself puts it.
+// Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
+// environment, sends a job to another one, which has its own ids, controller and queue. In
+// this package a job there has the name api.Job.Ref, "4711;gpu", as in sbatch's answer.
 
-// onCluster is the option that makes a command of Slurm's speak to a cluster; none for
-// the host's own.
+// onCluster is the option that sends a Slurm command to a cluster; empty for the host's own.
 func onCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
-	return "-M " + quote(cluster) + " "
+	return "-M " + posixsh.Quote(cluster) + " "
 }
 
-// hereOnly ends a script with status 127 unless cluster is the host's own: sattach and
-// sstat know no other.
-func hereOnly(cluster string) string {
+// requireOwnCluster ends a script with status 127 unless cluster is the host's own: sattach
+// and sstat cannot reach others.
+func requireOwnCluster(cluster string) string {
 	if cluster == "" {
 		return ""
 	}
-	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + quote(cluster) + " || exit 127\n"
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + posixsh.Quote(cluster) + " || exit 127\n"
 }
 
-// clusterSet are the clusters, besides the host's own, that jobs were sent to.
+// clusterSet is the set of clusters, besides the host's own, that jobs were sent to.
 type clusterSet struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-// add reports whether there is a new one among the names.
-func (c *clusterSet) add(names ...string) (news bool) {
+// add reports whether one of the names is new.
+func (c *clusterSet) add(names ...string) (added bool) {
 	if c == nil {
 		return false
 	}
@@ -50,9 +50,9 @@ func (c *clusterSet) add(names ...string) (news bool) {
 		if c.names == nil {
 			c.names = map[string]bool{}
 		}
-		c.names[name], news = true, true
+		c.names[name], added = true, true
 	}
-	return news
+	return added
 }
 
 func (c *clusterSet) all() []string {
@@ -64,16 +64,16 @@ func (c *clusterSet) all() []string {
 	return slices.Sorted(maps.Keys(c.names))
 }
 
-func (s slurm) include(words []string) bool { return s.clusters.add(clusterWords(words)...) }
+func (s slurm) addClusters(args []string) bool { return s.clusters.add(clustersInArgs(args)...) }
 
-// clusterWords are the clusters that an option of sbatch's names.
-func clusterWords(words []string) []string {
+// clustersInArgs are the clusters that sbatch's arguments name.
+func clustersInArgs(args []string) []string {
 	var names []string
-	for i, word := range words {
+	for i, word := range args {
 		value := ""
 		switch {
-		case (word == "-M" || word == "--clusters" || word == "--cluster") && i+1 < len(words):
-			value = words[i+1]
+		case (word == "-M" || word == "--clusters" || word == "--cluster") && i+1 < len(args):
+			value = args[i+1]
 		case strings.HasPrefix(word, "--clusters=") || strings.HasPrefix(word, "--cluster="):
 			_, value, _ = strings.Cut(word, "=")
 		case strings.HasPrefix(word, "-M") && len(word) > 2:

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// slurmRefusals are looked through in order. Slurm says a limit's name first and then a
-// sentence that fits all limits, "… (job submit limit, user's size and/or time limits)",
-// so that the names come first here. Sites' own submit filters word theirs freely, so
-// that those patterns are loose, and come last.
-var slurmRefusals = hints([][2]string{
+// slurmRefusals are tried in order. Slurm prints the name of a limit and then a sentence for
+// all limits, "… (job submit limit, user's size and/or time limits)", so the names come
+// first here. The patterns for sites' own submit filters are loose and come last.
+var slurmRefusals = compileHints([][2]string{
 	{`Unable to contact slurm controller|configuration source`, "the scheduler is down or cannot be reached: try again later"},
 	{`System submissions disabled|submissions? (?:is|are) (?:currently )?(?:disabled|closed)`, "the site accepts no jobs now, often before a maintenance: try again later"},
 	{`Rate limit exceeded|retry momentarily`, "the Slurm controller limits requests per second: try again in a few seconds"},
@@ -75,13 +74,12 @@ var slurmRefusals = hints([][2]string{
 	{`partition`, "the partition does not accept this job: change --partition; sinfo lists them"},
 })
 
-// slurmDoubt are the failures after which the job may exist all the same: the
-// request was sent, and the answer did not come. A controller that could not be
-// connected to is not among them.
+// slurmDoubt matches failures after which the job may still exist: the request was sent, and
+// the answer did not arrive. They do not include a failed connection to the controller.
 var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transmitted|Transport endpoint is not connected|` +
 	`Connection reset|Connection timed out|Unexpected message received|Message receive failure`)
 
-// slurmReason explains Slurm's word for why a job waits.
+// slurmReason explains Slurm's reason for a waiting job.
 func slurmReason(word string) reason {
 	word = strings.ReplaceAll(word, "_", " ")
 	if r, ok := slurmReasons[word]; ok {
@@ -134,8 +132,8 @@ var slurmReasons = map[string]reason{
 	"AssocGrpJobsLimit":           {words: "your group has reached its job limit; this job starts when another one ends"},
 }
 
-// slurmReasonParts cover the families, most telling first. A limit per job cannot be
-// met by waiting; a used-up allocation does not refill while one waits.
+// slurmReasonParts are families of reasons, the most specific first. Waiting helps neither
+// against a limit per job nor against a used-up allocation.
 var slurmReasonParts = []struct {
 	prefix, suffix string
 	reason
@@ -162,3 +160,8 @@ var slurmReasonParts = []struct {
 	{"Job's QOS not permitted", "", reason{words: "the QOS is not allowed in this partition: change --qos or --partition", never: true}},
 	{"Reserved for maintenance", "", reason{words: "a maintenance is coming: a shorter --time may fit before it"}},
 }
+
+// slurmNoAnswer matches the messages that say that the controller does not answer.
+var slurmNoAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
+	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
+	`Unable to process configuration file|establish a configuration source|Rate limit exceeded`)

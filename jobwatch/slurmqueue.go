@@ -9,23 +9,22 @@ import (
 	"tunctl/internal/api"
 )
 
-// Job names may contain anything a person can type, so that squeue's fields end in
-// control characters that nobody types.
+// Job names may contain anything that a person can type, so squeue's fields end in control
+// characters.
 const (
 	fieldEnd  = "\x1f"
 	recordEnd = "\x1e\n"
 )
 
-// squeueFields are the columns of a query, in the order of squeueJob. All of them
-// are older than any Slurm in use; one unknown name would fail the whole query.
+// squeueFields are the columns of a query, in the order of squeueJob. All are older than any
+// Slurm in use; one unknown name would fail the whole query.
 var squeueFields = []string{
 	"JobID", "ArrayJobID", "ArrayTaskID", "State", "Partition", "NodeList",
 	"SubmitTime", "StartTime", "EndTime", "RestartCnt", "Reason", "Command",
 	"StdOut", "BatchFlag", "UserName", "BatchHost", "Cluster", "Name",
 }
 
-// squeueFormat is the columns as -O takes them: an empty width means no padding and
-// no cutting.
+// squeueFormat is the argument of -O; an empty width means no padding and no cutting.
 func squeueFormat() string {
 	return strings.Join(squeueFields, ":"+fieldEnd+",") + ":" + strings.TrimSuffix(recordEnd, "\n")
 }
@@ -42,15 +41,15 @@ func parseSqueue(out string) []api.Job {
 }
 
 func squeueJob(f []string) api.Job {
-	// A line of a site's own, or "CLUSTER: name", may precede a record.
+	// A line of the site, or "CLUSTER: name", may precede a record.
 	id := f[0][strings.LastIndexByte(f[0], '\n')+1:]
 	job := api.Job{
 		ID:      taskID(id, f[1], f[2]),
 		Queue:   f[4],
 		Node:    batchNode(f[15], f[5]),
-		Reason:  slurmWord(f[10]),
-		Script:  slurmWord(f[11]),
-		Cluster: slurmWord(f[16]),
+		Reason:  slurmValue(f[10]),
+		Script:  slurmValue(f[11]),
+		Cluster: slurmValue(f[16]),
 		Name:    strings.TrimRight(f[17], " "),
 	}
 	job.Restarts, _ = strconv.Atoi(f[9])
@@ -60,50 +59,61 @@ func squeueJob(f []string) api.Job {
 	return job
 }
 
-// listedLog is where a job writes according to squeue, empty where that cannot be
-// told for certain. Squeue shows the pattern that was given to sbatch, for a job
-// without a script the default all the same, and for an array's task the name that it
-// would have without its array.
+// listedLog is the job's output file according to squeue, empty if that is not certain.
+// Squeue prints the pattern that sbatch got; for a job without a script, the default; for an
+// array's task, the name without the array.
 func listedLog(job api.Job, id string, f []string) string {
 	pattern := logFile(f[12])
 	if strings.TrimSpace(f[13]) == "0" || strings.Contains(pattern, `\`) {
 		return ""
 	}
-	master, task, isTask := strings.Cut(job.ID, "_")
+	array, task, isTask := strings.Cut(job.ID, "_")
 	if isTask {
 		if folder, ok := strings.CutSuffix(pattern, "/slurm-"+id+".out"); ok {
 			pattern = folder + "/slurm-%A_%a.out"
 		}
 	}
-	return expandSlurm(pattern, func(letter byte) string {
-		switch letter {
-		case 'j', 'J':
-			return id
-		case 'A':
-			return master
-		case 'a':
-			if _, err := strconv.Atoi(task); err == nil {
-				return task
-			}
-		case 'N':
-			node, _, _ := strings.Cut(job.Node, ".")
-			return node
-		case 't', 'n':
-			return "0"
-		case 's':
-			return "batch"
-		case 'u':
-			return f[14]
-		case 'x':
-			return job.Name
-		}
-		return ""
-	})
+	if _, err := strconv.Atoi(task); err != nil {
+		task = ""
+	}
+	return slurmPattern{id: id, array: array, task: task, node: job.Node, user: f[14], name: job.Name}.expand(pattern)
 }
 
-// expandSlurm replaces %j and the like, also with a width as in %5j. Where the value of
-// one is not known there is nothing.
-func expandSlurm(pattern string, value func(letter byte) string) string {
+// slurmPattern has the values of %j and the like in a file name; empty ones are not known.
+type slurmPattern struct {
+	id, array, task, node, user, name string
+	expanded                          bool // by the controller: other letters are part of the name
+}
+
+func (p slurmPattern) value(letter byte) string {
+	switch letter {
+	case 'j', 'J':
+		return p.id
+	case 'A':
+		return p.array
+	case 'a':
+		return p.task
+	case 'N':
+		node, _, _ := strings.Cut(p.node, ".")
+		return node
+	case 't', 'n':
+		return "0"
+	case 's':
+		return "batch"
+	case 'u':
+		return p.user
+	case 'x':
+		return p.name
+	}
+	if p.expanded {
+		return "%" + string(letter)
+	}
+	return ""
+}
+
+// expand replaces %j and the like, also with a width as in %5j. The result is empty if a
+// value is not known.
+func (p slurmPattern) expand(pattern string) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(pattern, "%")
@@ -117,10 +127,10 @@ func expandSlurm(pattern string, value func(letter byte) string) string {
 			continue
 		}
 		name := strings.TrimLeft(rest, "0123456789")
-		if name == "" || value(name[0]) == "" {
+		if name == "" || p.value(name[0]) == "" {
 			return ""
 		}
-		text := value(name[0])
+		text := p.value(name[0])
 		width, _ := strconv.Atoi(rest[:len(rest)-len(name)])
 		if n, err := strconv.Atoi(text); err == nil && width > 0 {
 			text = fmt.Sprintf("%0*d", min(width, 10), n)
@@ -130,8 +140,8 @@ func expandSlurm(pattern string, value func(letter byte) string) string {
 	}
 }
 
-// taskID is the id as people write it: 54, 54_1, or 54_[2-5%2] for the tasks of an
-// array that still wait together.
+// taskID is the id as people write it: 54, 54_1, or 54_[2-5%2] for the tasks of an array that
+// still wait together.
 func taskID(id, array, task string) string {
 	if array == "" || task == "" || task == "N/A" || array == "N/A" {
 		return id
@@ -142,15 +152,14 @@ func taskID(id, array, task string) string {
 	return array + "_" + task
 }
 
-// batchNode is the node on which a batch script runs: the one that Slurm names, or
-// the first of them all.
+// batchNode is the node of the batch script: the one that Slurm names, or the first.
 func batchNode(host, list string) string {
-	return cmp.Or(slurmWord(host), firstNode(list))
+	return cmp.Or(slurmValue(host), firstNode(list))
 }
 
-// firstNode is the node on which a batch script runs: the first of cn[01-02],gpu7.
+// firstNode is the first node of a list such as cn[01-02],gpu7.
 func firstNode(list string) string {
-	if slurmWord(list) == "" {
+	if slurmValue(list) == "" {
 		return ""
 	}
 	var node strings.Builder
@@ -173,8 +182,8 @@ func firstNode(list string) string {
 	return node.String()
 }
 
-// slurmWord is a value, or nothing where Slurm has several words for that.
-func slurmWord(s string) string {
+// slurmValue is a trimmed value, empty for each of Slurm's words for nothing.
+func slurmValue(s string) string {
 	switch s = strings.TrimSpace(s); s {
 	case "None", "(null)", "N/A", "n/a", "None assigned", "Unknown", "NONE":
 		return ""
@@ -182,12 +191,11 @@ func slurmWord(s string) string {
 	return s
 }
 
-// sacctFields are those that every version knows. The name stands last, since it may
-// contain the delimiter.
+// sacctFields are known to every version. The name is last, since it may contain the
+// delimiter.
 const sacctFields = "JobID,State,ExitCode,Submit,Start,End,NodeList,Partition,JobName"
 
-// parseSacct reads the answer of sacct -X -n -P, the last record of a job being its
-// last run.
+// parseSacct reads the output of sacct -X -n -P. The last record of a job is its last run.
 func parseSacct(out string) []api.Job {
 	var jobs []api.Job
 	for line := range strings.Lines(out) {

@@ -9,12 +9,12 @@ import (
 	"tunctl/internal/api"
 )
 
-// slurmRecord is what scontrol show job tells of one job, by key.
+// slurmRecord is what scontrol show job prints about one job, by key.
 type slurmRecord map[string]string
 
-// scontrolKeys are the keys of scontrol show job from Slurm 15.08 to 26.05, apart from
-// freeKeys. A value ends where one of them begins. Keys that only scontrol show job -d
-// prints are among them: sites have wrappers.
+// scontrolKeys are the keys of scontrol show job from Slurm 15.08 to 26.05, except freeKeys. A
+// value ends where one of them begins. They include keys of scontrol show job -d, since
+// sites have wrappers.
 const scontrolKeys = `JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset SLUID HetJobIdSet PackJobId ` +
 	`PackJobOffset PackJobIdSet UserId GroupId MCS_label Priority Nice Account QOS WCKey JobState Reason FailedNode Dependency ` +
 	`Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit TimeMin SubmitTime EligibleTime AccrueTime ` +
@@ -25,18 +25,18 @@ const scontrolKeys = `JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId He
 	`MinMemoryNode MinMemoryCPU MinMemory MinTmpDiskNode MemUpdate Features DelayBoot ClusterFeatures Prefer Gres Reservation ` +
 	`OverSubscribe Shared Exclusive Contiguous Licenses LicensesAlloc Network ` + tailKeys
 
-// tailKeys are those that are printed after the first of freeKeys.
+// tailKeys are printed after the first of freeKeys.
 const tailKeys = `SegmentSize SpreadSegments ConsolidateSegments Switches BurstBufferState Power SICP CPU_min_freq CPU_max_freq ` +
 	`Governor GresAllowTaskSharing GresEnforceBind GresOneTaskPerSharing KillOInInvalidDependent KillOnInvalidDependent SpreadJob ` +
 	`ExpeditedRequeue OOMKillStep CpusPerTres MemPerTres TresBind TresFreq TresPerJob TresPerNode TresPerSocket TresPerTask ` +
 	`MailUser MailType NtasksPerTRES ContainerType Container ContainerID SELinuxContext ResvPorts`
 
-// freeKeys have a person's text or path for a value, which may look like anything, and
-// a line of their own in the form with several lines.
+// freeKeys have a person's text or path as value, which may look like anything. In the form
+// with several lines, each has its own line.
 const freeKeys = `Command SubmitLine WorkDir AdminComment SystemComment Comment Extra StdErr StdIn StdOut BurstBuffer`
 
-// goingOn are the free texts that may have several lines; a path has not.
-const goingOn = `JobName SubmitLine AdminComment SystemComment Comment Extra BurstBuffer`
+// multilineKeys are the free texts that may have several lines, unlike paths.
+const multilineKeys = `JobName SubmitLine AdminComment SystemComment Comment Extra BurstBuffer`
 
 var (
 	anyKey    = keyPattern(`(?:^|\s)`, scontrolKeys+" "+freeKeys)
@@ -49,7 +49,7 @@ var (
 	recordStart = regexp.MustCompile(`(?m)^[ \t]*JobId=`)
 	ownLine     = regexp.MustCompile(`(?m)^\s*UserId=`)
 	jobName     = regexp.MustCompile(`\s(?:JobName|Name)=`)
-	// afterName: a job's name may look like other fields, but hardly like these two.
+	// afterName: a job's name may look like other fields, but not like these two.
 	afterName = regexp.MustCompile(`\s(?:(?:SLUID|HetJobIdSet|PackJobIdSet)=\S+\s+)*UserId=[^=]*\sGroupId=[^=]*\s\w+=`)
 )
 
@@ -61,8 +61,8 @@ func keyPattern(before, keys string) *regexp.Regexp {
 	return regexp.MustCompile(before + "(" + strings.Join(words, "|") + ")[=]")
 }
 
-// splitScontrol reads the answer of scontrol show job in either of its forms. Lines
-// that belong to no job, as a site's wrapper prints them, are dropped.
+// splitScontrol reads the output of scontrol show job in both of its forms. It drops lines
+// that belong to no job, as a site's wrapper prints them.
 func splitScontrol(out string) []slurmRecord {
 	var records []slurmRecord
 	starts := recordStart.FindAllStringIndex(out, -1)
@@ -88,10 +88,10 @@ func readRecord(text string) slurmRecord {
 	return r
 }
 
-// readLines reads the form with several lines, in which every free text has a line of
-// its own, so that nothing in it can be taken for another key.
+// readLines reads the form with several lines. There every free text has its own line, so
+// that nothing in it looks like another key.
 func (r slurmRecord) readLines(text string) {
-	last := "" // the key that the line before ended with
+	last := "" // the last key of the previous line
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimRight(line, " \r")
 		switch {
@@ -100,13 +100,13 @@ func (r slurmRecord) readLines(text string) {
 			last = "JobName"
 		case freeKey.MatchString(line):
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			r[key] = value // the last one: what looks like it before is part of a comment
+			r[key] = value // the last one: an earlier one is part of a comment
 			last = key
 		case lineKey.MatchString(line):
 			last = r.add(line, anyKey)
 		case newKey.MatchString(line) || strings.TrimSpace(line) == "":
-			last = "" // a key of a Slurm to come, or the record's end
-		case contains(goingOn, last):
+			last = "" // a key of a newer Slurm, or the end of the record
+		case contains(multilineKeys, last):
 			r[last] += "\n" + strings.TrimSpace(line)
 		}
 	}
@@ -121,7 +121,7 @@ func (r slurmRecord) readHead(line string) {
 	r.add(line, anyKey)
 }
 
-// readLine reads the form with one line a job, and one that was folded again.
+// readLine reads the form with one line per job, also if that line was folded.
 func (r slurmRecord) readLine(text string) {
 	text = joinFolds(text)
 	head, rest := text, ""
@@ -138,7 +138,7 @@ func (r slurmRecord) readLine(text string) {
 	r.add(tail, tailKey)
 }
 
-// joinFolds makes one line of a record. What follows the paths and begins with no key
+// joinFolds makes one line of a record. A line after the paths that does not begin with a key
 // is not part of it.
 func joinFolds(text string) string {
 	var b strings.Builder
@@ -154,8 +154,8 @@ func joinFolds(text string) string {
 	return b.String()
 }
 
-// add adds the values between the matches of key, and returns the last key. The first
-// of a key counts, but for the paths the last: a comment before them may speak of one.
+// add adds the values between the matches of key, and returns the last key. The first value
+// of a key counts, but the last of a path: a comment before it may contain one.
 func (r slurmRecord) add(text string, key *regexp.Regexp) (last string) {
 	at := key.FindAllStringSubmatchIndex(text, -1)
 	for i, m := range at {
@@ -181,8 +181,8 @@ func (r slurmRecord) job() api.Job {
 		Name:   r["JobName"],
 		Queue:  r["Partition"],
 		Node:   batchNode(r["BatchHost"], r["NodeList"]),
-		Reason: strings.ReplaceAll(slurmWord(r["Reason"]), "_", " "),
-		Script: slurmWord(r["Command"]),
+		Reason: strings.ReplaceAll(slurmValue(r["Reason"]), "_", " "),
+		Script: slurmValue(r["Command"]),
 		Log:    r.output("StdOut"),
 	}
 	if file := r.output("StdErr"); file != "" && file != job.Log {
@@ -195,42 +195,24 @@ func (r slurmRecord) job() api.Job {
 	return job
 }
 
-// output is the file of one of the job's streams, empty where it cannot be told.
-// Scontrol fills in what the controller knows and leaves the rest to the node: %N, and
-// of a batch script %J, %t, %n and %s. For the tasks of an array that wait together it
-// fills in a number that is none.
+// output is the file of one of the job's streams, empty if that is not known. Scontrol
+// expands what the controller knows and leaves the rest to the node: %N, and for a batch
+// script %J, %t, %n and %s. For tasks of an array that wait together, it prints a wrong
+// number.
 func (r slurmRecord) output(key string) string {
 	if r.waitsTogether() {
 		return ""
 	}
-	return expandSlurm(logFile(r[key]), func(letter byte) string {
-		switch letter {
-		case 'j', 'J':
-			return r["JobId"]
-		case 'A':
-			return cmp.Or(r["ArrayJobId"], r["JobId"])
-		case 'a':
-			return cmp.Or(r["ArrayTaskId"], noTask)
-		case 'N':
-			node, _, _ := strings.Cut(batchNode(r["BatchHost"], r["NodeList"]), ".")
-			return node
-		case 't', 'n':
-			return "0"
-		case 's':
-			return "batch"
-		case 'u':
-			return r.user()
-		case 'x':
-			return r["JobName"]
-		}
-		return "%" + string(letter) // it is part of the name
-	})
+	return slurmPattern{
+		id: r["JobId"], array: cmp.Or(r["ArrayJobId"], r["JobId"]), task: cmp.Or(r["ArrayTaskId"], noTask),
+		node: batchNode(r["BatchHost"], r["NodeList"]), user: r.user(), name: r["JobName"], expanded: true,
+	}.expand(logFile(r[key]))
 }
 
-// noTask is what Slurm writes for the task of a job that is no array.
+// noTask is Slurm's task number of a job that is not an array.
 const noTask = "4294967294"
 
-// waitsTogether reports whether the record is of several tasks of an array.
+// waitsTogether reports whether the record is for several tasks of an array.
 func (r slurmRecord) waitsTogether() bool {
 	return strings.Trim(r["ArrayTaskId"], "0123456789") != ""
 }
@@ -240,15 +222,14 @@ func (r slurmRecord) user() string {
 	return user
 }
 
-// scripts are the paths that the job's script may have, as Command tells it: its
-// arguments stand behind it, and spaces may be in either. A relative path is one from
-// the working folder.
+// scripts are the possible paths of the job's script. Command has the path and then the
+// arguments, and both may contain spaces. A relative path starts in the working folder.
 func (r slurmRecord) scripts() []string {
-	command := slurmWord(r["Command"])
+	command := slurmValue(r["Command"])
 	if command == "" || r["BatchFlag"] == "0" {
 		return nil
 	}
-	command = inFolder(r["WorkDir"], command)
+	command = absolutePath(r["WorkDir"], command)
 	var paths []string
 	for i := range len(command) {
 		if command[i] == ' ' {
@@ -258,7 +239,7 @@ func (r slurmRecord) scripts() []string {
 	return append(paths, command)
 }
 
-// value is a variable of the job's script, as far as Slurm sets it.
+// value is a variable of the job's script, if Slurm sets it.
 func (r slurmRecord) value(name string) string {
 	switch name {
 	case "SLURM_JOB_ID", "SLURM_JOBID":
@@ -279,9 +260,9 @@ func (r slurmRecord) value(name string) string {
 	return ""
 }
 
-// logFile is a path if it is one that can be followed.
+// logFile is path, or empty if it cannot be followed.
 func logFile(path string) string {
-	if path = slurmWord(path); path == "/dev/null" {
+	if path = slurmValue(path); path == "/dev/null" {
 		return ""
 	}
 	return path

@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// setSlurmState translates the state, and puts its reason into words.
+// setSlurmState translates the state, and explains its reason.
 func setSlurmState(job *api.Job, state string) {
 	word, _, _ := strings.Cut(strings.TrimSpace(state), " ") // "CANCELLED by 2001"
 	job.State = slurmState(strings.TrimSuffix(word, "+"))
@@ -22,9 +22,9 @@ func setSlurmState(job *api.Job, state string) {
 		job.Hint = r.hint()
 	case job.State == api.JobRunning && job.Reason == "Prolog":
 		job.Hint = slurmReason(job.Reason).hint()
-	case word == "SUSPENDED" || word == "STOPPED":
+	case word == Suspended || word == "STOPPED":
 		job.Reason = word
-		job.Hint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+		job.Hint = suspendedHint
 	case word == "DEADLINE":
 		job.Hint = "the deadline of the job passed, or could no longer be met"
 	case word != "" && job.Reason == "" && job.State.Ended() && job.State != api.JobFinished:
@@ -62,8 +62,8 @@ func slurmState(word string) api.JobState {
 	return api.JobUnknown
 }
 
-// setSlurmTimes fills in the times. The start of a job that waits is a forecast, and
-// its end means nothing.
+// setSlurmTimes sets the times. The start of a job that waits is a forecast, and its end is
+// meaningless.
 func setSlurmTimes(job *api.Job, submit, start, end string) {
 	job.Submitted = slurmTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
@@ -73,8 +73,8 @@ func setSlurmTimes(job *api.Job, submit, start, end string) {
 	job.Start, job.End = slurmTime(start), slurmTime(end)
 }
 
-// slurmTime reads seconds since 1970, or what Slurm writes, in UTC, when it does not
-// know SLURM_TIME_FORMAT; zero if it is neither.
+// slurmTime reads seconds since 1970, or the format of a Slurm that does not know
+// SLURM_TIME_FORMAT, in UTC; zero for anything else.
 func slurmTime(s string) time.Time {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
@@ -107,7 +107,7 @@ func setSlurmExit(job *api.Job, text string) {
 	job.Exit = &code
 }
 
-// slurmFailure explains how a job failed where its status tells.
+// slurmFailure explains how a job failed, from its exit status.
 func slurmFailure(status, signal int) string {
 	switch {
 	case status == 0 && signal == 53:
@@ -119,5 +119,5 @@ func slurmFailure(status, signal int) string {
 	case status == 127:
 		return "the script called a command that is not installed on the node: see the log"
 	}
-	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+	return exitHint(status)
 }

@@ -12,29 +12,30 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // Submission is a job to be submitted exactly once.
 type Submission struct {
-	// Tag names the submission. Submitting the same tag again, from here or from
-	// another machine with the same home, never makes a second job.
+	// Tag names the submission. Submitting the same tag again, from here or from another
+	// computer with the same home on the host, never makes a second job.
 	Tag string
 	// Script is the path of the job script on the host; ~/ is the home folder.
 	Script string
-	// Content is the job script itself, when it does not lie on the host, and Base
-	// its file name there.
+	// Content is the job script itself, if it is not on the host, and Base its file name
+	// there.
 	Content []byte
 	Base    string
-	// Args are extra words for the scheduler's submit command.
+	// Args are extra arguments of the scheduler's submit command.
 	Args []string
 	// Workdir is the folder to submit from; the home folder if empty.
 	Workdir string
-	// Session is whose job it is; only for people who look into the tag's folder.
+	// Session is the name of the session, for people who look into the tag's folder.
 	Session string
 }
 
-// DoubtError says that a submission's outcome cannot be found out: the job may exist.
-// A person must look before anything is submitted again under another tag.
+// DoubtError says that the result of a submission is unknown: the job may exist. A person
+// must check before anything is submitted under another tag.
 type DoubtError struct {
 	Tag   string
 	Words string
@@ -45,19 +46,13 @@ func (e *DoubtError) Error() string {
 	return "tunctl cannot tell whether the job was submitted: " + e.Words
 }
 
-// errDoubt is a verdict: the answer does not tell whether there is a job.
+// errDoubt means that the answer does not show whether the job exists.
 var errDoubt = errors.New("the scheduler's answer was lost")
 
-// answer is what the scheduler's submit command said.
-type answer struct {
-	exit           int
-	stdout, stderr string
-}
-
-// killed reports whether the command did not end by itself: by its time limit, or by
-// a signal that somebody sent. PBS's own statuses begin above these.
-func (a answer) killed() bool {
-	switch a.exit {
+// killed reports whether a submit command was ended by its time limit or by a signal.
+// PBS's own statuses are above these.
+func killed(exit int) bool {
+	switch exit {
 	case 124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15:
 		return true
 	}
@@ -65,30 +60,25 @@ func (a answer) killed() bool {
 }
 
 const (
-	// handOvers is how often we wait for a submit command that hangs, each time for
+	// maxSubmitWaits is how often we wait for a submit command that hangs, each time for
 	// most of a command's time limit.
-	handOvers = 4
-	// looks is how often we look for the job after an answer that does not tell.
-	looks = 3
+	maxSubmitWaits = 4
+	// maxLooks is how often we look for the job after errDoubt.
+	maxLooks = 3
 )
 
 // Submit submits a job, or finds the one that was submitted under the same tag. After
-// an error that says that the link was lost, the same call with the same tag is the
-// way on. A refusal is an *api.Error with api.CodeSubmit; a new attempt needs a new
-// tag. See DoubtError for what a person must settle.
+// ErrLost, repeat the call with the same tag. A refusal is an *api.Error with
+// api.CodeSubmit; a new attempt needs a new tag. After a DoubtError, a person must decide.
 func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
 		return api.Job{}, &api.Error{Code: api.CodeSubmit, Message: err.Error(), Err: err}
 	}
-	sched, err := w.scheduler(ctx)
+	sched, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return api.Job{}, err
 	}
-	leave, err := w.enter(ctx)
-	if err != nil {
-		return api.Job{}, err
-	}
-	defer leave()
+	defer unlock()
 	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", sched.name())
 	job, err := w.submit(ctx, sched, s)
 	if err != nil {
@@ -100,22 +90,22 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 }
 
 func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
-	if c, ok := sched.(clustered); ok {
-		c.include(s.Args)
+	if c, ok := sched.(multiCluster); ok {
+		c.addClusters(s.Args)
 	}
-	a, note, err := w.handOver(ctx, sched, s)
+	a, note, err := w.runSubmit(ctx, sched, s)
 	if err != nil && !errors.Is(err, errDoubt) {
 		return api.Job{}, err
 	}
 	id := ""
 	if err == nil {
-		id, err = sched.verdict(a)
+		id, err = sched.parseSubmit(a)
 	}
 	if errors.Is(err, errDoubt) {
 		var found api.Job
-		if found, err = w.look(ctx, sched, s.Tag, a); err == nil {
-			if array, ok := sched.(arrays); ok { // sbatch would have answered so too
-				found.ID = array.whole(found.ID)
+		if found, err = w.findSubmitted(ctx, sched, s.Tag, a); err == nil {
+			if array, ok := sched.(arrays); ok { // which is what sbatch would have printed
+				found.ID = array.arrayOf(found.ID)
 			}
 			id = found.Ref()
 		}
@@ -123,17 +113,18 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	if err != nil {
 		return api.Job{}, err
 	}
-	return w.submitted(ctx, sched, s, id, note), nil
+	return w.describeSubmitted(ctx, sched, s, id, note), nil
 }
 
-// handOver runs the submit script until the scheduler's answer is on the host's disk.
-func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (answer, string, error) {
+// runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
+// returns the answer and a note for the person.
+func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (Result, string, error) {
 	mark := newMark()
-	script := submitScript(sched.submit(), s, mark, w.sh.limit*6/10)
-	for range handOvers {
+	script := submitScript(sched.submitCommand(), s, mark, w.sh.limit*6/10)
+	for range maxSubmitWaits {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {
-			return answer{}, "", err
+			return Result{}, "", err
 		}
 		switch res.Exit {
 		case submitDone:
@@ -141,37 +132,36 @@ func (w *Watcher) handOver(ctx context.Context, sched scheduler, s Submission) (
 		case submitPending:
 			continue
 		}
-		return answer{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + firstComplaint(res)}
+		return Result{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + lastErrorLine(res)}
 	}
-	return answer{}, "", errDoubt
+	return Result{}, "", errDoubt
 }
 
-func readAnswer(res Result, mark string) (answer, string, error) {
+func readAnswer(res Result, mark string) (Result, string, error) {
 	parts := sections(string(res.Stdout), mark)
 	exit, err := strconv.Atoi(strings.TrimSpace(parts["exit"]))
 	if err != nil {
-		return answer{}, "", errDoubt
+		return Result{}, "", errDoubt
 	}
-	return answer{exit: exit, stdout: parts["out"], stderr: parts["err"]}, strings.TrimSpace(parts["note"]), nil
+	return Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
 }
 
-// look finds the job of a tag whose answer was lost. That it is not there proves
-// nothing: a stalled controller takes the request up when it wakes.
-func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answer) (api.Job, error) {
-	for i := range looks {
+// findSubmitted finds the job of a tag whose answer was lost. If it is not found, it may
+// still exist later: a stalled controller processes the request when it recovers.
+func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, res Result) (api.Job, error) {
+	for i := range maxLooks {
 		if i > 0 {
-			if err := sleep(ctx, w.limits.QueryMin); err != nil {
+			if err := ctxtime.Sleep(ctx, w.limits.QueryMin); err != nil {
 				return api.Job{}, err
 			}
 		}
-		job, err := sched.tagged(ctx, w.sh, tag)
+		job, err := sched.findTagged(ctx, w.sh, tag)
 		if err == nil {
 			return job, nil
 		}
 		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
-	words := firstComplaint(Result{Stdout: []byte(a.stdout), Stderr: []byte(a.stderr), Exit: a.exit})
-	doubt := &DoubtError{Tag: tag, Words: words}
+	doubt := &DoubtError{Tag: tag, Words: lastErrorLine(res)}
 	return api.Job{}, &api.Error{
 		Code:    api.CodeNeedsPerson,
 		Message: doubt.Error(),
@@ -180,8 +170,8 @@ func (w *Watcher) look(ctx context.Context, sched scheduler, tag string, a answe
 	}
 }
 
-// submitted is the new job, with as much as the scheduler tells of it right away.
-func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
+// describeSubmitted is the new job, with what the scheduler already reports of it.
+func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
 	id, cluster := splitRef(ref)
 	job, err := sched.detail(ctx, w.sh, ref)
 	if err != nil {
@@ -199,7 +189,7 @@ func (w *Watcher) submitted(ctx context.Context, sched scheduler, s Submission, 
 	return job
 }
 
-// tagRoot is the folder, in the home on the host, that holds the submissions.
+// tagRoot is the folder of the submissions, in the home on the host.
 const tagRoot = ".tunctl"
 
 func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
@@ -207,6 +197,16 @@ func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
 // hasTag reports whether job was submitted from the folder of tag.
 func hasTag(job api.Job, tag string) bool {
 	return strings.Contains(job.Script, "/"+tagRoot+"/"+tag+"/")
+}
+
+// withTag returns the job that was submitted from the folder of tag.
+func withTag(jobs []api.Job, tag string) (api.Job, error) {
+	for _, job := range jobs {
+		if hasTag(job, tag) {
+			return job, nil
+		}
+	}
+	return api.Job{}, errNoJob
 }
 
 // ownPrefix begins the names of our own files in a tag's folder.

@@ -220,7 +220,7 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
 		{pbs{}, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
 	} {
-		_, err := c.s.verdict(answer{exit: 1, stderr: c.stderr})
+		_, err := c.s.parseSubmit(Result{Exit: 1, Stderr: []byte(c.stderr)})
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
 			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))

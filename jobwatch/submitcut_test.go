@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// cut is a machine whose link breaks during one command: what has arrived of it by
-// then runs on, or is hit by a signal.
+// cut is a machine whose connection breaks during one command: the part that has arrived
+// keeps running, or gets a signal.
 type cut struct {
 	*machine
 	bytes  int           // how much of the script arrives; all of it if negative
@@ -47,7 +47,7 @@ func (c *cut) Run(ctx context.Context, command string, stdin []byte) (Result, er
 
 func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 	s := Submission{Tag: "tag", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh"}
-	size := len(frame(newMark(), submitScript(slurm{}.submit(), s, newMark(), time.Second)))
+	size := len(frame(newMark(), submitScript(slurm{}.submitCommand(), s, newMark(), time.Second)))
 	for n := 0; n < size+size/10; n += size / 10 {
 		t.Run(fmt.Sprintf("after %d bytes", n), func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 	}
 }
 
-// breakLink submits over a link that breaks, and again over a good one.
+// breakLink submits over a connection that breaks, and again over a good one.
 func breakLink(t *testing.T, s Submission, c *cut) {
 	c.machine = newMachine(t)
 	fakeSlurm(t, c.machine)

@@ -6,38 +6,40 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tunctl/internal/posixsh"
 )
 
 // How the submit script ends.
 const (
 	submitDone    = 0  // the scheduler's answer follows
-	submitPending = 10 // somebody has submitted; the answer is not there yet
+	submitPending = 10 // it was submitted; the answer is not there yet
 	submitFailed  = 11 // nothing was submitted; standard error says why
 )
 
-// submitScript is the script behind Watcher.Submit. The tag's folder on the host is
-// the key that makes a submission happen once: whoever makes the folder "tunctl.lock"
-// in it (mkdir is atomic, also on NFS) submits, and leaves the scheduler's answer in
-// files beside it; everybody else, earlier or later, only reads the answer.
+// submitScript is the script of Watcher.Submit. The tag's folder on the host makes a
+// submission happen once: the process that creates the folder "tunctl.lock" in it (mkdir is
+// atomic, also on NFS) submits, and writes the scheduler's answer to files next to it. All
+// others, earlier or later, only read the answer.
 //
-// Up to the lock, nothing has happened and a second call starts over. From the lock
-// on, the work is done by a process that neither a lost link (its output goes to
-// files) nor the hang-up signal ends. If the host itself dies right there, a lock
-// without an answer stays, and the scheduler is asked for the tag.
+// Before the lock, nothing has happened and a second call starts over. After it, neither a
+// lost connection (the output goes to files) nor the hang-up signal ends the process that
+// submits. If the host itself crashes there, a lock without an answer remains, and the
+// scheduler is queried for the tag.
 //
-// Variables have a prefix of ours, because one that the person exports under the same
-// name would travel into the job. The script waits for the answer as long as wait.
+// Variables have our prefix, because the job would inherit one that the person exports
+// under the same name. The script waits for the answer for the time wait.
 func submitScript(command string, s Submission, mark string, wait time.Duration) string {
 	return strings.NewReplacer(
-		"@DIR@", `"$HOME"/`+quote(tagRoot+"/"+s.Tag),
+		"@DIR@", `"$HOME"/`+posixsh.Quote(tagRoot+"/"+s.Tag),
 		"@ROOT@", `"$HOME"/`+tagRoot,
-		"@BASE@", quote(s.base()),
-		"@WORKDIR@", quotePath(orHome(s.Workdir)),
-		"@SESSION@", quote(s.Session),
+		"@BASE@", posixsh.Quote(s.base()),
+		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
+		"@SESSION@", posixsh.Quote(s.Session),
 		"@CHECK@", checkScript(s),
 		"@WRITE@", writeScript(s),
 		"@NOTE@", noteScript(s),
-		"@ARGS@", quoteAll(s.Args),
+		"@ARGS@", posixsh.Join(s.Args),
 		"@COMMAND@", command,
 		"@MARK@", mark,
 		"@TENTHS@", strconv.Itoa(int(wait/(100*time.Millisecond))),
@@ -83,31 +85,31 @@ exit 0`
 
 const crlfNote = "the Windows line endings of the script were converted to Unix ones"
 
-// checkScript sees that the job script is there.
+// checkScript checks that the job script exists.
 func checkScript(s Submission) string {
 	if s.Script == "" {
 		return ":"
 	}
-	return "test -f " + quotePath(s.Script) + " && test -r " + quotePath(s.Script) +
-		" || tunctl_fail " + quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
+	return "test -f " + posixsh.QuotePath(s.Script) + " && test -r " + posixsh.QuotePath(s.Script) +
+		" || tunctl_fail " + posixsh.Quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
 }
 
-// writeScript writes the copy of the job script to "$tunctl_new". Schedulers refuse
-// Windows line ends.
+// writeScript writes a copy of the job script to "$tunctl_new", with Unix line endings:
+// schedulers refuse Windows ones.
 func writeScript(s Submission) string {
 	if s.Script == "" {
 		content := bytes.ReplaceAll(s.Content, []byte("\r\n"), []byte("\n"))
-		return "printf '%s' " + quote(string(content)) + ` >"$tunctl_new"`
+		return "printf '%s' " + posixsh.Quote(string(content)) + ` >"$tunctl_new"`
 	}
-	from := "< " + quotePath(s.Script)
+	from := "< " + posixsh.QuotePath(s.Script)
 	return `tunctl_cr=$(printf '\r'); LC_ALL=C sed "s/$tunctl_cr\$//" ` + from + ` >"$tunctl_new"`
 }
 
-// noteScript leaves a note when line ends were changed.
+// noteScript writes a note if line endings were changed.
 func noteScript(s Submission) string {
-	note := "printf '%s\\n' " + quote(crlfNote) + ` >"$tunctl_dir/tunctl.note"`
+	note := "printf '%s\\n' " + posixsh.Quote(crlfNote) + ` >"$tunctl_dir/tunctl.note"`
 	if s.Script != "" {
-		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + quotePath(s.Script) + `; then ` + note + `; fi`
+		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + posixsh.QuotePath(s.Script) + `; then ` + note + `; fi`
 	}
 	if bytes.Contains(s.Content, []byte("\r\n")) {
 		return note
@@ -122,7 +124,7 @@ func orHome(folder string) string {
 	return folder
 }
 
-// sections splits out at the lines "mark name" into what follows each.
+// sections splits out at the lines "mark name", and returns the text after each by name.
 func sections(out, mark string) map[string]string {
 	parts := make(map[string]string)
 	for i, part := range strings.Split("\n"+out, "\n"+mark+" ") {

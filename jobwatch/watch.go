@@ -8,31 +8,31 @@ import (
 	"tunctl/internal/api"
 )
 
-// Watch is one interest in one job. Its channel holds the newest news only, so that
-// a slow reader never holds up the query that everybody shares.
+// Watch reports the changes of one job. Its channel holds only the newest state, so that a
+// slow reader never delays the query that all watches share.
 type Watch struct {
 	id string
 	w  *Watcher
 	c  chan api.Job
 
-	mu       sync.Mutex
-	job      api.Job
-	known    bool      // the scheduler has told of the job at least once
-	ran      bool      // it was seen running
-	detailed bool      // detail was asked for this run of the job
-	detailAt time.Time // when it was last asked for; zero: it has to be
-	unheard  bool      // and there was no answer
-	closed   bool
+	mu         sync.Mutex
+	job        api.Job
+	known      bool      // the scheduler has reported the job at least once
+	ran        bool      // it was seen running
+	detailed   bool      // the detail of this run of the job is known
+	detailAt   time.Time // when it was last queried; zero: it must be
+	detailLost bool      // the last query for it failed
+	closed     bool
 
-	began  time.Time // when the watch did
+	began  time.Time // when the watch began
 	misses int       // how often in a row the scheduler did not know the job
 
-	followed  bool // somebody else looks for its log
-	sightedIn int  // the life, from 1 on, in which its log was seen while it waited
+	followed     bool // a Follower looks for its log
+	logSeenInRun int  // the run, from 1 on, in which its log was seen while it waited
 }
 
-// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it is about
-// the task that runs. Close ends it.
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
+// running task. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
 	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), began: time.Now()}
 	x.job.ID, x.job.Cluster = splitRef(id)
@@ -41,22 +41,21 @@ func (w *Watcher) Watch(id string) *Watch {
 	w.watches[x] = struct{}{}
 	w.soon = true
 	w.mu.Unlock()
-	w.poke()
+	signal(w.wake)
 	return x
 }
 
-// C delivers the job whenever something about it changed, the newest state only. It
-// is closed by Close.
+// C delivers the job after each change, only its newest state. Close closes it.
 func (x *Watch) C() <-chan api.Job { return x.c }
 
-// Job returns the job as last heard of; unknown before that.
+// Job returns the job as last reported; its state is unknown before that.
 func (x *Watch) Job() api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.job
 }
 
-// Close ends the watch. The job itself is left alone.
+// Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
 	x.w.mu.Lock()
 	delete(x.w.watches, x)
@@ -69,16 +68,23 @@ func (x *Watch) Close() {
 	}
 }
 
-// over reports whether there is nothing more to learn about the job.
+// Running says that the job was seen running before the watch began: a scheduler that no
+// longer knows it has not forgotten a new job.
+func (x *Watch) Running() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ran = true
+}
+
+// over reports whether the watch was closed or the job has ended.
 func (x *Watch) over() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.closed || x.job.State.Ended()
 }
 
-// wantsDetail reports whether the list's word for the job does not say enough: it
-// never tells where Slurm writes the log, and while a job waits the log's name may
-// still lack the node.
+// wantsDetail reports whether the list does not have enough about the job: Slurm's never
+// has the log, and while a job waits the log's name may lack the node.
 func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,8 +95,8 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	return !sameRun
 }
 
-// tell records what is now known of the job and passes it on if it is news.
-func (x *Watch) tell(s scheduler, job api.Job) {
+// update records the job as the scheduler reported it, and publishes it if it changed.
+func (x *Watch) update(s scheduler, job api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
@@ -101,19 +107,19 @@ func (x *Watch) tell(s scheduler, job api.Job) {
 	}
 	x.known = true
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
-	x.enterLocked(job)
+	x.publishLocked(job)
 }
 
-// tellUnknown keeps what was known of the job and says that it is no longer certain.
-func (x *Watch) tellUnknown(reason, hint string) {
+// markUnknown keeps the facts about the job and sets its state to unknown.
+func (x *Watch) markUnknown(reason, hint string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	job := x.job
 	job.State, job.Reason, job.Hint = api.JobUnknown, reason, hint
-	x.enterLocked(job)
+	x.publishLocked(job)
 }
 
-func (x *Watch) enterLocked(job api.Job) {
+func (x *Watch) publishLocked(job api.Job) {
 	if x.closed || reflect.DeepEqual(job, x.job) {
 		return
 	}
@@ -125,70 +131,69 @@ func (x *Watch) enterLocked(job api.Job) {
 	x.c <- job
 }
 
-// Grace and graceAnswers are how long and how often the scheduler must not know a young
-// job until that is believed: right after a submission, a wrapper that keeps answers, or
-// a controller that takes over, may not know it yet.
+// Grace and graceMisses are how long and how often the scheduler must not know a new job
+// before it counts as missing: right after a submission, a wrapper that caches answers, or
+// a backup controller, may not know it yet.
 const (
-	Grace        = 2 * time.Minute
-	graceAnswers = 3
+	Grace       = 2 * time.Minute
+	graceMisses = 3
 )
 
-// missing notes that the scheduler does not know the job, and reports whether that is
-// to be believed.
-func (x *Watch) missing() bool {
+// confirmMissing records that the scheduler does not know the job, and reports whether that
+// is certain by now.
+func (x *Watch) confirmMissing() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := time.Since(x.began) >= Grace
 	x.misses++
-	return x.ran || old && (x.misses == 1 || x.misses >= graceAnswers)
+	return x.ran || old && (x.misses == 1 || x.misses >= graceMisses)
 }
 
-// heardOf reports whether the scheduler has told of the job.
-func (x *Watch) heardOf() bool {
+// isKnown reports whether the scheduler has ever reported the job.
+func (x *Watch) isKnown() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.known
 }
 
-// noteDetail remembers that detail is known for this run of the job.
-func (x *Watch) noteDetail() {
+// detailSucceeded records that the detail of this run of the job is known.
+func (x *Watch) detailSucceeded() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed, x.detailAt, x.unheard = true, time.Now(), false
+	x.detailed, x.detailAt, x.detailLost = true, time.Now(), false
 }
 
-// noteNoDetail remembers that detail was asked for without an answer: the other jobs come first
-// now.
-func (x *Watch) noteNoDetail() {
+// detailFailed records a failed query for the detail: the other jobs come first now.
+func (x *Watch) detailFailed() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailAt, x.unheard = time.Now(), true
+	x.detailAt, x.detailLost = time.Now(), true
 }
 
-// outdateDetail says that what is known of the job is no longer enough, and reports
-// whether it is to be asked about before others: not if that just failed.
-func (x *Watch) outdateDetail() bool {
+// requireDetail marks the detail as outdated, and reports whether to query it before that
+// of other jobs: not if that just failed.
+func (x *Watch) requireDetail() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.unheard {
+	if !x.detailLost {
 		x.detailAt = time.Time{}
 	}
-	return !x.unheard
+	return !x.detailLost
 }
 
-// lastDetail is when the job was last asked about by itself; zero: it has to be.
+// lastDetail is when the detail was last queried; zero: it must be.
 func (x *Watch) lastDetail() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.detailAt
 }
 
-// supplemented adds to what a short list says of the job what is known of this run.
-func (x *Watch) supplemented(job api.Job) api.Job {
+// withKnownFacts adds to a job from a short list what is known of this run.
+func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()
 	known := x.job
 	x.mu.Unlock()
-	if !x.heardOf() || known.Submitted.IsZero() {
+	if !x.isKnown() || known.Submitted.IsZero() {
 		return job
 	}
 	job.Name, job.Script, job.Submitted, job.Restarts = known.Name, known.Script, known.Submitted, known.Restarts
@@ -207,7 +212,7 @@ func (x *Watch) supplemented(job api.Job) api.Job {
 // Gone is the reason of a job that the scheduler no longer knows.
 const Gone = "Gone"
 
-// gone is the job when the scheduler has forgotten it: it ended, and how is lost.
+// gone returns the job as ended, after the scheduler has forgotten it.
 func (x *Watch) gone(s scheduler) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()

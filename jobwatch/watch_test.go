@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// cluster is a Runner in memory: a Slurm with the jobs that a test puts there.
+// cluster is a Runner in memory: a Slurm with the jobs that a test adds.
 type cluster struct {
 	mu     sync.Mutex
 	jobs   map[string]api.Job
@@ -39,7 +39,7 @@ func (c *cluster) set(job api.Job) {
 	c.jobs[job.ID] = job
 }
 
-// queries are when the list was asked for.
+// queries are the times of the queries for the list.
 func (c *cluster) queries() []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, erro
 	}, ctx.Err()
 }
 
-// files answers which of the logs asked for are there: those of jobs that run.
+// files answers which of the requested logs exist: those of running jobs.
 func (c *cluster) files(script string) (Result, error) {
 	if c.broken {
 		return Result{}, errors.New("no link")
@@ -218,7 +218,7 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 		if got := next(api.JobRunning, 11*time.Second); got.Node != "cn2" || got.Restarts != 1 {
 			t.Errorf("got %+v", got)
 		}
-		// A hiccup is no news; a longer silence is, and keeps what was known.
+		// A short failure is ignored; a longer one is reported, with the known facts.
 		c.be(true, false)
 		got := next(api.JobUnknown, 5*time.Minute)
 		if got.Node != "cn2" || got.Log == "" || !strings.Contains(got.Hint, "has not responded since") {
@@ -226,7 +226,7 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 		}
 		c.be(false, false)
 		next(api.JobRunning, 6*time.Minute)
-		// A lost link is the host's matter.
+		// A lost connection is reported by the host's state.
 		c.be(false, true)
 		time.Sleep(10 * time.Minute)
 		if got := x.Job(); got.State != api.JobRunning {
@@ -367,7 +367,7 @@ func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
 }
 
 // TestADayWithTenSessions counts every command of a day in which ten sessions come
-// and go on one host, people ask now and then, and the controller is away once.
+// and go on one host, people query now and then, and the controller is down once.
 func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

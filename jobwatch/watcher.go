@@ -11,53 +11,53 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
-// Watcher speaks to the scheduler of one host, for everybody: all watched jobs share
-// one query, one command is under way at a time, and nothing at all is asked while
-// nothing is watched.
+// Watcher talks to the scheduler of one host. All watched jobs share one query, one
+// command runs at a time, and nothing is queried while nothing is watched.
 type Watcher struct {
 	sh     *shell
-	wanted string // the scheduler's name, when it is given
+	wanted string // the scheduler's name, if the config has it
 	limits Limits
 	log    *slog.Logger
 
-	gate   chan struct{} // holds a token while a command is under way
-	wake   chan struct{} // tells Serve that due may have changed
-	relook chan struct{} // tells lookOut that there may be something else to look for
+	hostLock    chan struct{} // holds a token while a command runs
+	wake        chan struct{} // signals Serve that due may have changed
+	recheckLogs chan struct{} // signals watchForLogs that it may have another log to look for
 
-	listening   chan struct{} // holds a token while somebody listens to a job's steps
-	listenAgain time.Time     // when that may be done again; of who holds the token
+	stepTurn       chan struct{} // holds a token during StepOutput
+	nextStepOutput time.Time     // when the next one may begin; owned by the token's holder
 
 	mu        sync.Mutex
 	account   account
 	sched     scheduler
 	watches   map[*Watch]struct{}
 	jobs      []api.Job // the last answer
-	asked     time.Time // when the last query began
-	listed    time.Time // when the last one for all jobs began
-	heard     time.Time // when the one began that jobs is the answer to
+	lastQuery time.Time // when the last query began
+	lastList  time.Time // when the last one for all jobs began
+	jobsAt    time.Time // when the query began that jobs is the answer to
 	stale     bool      // we changed something since
 	soon      bool      // a person acted, or a state is about to change
-	due       time.Time // when the next query is to be made by itself
-	silence   silence
-	cancelled map[string]time.Time // the jobs that we cancelled and that may still be listed, and when
+	due       time.Time // when the next periodic query is due
+	outage    outage
+	cancelled map[string]time.Time // when we cancelled the jobs that may still be listed
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
 	return &Watcher{
-		sh:        &shell{run: r, limit: limits.Command},
-		wanted:    o.Scheduler,
-		limits:    limits,
-		log:       orDiscard(o.Log),
-		gate:      make(chan struct{}, 1),
-		wake:      make(chan struct{}, 1),
-		relook:    make(chan struct{}, 1),
-		listening: make(chan struct{}, 1),
-		watches:   make(map[*Watch]struct{}),
-		cancelled: make(map[string]time.Time),
+		sh:          &shell{run: r, limit: limits.Command},
+		wanted:      o.Scheduler,
+		limits:      limits,
+		log:         orDiscard(o.Log),
+		hostLock:    make(chan struct{}, 1),
+		wake:        make(chan struct{}, 1),
+		recheckLogs: make(chan struct{}, 1),
+		stepTurn:    make(chan struct{}, 1),
+		watches:     make(map[*Watch]struct{}),
+		cancelled:   make(map[string]time.Time),
 	}
 }
 
@@ -76,8 +76,7 @@ func (w *Watcher) User(ctx context.Context) (string, error) {
 	return a.user, err
 }
 
-// Jobs returns the person's jobs that wait or run. The answer is at most
-// Limits.QueryMin old.
+// Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
 func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	if err := w.refresh(ctx); err != nil {
 		return nil, err
@@ -87,80 +86,79 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	return w.markCancelledLocked(w.jobs), nil
 }
 
-// LastJobs returns the jobs of the last answer, however old that is. It asks nothing.
+// LastJobs returns the jobs of the last answer, however old, without a query.
 func (w *Watcher) LastJobs() []api.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.markCancelledLocked(w.jobs)
 }
 
-// Refresh asks about the watched jobs, unless that was done within Limits.QueryMin and
-// nothing has changed since. It waits for a query that is under way, so that the watches
-// have its answer.
+// Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
+// has changed since. It waits for a running query, so that the watches have its answer.
 func (w *Watcher) Refresh(ctx context.Context) error {
 	w.mu.Lock()
-	fresh := !w.soon && time.Since(w.asked) < w.limits.QueryMin
+	fresh := !w.soon && time.Since(w.lastQuery) < w.limits.QueryMin
 	w.mu.Unlock()
 	if !fresh {
 		return w.query(ctx, watchedOnly)
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return err
 	}
-	leave()
+	unlock()
 	return nil
 }
 
-// MaxDetails is how many jobs may be asked about one by one on a person's word, at most
-// most.
-func (w *Watcher) MaxDetails(ctx context.Context, most int) int {
+// MaxDetails is how many Detail calls one command of a person may make, at most limit.
+func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
 	if s, err := w.scheduler(ctx); err == nil {
 		if _, ok := s.(selective); ok {
-			return min(most, w.limits.Connections)
+			return min(limit, w.limits.Connections)
 		}
 	}
-	return most
+	return limit
 }
 
-// Detail returns all that is known about one job, also an ended one. The boolean is
-// false when the scheduler knows no such job.
+// Detail returns everything about one job, also an ended one. The boolean is false if the
+// scheduler does not know the job.
 func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) {
-	s, err := w.scheduler(ctx)
+	s, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	leave, err := w.enter(ctx)
-	if err != nil {
-		return api.Job{}, false, err
-	}
-	defer leave()
+	defer unlock()
 	job, err := s.detail(ctx, w.sh, id)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
 	if err == nil && job.State.Ended() {
-		w.outdate(s, job.Ref())
+		w.invalidateIfListed(s, job.Ref())
 	}
 	return w.markCancelled(job), err == nil, err
 }
 
-// recently is how far back ended jobs are listed.
+// invalidateIfListed marks the list as stale if it still has a job that has ended.
+func (w *Watcher) invalidateIfListed(s scheduler, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, listed := pick(s, w.jobs, id); listed {
+		w.stale = true
+	}
+}
+
+// recently is how long ended jobs are listed.
 const recently = 24 * time.Hour
 
-// Recent returns the person's jobs that ended within the last day, oldest first, as
-// far as the host remembers them: Slurm without accounting knows the last minutes.
+// Recent returns the person's jobs that ended within the last day, oldest first, if the
+// host remembers them: Slurm without accounting only knows the last minutes.
 func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
-	s, err := w.scheduler(ctx)
+	s, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := w.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	jobs, err := s.recorded(ctx, w.sh)
+	defer unlock()
+	jobs, err := s.history(ctx, w.sh)
 	if err != nil {
 		return nil, err
 	}
@@ -171,27 +169,13 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 	return jobs, nil
 }
 
-// outdate has the list asked for again where the last one still has a job that is
-// over.
-func (w *Watcher) outdate(s scheduler, id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, listed := pick(s, w.jobs, id); listed {
-		w.stale = true
-	}
-}
-
 // Cancel ends a job. A job that has ended already is not an error.
 func (w *Watcher) Cancel(ctx context.Context, id string) error {
-	s, err := w.scheduler(ctx)
+	s, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	leave, err := w.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
+	defer unlock()
 	w.log.Info("cancelling a job", "job", id)
 	if err := s.cancel(ctx, w.sh, id); err != nil {
 		return err
@@ -201,12 +185,12 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-// cancelledFor is how long a cancelled job is remembered at most. PBS goes on calling it
-// running for up to 18 seconds, and where its node is down for much longer.
+// cancelledFor is how long a cancelled job is remembered. PBS reports it as running for up
+// to 18 seconds, and for much longer if its node is down.
 const cancelledFor = time.Hour
 
-// rememberCancelled notes that a job was cancelled, so that nobody takes it for one that serves
-// until the scheduler has ended it.
+// rememberCancelled records that a job was cancelled, so that it is not adopted before the
+// scheduler has ended it.
 func (w *Watcher) rememberCancelled(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,14 +198,14 @@ func (w *Watcher) rememberCancelled(id string) {
 	w.cancelled[id] = time.Now()
 }
 
-// markCancelled is the job, about to end if we cancelled it.
+// markCancelled returns the job as completing if we cancelled it.
 func (w *Watcher) markCancelled(job api.Job) api.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.markCancelledLocked([]api.Job{job})[0]
 }
 
-// markCancelledLocked returns the jobs, those that we cancelled as ones about to end.
+// markCancelledLocked returns the jobs, with those that we cancelled as completing.
 func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
 	jobs = slices.Clone(jobs)
 	for i, job := range jobs {
@@ -229,7 +213,7 @@ func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
 			continue
 		}
 		for id := range w.cancelled {
-			if w.sched.is(job, id) {
+			if w.sched.matches(job, id) {
 				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
 			}
 		}
@@ -237,29 +221,25 @@ func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
 	return jobs
 }
 
-// Extend sets a job's time limit, counted from its start. The limit is whole and not
-// "so much more": when the answer is lost, asking again does no harm. Most sites let
-// only their staff do this; a refusal is an *api.Error in the scheduler's own words.
+// Extend sets a job's time limit, counted from its start. A total, unlike an increment, can
+// be set again when the answer is lost. Most sites let only their staff do this; a refusal
+// is an *api.Error with the scheduler's message.
 func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) error {
-	s, err := w.scheduler(ctx)
+	s, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	leave, err := w.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
+	defer unlock()
 	w.log.Info("extending a job", "job", id, "limit", limit)
 	if err := s.extend(ctx, w.sh, id, limit); err != nil {
-		return notExtended(id, err)
+		return extendError(id, err)
 	}
 	w.changed()
 	return nil
 }
 
-// notExtended keeps the scheduler's words and adds what a person can do.
-func notExtended(id string, err error) error {
+// extendError keeps the scheduler's message and adds what a person can do.
+func extendError(id string, err error) error {
 	if errors.Is(err, ErrNoAnswer) {
 		return err
 	}
@@ -273,50 +253,50 @@ func notExtended(id string, err error) error {
 	}
 }
 
-// ErrNoSteps means that the host's scheduler cannot show what a running job prints.
+// ErrNoSteps means that the host's scheduler cannot show the output of a running job.
 var ErrNoSteps = errors.New("the scheduler does not show the output of a job")
 
-// StepOutput returns what the running steps of a job printed of late. It is the last
-// resort for a job that has no log at all, as under srun and salloc, whose output goes
-// to a person's terminal. It costs the host more than any query, so that all jobs of
-// a host take turns, Limits.Query apart; ctx ends the wait for one's turn.
+// StepOutput returns the latest output of a job's running steps. It is the last resort for
+// a job without a log, as under srun and salloc, whose output goes to a terminal. It costs
+// the host more than any query, so all jobs of a host take turns, Limits.Query apart; ctx
+// ends the wait for the turn.
 func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	s, err := w.scheduler(ctx)
 	if err != nil {
 		return nil, err
 	}
-	steps, ok := s.(stepper)
+	steps, ok := s.(stepReader)
 	if !ok {
 		return nil, ErrNoSteps
 	}
 	select {
-	case w.listening <- struct{}{}:
+	case w.stepTurn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-w.listening }()
-	if err := sleep(ctx, time.Until(w.listenAgain)); err != nil {
+	defer func() { <-w.stepTurn }()
+	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	w.listenAgain = time.Now().Add(w.limits.stretch(w.limits.Query))
+	defer unlock()
+	w.nextStepOutput = time.Now().Add(w.limits.withJitter(w.limits.Query))
 	return steps.stepOutput(ctx, w.sh, id)
 }
 
-// Nudge says that a person acted or that something is about to change: the next
-// query is made as soon as Limits.QueryMin allows.
+// Nudge requests the next query as soon as Limits.QueryMin allows: a person acted, or
+// something is about to change.
 func (w *Watcher) Nudge() {
 	w.mu.Lock()
 	w.soon = true
 	w.mu.Unlock()
-	w.poke()
+	signal(w.wake)
 }
 
-// changed notes that the last answer is no longer true.
+// changed marks the last answer as stale, because we changed a job.
 func (w *Watcher) changed() {
 	w.mu.Lock()
 	w.stale = true
@@ -324,10 +304,7 @@ func (w *Watcher) changed() {
 	w.Nudge()
 }
 
-// poke makes Serve look again at when it is to query.
-func (w *Watcher) poke() { signal(w.wake) }
-
-// signal wakes whoever waits at c, now or next.
+// signal wakes the goroutine that receives from c, now or later.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -335,11 +312,21 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// enter waits until no other command is under way on the host.
-func (w *Watcher) enter(ctx context.Context) (leave func(), err error) {
+// acquire returns the scheduler once no other command runs on the host. None does until
+// unlock is called.
+func (w *Watcher) acquire(ctx context.Context) (s scheduler, unlock func(), err error) {
+	if s, err = w.scheduler(ctx); err != nil {
+		return nil, nil, err
+	}
+	unlock, err = w.lockHost(ctx)
+	return s, unlock, err
+}
+
+// lockHost waits until no other command runs on the host.
+func (w *Watcher) lockHost(ctx context.Context) (unlock func(), err error) {
 	select {
-	case w.gate <- struct{}{}:
-		return func() { <-w.gate }, nil
+	case w.hostLock <- struct{}{}:
+		return func() { <-w.hostLock }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -372,13 +359,13 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 	return s, nil
 }
 
-// whoami asks the host once and remembers.
+// whoami queries the host once and remembers the answer.
 func (w *Watcher) whoami(ctx context.Context) (account, error) {
-	leave, err := w.enter(ctx)
+	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return account{}, err
 	}
-	defer leave()
+	defer unlock()
 	w.mu.Lock()
 	known := w.account
 	w.mu.Unlock()
@@ -391,7 +378,7 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	}
 	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
 	if a.scheduler == "" {
-		return a, nil // to be asked again
+		return a, nil // query it again next time
 	}
 	w.mu.Lock()
 	w.account = a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
@@ -69,7 +70,7 @@ func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
 	}
 	m := newMachine(t)
 	m.program(t, "cat", `exec /bin/cat "$@"`)
-	m.file(t, ".profile", "PATH="+quote(m.bin)+"\n") // no sattach there
+	m.file(t, ".profile", "PATH="+posixsh.Quote(m.bin)+"\n") // no sattach there
 	if _, err := slurmWatcher(m).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
 		t.Errorf("Slurm without sattach: %v", err)
 	}

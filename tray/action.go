@@ -2,12 +2,9 @@ package tray
 
 import (
 	"context"
-	_ "embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,30 +14,26 @@ import (
 // extendBy is how much more time a notification's button asks for.
 const extendBy = time.Hour
 
-//go:embed help.html
-var helpPage []byte
-
-// act does what an entry says, beside the loop, so that a slow host never makes
-// the menu slow. A second click on an entry whose action still runs is the same
-// wish, and is let go.
+// act does what an entry says, in a goroutine, so that a slow host does not block the
+// menu. It ignores a second click on an entry whose action still runs.
 func (c *companion) act(ctx context.Context, id string) {
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
 	if verb == verbQuit {
 		c.quit()
 		return
 	}
-	do := c.doer(verb, name)
+	do := c.actionFor(verb, name)
 	if do == nil {
 		return
 	}
 	if _, running := c.busy.LoadOrStore(id, true); running {
 		return
 	}
-	c.doing.Go(func() {
+	c.running.Go(func() {
 		err := do(ctx)
 		c.busy.Delete(id)
 		if err != nil && ctx.Err() == nil {
-			c.complain(id, err)
+			c.reportFailure(id, err)
 		}
 		select {
 		case c.done <- id:
@@ -49,9 +42,9 @@ func (c *companion) act(ctx context.Context, id string) {
 	})
 }
 
-// doer is what does a verb; nil for entries that only tell something. It runs on
-// the loop's goroutine, what it returns does not.
-func (c *companion) doer(verb, name string) func(ctx context.Context) error {
+// actionFor returns the action of a verb; nil for entries that only show something. It
+// runs on the goroutine of Serve, the action does not.
+func (c *companion) actionFor(verb, name string) func(ctx context.Context) error {
 	switch verb {
 	case verbOpen, verbPick:
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
@@ -63,10 +56,10 @@ func (c *companion) doer(verb, name string) func(ctx context.Context) error {
 	case verbLog:
 		return func(ctx context.Context) error { return c.Terminal(ctx, "logs", "-f", name) }
 	case verbUp:
-		c.wished[name] = time.Now()
+		c.requested[name] = time.Now()
 		return func(ctx context.Context) error { return c.Agent.Up(ctx, name) }
 	case verbDown, verbCancel:
-		delete(c.wished, name)
+		delete(c.requested, name)
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
 	case verbExtend:
 		return func(ctx context.Context) error { return c.extend(ctx, name) }
@@ -81,13 +74,13 @@ func (c *companion) doer(verb, name string) func(ctx context.Context) error {
 		failed, _ := p.(detailsPage)
 		return c.showPage(failed)
 	case verbLogin:
-		return about(name, c.Login)
+		return forHost(name, c.Login)
 	case verbAsk:
 		return func(ctx context.Context) error { return c.Terminal(ctx, "login", name) }
 	case verbSetup:
 		return func(ctx context.Context) error { return c.Terminal(ctx, "init") }
 	case verbLogout:
-		return about(name, c.Logout)
+		return forHost(name, c.Logout)
 	case verbStartAgent:
 		return c.StartAgent
 	case verbAutostart:
@@ -95,20 +88,20 @@ func (c *companion) doer(verb, name string) func(ctx context.Context) error {
 	case verbSettings:
 		return c.settings
 	case verbHelp:
-		return c.showHelp()
+		return c.showFile("help.html", helpPage)
 	}
 	return nil
 }
 
-// about binds a host's name to what can be done about it, if anything can.
-func about(name string, do func(ctx context.Context, name string) error) func(ctx context.Context) error {
+// forHost binds an action on hosts, if there is one, to a host.
+func forHost(name string, do func(ctx context.Context, name string) error) func(ctx context.Context) error {
 	if do == nil {
 		return nil
 	}
 	return func(ctx context.Context) error { return do(ctx, name) }
 }
 
-// withPage hands the whole address of a session's page to use.
+// withPage calls use with the whole address of a session's page.
 func (c *companion) withPage(ctx context.Context, session string, use func(ctx context.Context, url string) error) error {
 	url, err := c.Agent.PageURL(ctx, session)
 	if err != nil {
@@ -117,7 +110,7 @@ func (c *companion) withPage(ctx context.Context, session string, use func(ctx c
 	return use(ctx, url)
 }
 
-// extend asks for more time, and tells what came of it.
+// extend requests more time, and shows the new end.
 func (c *companion) extend(ctx context.Context, session string) error {
 	end, err := c.Agent.Extend(ctx, session, extendBy)
 	if err != nil {
@@ -148,31 +141,7 @@ func (c *companion) settings(ctx context.Context) error {
 	return c.Edit(ctx, c.ConfigPath)
 }
 
-// showHelp shows what the icon and the menu mean.
-func (c *companion) showHelp() func(ctx context.Context) error {
-	return c.showFile("help.html", helpPage)
-}
-
-// showFile writes a page to a folder of this companion's and shows it, since a browser
-// shows files and not what is inside a program.
-func (c *companion) showFile(name string, page []byte) func(ctx context.Context) error {
-	if c.pages == "" {
-		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-pages-")
-		if err != nil {
-			return func(context.Context) error { return fmt.Errorf("create a directory for the page: %w", err) }
-		}
-		c.pages = dir
-	}
-	path := filepath.Join(c.pages, name)
-	return func(ctx context.Context) error {
-		if err := os.WriteFile(path, page, 0o600); err != nil {
-			return fmt.Errorf("write the page: %w", err)
-		}
-		return c.Show(ctx, path)
-	}
-}
-
-// attempts are what entries try to do, as a sentence tells it before a name.
+// attempts complete "Could not …" for each verb; a name may follow.
 var attempts = map[string]string{
 	verbOpen: "open", verbPick: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
 	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
@@ -181,8 +150,8 @@ var attempts = map[string]string{
 	verbDetails: "show the details",
 }
 
-// complain tells a person that what they clicked did not work. A page says more.
-func (c *companion) complain(id string, err error) {
+// reportFailure shows that an entry did not work. A page has the details.
+func (c *companion) reportFailure(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
 	if verb == verbDetails {
@@ -191,15 +160,15 @@ func (c *companion) complain(id string, err error) {
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(attempts[verb]+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
 		p.Hint = e.Hint
-	} else if command := c.byHand(verb, name); command != "" {
+	} else if command := c.equivalentCommand(verb, name); command != "" {
 		p.Hint = "`" + command + "` does the same in a terminal"
 	}
 	c.details.Store(id, p)
 	c.announce(news{title: shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
 }
 
-// byHand is the command that does the same as an entry.
-func (c *companion) byHand(verb, name string) string {
+// equivalentCommand is the command that does the same as an entry.
+func (c *companion) equivalentCommand(verb, name string) string {
 	switch verb {
 	case verbOpen, verbPick:
 		return strings.TrimSpace(c.Command + " open " + name)

@@ -18,34 +18,34 @@ const (
 	retryMost   = 5 * time.Second
 )
 
-// display shows menus and tells of clicks.
+// display shows menus and reports clicks.
 type display interface {
 	Show(Menu)
 	Clicks() <-chan string // ids of entries
 }
 
-// companion follows the agent, keeps the display and the notifications in step
-// with it, and does what is clicked.
+// companion follows the agent, updates the display, sends notifications, and does what
+// is clicked.
 type companion struct {
 	Options
 	display  display
 	quit     func()
-	notifier notifier    // nil: no notifications here
-	outbox   chan errand // for the notifier, in order
-	acts     chan string // entries chosen elsewhere than in the menu
-	doing    sync.WaitGroup
+	notifier notifier          // nil: this desktop has no notifications
+	outbox   chan notification // for the notifier, in order
+	acts     chan string       // entries chosen elsewhere than in the menu
+	running  sync.WaitGroup
 	busy     sync.Map // ids of entries whose action runs
 	details  sync.Map // what failed last, as a detailsPage, by the entry's id
 
 	// Owned by the goroutine in Serve.
-	view   View
-	herald *herald
-	shown  Menu
-	wished map[string]time.Time // sessions brought up from here, and when
-	done   chan string          // ids of entries whose action ended
-	asking map[string]*inquiry  // prompts that are put to the person, by id
-	turn   chan struct{}        // one dialog at a time
-	pages  string               // the directory of the pages that were shown, once there was one
+	view       View
+	tracker    *tracker
+	shown      Menu
+	requested  map[string]time.Time   // sessions started from the menu, and when
+	done       chan string            // ids of entries whose action ended
+	prompts    map[string]*openPrompt // by id
+	dialogSlot chan struct{}          // one dialog at a time
+	pages      string                 // the directory of the pages that were shown, if any
 }
 
 func newCompanion(o Options, d display, quit func()) *companion {
@@ -54,18 +54,18 @@ func newCompanion(o Options, d display, quit func()) *companion {
 		view: View{Can: Abilities{
 			Autostart: o.Autostart != nil, StartAgent: o.StartAgent != nil, Login: o.Login != nil, Logout: o.Logout != nil,
 		}},
-		herald: newHerald(), wished: map[string]time.Time{},
-		outbox: make(chan errand, outboxSize),
-		asking: map[string]*inquiry{}, turn: make(chan struct{}, 1),
+		tracker: newTracker(), requested: map[string]time.Time{},
+		outbox:  make(chan notification, outboxSize),
+		prompts: map[string]*openPrompt{}, dialogSlot: make(chan struct{}, 1),
 	}
 }
 
 // Serve works until ctx ends.
 func (c *companion) Serve(ctx context.Context) {
 	updates := make(chan *api.Event)
-	c.doing.Go(func() { c.watch(ctx, updates) })
-	c.doing.Go(func() { c.post(ctx) })
-	defer c.tidy()
+	c.running.Go(func() { c.watch(ctx, updates) })
+	c.running.Go(func() { c.deliverNotifications(ctx) })
+	defer c.cleanUp()
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	c.readAutostart(ctx)
@@ -76,8 +76,8 @@ func (c *companion) Serve(ctx context.Context) {
 			return
 		case e := <-updates:
 			c.apply(e)
-			c.hear(ctx, e, time.Now())
-			c.tell(ctx, time.Now())
+			c.handleEvent(ctx, e, time.Now())
+			c.announceNews(ctx, time.Now())
 		case id := <-c.display.Clicks():
 			c.act(ctx, id)
 		case id := <-c.acts:
@@ -87,21 +87,21 @@ func (c *companion) Serve(ctx context.Context) {
 				c.readAutostart(ctx)
 			}
 		case <-tick.C:
-			c.tell(ctx, time.Now())
+			c.announceNews(ctx, time.Now())
 		}
 		c.redraw(time.Now())
 	}
 }
 
-// tidy waits for actions, which ended with the context, and removes what they left.
-func (c *companion) tidy() {
-	c.doing.Wait()
+// cleanUp waits for actions, which end with the context, and removes their files.
+func (c *companion) cleanUp() {
+	c.running.Wait()
 	if c.pages != "" {
 		_ = os.RemoveAll(c.pages)
 	}
 }
 
-// watch passes the agent's events on, and nil when it is gone; it keeps trying.
+// watch sends the agent's events, and nil whenever it is gone, until ctx ends.
 func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
 	wait := retryFirst
 	send := func(e *api.Event) {
@@ -124,7 +124,7 @@ func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
 	}
 }
 
-// apply takes one change into the view; nil says that the agent is gone.
+// apply updates the view with an event; nil says that the agent is gone.
 func (c *companion) apply(e *api.Event) {
 	st := &c.view.Status
 	switch {
@@ -143,7 +143,7 @@ func (c *companion) apply(e *api.Event) {
 	}
 }
 
-// put replaces the one that is the same, or appends.
+// put replaces the element that is the same, or appends x.
 func put[T any](list []T, same func(T) bool, x T) []T {
 	if i := slices.IndexFunc(list, same); i >= 0 {
 		list[i] = x
@@ -161,48 +161,48 @@ func (c *companion) redraw(now time.Time) {
 	}
 }
 
-// tell passes on what is news. A page that was asked for here a moment ago opens
-// by itself: the person who clicked is waiting for it.
-func (c *companion) tell(ctx context.Context, now time.Time) {
+// announceNews shows what is new in the status. The page of a session that was just
+// started from the menu opens automatically: a person waits for it.
+func (c *companion) announceNews(ctx context.Context, now time.Time) {
 	if !c.view.Reached {
 		return
 	}
-	for _, n := range c.herald.hear(c.view.Status, c.wished, now) {
-		c.inform(n)
+	for _, n := range c.tracker.update(c.view.Status, c.requested, now) {
+		c.announceIfWanted(n)
 	}
-	for _, tag := range c.herald.outdated(c.view.Status) {
-		c.send(errand{withdraw: tag})
+	for _, tag := range c.tracker.outdated(c.view.Status) {
+		c.enqueue(notification{withdraw: tag})
 	}
 	for _, s := range c.view.Status.Sessions {
-		at, wished := c.wished[s.Name]
-		if !wished || s.State != api.SessionReady {
+		at, requested := c.requested[s.Name]
+		if !requested || s.State != api.SessionReady {
 			continue
 		}
-		delete(c.wished, s.Name)
-		if openable(s) && now.Sub(at) < wishLife {
+		delete(c.requested, s.Name)
+		if openable(s) && now.Sub(at) < autoOpenWithin {
 			c.act(ctx, verbOpen+":"+s.Name)
 		}
 	}
 }
 
-// hear takes what happens once, and is no state: notices and prompts.
-func (c *companion) hear(ctx context.Context, e *api.Event, now time.Time) {
+// handleEvent handles events that are no part of the status: notices and prompts.
+func (c *companion) handleEvent(ctx context.Context, e *api.Event, now time.Time) {
 	switch {
 	case e == nil:
 		c.dropPrompts()
 	case e.Type == api.EventNotice && e.Notice != nil:
-		c.inform(noticeNews(*e.Notice, c.view.Status))
+		c.announceIfWanted(noticeNews(*e.Notice, c.view.Status))
 	case e.Type == api.EventPrompt && e.Prompt != nil:
-		c.ask(ctx, *e.Prompt)
+		c.queuePrompt(ctx, *e.Prompt)
 	case e.Type == api.EventPromptClosed && e.Prompt != nil:
 		c.promptClosed(*e.Prompt, now)
 	}
 }
 
-// inform shows news of a kind that is wanted.
-func (c *companion) inform(n news) {
+// announceIfWanted shows news of a kind that the config wants.
+func (c *companion) announceIfWanted(n news) {
 	if c.Notify(n.kind) {
-		c.herald.told(n)
+		c.tracker.shown(n)
 		c.announce(n)
 	}
 }

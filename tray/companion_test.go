@@ -471,7 +471,7 @@ func TestUnwantedNotificationsAreNotShown(t *testing.T) {
 	c := newCompanion(o, &screen{}, func() {})
 	c.notifier = make(notes)
 	c.view = statuses["needs-login"]
-	c.tell(t.Context(), noon)
+	c.announceNews(t.Context(), noon)
 	if len(c.outbox) != 0 {
 		t.Errorf("it was shown: %+v", <-c.outbox)
 	}

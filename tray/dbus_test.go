@@ -424,9 +424,9 @@ func TestADyingBusEndsTheCompanionWithoutAPanic(t *testing.T) {
 func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
 	bus := bustest.Start(t)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
-	for i := range 20 { // the seat's end and the context's are seen in either order
+	for i := range 20 { // the bus's end and the context's are seen in either order
 		ctx, cancel := context.WithCancel(t.Context())
-		s, err := takeSeat(ctx, fmt.Sprint("a", i))
+		s, err := acquireInstance(ctx, fmt.Sprint("a", i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatalf("it ended with %q", err)
 		}
-		s.leave()
+		s.release()
 	}
 }
 

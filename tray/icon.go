@@ -11,14 +11,14 @@ import (
 	"runtime"
 )
 
-// IconKind is what the icon tells at a glance. Each kind has its own colour and its
-// own outline, for those who see no colours.
+// IconKind is the state that the icon shows. Each kind has its own colour and its own
+// outline, for people who do not see the colours.
 type IconKind string
 
 // The kinds of the icon.
 const (
 	IconIdle     IconKind = "idle"      // nothing is up: a grey ring
-	IconWorking  IconKind = "working"   // under way: a blue ring, open, with two dots
+	IconWorking  IconKind = "working"   // in progress: a blue ring, open, with two dots
 	IconReady    IconKind = "ready"     // a green disc with a tick
 	IconNeedsYou IconKind = "needs-you" // an amber triangle with a stroke and a dot
 	IconTrouble  IconKind = "trouble"   // a red square with a cross

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	seatName    = "io.github.tunctl.Tray"
+	busName     = "io.github.tunctl.Tray"
 	watcherName = "org.kde.StatusNotifierWatcher"
 	watcherPath = "/StatusNotifierWatcher"
-	askLimit    = 3 * time.Second
+	callTimeout = 3 * time.Second
 )
 
-// seat is this companion's place on the desktop: its connection to the session
-// bus, by which it knows whether the desktop is still there. It is not the one the
-// tray library uses, which takes foreign signals for its own.
-type seat struct{ conn *dbus.Conn }
+// instance is this tray as the only one on its desktop: it owns a name on the session
+// bus. The connection also shows when the desktop ends. It is not the connection that
+// the tray library uses, which takes foreign signals for its own.
+type instance struct{ conn *dbus.Conn }
 
-// takeSeat joins the desktop. It returns nil where another companion has the seat.
-func takeSeat(ctx context.Context, instance string) (*seat, error) {
+// acquireInstance returns nil if another tray of that home runs on this desktop.
+func acquireInstance(ctx context.Context, home string) (*instance, error) {
 	conn, err := desktop.SessionBus(ctx)
 	if err != nil {
 		return nil, &api.Error{
@@ -38,9 +38,9 @@ func takeSeat(ctx context.Context, instance string) (*seat, error) {
 			Hint:    "run the tray from a terminal on your desktop; over ssh, use `tunctl status --watch`",
 		}
 	}
-	name := seatName
-	if instance != "" {
-		sum := sha256.Sum256([]byte(instance))
+	name := busName
+	if home != "" {
+		sum := sha256.Sum256([]byte(home))
 		name += ".h" + hex.EncodeToString(sum[:8])
 	}
 	got, err := conn.RequestName(name, dbus.NameFlagDoNotQueue)
@@ -52,25 +52,23 @@ func takeSeat(ctx context.Context, instance string) (*seat, error) {
 		_ = conn.Close()
 		return nil, nil
 	}
-	return &seat{conn}, nil
+	return &instance{conn}, nil
 }
 
-// leave gives the place up.
-func (s *seat) leave() { _ = s.conn.Close() }
+func (i *instance) release() { _ = i.conn.Close() }
 
-// gone is closed when the desktop is.
-func (s *seat) gone() <-chan struct{} { return s.conn.Context().Done() }
+// desktopGone is closed when the desktop session ends.
+func (i *instance) desktopGone() <-chan struct{} { return i.conn.Context().Done() }
 
-// errDesktopGone says that the session ended under us.
 var errDesktopGone = errors.New("the desktop session ended")
 
-// awaitPanel returns once there is something that keeps tray icons. While there is
-// not, tell gets one message.
-func (s *seat) awaitPanel(ctx context.Context, tell func(string)) error {
+// awaitPanel returns once a panel takes tray icons. If none does yet, tell gets one
+// message.
+func (i *instance) awaitPanel(ctx context.Context, tell func(string)) error {
 	changes := make(chan *dbus.Signal, 16)
-	s.conn.Signal(changes)
-	defer s.conn.RemoveSignal(changes)
-	if err := s.conn.AddMatchSignal(
+	i.conn.Signal(changes)
+	defer i.conn.RemoveSignal(changes)
+	if err := i.conn.AddMatchSignal(
 		dbus.WithMatchSender("org.freedesktop.DBus"),
 		dbus.WithMatchInterface("org.freedesktop.DBus"),
 		dbus.WithMatchMember("NameOwnerChanged"),
@@ -78,7 +76,7 @@ func (s *seat) awaitPanel(ctx context.Context, tell func(string)) error {
 	); err != nil {
 		return fmt.Errorf("watch for a panel: %w", err)
 	}
-	watcher, host := s.panel(ctx)
+	watcher, host := i.panel(ctx)
 	if !watcher || !host {
 		tell("No panel on this desktop shows tray icons. Notifications still work, and the icon appears once a panel does. " +
 			"On GNOME, install and enable the AppIndicator extension (package gnome-shell-extension-appindicator).")
@@ -96,23 +94,23 @@ func (s *seat) awaitPanel(ctx context.Context, tell func(string)) error {
 			watcher = c.Name == "org.freedesktop.DBus.NameOwnerChanged" && owner != ""
 		case <-ctx.Done():
 			return nil
-		case <-s.gone():
+		case <-i.desktopGone():
 			return errDesktopGone
 		}
 	}
 	return nil
 }
 
-// panel reports whether somebody keeps tray icons, and whether somebody shows them.
-func (s *seat) panel(ctx context.Context) (watcher, host bool) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// panel reports whether a panel takes tray icons, and whether one shows them.
+func (i *instance) panel(ctx context.Context) (watcher, host bool) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, watcherName).Store(&watcher)
+	err := i.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, watcherName).Store(&watcher)
 	if err != nil || !watcher {
 		return false, false
 	}
 	var shows dbus.Variant
-	err = s.conn.Object(watcherName, watcherPath).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0,
+	err = i.conn.Object(watcherName, watcherPath).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0,
 		watcherName, "IsStatusNotifierHostRegistered").Store(&shows)
 	host, _ = shows.Value().(bool)
 	return true, err == nil && host

@@ -14,12 +14,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// seat is this companion's place on the desktop, which always has a panel and ends
-// us when it ends. A lock in the person's own temporary folder keeps it.
-type seat struct{ lock *flock.Flock }
+// instance is this tray as the only one on its desktop: it holds a lock in the
+// person's temporary folder. The desktop always has a panel, and ends us with itself.
+type instance struct{ lock *flock.Flock }
 
-func takeSeat(_ context.Context, instance string) (*seat, error) {
-	sum := sha256.Sum256([]byte(instance))
+// acquireInstance returns nil if another tray of that home runs.
+func acquireInstance(_ context.Context, home string) (*instance, error) {
+	sum := sha256.Sum256([]byte(home))
 	lock := flock.New(filepath.Join(os.TempDir(), "tunctl-tray-"+hex.EncodeToString(sum[:8])))
 	if alone, err := lock.TryLock(); err != nil || !alone {
 		_ = lock.Close()
@@ -28,14 +29,14 @@ func takeSeat(_ context.Context, instance string) (*seat, error) {
 		}
 		return nil, err
 	}
-	return &seat{lock}, nil
+	return &instance{lock}, nil
 }
 
-func (s *seat) leave() { _ = s.lock.Close() }
+func (i *instance) release() { _ = i.lock.Close() }
 
-// gone is never closed.
-func (s *seat) gone() <-chan struct{} { return nil }
+// desktopGone is never closed.
+func (*instance) desktopGone() <-chan struct{} { return nil }
 
 var errDesktopGone = errors.New("the desktop session ended")
 
-func (s *seat) awaitPanel(context.Context, func(string)) error { return nil }
+func (*instance) awaitPanel(context.Context, func(string)) error { return nil }

@@ -19,7 +19,7 @@ type View struct {
 	Now       time.Time
 }
 
-// Abilities say which entries there is a doer for.
+// Abilities say which optional entries have an action.
 type Abilities struct{ Autostart, StartAgent, Login, Logout bool }
 
 // Menu is what the icon shows.
@@ -68,9 +68,9 @@ const atTop = "top-"
 
 const openTitle = "Open my notebook"
 
-// MenuFor draws the menu: first what there is to do now, then every session and host.
-// Entries that cannot be used now are greyed and not left out, so that the menu keeps
-// its shape, and an open one its place, while states change.
+// MenuFor derives the menu: first what to do now, then every session and host. Entries
+// that cannot be used now are disabled, not left out, so that the menu keeps its shape
+// while states change, also while it is open.
 func MenuFor(v View) Menu {
 	items := firstItems(v)
 	if v.Reached {
@@ -111,8 +111,7 @@ func section(id string, items []Item) []Item {
 	return append([]Item{separator(id)}, items...)
 }
 
-// firstItems are what a person comes for: the one thing to do now, and what else there
-// is to do after it.
+// firstItems are what a person most likely wants to do now.
 func firstItems(v View) []Item {
 	switch {
 	case !v.Reached && v.Can.StartAgent:
@@ -159,7 +158,7 @@ func openItems(v View) []Item {
 	return []Item{choice}
 }
 
-// pageName is what a person calls what a session serves: most serve a notebook.
+// pageName is how the menu names what a session serves: most serve a notebook.
 func pageName(s api.Session) string {
 	if s.Endpoint != nil && s.Endpoint.App != "" && s.Endpoint.App != "jupyter" {
 		return s.Name
@@ -184,7 +183,7 @@ func troubleItems(v View) []Item {
 	return items
 }
 
-// startItem is what to do where nothing is ready, waits for a login or failed.
+// startItem is the first entry if nothing is ready, waits for a login or failed.
 func startItem(v View) Item {
 	var idle []api.Session
 	working := false
@@ -214,7 +213,7 @@ func startItem(v View) Item {
 	return choice
 }
 
-// startTitle says whether a start submits a job, or connects to the one there is.
+// startTitle says whether a start submits a job or reconnects to a running one.
 func startTitle(s api.Session, now time.Time) string {
 	if s.State == api.SessionDown && jobAlive(s, now) {
 		return api.MenuReconnect
@@ -250,7 +249,7 @@ func sessionItems(v View) []Item {
 	return items
 }
 
-// disconnectTitle says what becomes of the job.
+// disconnectTitle says what happens to the job.
 func disconnectTitle(s api.Session, now time.Time) string {
 	switch {
 	case !jobAlive(s, now):
@@ -261,8 +260,7 @@ func disconnectTitle(s api.Session, now time.Time) string {
 	return "Disconnect (the job keeps running)"
 }
 
-// cancelItem asks once more before it ends a job, in a menu of its own: that needs
-// no dialog.
+// cancelItem confirms in a submenu before it ends a job: that needs no dialog.
 func cancelItem(s api.Session, now time.Time) Item {
 	alive := jobAlive(s, now)
 	title := "Yes, end the job"
@@ -277,13 +275,13 @@ func cancelItem(s api.Session, now time.Time) Item {
 
 // hostItems are the hosts, each with what can be done about it.
 func hostItems(v View) []Item {
-	told := map[string]bool{}
+	shown := map[string]bool{}
 	for _, s := range v.Status.Sessions {
-		told[s.Cause] = true
+		shown[s.Cause] = true
 	}
 	var items []Item
 	for _, h := range v.Status.Hosts {
-		item := Item{ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostWords(h, told)}
+		item := Item{ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostText(h, shown)}
 		if v.Can.Login {
 			item.Children = append(item.Children, entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting))
 		}
@@ -296,7 +294,7 @@ func hostItems(v View) []Item {
 	return items
 }
 
-// quitTitle says that nothing ends with the icon.
+// quitTitle says that sessions stay connected without the icon.
 func quitTitle(v View) string {
 	var up []string
 	for _, s := range v.Status.Sessions {
@@ -313,8 +311,8 @@ func quitTitle(v View) string {
 	return fmt.Sprintf("Quit (%d sessions stay connected)", len(up))
 }
 
-// weight orders states by how much a person wants to hear of them.
-var weight = map[api.SessionState]int{
+// priority orders states by how much they matter to a person.
+var priority = map[api.SessionState]int{
 	api.SessionNeedsLogin:   9,
 	api.SessionFailed:       8,
 	api.SessionReconnecting: 7,
@@ -326,15 +324,15 @@ var weight = map[api.SessionState]int{
 	api.SessionEnded:        1,
 }
 
-// foremost is the session to speak of first; there is at least one.
-func foremost(sessions []api.Session) api.Session {
+// mostImportant is the session to mention first; there is at least one.
+func mostImportant(sessions []api.Session) api.Session {
 	return slices.MaxFunc(sessions, func(a, b api.Session) int {
-		return cmp.Or(cmp.Compare(weight[a.State], weight[b.State]), a.Since.Compare(b.Since), strings.Compare(b.Name, a.Name))
+		return cmp.Or(cmp.Compare(priority[a.State], priority[b.State]), a.Since.Compare(b.Since), strings.Compare(b.Name, a.Name))
 	})
 }
 
-// iconFor picks what the icon tells: what asks for a person first, then what is
-// good, then what is under way.
+// iconFor picks the icon: first for what needs a person, then for what is ready, then
+// for what is in progress.
 func iconFor(v View) IconKind {
 	if !v.Reached {
 		return IconIdle

@@ -214,7 +214,7 @@ func TestCommandsAndOutputAreLeftOutWhereTheyAreOfNoUse(t *testing.T) {
 		"log in and submit the job: `tunctl up jupyter` does both":                     "log in and submit the job",
 		"one thing; another": "one thing; another",
 	} {
-		if got := plain(text); got != want {
+		if got := withoutCommands(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}

@@ -20,28 +20,28 @@ const (
 )
 
 const (
-	// watched is how long a person who brought a session up is taken to be still
-	// looking: what happens meanwhile they see for themselves.
-	watched = 15 * time.Second
-	// wishLife is how long a page that was asked for in the menu opens by itself.
-	wishLife = time.Minute
-	// linkPatience is how long a lost link is nobody's business.
-	linkPatience = time.Minute
+	// watchedFor is how long a person is assumed to watch a session that they started:
+	// what happens meanwhile needs no notification.
+	watchedFor = 15 * time.Second
+	// autoOpenWithin is how long after a start from the menu the page opens automatically.
+	autoOpenWithin = time.Minute
+	// linkLostAfter is how long a link may be lost without a notification.
+	linkLostAfter = time.Minute
 )
 
-// news is something a person may want to be told, and what they may want to do.
+// news is the content of a notification.
 type news struct {
 	kind        string
 	title, body string
 	urgent      bool
-	soon        bool      // a login will be needed, and is not yet
-	limit       time.Time // the job's time limit that this is about
-	name        string    // the session or host this is about
-	verbs       []string  // what can be done about it, the likeliest first
-	instead     string    // how else that is done
+	soon        bool      // a login will be needed, but is not yet
+	limit       time.Time // the time limit of the job that this is about
+	name        string    // the session or host that this is about
+	verbs       []string  // what a person can do about it, the most likely first
+	instead     string    // how to do that without buttons
 }
 
-// tag names what the news is about: later news of the same replaces it.
+// tag identifies the subject: later news of the same subject replaces it.
 func (n news) tag() string {
 	if n.kind == "" {
 		return ""
@@ -49,74 +49,74 @@ func (n news) tag() string {
 	return n.kind + ":" + n.name
 }
 
-// herald finds the news in a series of statuses. It keeps what it has told, so that
-// nothing is told twice.
-type herald struct {
-	sessions map[string]*story
-	asked    map[string]bool      // hosts whose need of a login was told
-	attended map[string]time.Time // hosts a person was just busy with elsewhere, and when
-	standing map[string]news      // what was told and still holds, by tag
+// tracker finds the news in a series of statuses. It remembers what was shown, so that
+// nothing is shown twice.
+type tracker struct {
+	sessions map[string]*trackedSession
+	logins   map[string]bool      // hosts whose login was asked for
+	attended map[string]time.Time // hosts that a person was just busy with elsewhere, and when
+	current  map[string]news      // what was shown and still holds, by tag
 }
 
-// story is what is known of one session.
-type story struct {
-	state    api.SessionState
-	left     time.Time // when it last left a settled state
-	lost     time.Time // when its link was lost
-	lostTold bool
-	served   string // which life of which job was last seen ready
+// trackedSession is what the tracker knows about one session.
+type trackedSession struct {
+	state     api.SessionState
+	left      time.Time // when it last left a settled state
+	lost      time.Time // when its link was lost
+	lostShown bool
+	served    string // the jobRun that was last ready
 }
 
-func newHerald() *herald {
-	return &herald{
-		sessions: map[string]*story{}, asked: map[string]bool{},
-		attended: map[string]time.Time{}, standing: map[string]news{},
+func newTracker() *tracker {
+	return &tracker{
+		sessions: map[string]*trackedSession{}, logins: map[string]bool{},
+		attended: map[string]time.Time{}, current: map[string]news{},
 	}
 }
 
-// hear returns what is new in st. The first hearing of a session is no news, but
-// for a login that is needed: after a start of the computer that is the news.
-// Wishes are the sessions that were brought up from the menu, and when.
-func (h *herald) hear(st api.Status, wishes map[string]time.Time, now time.Time) []news {
+// update returns what is new in st. A session that is seen for the first time is no
+// news, unless it needs a login: after a start of the computer that is the news.
+// Requested are the sessions that were started from the menu, and when.
+func (t *tracker) update(st api.Status, requested map[string]time.Time, now time.Time) []news {
 	var all []news
-	here := map[string]*story{}
+	sessions := map[string]*trackedSession{}
 	for _, s := range st.Sessions {
-		old, known := h.sessions[s.Name]
+		old, known := t.sessions[s.Name]
 		if !known {
-			old = &story{state: s.State, left: s.Since}
+			old = &trackedSession{state: s.State, left: s.Since}
 		}
-		all = append(all, h.changes(s, old, wishes[s.Name], disconnected(st, s.Host), now)...)
-		here[s.Name] = old
+		all = append(all, old.update(s, requested[s.Name], disconnected(st, s.Host), now)...)
+		sessions[s.Name] = old
 	}
-	h.sessions = here
-	return append(all, h.logins(st, now)...)
+	t.sessions = sessions
+	return append(all, t.newLogins(st, now)...)
 }
 
-// attend notes that a person answers, or would not answer, a host's questions: what
-// comes of it they see for themselves.
-func (h *herald) attend(host string, now time.Time) { h.attended[host] = now }
+// markAttended notes that a person answered, or declined to answer, the prompts of a
+// host: they know what follows from that.
+func (t *tracker) markAttended(host string, now time.Time) { t.attended[host] = now }
 
-// told remembers news that was shown, for outdated.
-func (h *herald) told(n news) {
+// shown remembers news that was shown, for outdated.
+func (t *tracker) shown(n news) {
 	if tag := n.tag(); tag != "" {
-		h.standing[tag] = n
+		t.current[tag] = n
 	}
 }
 
-// outdated returns the tags of what was told and holds no longer, once.
-func (h *herald) outdated(st api.Status) []string {
+// outdated returns, once, the tags of what was shown and holds no longer.
+func (t *tracker) outdated(st api.Status) []string {
 	var tags []string
-	for tag, n := range h.standing {
+	for tag, n := range t.current {
 		if !n.holds(st) {
 			tags = append(tags, tag)
-			delete(h.standing, tag)
+			delete(t.current, tag)
 		}
 	}
 	slices.Sort(tags)
 	return tags
 }
 
-// holds reports whether the news is still as it was told.
+// holds reports whether the news is still true.
 func (n news) holds(st api.Status) bool {
 	if n.soon {
 		return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == n.name && h.State == api.HostUp })
@@ -145,66 +145,65 @@ func disconnected(st api.Status, host string) bool {
 	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostDown })
 }
 
-// changes tells what is new about a session, and brings its story up to date. A link
-// that a person has cut is no news.
-func (h *herald) changes(s api.Session, y *story, wished time.Time, cut bool, now time.Time) []news {
-	before := y.state
-	y.state = s.State
+// update returns what is new about a session. A link that a person has cut is no news.
+func (t *trackedSession) update(s api.Session, requested time.Time, cut bool, now time.Time) []news {
+	before := t.state
+	t.state = s.State
 	if before.Settled() && !s.State.Settled() {
-		y.left = now
+		t.left = now
 	}
 	if s.State == api.SessionReconnecting && cut {
-		y.lost, y.lostTold = now, false
+		t.lost, t.lostShown = now, false
 		return nil
 	}
 	if s.State == api.SessionReconnecting {
-		return y.linkLost(s, before, now)
+		return t.linkLost(s, before, now)
 	}
 	var all []news
-	if y.lostTold && s.State == api.SessionReady {
+	if t.lostShown && s.State == api.SessionReady {
 		all = append(all, backNews(s))
 	}
-	y.lost, y.lostTold = time.Time{}, false
+	t.lost, t.lostShown = time.Time{}, false
 	if before != s.State {
-		seen := now.Sub(y.left) < watched
+		seen := now.Sub(t.left) < watchedFor
 		switch s.State {
 		case api.SessionReady:
 			// The same one again is no news: the link or the agent was away.
-			if !seen && y.served != life(s) && now.Sub(wished) >= wishLife {
+			if !seen && t.served != jobRun(s) && now.Sub(requested) >= autoOpenWithin {
 				all = append(all, readyNews(s, now))
 			}
 		case api.SessionEnded, api.SessionFailed:
-			if !s.Asked && (!seen || !wished.IsZero()) { // the menu shows no steps: only this tells
+			if !s.Asked && (!seen || !requested.IsZero()) { // the menu shows no steps
 				all = append(all, endedNews(s))
 			}
 		}
 	}
 	switch s.State {
 	case api.SessionReady:
-		y.served = life(s)
+		t.served = jobRun(s)
 	case api.SessionDown, api.SessionEnded, api.SessionFailed:
-		y.served = ""
+		t.served = ""
 	}
 	return all
 }
 
-// life names what a session serves from: a job, between two requeues.
-func life(s api.Session) string {
+// jobRun identifies what a session serves from: a job, between two requeues.
+func jobRun(s api.Session) string {
 	if s.Job == nil {
 		return "no job"
 	}
 	return fmt.Sprint(s.Job.ID, " ", s.Job.Restarts, " ", s.Job.Node)
 }
 
-// linkLost tells of a link that stays away.
-func (y *story) linkLost(s api.Session, before api.SessionState, now time.Time) []news {
-	if before != api.SessionReconnecting || y.lost.IsZero() {
-		y.lost = now
+// linkLost returns the news of a link that stays lost.
+func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now time.Time) []news {
+	if before != api.SessionReconnecting || t.lost.IsZero() {
+		t.lost = now
 	}
-	if y.lostTold || now.Sub(y.lost) < linkPatience {
+	if t.lostShown || now.Sub(t.lost) < linkLostAfter {
 		return nil
 	}
-	y.lostTold = true
+	t.lostShown = true
 	n := news{kind: kindLink, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
 	if jobAlive(s, now) {
 		n.body = "The job of " + s.Name + " keeps running. " + n.body
@@ -246,7 +245,7 @@ func endedNews(s api.Session) news {
 	return n
 }
 
-// noticeNews is what the agent wants a person to know: a title, and after a colon more.
+// noticeNews is a notice of the agent: a title, and more after a colon.
 func noticeNews(n api.Notice, st api.Status) news {
 	told := news{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")
@@ -275,26 +274,26 @@ func noticeNews(n api.Notice, st api.Status) news {
 	return told
 }
 
-// noteBody writes words of ours for a notification: a sentence, short, without commands.
+// noteBody makes a text the body of a notification: a short sentence without commands.
 func noteBody(text string, names ...string) string {
-	return asSentence(shorten(plain(text), 160), names...)
+	return asSentence(shorten(withoutCommands(text), 160), names...)
 }
 
-// logins tells of hosts that need a person, once for each however many sessions
-// wait for it.
-func (h *herald) logins(st api.Status, now time.Time) []news {
+// newLogins returns one piece of news for each host that needs a login, however many
+// sessions wait for it.
+func (t *tracker) newLogins(st api.Status, now time.Time) []news {
 	var all []news
-	asked := map[string]bool{}
+	logins := map[string]bool{}
 	for _, s := range st.Sessions {
-		if s.State != api.SessionNeedsLogin || s.Asked || asked[s.Host] {
+		if s.State != api.SessionNeedsLogin || s.Asked || logins[s.Host] {
 			continue
 		}
-		asked[s.Host] = true
-		if !h.asked[s.Host] && now.Sub(h.attended[s.Host]) >= watched {
+		logins[s.Host] = true
+		if !t.logins[s.Host] && now.Sub(t.attended[s.Host]) >= watchedFor {
 			all = append(all, loginNews(s))
 		}
 	}
-	h.asked = asked
+	t.logins = logins
 	return all
 }
 

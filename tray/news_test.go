@@ -13,11 +13,11 @@ import (
 // told are all kinds of news, as a person gets to see them.
 func told() map[string]news {
 	first := func(st api.Status, before api.SessionState) news {
-		h := newHerald()
+		h := newTracker()
 		old := api.Status{Hosts: st.Hosts, Sessions: slices.Clone(st.Sessions)}
 		old.Sessions[0].State = before
-		h.hear(old, nil, noon.Add(-time.Hour))
-		return h.hear(st, nil, noon)[0]
+		h.update(old, nil, noon.Add(-time.Hour))
+		return h.update(st, nil, noon)[0]
 	}
 	all := map[string]news{}
 	for name, before := range map[string]api.SessionState{
@@ -83,10 +83,10 @@ func TestWhatIsNews(t *testing.T) {
 	}
 	ready := "jupyter is ready"
 	tests := []struct {
-		name   string
-		end    time.Duration // of the job, after noon
-		wished time.Duration // when it was brought up from the menu; 0: it was not
-		steps  []step
+		name      string
+		end       time.Duration // of the job, after noon
+		requested time.Duration // when it was brought up from the menu; 0: it was not
+		steps     []step
 	}{
 		{name: "a long wait ends", end: 5*time.Hour + 20*time.Minute, steps: []step{
 			{0, api.SessionDown, nil},
@@ -103,7 +103,7 @@ func TestWhatIsNews(t *testing.T) {
 			{40 * time.Second, api.SessionConnecting, nil},
 			{45 * time.Second, api.SessionFailed, nil},
 		}},
-		{name: "what was clicked opens by itself, and its failure is told", end: 5 * time.Hour, wished: time.Second, steps: []step{
+		{name: "what was clicked opens by itself, and its failure is told", end: 5 * time.Hour, requested: time.Second, steps: []step{
 			{0, api.SessionDown, nil},
 			{2 * time.Second, api.SessionStarting, nil},
 			{40 * time.Second, api.SessionReady, nil},
@@ -145,10 +145,10 @@ func TestWhatIsNews(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHerald()
-			wishes := map[string]time.Time{}
-			if tt.wished != 0 {
-				wishes["jupyter"] = noon.Add(tt.wished)
+			h := newTracker()
+			requested := map[string]time.Time{}
+			if tt.requested != 0 {
+				requested["jupyter"] = noon.Add(tt.requested)
 			}
 			for _, step := range tt.steps {
 				s := session("jupyter", step.state, page, dueTo("why"), runsFor(tt.end))
@@ -158,7 +158,7 @@ func TestWhatIsNews(t *testing.T) {
 					other.State = api.SessionNeedsLogin
 				}
 				var got []string
-				for _, n := range h.hear(api.Status{Sessions: []api.Session{s, other}}, wishes, noon.Add(step.after)) {
+				for _, n := range h.update(api.Status{Sessions: []api.Session{s, other}}, requested, noon.Add(step.after)) {
 					got = append(got, n.title)
 				}
 				if !reflect.DeepEqual(got, step.want) {
@@ -170,7 +170,7 @@ func TestWhatIsNews(t *testing.T) {
 }
 
 func TestALinkThatAPersonCutIsNoNews(t *testing.T) {
-	h := newHerald()
+	h := newTracker()
 	for i, state := range []api.SessionState{api.SessionReady, api.SessionNeedsLogin, api.SessionNeedsLogin, api.SessionReconnecting, api.SessionReady} {
 		s := session("jupyter", state)
 		s.Asked = state == api.SessionNeedsLogin
@@ -178,7 +178,7 @@ func TestALinkThatAPersonCutIsNoNews(t *testing.T) {
 			Sessions: []api.Session{s},
 			Hosts:    []api.Host{{Alias: "narval", State: api.HostDown}},
 		}
-		if told := h.hear(st, nil, noon.Add(time.Duration(i)*time.Hour)); len(told) > 0 {
+		if told := h.update(st, nil, noon.Add(time.Duration(i)*time.Hour)); len(told) > 0 {
 			t.Errorf("%s: told %+v", state, told)
 		}
 	}
@@ -203,8 +203,8 @@ func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
 		{kindTimeLimit, "jupyter", api.SessionReady, api.SessionReady, false},
 	}
 	for _, tt := range tests {
-		h := newHerald()
-		h.told(news{kind: tt.kind, name: tt.name, limit: noon.Add(time.Hour)})
+		h := newTracker()
+		h.shown(news{kind: tt.kind, name: tt.name, limit: noon.Add(time.Hour)})
 		status := func(state api.SessionState) api.Status {
 			return api.Status{Sessions: []api.Session{session("jupyter", state, runsFor(time.Hour))}}
 		}
@@ -222,11 +222,11 @@ func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
 
 func TestAnEndThatWasAskedForIsNoNews(t *testing.T) {
 	for _, asked := range []bool{false, true} {
-		h := newHerald()
+		h := newTracker()
 		s := session("jupyter", api.SessionReady, runsFor(time.Hour))
-		h.hear(api.Status{Sessions: []api.Session{s}}, nil, noon)
+		h.update(api.Status{Sessions: []api.Session{s}}, nil, noon)
 		s.State, s.Asked = api.SessionEnded, asked
-		if got := h.hear(api.Status{Sessions: []api.Session{s}}, nil, noon.Add(time.Hour)); (len(got) == 0) != asked {
+		if got := h.update(api.Status{Sessions: []api.Session{s}}, nil, noon.Add(time.Hour)); (len(got) == 0) != asked {
 			t.Errorf("asked for: %t, news: %+v", asked, got)
 		}
 	}

@@ -10,26 +10,26 @@ import (
 // outboxSize is how many notifications may wait for a slow desktop.
 const outboxSize = 32
 
-// notifier shows notifications and takes them away.
+// notifier shows and withdraws notifications.
 type notifier interface {
 	Notify(ctx context.Context, note desktop.Note) error
 	Withdraw(ctx context.Context, tag string) error
 }
 
-// errand is one thing for the notifier to do: show note, or withdraw a tag.
-type errand struct {
+// notification is a request to the notifier: show note, or withdraw a tag.
+type notification struct {
 	note     desktop.Note
 	withdraw string
 }
 
-// buttons are what the verbs of notifications are called there.
+// buttons are the labels of verbs in notifications.
 var buttons = map[string]string{
 	verbOpen: "Open", verbLog: api.MenuLog, verbUp: "Start again", verbExtend: "Extend by 1 h", verbLogin: "Log in…",
 	verbAsk: "Open a terminal…", verbTrouble: api.MenuTrouble, verbDetails: "Show details", verbSettings: "Edit config…",
 	verbSetup: "Set up…",
 }
 
-// announce shows a notification with what can be done about it.
+// announce shows news, with buttons for what a person can do about it.
 func (c *companion) announce(n news) {
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: n.body, Urgent: n.urgent, Instead: n.instead}
 	for _, verb := range n.verbs {
@@ -40,35 +40,36 @@ func (c *companion) announce(n news) {
 		note.Actions = append(note.Actions, desktop.Action{Label: buttons[verb], Do: func() {
 			select {
 			case c.acts <- id:
-			default: // nobody presses sixteen buttons at once
+			default: // more clicks than anybody can make
 			}
 		}})
 	}
-	c.send(errand{note: note})
+	c.enqueue(notification{note: note})
 }
 
-// send leaves an errand to the notifier. What does not fit is dropped: a desktop that
-// shows nothing must not hold up the menu.
-func (c *companion) send(e errand) {
+// enqueue leaves a notification to the notifier. It drops what does not fit: a slow
+// desktop must not block the menu.
+func (c *companion) enqueue(n notification) {
 	if c.notifier == nil {
-		if e.withdraw == "" {
-			c.Log.Info("nowhere to show a notification", "title", e.note.Title)
+		if n.withdraw == "" {
+			c.Log.Info("nowhere to show a notification", "title", n.note.Title)
 		}
 		return
 	}
 	select {
-	case c.outbox <- e:
+	case c.outbox <- n:
 	default:
-		c.Log.Warn("the desktop does not take notifications", "title", e.note.Title)
+		c.Log.Warn("the desktop does not take notifications", "title", n.note.Title)
 	}
 }
 
-// post runs errands, one after another, so that what is withdrawn was shown before.
-func (c *companion) post(ctx context.Context) {
+// deliverNotifications delivers one after the other, so that what is withdrawn was
+// shown before.
+func (c *companion) deliverNotifications(ctx context.Context) {
 	for {
 		select {
-		case e := <-c.outbox:
-			if err := c.run(ctx, e); err != nil && ctx.Err() == nil {
+		case n := <-c.outbox:
+			if err := c.deliver(ctx, n); err != nil && ctx.Err() == nil {
 				c.Log.Warn("a notification failed", "err", err)
 			}
 		case <-ctx.Done():
@@ -77,9 +78,9 @@ func (c *companion) post(ctx context.Context) {
 	}
 }
 
-func (c *companion) run(ctx context.Context, e errand) error {
-	if e.withdraw != "" {
-		return c.notifier.Withdraw(ctx, e.withdraw)
+func (c *companion) deliver(ctx context.Context, n notification) error {
+	if n.withdraw != "" {
+		return c.notifier.Withdraw(ctx, n.withdraw)
 	}
-	return c.notifier.Notify(ctx, e.note)
+	return c.notifier.Notify(ctx, n.note)
 }

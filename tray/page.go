@@ -3,21 +3,27 @@ package tray
 import (
 	"bytes"
 	"context"
-	_ "embed" // the page
+	_ "embed" // the pages
 	"fmt"
 	"html/template"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
 )
 
-//go:embed details.html
-var detailsHTML string
+var (
+	//go:embed details.html
+	detailsHTML string
+	//go:embed help.html
+	helpPage []byte
+)
 
 var detailsTemplate = template.Must(template.New("details").Funcs(template.FuncMap{"clauses": api.Clauses}).Parse(detailsHTML))
 
-// detailsPage says what went wrong, with more room than a menu or a notification has.
+// detailsPage describes a failure, with more room than a menu or a notification has.
 type detailsPage struct {
 	Title  string
 	Text   string
@@ -27,7 +33,7 @@ type detailsPage struct {
 	When   string
 }
 
-// troublePage says what went wrong with a session.
+// troublePage describes the failure of a session.
 func troublePage(s api.Session, now time.Time) detailsPage {
 	text, output, _ := strings.Cut(s.Cause, "\n")
 	return detailsPage{
@@ -36,7 +42,7 @@ func troublePage(s api.Session, now time.Time) detailsPage {
 	}
 }
 
-// showPage shows a page in the browser.
+// showPage shows a failure in the browser.
 func (c *companion) showPage(p detailsPage) func(ctx context.Context) error {
 	p.Text, p.Output, p.Hint = api.Redact(p.Text), api.Redact(p.Output), api.Redact(p.Hint)
 	var b bytes.Buffer
@@ -44,4 +50,22 @@ func (c *companion) showPage(p detailsPage) func(ctx context.Context) error {
 		return func(context.Context) error { return fmt.Errorf("write the page: %w", err) }
 	}
 	return c.showFile("details.html", b.Bytes())
+}
+
+// showFile writes a page to a folder of this companion and shows it in the browser.
+func (c *companion) showFile(name string, page []byte) func(ctx context.Context) error {
+	if c.pages == "" {
+		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-pages-")
+		if err != nil {
+			return func(context.Context) error { return fmt.Errorf("create a directory for the page: %w", err) }
+		}
+		c.pages = dir
+	}
+	path := filepath.Join(c.pages, name)
+	return func(ctx context.Context) error {
+		if err := os.WriteFile(path, page, 0o600); err != nil {
+			return fmt.Errorf("write the page: %w", err)
+		}
+		return c.Show(ctx, path)
+	}
 }

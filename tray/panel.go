@@ -13,8 +13,8 @@ import (
 	"fyne.io/systray"
 )
 
-// panel is the display: a thin layer over fyne.io/systray, which knows where it
-// breaks. The library keeps its state in package variables, so a process has one.
+// panel is the display: a thin layer over fyne.io/systray that works around its
+// faults. The library keeps its state in package variables, so a process has one.
 type panel struct {
 	log    *slog.Logger
 	clicks chan string
@@ -37,7 +37,7 @@ func newPanel(logger *slog.Logger) *panel {
 	return &panel{log: logger, clicks: make(chan string, 16), menus: make(chan Menu, 1), stop: make(chan struct{})}
 }
 
-// Show has m drawn, in place of any menu that still waits to be.
+// Show draws m, instead of any menu that still waits to be drawn.
 func (p *panel) Show(m Menu) {
 	for {
 		select {
@@ -52,14 +52,14 @@ func (p *panel) Show(m Menu) {
 	}
 }
 
-// Clicks tells the ids of entries as they are clicked.
+// Clicks has the ids of the entries that are clicked.
 func (p *panel) Clicks() <-chan string { return p.clicks }
 
 // Serve shows the icon as soon as there is a panel, until ctx or the desktop ends.
-func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err error) {
-	err = s.awaitPanel(ctx, tell)
+func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (err error) {
+	err = inst.awaitPanel(ctx, tell)
 	if ctx.Err() != nil {
-		return nil // the seat goes with ctx, which is not the desktop's end
+		return nil // the connection ends with ctx, which is not the desktop's end
 	}
 	if err != nil {
 		return err
@@ -73,19 +73,19 @@ func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err erro
 	case <-ctx.Done():
 		return nil
 	}
-	p.dress(first)
+	p.setInitialIcon(first)
 	drawing, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
 		select {
 		case <-drawing.Done():
-		case <-s.gone():
+		case <-inst.desktopGone():
 		}
 		cancel()
 		systray.Quit()
 	})
 	defer func() {
-		// Ending, the library trips over a bus that left it halfway through starting.
+		// At its end, the library panics if the bus ended while it was starting.
 		if r := recover(); r != nil {
 			p.log.Warn("the tray library gave up", "panic", r)
 		}
@@ -105,9 +105,9 @@ func (p *panel) Serve(ctx context.Context, s *seat, tell func(string)) (err erro
 	return nil
 }
 
-// dress gives the icon its looks before it registers: on D-Bus what is set later
-// is missed by panels that ask only once. Elsewhere nothing exists to dress yet.
-func (p *panel) dress(m Menu) {
+// setInitialIcon sets the icon before it is registered: some panels read it only once
+// over D-Bus. Other systems have nothing to set yet.
+func (p *panel) setInitialIcon(m Menu) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		return
 	}
@@ -131,7 +131,7 @@ func (p *panel) redraw(ctx context.Context) {
 // draw changes what is shown as little as it can.
 func (p *panel) draw(m Menu) {
 	defer func() {
-		// SetIcon panics when the bus died under it; Serve hears of that by itself.
+		// SetIcon panics when the bus ends meanwhile; Serve notices that itself.
 		if r := recover(); r != nil {
 			p.log.Warn("could not draw the menu", "panic", r)
 		}
@@ -150,24 +150,24 @@ func (p *panel) draw(m Menu) {
 	p.drawn = m
 }
 
-// rebuild replaces all rows. Only a changed config or choice of pages comes here;
-// everything else keeps the menu's shape.
+// rebuild replaces all rows. Only a changed config or choice of pages needs it: all
+// other changes keep the menu's shape.
 func (p *panel) rebuild(items []Item) {
 	close(p.stop)
 	p.stop = make(chan struct{})
-	disarm(p.rows)
+	detachClicks(p.rows)
 	systray.ResetMenu()
 	p.rows = p.add(nil, items)
 }
 
-// disarm keeps the library from closing the channels of removed rows: a click that
+// detachClicks keeps the library from closing the channels of removed rows: a click that
 // it is just delivering would panic on a closed one, and is dropped on none.
-func disarm(rows []*row) {
+func detachClicks(rows []*row) {
 	for _, r := range rows {
 		if r.item != nil {
 			r.item.ClickedCh = nil
 		}
-		disarm(r.children)
+		detachClicks(r.children)
 	}
 }
 
@@ -282,7 +282,7 @@ func label(title string) string {
 	return strings.ReplaceAll(title, "_", "__")
 }
 
-// libraryLog takes the library's lines into our log.
+// libraryLog writes the library's lines to our log.
 type libraryLog struct{ log *slog.Logger }
 
 // Write implements io.Writer.

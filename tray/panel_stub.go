@@ -9,8 +9,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// panel stands where this build has no icon to show: macOS draws through Cocoa,
-// which needs cgo.
+// panel of a build that cannot show an icon: macOS draws with Cocoa, which needs cgo.
 type panel struct{}
 
 func newPanel(*slog.Logger) *panel { return &panel{} }
@@ -18,11 +17,11 @@ func newPanel(*slog.Logger) *panel { return &panel{} }
 // Show does nothing.
 func (*panel) Show(Menu) {}
 
-// Clicks tells nothing.
+// Clicks never has any.
 func (*panel) Clicks() <-chan string { return nil }
 
-// Serve says why there is no icon.
-func (*panel) Serve(context.Context, *seat, func(string)) error {
+// Serve returns why there is no icon.
+func (*panel) Serve(context.Context, *instance, func(string)) error {
 	return &api.Error{
 		Code: api.CodeFailed, Message: "this build of tunctl has no tray icon on macOS",
 		Hint: "build it with CGO_ENABLED=1 on a Mac; all commands work without it",

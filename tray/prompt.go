@@ -11,34 +11,34 @@ import (
 	"tunctl/internal/desktop"
 )
 
-// inquiry is a prompt on its way to the person and back.
-type inquiry struct {
+// openPrompt is a prompt that waits for its answer.
+type openPrompt struct {
 	prompt api.Prompt
-	why    string // it is asked now
+	why    string // why it is asked now
 	cancel context.CancelFunc
-	// refused says that no answer came of it, and that the person knows.
+	// refused says that the person declined to answer.
 	refused atomic.Bool
 }
 
-// ask puts a prompt of the agent to the person, after those that came before it.
-func (c *companion) ask(ctx context.Context, p api.Prompt) {
+// queuePrompt shows a prompt of the agent in a dialog, after those that came before.
+func (c *companion) queuePrompt(ctx context.Context, p api.Prompt) {
 	asking, cancel := context.WithCancel(ctx)
-	q := &inquiry{prompt: p, why: whyNow(p.Host, c.view.Status), cancel: cancel}
-	c.asking[p.ID] = q
-	c.doing.Go(func() {
+	q := &openPrompt{prompt: p, why: whyNow(p.Host, c.view.Status), cancel: cancel}
+	c.prompts[p.ID] = q
+	c.running.Go(func() {
 		select {
-		case c.turn <- struct{}{}:
-			defer func() { <-c.turn }()
+		case c.dialogSlot <- struct{}{}:
+			defer func() { <-c.dialogSlot }()
 		case <-asking.Done():
 			return
 		}
-		c.interview(asking, q)
+		c.showDialog(asking, q)
 	})
 }
 
-// interview shows the dialog and passes the answer on. A prompt that was answered
-// elsewhere, or is no longer asked, ends ctx and with it the dialog.
-func (c *companion) interview(ctx context.Context, q *inquiry) {
+// showDialog shows the dialog and sends the answer to the agent. If the prompt is
+// answered elsewhere, or no longer asked, ctx ends and with it the dialog.
+func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 	p := q.prompt
 	text, err := c.Ask(ctx, questionFor(p, q.why))
 	if ctx.Err() != nil {
@@ -62,24 +62,24 @@ func (c *companion) interview(ctx context.Context, q *inquiry) {
 	}
 }
 
-// promptClosed puts away a dialog that is no longer needed. Whoever would not answer
-// it, or was asked at a terminal, knows what comes of that.
+// promptClosed closes a dialog that is no longer needed. A person who declined to
+// answer, or was asked in a terminal, knows what follows from that.
 func (c *companion) promptClosed(p api.Prompt, now time.Time) {
-	q, ours := c.asking[p.ID]
+	q, ours := c.prompts[p.ID]
 	if ours {
 		q.cancel()
-		delete(c.asking, p.ID)
+		delete(c.prompts, p.ID)
 	}
 	if !ours || q.refused.Load() {
-		c.herald.attend(p.Host, now)
+		c.tracker.markAttended(p.Host, now)
 	}
 }
 
-// dropPrompts puts all dialogs away: the agent that asked is gone.
+// dropPrompts closes all dialogs: the agent that asked is gone.
 func (c *companion) dropPrompts() {
-	for id, q := range c.asking {
+	for id, q := range c.prompts {
 		q.cancel()
-		delete(c.asking, id)
+		delete(c.prompts, id)
 	}
 }
 
@@ -104,7 +104,7 @@ func whyNow(host string, st api.Status) string {
 	return "tunctl is connecting to " + host + "."
 }
 
-// listed writes names as a sentence does.
+// listed joins names as in a sentence.
 func listed(names []string) string {
 	last := len(names) - 1
 	if last == 0 {
@@ -113,8 +113,8 @@ func listed(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// questionFor is a prompt in the words of a window, which has nothing around it to
-// tell what it is about: which host, why now, and whether the last answer was wrong.
+// questionFor is the dialog of a prompt. A window has no context around it, so the
+// question says which host, why now, and whether the last answer was wrong.
 func questionFor(p api.Prompt, why string) desktop.Question {
 	host := api.HostLabel(p.Host)
 	q := desktop.Question{Title: "Log in to " + host, Kind: desktop.AskSecret, Yes: "Yes", No: "No"}
@@ -143,7 +143,7 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 	return q
 }
 
-// hostKeyText sets the fingerprint apart, so that it can be compared.
+// hostKeyText puts the fingerprint on a line of its own, for comparison.
 func hostKeyText(text, fingerprint string) string {
 	before, after, _ := strings.Cut(strings.TrimSuffix(text, " Trust it?"), fingerprint)
 	text = strings.TrimSpace(before) + "\n\n" + fingerprint + "\n\n"

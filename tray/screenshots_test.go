@@ -130,11 +130,11 @@ func TestEveryNotificationOnARealDesktop(t *testing.T) {
 					c.announce(n)
 					e := <-c.outbox
 					e.note.Tag = "picture"
-					if err := c.run(t.Context(), e); err != nil {
+					if err := c.deliver(t.Context(), e); err != nil {
 						t.Fatal(err)
 					}
 					d.Picture("notification-"+name+"-"+service+"-"+look, before)
-					if err := c.run(t.Context(), errand{withdraw: "picture"}); err != nil {
+					if err := c.deliver(t.Context(), notification{withdraw: "picture"}); err != nil {
 						t.Fatal(err)
 					}
 					d.Until(name, before)
@@ -201,7 +201,7 @@ func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	failed := statuses["failed"].Status.Sessions[0]
 	failed.Hint = "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log"
-	for _, show := range []func(context.Context) error{c.showHelp(), c.showPage(troublePage(failed, noon))} {
+	for _, show := range []func(context.Context) error{c.showFile("help.html", helpPage), c.showPage(troublePage(failed, noon))} {
 		if err := show(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// statusLine is how things stand, in a few words.
+// statusLine is the most important state in a few words.
 func statusLine(v View) string {
 	switch {
 	case !v.Reached:
@@ -19,14 +19,14 @@ func statusLine(v View) string {
 	case len(v.Status.Sessions) == 0:
 		return "no session is set up yet"
 	}
-	return sessionLine(foremost(v.Status.Sessions), v.Now)
+	return sessionLine(mostImportant(v.Status.Sessions), v.Now)
 }
 
-// sessionLine tells how a session is, by name.
-func sessionLine(s api.Session, now time.Time) string { return s.Name + ": " + words(s, now) }
+// sessionLine is the state of a session with its name.
+func sessionLine(s api.Session, now time.Time) string { return s.Name + ": " + sessionText(s, now) }
 
-// words tell how a session is, without its name.
-func words(s api.Session, now time.Time) string {
+// sessionText is the state of a session without its name.
+func sessionText(s api.Session, now time.Time) string {
 	switch s.State {
 	case api.SessionConnecting:
 		return "connecting to " + s.Host
@@ -35,7 +35,7 @@ func words(s api.Session, now time.Time) string {
 	case api.SessionSubmitting:
 		return "submitting the job"
 	case api.SessionQueued:
-		return "in the queue" + queueWords(s, now)
+		return "in the queue" + queueText(s, now)
 	case api.SessionStarting:
 		if s.Job != nil && s.Job.Node != "" {
 			return "starting on " + s.Job.Node
@@ -49,17 +49,17 @@ func words(s api.Session, now time.Time) string {
 	case api.SessionReconnecting:
 		return "reconnecting to " + s.Host
 	case api.SessionEnded:
-		return overWords("ended", s.Cause)
+		return endText("ended", s.Cause)
 	case api.SessionFailed:
-		return overWords("failed", s.Cause)
+		return endText("failed", s.Cause)
 	}
-	return downWords(s, now)
+	return downText(s, now)
 }
 
-// overWords tell why a session is over. What tells of its job needs no more.
-func overWords(state, cause string) string {
+// endText says why a session is over. A cause that names the job needs no state.
+func endText(state, cause string) string {
 	if strings.HasPrefix(cause, "job ") || strings.HasPrefix(cause, "the job ") {
-		return brief(plain(cause))
+		return brief(withoutCommands(cause))
 	}
 	return state + because(cause)
 }
@@ -69,8 +69,8 @@ func timeLeft(s api.Session, now time.Time) string {
 	return api.DurationText(s.Job.End.Sub(now)) + " left"
 }
 
-// downWords tell of a session that is down. Its job may run on all the same, and costs.
-func downWords(s api.Session, now time.Time) string {
+// downText describes a session that is down. Its job may still run, and costs.
+func downText(s api.Session, now time.Time) string {
 	switch {
 	case !jobAlive(s, now):
 		return "not running"
@@ -82,8 +82,8 @@ func downWords(s api.Session, now time.Time) string {
 	return fmt.Sprintf("disconnected, job %s still runs and is charged", s.Job.ID)
 }
 
-// jobAlive reports whether a session has a job that runs or waits. Nobody watches that of
-// a session that is down: its time limit tells.
+// jobAlive reports whether a session has a job that runs or waits. The job of a session
+// that is down is not watched: it counts until its time limit.
 func jobAlive(s api.Session, now time.Time) bool {
 	if s.Job == nil || s.Job.State.Ended() {
 		return false
@@ -91,8 +91,8 @@ func jobAlive(s api.Session, now time.Time) bool {
 	return s.State != api.SessionDown || s.Job.End.IsZero() || s.Job.End.After(now)
 }
 
-// queueWords say when a queued job starts, or else what it waits for.
-func queueWords(s api.Session, now time.Time) string {
+// queueText says when a queued job starts, or else what it waits for.
+func queueText(s api.Session, now time.Time) string {
 	switch {
 	case s.Job == nil:
 		return because(s.Cause)
@@ -104,10 +104,10 @@ func queueWords(s api.Session, now time.Time) string {
 	return because(s.Job.Reason)
 }
 
-// hostWords tell how a host is. A cause that a session tells already is left out.
-func hostWords(h api.Host, told map[string]bool) string {
+// hostText is the state of a host. It leaves out a cause that a session already shows.
+func hostText(h api.Host, shown map[string]bool) string {
 	cause := h.Cause
-	if told[cause] {
+	if shown[cause] {
 		cause = ""
 	}
 	switch {
@@ -129,16 +129,16 @@ func hostWords(h api.Host, told map[string]bool) string {
 
 // because appends a cause, if it is known.
 func because(cause string) string {
-	if cause = plain(cause); cause == "" {
+	if cause = withoutCommands(cause); cause == "" {
 		return ""
 	}
 	return ": " + brief(cause)
 }
 
-// plain is a text without the commands in it and the output after it: in a menu or a
-// notification nobody can run the one or read the other. Of a clause with a command,
-// what is before the command's own part stays.
-func plain(text string) string {
+// withoutCommands removes commands, and the output after the first line: a menu or a
+// notification is no place to run the one or read the other. Of a clause with a
+// command, the part before it stays.
+func withoutCommands(text string) string {
 	text, _, output := strings.Cut(text, "\n")
 	var kept []string
 	for clause := range strings.SplitSeq(text, "; ") {
@@ -152,7 +152,7 @@ func plain(text string) string {
 	return strings.Join(kept, "; ")
 }
 
-// beforeCommand is the part of a clause that does not tell to run something.
+// beforeCommand is the part of a clause before its command.
 func beforeCommand(clause string) string {
 	at := strings.IndexByte(clause, '`')
 	if named := strings.Index(clause, "tunctl "); named >= 0 && (at < 0 || named < at) {
@@ -165,7 +165,7 @@ func beforeCommand(clause string) string {
 	return before[:max(strings.LastIndex(before, ": "), strings.LastIndex(before, ", "), 0)]
 }
 
-// asSentence writes words of ours as a sentence. What begins with a name stays small.
+// asSentence makes a text a sentence. A name at its beginning stays in lower case.
 func asSentence(text string, names ...string) string {
 	if text == "" {
 		return ""
@@ -182,16 +182,16 @@ func asSentence(text string, names ...string) string {
 // titleMost is how long a notification's title may be to be shown whole.
 const titleMost = 40
 
-// headline is a title with a name in it, which is cut where it is too long.
+// headline is a title with a name in it; a long name is cut.
 func headline(before, name, after string) string {
 	room := max(titleMost-utf8.RuneCountInString(before+after), 2)
 	return before + shorten(name, room) + after
 }
 
-// brief makes text fit a menu: one line, and not wider than a small screen.
+// brief makes a text fit a menu: one line that is not wider than a small screen.
 func brief(text string) string { return shorten(text, 60) }
 
-// shorten makes a text one line of so many characters at most, cut between words.
+// shorten makes a text one line of at most so many characters, cut between words.
 func shorten(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	runes := []rune(text)
@@ -208,7 +208,7 @@ func shorten(text string, most int) string {
 	return strings.TrimRight(string(cut), " ,;:") + "…"
 }
 
-// clock is a point in time as people say it today.
+// clock is the time of day, with the weekday or the date if it is not today's.
 func clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
@@ -220,7 +220,7 @@ func clock(t, now time.Time) string {
 	return t.Format("2 Jan 15:04")
 }
 
-// sentenceCase makes words of ours, which begin small, a sentence.
+// sentenceCase capitalises the first letter.
 func sentenceCase(text string) string {
 	r, size := utf8.DecodeRuneInString(text)
 	if size == 0 {

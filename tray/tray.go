@@ -1,11 +1,10 @@
-// Package tray is tunctl's companion on the desktop: an icon that tells how things
-// stand, a menu in which everything is a click away, notifications, and the agent's
-// questions as dialogs.
+// Package tray is tunctl's companion on the desktop: an icon that shows the state, a
+// menu for everything, notifications, and dialogs for the agent's prompts.
 //
-// It is a client of the agent and runs in a process of its own: killing it touches
-// no tunnel. The menu is a pure function of what the agent tells (MenuFor), and so
-// are the notifications (herald); panel is a thin adapter to the library that
-// draws. It decides nothing about sessions: a click is a request to the agent.
+// It is a client of the agent and runs in a process of its own: killing it affects no
+// tunnel. MenuFor derives the menu from the agent's status, tracker the notifications;
+// panel is a thin adapter to the library that draws. The package decides nothing about
+// sessions: a click is a request to the agent.
 package tray
 
 import (
@@ -20,8 +19,8 @@ import (
 
 // Agent is what the tray needs of the agent's client.
 type Agent interface {
-	// Watch calls each with the whole status first and every change then, until
-	// the agent goes or ctx ends.
+	// Watch calls each with the whole status and then with every change, until the
+	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
 	Up(ctx context.Context, session string) error
 	Down(ctx context.Context, session string, cancel bool) error
@@ -40,8 +39,8 @@ type Autostart interface {
 	Off(ctx context.Context) error
 }
 
-// Options are what a companion works with. Agent is needed; what else is nil has
-// the default named, or its menu entries are left out.
+// Options configure a companion. Agent is required. What else is nil has the default
+// named here, or its menu entries are left out.
 type Options struct {
 	Agent      Agent
 	Autostart  Autostart
@@ -54,14 +53,14 @@ type Options struct {
 	Terminal func(ctx context.Context, args ...string) error // runs tunctl in a window; default: desktop.Terminal
 	Edit     func(ctx context.Context, path string) error    // default: desktop.OpenFile
 	Show     func(ctx context.Context, path string) error    // shows an HTML file; default: desktop.OpenHTML
-	// Ask puts a question to the person; default: desktop.Ask.
+	// Ask shows a dialog; default: desktop.Ask.
 	Ask func(ctx context.Context, q desktop.Question) (string, error)
 
 	ConfigPath string                 // what Settings opens
 	Command    string                 // tunctl's name in messages; default: tunctl
-	Instance   string                 // tells companions of different homes apart; one of each runs
+	Instance   string                 // the home; one companion of each runs
 	Notify     func(kind string) bool // which kinds of notifications are wanted, "" for those of none; default: all
-	Tell       func(message string)   // says something to whoever started us; default: Log
+	Tell       func(message string)   // shows a message to whoever started us; default: Log
 	Log        *slog.Logger           // default: none
 }
 
@@ -113,23 +112,23 @@ func ownTerminal(ctx context.Context, args ...string) error {
 	return desktop.Terminal(ctx, append([]string{self}, args...), nil)
 }
 
-// Run shows the companion until ctx ends, a person quits it, or the desktop goes.
-// It must be called on the main goroutine, since macOS draws nowhere else, and
-// once a process, since the library keeps one icon. Where another companion
-// already serves this desktop it says so and returns nil.
+// Run shows the companion until ctx ends, a person quits it, or the desktop ends.
+// Call it on the main goroutine, since macOS draws nowhere else, and once in a process,
+// since the library has one icon. If another companion already runs on this desktop,
+// Run reports that with Tell and returns nil.
 func Run(ctx context.Context, o Options) error {
 	o.fill()
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	seat, err := takeSeat(ctx, o.Instance)
+	inst, err := acquireInstance(ctx, o.Instance)
 	if err != nil {
 		return err
 	}
-	if seat == nil {
+	if inst == nil {
 		o.Tell("The tray is already running on this desktop.")
 		return nil
 	}
-	defer seat.leave()
+	defer inst.release()
 
 	notifier, err := desktop.NewNotifier(ctx)
 	if err != nil {
@@ -143,14 +142,14 @@ func Run(ctx context.Context, o Options) error {
 		c.notifier = notifier
 	}
 	if o.StartAgent != nil {
-		c.acts <- verbStartAgent // without one there is nothing to be a companion of
+		c.acts <- verbStartAgent
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.Serve(ctx)
 	}()
-	err = p.Serve(ctx, seat, o.Tell)
+	err = p.Serve(ctx, inst, o.Tell)
 	quit()
 	<-done
 	return err

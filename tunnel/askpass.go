@@ -13,17 +13,16 @@ import (
 	"tunctl/internal/api"
 )
 
-// AskpassSocket is the environment variable that makes a program the answer to an
-// ssh's question; see Askpass.
+// AskpassSocket is the environment variable that makes a program answer a question of
+// ssh; see Askpass.
 const AskpassSocket = "TUNCTL_ASKPASS" //nolint:gosec // a name, not a secret
 
-// maxQuestion bounds what an ssh may ask.
+// maxQuestion bounds the length of a question.
 const maxQuestion = 16 << 10
 
-// Askpass passes a question of ssh on to the process that started it and returns the
-// answer. It is what the program named by Options.Askpass does when the variable
-// AskpassSocket is set: its first argument is the question, and the answer goes to
-// its standard output.
+// Askpass sends a question of ssh to the process that started it and returns the answer.
+// The program named by Options.Askpass calls it when the variable AskpassSocket is set:
+// its first argument is the question, and it prints the answer.
 func Askpass(ctx context.Context, socket, question string) (string, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -43,7 +42,7 @@ func Askpass(ctx context.Context, socket, question string) (string, error) {
 	return strings.TrimSuffix(string(answer), "\n"), err
 }
 
-// serveAskpass puts ssh's questions to the person until stop is called; asked tells
+// serveAskpass asks the person ssh's questions until stop is called. asked reports
 // whether there were any.
 func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func() bool, stop func(), err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
@@ -77,7 +76,7 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 	}, nil
 }
 
-// answerSSH answers one question, or hangs up where there is no answer.
+// answerSSH answers one question, or hangs up without an answer.
 func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestions) {
 	defer func() { _ = c.Close() }()
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -87,27 +86,28 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestion
 	}
 	if wantsTouch(string(text)) {
 		t.host.step("logging in: touch your security key")
-		t.guard.restart(t.pool.o.Limits.PromptTimeout)
+		t.timeout.restart(t.pool.o.Limits.PromptTimeout)
 		return
 	}
 	p := sshQuestion(api.NewRemoteText(string(text)).String())
 	p.Retry = before.repeats(p, t.settings.NumberOfPasswordPrompts)
-	answer, err := t.ask(ctx, p)
+	answer, err := t.promptText(ctx, p)
 	if err != nil {
 		return
 	}
 	t.answered = true
-	_, _ = io.WriteString(c, answer+"\n") // an ssh that has gone needs none
+	_, _ = io.WriteString(c, answer+"\n") // ssh may have ended
 }
 
-// sshQuestions are those that one ssh has asked: it does not say which answers were wrong.
+// sshQuestions are those of one ssh program, which does not say which answers were
+// wrong.
 type sshQuestions struct {
 	last  string
 	times int // asked in a row
 }
 
-// repeats says that the last answer was wrong, where ssh asks the same again. A second
-// "Password:" of a challenge may want a code: nothing is said of it.
+// repeats says that the last answer was wrong if ssh asks the same again. A second
+// "Password:" of a challenge is left out, since it may want a code.
 func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
 	if p.Text != q.last {
 		q.last, q.times = p.Text, 0
@@ -116,14 +116,14 @@ func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
 	if q.times == 1 || p.Kind == api.PromptQuestion && strings.Contains(strings.ToLower(p.Text), "password") {
 		return ""
 	}
-	return notRight("that was not right", max(prompts-q.times+1, 1))
+	return wrongAnswer("that was not right", max(prompts-q.times+1, 1))
 }
 
-// wantsTouch reports whether ssh only tells that a security key waits for a finger,
-// and wants no answer.
+// wantsTouch reports whether ssh only announces that a security key needs a touch, and
+// expects no answer.
 func wantsTouch(text string) bool { return strings.HasPrefix(text, "Confirm user presence for key") }
 
-// sshQuestion is a question as ssh words it.
+// sshQuestion recognizes the kind of a question by ssh's wording.
 func sshQuestion(text string) api.Prompt {
 	p := api.Prompt{Kind: api.PromptQuestion, Text: text}
 	switch {

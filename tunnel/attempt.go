@@ -13,27 +13,27 @@ import (
 
 // attempt is one try to connect to a host.
 type attempt struct {
-	host     *Host
-	pool     *Pool
-	log      *slog.Logger
-	attended bool   // a person may be asked
-	client   string // through which they asked for it
-	banned   bool   // a ban is suspected: the person is told first
-	lentOnly bool   // no login: at most the person's own connection is ridden
+	host      *Host
+	pool      *Pool
+	log       *slog.Logger
+	attended  bool   // a person may be asked
+	client    string // the client that the person used
+	banned    bool   // a ban is suspected: ask the person first
+	reuseOnly bool   // no login: only the person's own connection may be used
 
 	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to
 	wire     *wire
-	guard    *guard
-	loginAt  time.Time  // when the server began to see a login
-	denied   *api.Error // why we stopped by ourselves
+	timeout  *timeout
+	loginAt  time.Time  // when the server first saw a login
+	denied   *api.Error // why the try was stopped on our side
 	answered bool       // a person answered questions of the ssh program
-	onlySSH  string     // why the ssh program logs in, where the config does not say so
+	whySSH   string     // why the ssh program logs in, where the config does not say so
 }
 
 // connect dials, checks the host key and logs in.
 func (t *attempt) connect(ctx context.Context) (*conn, error) {
-	if t.banned && !t.lentOnly {
+	if t.banned && !t.reuseOnly {
 		if err := t.confirmBan(ctx); err != nil {
 			return nil, err
 		}
@@ -53,53 +53,83 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// resolve finds out where the host's name leads now.
+// resolve reads the settings and finds the identity of the connection they lead to.
 func (t *attempt) resolve(ctx context.Context) (err error) {
 	if t.settings, err = t.host.settings(ctx); err != nil {
 		return err
 	}
-	t.host.learn(&t.settings)
+	t.host.showSettings(&t.settings)
 	if t.identity, err = t.pool.identity(ctx, &t.settings, t.host.name); err != nil {
 		return err
 	}
-	if !t.host.leadsTo(t.identity) {
-		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // nobody wanted this one
+	if !t.host.updateIdentity(t.identity) {
+		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // only the users of the old identity wanted it
 	}
 	return nil
 }
 
-// logIn gets a connection of our own, unless the person lends us theirs.
+// logIn uses the person's own ssh connection where the config allows it, and otherwise
+// logs in.
 func (t *attempt) logIn(ctx context.Context) (*conn, error) {
-	if c := t.lent(ctx); c != nil {
+	if c := t.reusedMaster(ctx); c != nil {
 		return c, nil
 	}
-	if t.lentOnly {
-		return nil, t.host.mayAsk()
+	if t.reuseOnly {
+		return nil, t.host.loginMayAsk()
 	}
 	if err := t.checkAccount(); err != nil {
 		return nil, err
 	}
-	if err := t.prepare(ctx); err != nil {
+	if err := t.runBeforeLogin(ctx); err != nil {
 		return nil, err
 	}
-	return t.establish(ctx)
+	return t.logInByTransport(ctx)
 }
 
-// establish logs in by the host's transport.
-func (t *attempt) establish(ctx context.Context) (*conn, error) {
-	if t.needsSSH(ctx) {
-		return t.byMaster(ctx)
+// runBeforeLogin runs the config's before_login command, such as one that fetches a
+// certificate. It runs only while a person waits: it may open a browser or need a touch.
+func (t *attempt) runBeforeLogin(ctx context.Context) error {
+	line := t.settings.BeforeLogin
+	if line == "" || !t.attended {
+		return nil
 	}
-	c, err := t.native(ctx)
-	if err != nil && t.onlySSH != "" {
-		t.log.Info("the ssh program logs in instead", "why", t.onlySSH)
-		return t.byMaster(ctx)
+	t.host.step("running " + line)
+	limit := t.pool.o.Limits.PromptTimeout
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	said := &tail{}
+	cmd := sshconfig.ShellCommand(ctx, line, t.pool.env(ctx))
+	cmd.Stdout, cmd.Stderr = said, said
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	e := &api.Error{Code: api.CodeFailed, Err: classPermanent.of(err), Hint: "run the command in a terminal to see what it asks for, then `tunctl login " + t.host.name + "`"}
+	e.Message = fmt.Sprintf("before_login = %q failed: %v", line, err)
+	if ctx.Err() != nil {
+		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, api.DurationText(limit))
+	}
+	if text := said.text(); !text.IsZero() {
+		e.Message += "; its output: " + text.String()
+	}
+	return e
+}
+
+// logInByTransport logs in natively or by the ssh program.
+func (t *attempt) logInByTransport(ctx context.Context) (*conn, error) {
+	if t.usesSSHProgram(ctx) {
+		return t.logInBySSH(ctx)
+	}
+	c, err := t.logInNatively(ctx)
+	if err != nil && t.whySSH != "" {
+		t.log.Info("the ssh program logs in instead", "why", t.whySSH)
+		return t.logInBySSH(ctx)
 	}
 	return c, err
 }
 
-// native logs in by ourselves.
-func (t *attempt) native(ctx context.Context) (*conn, error) {
+// logInNatively logs in with x/crypto/ssh.
+func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 	t.host.step("connecting to " + t.settings.Address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
@@ -113,10 +143,10 @@ func (t *attempt) native(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// share uses the connection of a host that is the same account by another name.
+// share uses the connection of another host that leads to the same account.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	t.host.step("sharing the connection of " + owner.label())
-	if err := t.borrow(ctx, owner, t.identity); err != nil {
+	if err := t.useHost(ctx, owner, t.identity); err != nil {
 		return nil, err
 	}
 	c, err := owner.current()
@@ -124,14 +154,14 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 		return nil, err
 	}
 	if c.identity != t.identity {
-		return nil, errLeadsElsewhere
+		return nil, errIdentityChanged
 	}
 	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil
 }
 
-// learn shows the settings a try goes by.
-func (h *Host) learn(s *sshconfig.Settings) {
+// showSettings records the settings of a try in the host's view.
+func (h *Host) showSettings(s *sshconfig.Settings) {
 	v := s.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +170,7 @@ func (h *Host) learn(s *sshconfig.Settings) {
 	h.view = v
 }
 
-// warn shows something a person should fix, which does not stop the try.
+// warn shows a warning that does not stop the try.
 func (t *attempt) warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()

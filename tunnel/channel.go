@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 )
 
-// Dial connects to an address as the host sees it: network is "tcp", or "unix" for
-// a socket there. The connection has a CloseWrite, and no deadlines. Errors are
-// api.ErrDown, api.ErrRefused or api.ErrProhibited where one of them fits.
+// Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
+// socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
+// api.ErrRefused or api.ErrProhibited where one applies.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := h.current()
 	if err != nil {
@@ -28,37 +29,57 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	nc, err := open(ctx, c, func() (net.Conn, error) {
+		nc, err := c.client.Dial(network, address)
+		if err != nil {
+			return nil, dialError(address, err)
+		}
+		return nc, nil
+	}, closeLate[net.Conn])
+	if err != nil {
+		return nil, err
+	}
+	return &channelConn{nc, c}, nil
+}
+
+// open calls f in a goroutine and returns early when ctx ends: x/crypto's functions take
+// no ctx. What f opens after that goes to late.
+func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
-		conn net.Conn
-		err  error
+		opened T
+		err    error
 	}
 	results := make(chan result)
 	started := c.spawn(func() {
-		nc, err := c.client.Dial(network, address)
+		opened, err := f()
 		select {
-		case results <- result{nc, err}:
+		case results <- result{opened, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = nc.Close()
+				late(opened)
 			}
 		}
 	})
+	var r result
 	if !started {
-		return nil, c.gone()
+		return r.opened, c.downError()
 	}
 	select {
-	case r := <-results:
-		if r.err != nil {
-			return nil, c.dialError(address, r.err)
+	case r = <-results:
+		if r.err != nil && c.ended() {
+			r.err = c.downError()
 		}
-		return &channelConn{r.conn, c}, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		r.err = ctx.Err()
 	}
+	return r.opened, r.err
 }
 
-// channelConn is a connection beyond the host. x/crypto ends its channels with the
-// link as if the far side had sent all; here such a read fails with api.ErrDown.
+func closeLate[T io.Closer](opened T) { _ = opened.Close() }
+
+// channelConn is a connection through the host. When the link is lost, x/crypto ends
+// channels with io.EOF, as if the other side had sent everything; here such a read fails
+// with api.ErrDown.
 type channelConn struct {
 	net.Conn
 	link *conn
@@ -68,23 +89,19 @@ type channelConn struct {
 func (c *channelConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
-		err = c.link.gone()
+		err = c.link.downError()
 	}
 	return n, err
 }
 
-// CloseWrite says that no more bytes follow.
+// CloseWrite half-closes the connection.
 func (c *channelConn) CloseWrite() error {
 	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// dialError names the kind of a failed dial by the reason codes of RFC 4254,
-// section 5.1.
-func (c *conn) dialError(address string, err error) error {
-	if c.ended() {
-		return c.gone()
-	}
-	err = api.RemoteError(err) // the host says why
+// dialError classifies a failed dial by the reason codes of RFC 4254, section 5.1.
+func dialError(address string, err error) error {
+	err = api.RemoteError(err)
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
 	if !ok {
 		return err
@@ -98,41 +115,91 @@ func (c *conn) dialError(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// Listen makes the host listen at an address; the listener's connections come from
-// there. It ends with the connection.
+// Listen makes the host listen at an address. The listener ends with the connection.
 func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	c, err := h.current()
 	if err != nil {
 		return nil, err
 	}
-	type result struct {
-		l   net.Listener
-		err error
-	}
-	results := make(chan result)
-	started := c.spawn(func() {
+	return open(ctx, c, func() (net.Listener, error) {
 		l, err := c.client.Listen(network, address)
-		select {
-		case results <- result{l, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = l.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
+		}
+		return l, nil
+	}, closeLate[net.Listener])
+}
+
+// reservedSessions is how many of a connection's sessions are reserved for our own
+// commands, so that a person's open shells never stop the watching of a job.
+const reservedSessions = 2
+
+// OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
+// connection, for a person's shell or copy that shares it. A "session" waits for one of
+// the sessions that the host allows. The caller closes the channel and reads its
+// requests. An *ssh.OpenChannelError is the host's own refusal.
+func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	ch, requests, err := c.openChannel(ctx, kind, payload)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", h.label(), err)
+	}
+	return ch, requests, nil
+}
+
+func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	if kind != "session" {
+		return c.openRaw(ctx, kind, payload)
+	}
+	for {
+		slot := c.sessions.acquireShared(ctx, c.done)
+		if slot == nil {
+			if ctx.Err() != nil {
+				return nil, nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 			}
+			return nil, nil, c.downError()
 		}
+		ch, requests, err := c.openRaw(ctx, kind, payload)
+		if err == nil {
+			slot.accepted()
+			return &sharedSession{Channel: ch, release: sync.OnceFunc(slot.release)}, requests, nil
+		}
+		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
+			slot.release()
+			return nil, nil, err
+		}
+		if !slot.refused() {
+			return nil, nil, err
+		}
+	}
+}
+
+func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	type opened struct {
+		ssh.Channel
+		requests <-chan *ssh.Request
+	}
+	o, err := open(ctx, c, func() (opened, error) {
+		ch, requests, err := c.client.OpenChannel(kind, payload)
+		return opened{ch, requests}, err
+	}, func(o opened) {
+		_ = o.Close()
+		ssh.DiscardRequests(o.requests)
 	})
-	if !started {
-		return nil, c.gone()
-	}
-	select {
-	case r := <-results:
-		switch {
-		case r.err == nil:
-			return r.l, nil
-		case c.ended():
-			return nil, c.gone()
-		}
-		return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, r.err)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return o.Channel, o.requests, err
+}
+
+// sharedSession releases its slot on Close.
+type sharedSession struct {
+	ssh.Channel
+	release func()
+}
+
+// Close ends the session.
+func (g *sharedSession) Close() error {
+	defer g.release()
+	return g.Channel.Close()
 }

@@ -87,7 +87,44 @@ func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
 			t.Errorf("a dial: %v, want one that is waited out", err)
 		}
 		if _, _, err := h.OpenChannel(t.Context(), "direct-tcpip", nil); !errors.Is(err, api.ErrDown) {
-			t.Errorf("a guest's channel: %v", err)
+			t.Errorf("a shared channel: %v", err)
 		}
 	})
+}
+
+func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan struct{})
+	for _, tc := range []struct{ limit, shared int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
+		s := newSessionLimit(tc.limit, time.Minute)
+		for range tc.shared {
+			if s.acquireShared(t.Context(), done) == nil {
+				t.Fatalf("limit %d: no shared session", tc.limit)
+			}
+		}
+		if s.acquireShared(over, done) != nil {
+			t.Errorf("limit %d: more than %d shared", tc.limit, tc.shared)
+		}
+		for range tc.limit - tc.shared {
+			if s.acquire(t.Context(), done) == nil {
+				t.Errorf("limit %d: none left for us", tc.limit)
+			}
+		}
+	}
+}
+
+func TestAGuestGetsTheSessionThatAnotherGivesBack(t *testing.T) {
+	s := newSessionLimit(3, time.Minute)
+	done := make(chan struct{})
+	first := s.acquireShared(t.Context(), done)
+	if first == nil {
+		t.Fatal("none free")
+	}
+	got := make(chan *sessionSlot, 1)
+	go func() { got <- s.acquireShared(t.Context(), done) }()
+	first.release()
+	if <-got == nil {
+		t.Error("it waited in vain")
+	}
 }

@@ -18,30 +18,30 @@ import (
 
 // conn is one live SSH connection.
 type conn struct {
-	client   *ssh.Client
-	wire     *wire
-	log      *slog.Logger
-	limits   Limits
-	interval time.Duration // of the keepalive
-	misses   int
-	mute     bool // no requests on the connection as a whole: its mux link would die
-	lent     bool // it is the person's own, and tells nothing of how a login goes
-	slots    *slots
-	since    time.Time
-	done     chan struct{} // closed when the transport has ended
+	client    *ssh.Client
+	wire      *wire
+	log       *slog.Logger
+	limits    Limits
+	interval  time.Duration // of the keepalive
+	maxMissed int
+	heldBySSH bool // used through a control socket, which a global request would break
+	reused    bool // it is the person's own, and says nothing about how a login goes
+	sessions  *sessionLimit
+	since     time.Time
+	done      chan struct{} // closed when the transport has ended
 
-	owner     *Host // who logged in; others may share it
-	settings  sshconfig.Settings
-	identity  string // what the settings led to when it was dialled; see Pool.identity
-	transport string
-	because   string // why it is not the usual one
+	owner        *Host // who logged in; others may share it
+	settings     sshconfig.Settings
+	identity     string // see Pool.identity; as of the dial
+	transport    string
+	transportWhy string // why it is not native
 
-	auth   string
-	silent bool
-	via    []string
-	ends   time.Time // of the certificate that logged in; zero: none
+	auth            string
+	silent          bool
+	via             []string
+	certificateEnds time.Time // zero: no certificate logged in
 
-	agreed *api.Algorithms // nil where another program holds the connection
+	algorithms *api.Algorithms // nil: another program holds the connection
 
 	mu        sync.Mutex
 	loginNode string
@@ -51,17 +51,17 @@ type conn struct {
 	wg        sync.WaitGroup
 }
 
-// newConn takes over an SSH connection that has just logged in.
+// newConn takes over an SSH connection after its login.
 func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: t.pool.o.Limits,
-		interval: t.pool.o.Limits.KeepaliveEvery, misses: t.pool.o.Limits.KeepaliveMax,
-		slots: newSlots(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
-		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
+		interval: t.pool.o.Limits.KeepaliveEvery, maxMissed: t.pool.o.Limits.KeepaliveMax,
+		sessions: newSessionLimit(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
+		since:    time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {
-		c.interval, c.misses = own, max(t.settings.ServerAliveCountMax, 1)
+		c.interval, c.maxMissed = own, max(t.settings.ServerAliveCountMax, 1)
 	}
 	c.wg.Go(func() {
 		err := client.Wait()
@@ -72,35 +72,35 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		c.mu.Unlock()
 		close(c.done)
 	})
-	if !c.wire.whenEnded(c.seal) {
-		c.seal()
+	if !c.wire.setOnEnd(c.failPendingWrites) {
+		c.failPendingWrites()
 	}
 	return c
 }
 
-// sealPatience is how long the end of a link may be kept from the library. Only a
-// key exchange under way, with its queue full, makes it take any time.
-const sealPatience = time.Second
+// failWritesTimeout bounds failPendingWrites. It takes time only during a key exchange
+// whose queue is full.
+const failWritesTimeout = time.Second
 
-// seal has the library notice that nothing can be sent before it hears that nothing
-// comes. It takes the first packet that it cannot send for sent; were that one the
-// opening of a channel, and all channels ended already, it would wait for the answer
-// without end, and whoever closes the connection with it.
-func (c *conn) seal() {
+// failPendingWrites makes the library see that writing fails before it sees that reading
+// ended. It believes that the first packet which it cannot send was sent. If that packet
+// opened a channel after all channels had ended, the library would wait for the reply
+// forever, and so would close.
+func (c *conn) failPendingWrites() {
 	_ = c.wire.Close()
 	noticed := make(chan struct{})
-	go func() { // it ends at the latest when the library knows
+	go func() { // ends at the latest when the library sees the end
 		defer close(noticed)
-		_, _, _ = c.client.SendRequest("keepalive@openssh.com", false, nil)
+		_, _, _ = c.client.SendRequest(keepaliveRequest, false, nil)
 	}()
 	select {
 	case <-noticed:
-	case <-time.After(sealPatience):
+	case <-time.After(failWritesTimeout):
 	}
 }
 
-// spawn runs f beside the connection, whose close waits for it. It reports whether
-// the connection was still open.
+// spawn runs f in a goroutine that close waits for. It reports false if the connection
+// is already closing.
 func (c *conn) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,8 @@ func (c *conn) spawn(f func()) bool {
 	return true
 }
 
-// close ends the connection for a reason and waits for what runs beside it. The
-// raw stream goes first: nothing polite can block then.
+// close ends the connection for a reason and waits for its goroutines. It closes the raw
+// stream first, so that no orderly shutdown can block.
 func (c *conn) close(why error) {
 	c.mu.Lock()
 	if c.why == nil {
@@ -122,16 +122,14 @@ func (c *conn) close(why error) {
 	c.mu.Unlock()
 	_ = c.wire.Close()
 	_ = c.client.Close()
-	c.settle()
+	c.waitSpawned()
 }
 
-// closePatience is how long a close waits for what runs beside the connection. All
-// of that ends with the link at once; were it not so, the host must come back all
-// the same.
-const closePatience = 10 * time.Second
+// closeTimeout bounds the wait for a connection's goroutines. All end with the stream;
+// if one does not, the host must still reconnect.
+const closeTimeout = 10 * time.Second
 
-// settle waits for what runs beside the connection.
-func (c *conn) settle() {
+func (c *conn) waitSpawned() {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
@@ -139,12 +137,12 @@ func (c *conn) settle() {
 	}()
 	select {
 	case <-settled:
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 		c.log.Error("a goroutine outlives its connection")
 	}
 }
 
-// ended reports whether the connection is at its end, maybe before all of it knows.
+// ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
 	select {
 	case <-c.done:
@@ -154,34 +152,34 @@ func (c *conn) ended() bool {
 	}
 }
 
-// gone is the error of a caller whose connection ended.
-func (c *conn) gone() error { return fmt.Errorf("%w: %w", api.ErrDown, c.reason()) }
+// downError is api.ErrDown with the reason.
+func (c *conn) downError() error { return fmt.Errorf("%w: %w", api.ErrDown, c.endReason()) }
 
-// reason is why the connection ended.
-func (c *conn) reason() error {
+// endReason is why the connection ended.
+func (c *conn) endReason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why == nil || errors.Is(c.why, io.EOF) {
 		return errors.New("the host closed the connection")
 	}
 	if said, ok := disconnectText(c.why); ok {
-		return &hungUpError{said, c.why}
+		return &hostClosedError{said, c.why}
 	}
 	return plain(api.RemoteError(c.why))
 }
 
-// hungUpError is the end of a connection by a host that said why.
-type hungUpError struct {
+// hostClosedError is a disconnect with the host's own reason.
+type hostClosedError struct {
 	said api.RemoteText
 	err  error
 }
 
-func (e *hungUpError) Error() string { return "the host closed the connection: " + e.said.String() }
-func (e *hungUpError) Unwrap() error { return e.err }
+func (e *hostClosedError) Error() string { return "the host closed the connection: " + e.said.String() }
+func (e *hostClosedError) Unwrap() error { return e.err }
 
-// remember keeps how the login went, for the next one.
+// remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
-	if c.lent {
+	if c.reused {
 		return
 	}
 	m.SetSilent(host, c.silent)
@@ -193,14 +191,14 @@ func (c *conn) remember(m Memory, host string) {
 	}
 }
 
-// measured is the round trip and the login node, as far as they are known.
+// measured is the round trip and the login node; zero while unknown.
 func (c *conn) measured() (rtt time.Duration, loginNode string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rtt, c.loginNode
 }
 
-func (c *conn) measure(rtt time.Duration, loginNode string) {
+func (c *conn) setMeasured(rtt time.Duration, loginNode string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rtt > 0 {

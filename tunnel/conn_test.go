@@ -59,7 +59,7 @@ func TestAHostComesBackThoughSomethingHangsOnItsLostConnection(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.drop()
 		synctest.Wait()
-		time.Sleep(closePatience)
+		time.Sleep(closeTimeout)
 		synctest.Wait()
 		mustConnect(t, h)
 		if now, err := h.current(); err != nil || now == c {

@@ -5,16 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
-// reach opens a byte stream to the host's port: through other hosts, through a
-// command, or directly. Via names the hops.
+// reach opens a byte stream to the host's port: through other hosts, through a command,
+// or directly. via names the hops.
 func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err error) {
 	limit := cmp.Or(t.settings.ConnectTimeout, t.pool.o.Limits.DialTimeout)
 	switch {
@@ -29,14 +36,14 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	defer cancel()
 	raw, err = t.dial(ctx)
 	if err != nil {
-		return nil, nil, t.misspelled(t.unreachable(err, limit))
+		return nil, nil, t.withSpelling(t.unreachable(err, limit))
 	}
-	tune(raw, &t.settings, t.log)
+	setTrafficClass(raw, &t.settings, t.log)
 	return raw, []string{}, nil
 }
 
-// dial connects by TCP, first to the login node last landed on where the host's
-// name still has that address.
+// dial connects by TCP, first to the login node of the last login if the host's name
+// still has that address.
 func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	s := &t.settings
 	d := &net.Dialer{KeepAlive: 30 * time.Second}
@@ -69,8 +76,8 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	return t.pool.dial(ctx, d, network, s.Address())
 }
 
-// lastAddress is where the last login landed, if the host's name still leads there
-// and to other places too.
+// lastAddress is the address of the last login, if the host's name still has it among
+// others.
 func (t *attempt) lastAddress(ctx context.Context) string {
 	last := t.pool.o.Memory.LastAddress(t.host.name)
 	ip, port, err := net.SplitHostPort(last)
@@ -84,7 +91,7 @@ func (t *attempt) lastAddress(ctx context.Context) string {
 	return last
 }
 
-// unreachable puts a failed dial into words.
+// unreachable describes a failed dial.
 func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
@@ -111,12 +118,38 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	return e
 }
 
+// Spelling is what is known about a host's name as a person wrote it.
+type Spelling struct {
+	Written bool   // the name is in the config or the ssh config, or was logged in to before
+	Meant   string // the name that was probably meant; "": none is similar
+}
+
+// withSpelling adds which name was probably meant. A name that DNS does not have is not
+// tried again if it is unknown or similar to another.
+func (t *attempt) withSpelling(e *api.Error) *api.Error {
+	name := t.host.name
+	s := t.pool.o.Spelling(name)
+	if s.Meant != "" {
+		e.Hint = fmt.Sprintf("did you mean %s?", s.Meant)
+	}
+	dns, isDNS := errors.AsType[*net.DNSError](e)
+	if s.Written && s.Meant == "" || !isDNS || !dns.IsNotFound || len(t.host.usersNow()) > 0 {
+		return e
+	}
+	e.Code, e.Err = api.CodeUnknownHost, classPermanent.of(e.Err)
+	e.Message = fmt.Sprintf("no host %q in the config, the ssh config or DNS", name)
+	if s.Meant == "" {
+		e.Hint = "`tunctl hosts` lists the hosts of the config; a name of an internal network may need the VPN"
+	}
+	return e
+}
+
 func isTimeout(err error) bool {
 	n, ok := errors.AsType[net.Error](err)
 	return ok && n.Timeout()
 }
 
-// plain is a network error without the addresses and the system call around it.
+// plain is a network error without addresses and system call.
 func plain(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
@@ -125,4 +158,45 @@ func plain(err error) error {
 		err = call.Err
 	}
 	return err
+}
+
+// trafficClasses are the names of ssh_config's IPQoS.
+var trafficClasses = map[string]int{
+	"af11": 0x28, "af12": 0x30, "af13": 0x38, "af21": 0x48, "af22": 0x50, "af23": 0x58,
+	"af31": 0x68, "af32": 0x70, "af33": 0x78, "af41": 0x88, "af42": 0x90, "af43": 0x98,
+	"cs0": 0x00, "cs1": 0x20, "cs2": 0x40, "cs3": 0x60, "cs4": 0x80, "cs5": 0xa0, "cs6": 0xc0, "cs7": 0xe0,
+	"ef": 0xb8, "le": 0x04, "lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04,
+}
+
+// trafficClass is the class for forwarded data: the last word of IPQoS.
+func trafficClass(ipqos string) (int, bool) {
+	words := strings.Fields(ipqos)
+	if len(words) == 0 {
+		return 0, false
+	}
+	word := strings.ToLower(words[len(words)-1])
+	if c, ok := trafficClasses[word]; ok {
+		return c, true
+	}
+	n, err := strconv.ParseUint(word, 0, 8)
+	return int(n), err == nil
+}
+
+// setTrafficClass sets the class that the settings name. Some networks drop or slow what
+// ssh marks by default, so the default is no mark.
+func setTrafficClass(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
+	tos, ok := trafficClass(s.IPQoS)
+	tcp, isTCP := c.RemoteAddr().(*net.TCPAddr)
+	if !ok || !isTCP {
+		return
+	}
+	var err error
+	if tcp.IP.To4() != nil {
+		err = ipv4.NewConn(c).SetTOS(tos)
+	} else {
+		err = ipv6.NewConn(c).SetTrafficClass(tos)
+	}
+	if err != nil {
+		log.Debug("IPQoS not set", "err", err)
+	}
 }

@@ -12,16 +12,16 @@ import (
 	"tunctl/internal/api"
 )
 
-// Result is what a command printed and how it ended.
+// Result is the output and the exit status of a command.
 type Result struct {
 	Stdout []byte
 	Stderr []byte
-	Exit   int // 128+n for a signal is the remote shell's doing; -1 if the host did not say
+	Exit   int // 128+n for a signal, as the remote shell reports it; -1 if the host reported none
 }
 
-// Run runs a command on the host and returns when it has ended or ctx has; then
-// its channel is closed, which is all a server offers to end it. It waits for one
-// of the sessions the host allows. A command that ran and failed is no error.
+// Run runs a command on the host and waits for its end. When ctx ends it closes the
+// channel, which is the only way to end a command that every server has. It waits for
+// one of the sessions that the host allows. A command that failed is no error.
 func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	c, err := h.current()
 	if err != nil {
@@ -41,17 +41,17 @@ func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte)
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	for {
-		slot := c.slots.take(ctx, c.done)
+		slot := c.sessions.acquire(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
 				return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
 			}
-			return Result{}, c.gone()
+			return Result{}, c.downError()
 		}
 		x := newExecution(slot, c.limits.MaxOutput)
 		if !c.spawn(func() { x.run(c, command, stdin) }) {
-			slot.give()
-			return Result{}, c.gone()
+			slot.release()
+			return Result{}, c.downError()
 		}
 		select {
 		case <-x.ended:
@@ -61,21 +61,21 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 		}
 		switch {
 		case (x.err != nil || x.result.Exit < 0) && c.ended():
-			return Result{}, c.gone()
-		case !x.again:
+			return Result{}, c.downError()
+		case !x.retry:
 			return x.result, x.err
 		}
 	}
 }
 
-// execution is one command under way. Opening a channel and waiting for its end
-// know no ctx, so it runs beside its caller, who may leave.
+// execution is one running command. x/crypto's functions take no ctx, so it runs in a
+// goroutine that its caller may abandon.
 type execution struct {
-	slot      *slot
+	slot      *sessionSlot
 	out, errs limitedBuffer
 	result    Result
 	err       error
-	again     bool // the server had no session to spare
+	retry     bool // the server had no free session
 	ended     chan struct{}
 
 	mu        sync.Mutex
@@ -83,20 +83,20 @@ type execution struct {
 	abandoned bool
 }
 
-func newExecution(slot *slot, maxOutput int) *execution {
+func newExecution(slot *sessionSlot, maxOutput int) *execution {
 	return &execution{slot: slot, out: limitedBuffer{left: maxOutput}, errs: limitedBuffer{left: maxOutput}, ended: make(chan struct{})}
 }
 
 func (x *execution) run(c *conn, command string, stdin []byte) {
 	defer close(x.ended)
-	defer x.leave()
+	defer x.releaseSlot()
 	session, err := c.client.NewSession()
 	if err != nil {
 		x.err = fmt.Errorf("opening a session: %w", api.RemoteError(err))
 		return
 	}
 	defer func() { _ = session.Close() }()
-	if !x.hold(session) {
+	if !x.setSession(session) {
 		return
 	}
 	x.out.full = func() { _ = session.Close() }
@@ -105,7 +105,7 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	session.Stdout, session.Stderr = &x.out, &x.errs
 	err = session.Start(command)
 	if err == nil {
-		x.slot.open()
+		x.slot.accepted()
 		err = session.Wait()
 	}
 	x.result.Exit, x.err = exitStatus(err)
@@ -115,18 +115,19 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
 }
 
-// leave gives the slot back. The person's own ssh opens a session only with the
-// command, so that it is only then that a server says that it has none.
-func (x *execution) leave() {
+// releaseSlot gives the slot back. A reused master opens the session only together with
+// the command, so a refusal can come as late as here.
+func (x *execution) releaseSlot() {
 	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
-		x.again = x.slot.refused()
+		x.retry = x.slot.refused()
 		return
 	}
-	x.slot.give()
+	x.slot.release()
 }
 
-// hold keeps the session for abandon, and reports whether it is still wanted.
-func (x *execution) hold(s *ssh.Session) bool {
+// setSession records the session for abandon, and reports whether the command is still
+// wanted.
+func (x *execution) setSession(s *ssh.Session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.session = s
@@ -142,7 +143,7 @@ func (x *execution) abandon() {
 	}
 }
 
-// exitStatus reads how a command ended; only a broken channel is an error.
+// exitStatus is how a command ended. Only a broken channel is an error.
 func exitStatus(err error) (int, error) {
 	if err == nil {
 		return 0, nil
@@ -159,7 +160,7 @@ func exitStatus(err error) (int, error) {
 	return -1, api.RemoteError(err)
 }
 
-// limitedBuffer takes so much and no more.
+// limitedBuffer is a buffer with a maximum size.
 type limitedBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer

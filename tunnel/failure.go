@@ -8,25 +8,25 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// failureClass is what a failed try means for the next one. It is set where the failure
-// is known and stays in its chain of errors. The api.Code and the message are for people
-// and decide nothing.
+// failureClass decides what follows a failed try. It is set where the failure is
+// detected, and stays in the chain of errors. The api.Code and the message are for
+// people and decide nothing.
 type failureClass int
 
 const (
 	classUnknown     failureClass = iota
-	classPassing                  // it may pass by itself
+	classPassing                  // it may succeed later without any change
 	classClosedPort               // nothing listens there; after refused logins, a suspected ban
 	classBanned                   // the server says that it bans this address
-	classRefused                  // a login was refused, and the server may count that
+	classRefused                  // the server refused a login, and may count that
 	classNeedsPerson              // only a person can log in
-	classPermanent                // the same again until a person changes something
+	classPermanent                // it fails until a person changes something
 )
 
-// of puts err into the class. There may be no cause to name.
+// of marks err, which may be nil, as of this class.
 func (c failureClass) of(err error) error { return &classified{c, err} }
 
-// classified is a cause of a known class.
+// classified is an error with its class.
 type classified struct {
 	class failureClass
 	err   error
@@ -43,7 +43,7 @@ func (e *classified) Error() string {
 // Unwrap returns the cause.
 func (e *classified) Unwrap() error { return e.err }
 
-// classOf is the class that was last given to err on its way.
+// classOf is the outermost class of err.
 func classOf(err error) failureClass {
 	if e, ok := errors.AsType[*classified](err); ok {
 		return e.class
@@ -57,9 +57,8 @@ func classOf(err error) failureClass {
 	return classPermanent
 }
 
-// classOf is the class of the try's failure. What is of no known class may pass; but
-// once the server began to see a login it counts as refused, since to be locked out is
-// worse than to wait.
+// classOf is the class of the try's failure. An unknown failure may pass; but after the
+// server saw a login it counts as refused, since a lockout is worse than a wait.
 func (t *attempt) classOf(err error) failureClass {
 	c := classOf(err)
 	switch {
@@ -71,8 +70,8 @@ func (t *attempt) classOf(err error) failureClass {
 	return classPassing
 }
 
-// classOfStart is the class of a program that could not be started: one that is not
-// there stays away, while a system without room for a process may find some.
+// classOfStart is the class of a program that could not be started: a missing one stays
+// missing, while a system without free processes may have some later.
 func classOfStart(err error) failureClass {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return classPermanent

@@ -14,17 +14,17 @@ import (
 	"tunctl/internal/api"
 )
 
-// handshake speaks SSH on raw, which it owns: key exchange, host key, login.
+// handshake runs the SSH handshake on raw, which it owns: key exchange, host key, login.
 func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limits := &t.pool.o.Limits
-	wire := newWire(raw) // not t's: that may have another before the end of this one
+	wire := newWire(raw) // t.wire may be replaced while this one still closes
 	t.wire = wire
-	t.guard = newGuard(t.bannerLimit(), func() { _ = wire.Close() })
-	defer t.guard.stop()
-	t.wire.greeted = func() { t.guard.restart(limits.HandshakeTimeout) }
-	t.wire.ended = cancel // a person need not answer a server that has hung up
+	t.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
+	defer t.timeout.stop()
+	t.wire.onGreeting = func() { t.timeout.restart(limits.HandshakeTimeout) }
+	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
 	defer closeOnEnd()
 
@@ -47,13 +47,13 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
-	c.auth, c.silent, c.ends = login.methods(), login.silent(), login.keys.ends()
-	c.agreed = agreed(sc)
+	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.certificateEnd()
+	c.algorithms = negotiated(sc)
 	return c, nil
 }
 
-// bannerLimit bounds the wait for the server's first line. A ProxyCommand usually has to
-// reach another host and log in there before it can pass on any.
+// bannerLimit bounds the wait for the server's first line. A ProxyCommand usually logs
+// in to another host before it can forward one.
 func (t *attempt) bannerLimit() time.Duration {
 	limits := &t.pool.o.Limits
 	if t.settings.ProxyCommand == "" {
@@ -62,7 +62,7 @@ func (t *attempt) bannerLimit() time.Duration {
 	return cmp.Or(t.settings.ConnectTimeout, limits.DialTimeout) + limits.HandshakeTimeout + limits.BannerTimeout
 }
 
-// config is the library's, from the settings.
+// config is the library's configuration.
 func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error) {
 	common, hostKeyAlgorithms, err := t.settings.Algorithms()
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if !t.loginAt.IsZero() {
-				return keys.same(key) // the keys are exchanged again now and then
+				return keys.checkSame(key) // a later key exchange of this connection
 			}
 			if err := keys.check(remote, key); err != nil {
 				t.denied = asError(err)
@@ -94,7 +94,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 	}, nil
 }
 
-// explain puts a failed handshake into words.
+// explain describes a failed handshake.
 func (t *attempt) explain(login *login, err error) *api.Error {
 	err = api.RemoteError(err)
 	address := t.settings.Address()
@@ -103,13 +103,13 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	switch {
 	case t.denied != nil:
 		return t.denied
-	case t.guard.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
+	case t.timeout.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
 		return silentProxy(address, t.bannerLimit(), greeting)
-	case t.guard.expired() && !t.wire.hasGreeted():
+	case t.timeout.expired() && !t.wire.hasGreeted():
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)
-	case t.guard.expired(): // of no class of its own: it may have been a login by then
+	case t.timeout.expired(): // no class: the login may have begun
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,
 			Message: fmt.Sprintf("%s did not finish the SSH handshake within %s", address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
@@ -132,8 +132,8 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	}
 }
 
-// agreed are the algorithms of a connection; nil where it does not tell.
-func agreed(c ssh.Conn) *api.Algorithms {
+// negotiated are the algorithms of a connection; nil if it does not report them.
+func negotiated(c ssh.Conn) *api.Algorithms {
 	m, ok := c.(ssh.AlgorithmsConnMetadata)
 	if !ok {
 		return nil
@@ -145,7 +145,7 @@ func agreed(c ssh.Conn) *api.Algorithms {
 	}
 }
 
-// bothWays is one name where both directions have the same.
+// bothWays is a single name if both directions have the same.
 func bothWays(out, in string) string {
 	if out == in {
 		return out

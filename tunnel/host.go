@@ -15,36 +15,36 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// Host is a login node: the wish to be connected to it, and the connection.
+// Host is a login node: whether it is wanted, and its connection.
 type Host struct {
 	pool *Pool
 	name string
 	log  *slog.Logger
 
-	behind string // the login node that this compute node is behind; "": it is none
+	behind string // the login node before this compute node; "": this is no compute node
 
-	kick chan struct{} // the wishes changed
+	kick chan struct{} // wanted, or another input of nextAction, changed
 
 	mu     sync.Mutex
 	facts  facts
 	view   api.Host
-	used   sshconfig.Settings // those of the last try, which are the live connection's
+	used   sshconfig.Settings // those of the last try, and so of the live connection
 	users  map[*Host]string   // the hosts that go through this one, or share the connection of that identity
-	asked  bool               // Up or Want was called, and not Down since
-	quiet  bool               // nobody is told of it: a compute node that nobody asked for by its name
-	ended  *conn              // the connection that we are about to end, even if it is wanted again at once
+	asked  bool               // Up or Want was called, and Down was not called since
+	quiet  bool               // changes are not published: a compute node that no person named
+	ended  *conn              // the connection that is about to be closed, even if the host is wanted again at once
 	leases int                // see Lease
 	idle   *time.Timer        // runs since the last lease ended
 	cancel context.CancelFunc
-	probe  bool // the network changed since the last look
-	// outdated says that the live connection's settings are no longer what the config
-	// says, rereadDue that this is to be looked at once the try under way is over.
-	outdated, rereadDue bool
-	// beyondNative is why only the ssh program can log in, as the server's methods told.
-	beyondNative string
-	nodeWay      nodeWay       // of the last node behind it
-	socket       controlSocket // of the person's own connection, where it may be ridden
-	changed      chan struct{}
+	probe  bool // the network changed since the last probe
+	// outdated: the live connection's settings differ from the config. recheckDue: compare
+	// them once the try under way has ended.
+	outdated, recheckDue bool
+	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
+	sshOnlyWhy string
+	nodeWay    nodeWay       // of the last node behind it
+	socket     controlSocket // of the person's own ssh connection, where the config allows its use
+	changed    chan struct{}
 }
 
 func newHost(p *Pool, name string) *Host {
@@ -58,14 +58,13 @@ func newHost(p *Pool, name string) *Host {
 	}
 }
 
-// label is the host's name as a person reads it.
+// label is the host's name in messages.
 func (h *Host) label() string { return api.HostLabel(h.name) }
 
-// Up says that a person wants the host now: it is tried at once, and the person
-// may be asked.
+// Up says that a person wants the host now. It is tried at once, and may ask questions.
 func (h *Host) Up() { h.UpFor("") }
 
-// UpFor is Up for a person at a client, which gets the questions of the login.
+// UpFor is Up for a person at a client, which receives the questions of the login.
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,36 +72,36 @@ func (h *Host) UpFor(client string) {
 	h.attendLocked(client)
 }
 
-// attendLocked clears what keeps the host from a try that a person waits for.
+// attendLocked clears everything that delays a try, because a person waits for one.
 func (h *Host) attendLocked(client string) {
 	f := &h.facts
 	f.wanted, f.client = true, client
 	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
 	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
-// Want says that the host is wanted though nobody may be there: it is logged in to
-// only where that needs no person, else its state is needs-login.
+// Want says that the host is wanted though no person may be present: it is logged in to
+// only if that needs nobody; otherwise its state is needs-login.
 func (h *Host) Want() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked, h.quiet = true, false
 	h.facts.wanted = true
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
-// Down disconnects, also from the compute nodes behind the host. It returns the other
-// hosts that still use the connection, which then stays up until they are down too.
+// Down disconnects the host and the compute nodes behind it. It returns the other hosts
+// that still use the connection, which stays up until they are down too.
 func (h *Host) Down() (usedBy []string) {
 	for _, user := range h.usersNow() {
 		if user.behind == h.name {
 			user.Down()
 		}
 		if !user.wanted() {
-			h.giveBack(user) // as its own goroutine is about to do
+			h.removeUser(user) // its own goroutine is about to do so
 		}
 	}
 	h.mu.Lock()
@@ -120,7 +119,7 @@ func (h *Host) Down() (usedBy []string) {
 	return usedBy
 }
 
-// usersNow are the hosts that go through this one, or share its connection.
+// usersNow are the hosts that jump through this one, or share its connection.
 func (h *Host) usersNow() []*Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,25 +132,25 @@ func (h *Host) wanted() bool {
 	return h.facts.wanted
 }
 
-// unwantLocked ends the wish, the try under way and the connection, unless another
-// host still goes through this one.
+// unwantLocked ends the try under way and the connection, unless somebody asked for the
+// host or another host uses it.
 func (h *Host) unwantLocked() {
 	if h.asked || len(h.users) > 0 {
 		return
 	}
-	h.endWishLocked()
+	h.dropWantedLocked()
 }
 
-// unusedLocked is unwantLocked for a host that another has ended its use of: those who
-// hold a lease still need it.
+// unusedLocked is unwantLocked after another host stopped using this one. A lease still
+// keeps it.
 func (h *Host) unusedLocked() {
 	if h.leases == 0 {
 		h.unwantLocked()
 	}
 }
 
-// endWishLocked is unwantLocked whoever uses the host.
-func (h *Host) endWishLocked() {
+// dropWantedLocked is unwantLocked regardless of users.
+func (h *Host) dropWantedLocked() {
 	f := &h.facts
 	f.wanted = false
 	f.stop, f.failure, f.failures, f.nextTry, f.attended = nil, nil, 0, time.Time{}, time.Time{}
@@ -159,11 +158,11 @@ func (h *Host) endWishLocked() {
 		h.cancel()
 	}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
-// kicked wakes the host's goroutine.
-func (h *Host) kicked() {
+// wake wakes the host's goroutine.
+func (h *Host) wake() {
 	select {
 	case h.kick <- struct{}{}:
 	default:
@@ -176,10 +175,10 @@ func (h *Host) networkChanged() {
 	h.probe = h.facts.live != nil
 	h.facts.failures, h.facts.nextTry = 0, time.Time{}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
-// Status is how the host is now.
+// Status is the host's current state.
 func (h *Host) Status() api.Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,12 +192,12 @@ func (h *Host) Changed() <-chan struct{} {
 	return h.changed
 }
 
-// triesBeforeUnreachable is how many failed tries a waiting person sits through.
+// triesBeforeUnreachable is how many failed tries Await bears while a person waits.
 const triesBeforeUnreachable = 2
 
-// Await returns nil once the host is connected. It returns an *api.Error when only
-// a person can change that, or, while a person waits, after the first failed
-// tries; for other passing failures it waits until ctx ends.
+// Await returns nil once the host is connected. It returns an *api.Error when only a
+// person can change that or, while a person waits, after the first failed tries. Other
+// temporary failures do not end it: it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
 	return h.await(ctx, nil, func(f *facts) *api.Error {
 		if f.failures >= triesBeforeUnreachable && time.Now().Before(f.attended) {
@@ -208,9 +207,9 @@ func (h *Host) Await(ctx context.Context) error {
 	})
 }
 
-// await returns when the host is connected or settled, or when impatient, asked
-// between tries, has an error of its own. A user, if any, waits only as long as it
-// is one.
+// await returns when the host is connected or has stopped trying, or when impatient,
+// called between tries, returns an error. If user is set, await ends once that host no
+// longer uses this one.
 func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *api.Error) error {
 	if user != nil {
 		defer user.setAsking("")
@@ -221,7 +220,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		_, uses := h.users[user]
 		h.mu.Unlock()
 		if user != nil && !uses {
-			return errLeadsElsewhere
+			return errIdentityChanged
 		}
 		if user != nil {
 			user.setAsking(f.asking)
@@ -243,13 +242,13 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return h.gaveUp(ctx.Err())
+			return h.awaitError(ctx.Err())
 		}
 	}
 }
 
-// gaveUp is the error of a wait that ended before the host was settled.
-func (h *Host) gaveUp(cause error) *api.Error {
+// awaitError is the error of a wait that ended before the host was connected or stopped.
+func (h *Host) awaitError(cause error) *api.Error {
 	s := h.Status()
 	why := cmp.Or(s.Cause, string(s.State))
 	e := &api.Error{Code: api.CodeTimeout, Message: fmt.Sprintf("%s is not connected yet: %s", h.label(), why), Hint: s.Hint, Err: cause}

@@ -25,9 +25,9 @@ type hostKeys struct {
 	ctx context.Context
 	try *attempt
 	s   *sshconfig.Settings
-	db  *knownFiles
+	db  *knownHosts
 
-	offered []string // the algorithms that the server was to choose from; see order
+	offered []string // the algorithms that the server could choose from; see order
 
 	shown ssh.PublicKey // the key that was accepted
 }
@@ -37,7 +37,7 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 }
 
 func (k *hostKeys) load() error {
-	db, err := readKnownFiles(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
+	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
 		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("known_hosts cannot be read: %v", err), Err: classPermanent.of(err)}
 	}
@@ -48,7 +48,7 @@ func (k *hostKeys) load() error {
 	return nil
 }
 
-// name is what the host is called in known_hosts. An alias stands without its port.
+// name is the host's name in known_hosts. An alias has no port.
 func (k *hostKeys) name() string {
 	if k.s.HostKeyAlias != "" {
 		return net.JoinHostPort(k.s.HostKeyAlias, "22")
@@ -78,8 +78,8 @@ func keyTypeOf(algorithm string) string {
 	return algorithm
 }
 
-// check decides about a key as OpenSSH does: a certificate counts by its authority, and
-// where that is unknown for no more than the plain key inside it.
+// check decides about a key as OpenSSH does: a certificate counts by its authority or,
+// if that is unknown, only as the plain key in it.
 func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	if _, _, err := net.SplitHostPort(remote.String()); err != nil {
 		remote = &net.TCPAddr{IP: net.IPv4zero} // a pipe or a channel has no address
@@ -105,8 +105,8 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	return k.checkPlain(remote, cert.Key, flaw)
 }
 
-// checkRevoked refuses a key that a file of RevokedHostKeys, or a line of known_hosts,
-// has as revoked: itself, or the authority that signed it.
+// checkRevoked refuses a key if RevokedHostKeys or known_hosts has it, or the authority
+// that signed it, as revoked.
 func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 	if path := k.s.RevokedHostKeys; path != "" {
 		list, err := readRevokedKeys(path)
@@ -129,7 +129,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 	return nil
 }
 
-// checkCertificate says why a certificate does not count.
+// checkCertificate says why a certificate is not accepted.
 func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
 	if !k.s.AcceptsCASignature(cert.Signature.Format) {
 		return fmt.Errorf("the signature algorithm %q is not in CASignatureAlgorithms", cert.Signature.Format)
@@ -145,8 +145,8 @@ func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) erro
 	return first
 }
 
-// checkPlain decides about a key without a certificate. The flaw is why one of a known
-// authority does not count; nil without such a one.
+// checkPlain decides about a plain key. flaw is why the certificate of a known authority
+// was not accepted; nil: there is none.
 func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) error {
 	if k.isKnown(k.name(), key) {
 		return nil
@@ -174,20 +174,19 @@ func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) er
 	return k.unknown(key, others)
 }
 
-// isKnown reports whether known_hosts has this very key for a name, and not as an
-// authority.
+// isKnown reports whether known_hosts has this key for a name, and not as an authority.
 func (k *hostKeys) isKnown(name string, key ssh.PublicKey) bool {
 	return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return !known.Cert && sameKey(known.PublicKey, key) })
 }
 
-// isAuthority reports whether known_hosts trusts this key to sign those of the host.
+// isAuthority reports whether known_hosts trusts this key to sign the host's keys.
 func (k *hostKeys) isAuthority(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(k.names(), func(name string) bool {
 		return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return known.Cert && sameKey(known.PublicKey, key) })
 	})
 }
 
-// names are those that a key may be known by: a host on another port is also known by
+// names are those that a key may be known by. A host on another port is also known by
 // its name alone.
 func (k *hostKeys) names() []string {
 	if k.s.HostKeyAlias != "" || k.s.Port == 22 {
@@ -196,17 +195,16 @@ func (k *hostKeys) names() []string {
 	return []string{k.name(), net.JoinHostPort(strings.ToLower(k.s.Hostname), "22")}
 }
 
-// same accepts no other key than the first in the later key exchanges of one
-// connection; nobody is asked then.
-func (k *hostKeys) same(key ssh.PublicKey) error {
+// checkSame accepts only the first key in later key exchanges of the connection. It asks
+// nobody.
+func (k *hostKeys) checkSame(key ssh.PublicKey) error {
 	if !sameKey(k.shown, key) {
 		return k.refuse(fmt.Sprintf("%s changed its host key during the connection", k.display()), "")
 	}
 	return nil
 }
 
-// plainKey is the key inside a certificate: one that no known authority signed
-// counts for no more than that.
+// plainKey is the key in a certificate, or the key itself.
 func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	if cert, ok := key.(*ssh.Certificate); ok {
 		return cert.Key
@@ -214,9 +212,9 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	return key
 }
 
-// unknown decides about a key seen for the first time; others are the keys of other types
-// that are known for the host. A server that has one of those that were asked for would
-// show it, since they come first: a person may still know better, nobody else does.
+// unknown decides about a new key; others are known keys of other types. A server that
+// has one of those would have shown it, since their algorithms come first. So only a
+// person can accept the new key then.
 func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) error {
 	shown := ssh.FingerprintSHA256(key)
 	expected := slices.DeleteFunc(slices.Clone(others), func(known xknownhosts.KnownKey) bool { return !k.couldShow(known.Key) })
@@ -240,7 +238,7 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	case len(others) > 0:
 		text += " known_hosts has keys of other types for this host, which your ssh settings do not accept: " + k.list(others) + "."
 	}
-	answer, err := k.try.ask(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
+	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
 			return &api.Error{
@@ -285,7 +283,7 @@ func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error 
 		xknownhosts.Normalize(k.name()), k.db.origin(old[0].Filename)))
 }
 
-// list names known keys and where they stand.
+// list describes known keys and where they are.
 func (k *hostKeys) list(keys []xknownhosts.KnownKey) string {
 	where := make([]string, len(keys))
 	for i, known := range keys {
@@ -305,10 +303,10 @@ func (k *hostKeys) refuse(message, hint string) error {
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }
 
-// describeKey is how a key is shown to a person.
+// describeKey is a key for display.
 func describeKey(key ssh.PublicKey) string { return keyType(key) + " " + ssh.FingerprintSHA256(key) }
 
-// keyType is a key's type as people call it: ED25519, ECDSA, RSA.
+// keyType is a key's type for display: ED25519, ECDSA, RSA.
 func keyType(key ssh.PublicKey) string {
 	t := strings.TrimPrefix(strings.TrimPrefix(key.Type(), "sk-"), "ssh-")
 	t, _, _ = strings.Cut(t, "@")
@@ -316,8 +314,8 @@ func keyType(key ssh.PublicKey) string {
 	return strings.ToUpper(t)
 }
 
-// appendLine adds a line to a file that it makes if need be, after a last line
-// that somebody left unfinished.
+// appendLine appends a line to a file, which it creates if needed. It first ends a last
+// line without a newline.
 func appendLine(path, line string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -13,11 +13,11 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// errLeadsElsewhere is the error of who wanted to share a connection that the owner's
-// settings no longer lead to.
-var errLeadsElsewhere = errors.New("the settings now lead to another host")
+// errIdentityChanged is the error of a host that waits to share a connection when its
+// owner's settings changed.
+var errIdentityChanged = errors.New("the settings now lead to another host")
 
-// settings are what the host's next dial goes by.
+// settings are those that the host's next dial uses.
 func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
 	r := h.pool.resolver()
 	if h.behind != "" {
@@ -26,9 +26,9 @@ func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
 	return r.Settings(ctx, h.name)
 }
 
-// identity names the connection that settings lead to: the account and the way there,
-// all names of hops resolved. Hosts of one identity share one connection. Those before
-// are the hops that led here.
+// identity names the connection that settings lead to: the account and the resolved hops
+// before it. Hosts with the same identity share one connection. before are the hops that
+// led here.
 func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...string) (string, error) {
 	hop := strings.Join(s.ProxyJump, ",")
 	switch {
@@ -37,11 +37,11 @@ func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...st
 	case hop == "":
 		return s.Account(), nil
 	case slices.Contains(before, hop):
-		return s.Account() + " via " + hop, nil // a circle, which the dial complains about
+		return s.Account() + " via " + hop, nil // a loop; the dial reports it
 	}
 	there, live, err := p.hopSettings(ctx, hop)
 	if live != "" {
-		return s.Account() + " via " + live, nil // it would go through that one, whatever its settings are by now
+		return s.Account() + " via " + live, nil // the dial would use that connection, whatever the settings are now
 	}
 	if err != nil {
 		return "", viaError(hop, err)
@@ -53,8 +53,8 @@ func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...st
 	return s.Account() + " via " + way, nil
 }
 
-// hopSettings are what a hop would be dialled by, or the identity of the connection
-// that it has. A hop is not put into the pool for that.
+// hopSettings are those of a hop, or the identity of its live connection. It does not
+// add the hop to the pool.
 func (p *Pool) hopSettings(ctx context.Context, name string) (s sshconfig.Settings, live string, err error) {
 	p.mu.Lock()
 	h := p.hosts[name]
@@ -70,12 +70,12 @@ func (p *Pool) hopSettings(ctx context.Context, name string) (s sshconfig.Settin
 	return s, "", err
 }
 
-// ErrOtherAccount is wrapped when the connection of a host is to another account than
-// the caller meant: the config can make a name stand for another.
+// ErrOtherAccount is wrapped when a host's connection is to another account than the
+// caller expects: an edited config can point a name elsewhere.
 var ErrOtherAccount = errors.New("the host is another account now")
 
-// Account is who the person is on the host and where that is, as user@address: by the
-// live connection, else by the last try. "" before the first.
+// Account is user@address of the live connection, or of the last try; "" before the
+// first.
 func (h *Host) Account() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *Host) Account() string {
 	return h.used.Account()
 }
 
-// RunAs is Run on that account and no other.
+// RunAs is Run, but fails if the connection is to another account.
 func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
 	c, err := h.current()
 	if err != nil {
@@ -97,11 +97,11 @@ func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte)
 	return c.runNamed(ctx, h.label(), command, stdin)
 }
 
-// leadsTo takes note of where the host's settings lead. Who shares a connection wants
-// that account, not this name: where the name leads elsewhere now, they look for
+// updateIdentity records where the host's settings lead now. Hosts that share the
+// connection want the account, not this name: if the name leads elsewhere, they look for
 // another owner. It reports whether the host is still wanted.
-func (h *Host) leadsTo(identity string) bool {
-	h.pool.disown(h, identity) // before they wake
+func (h *Host) updateIdentity(identity string) bool {
+	h.pool.dropOwnership(h, identity) // before its users wake
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := len(h.users)
@@ -113,8 +113,8 @@ func (h *Host) leadsTo(identity string) bool {
 	return h.facts.wanted
 }
 
-// sharedOrOwn is the connection of the host that owns the one we want; nil where we
-// are that host.
+// sharedOrOwn is the connection of another host that owns this identity; nil if this
+// host owns it.
 func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 	for {
 		owner := t.pool.owner(t.host, t.identity)
@@ -122,15 +122,15 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return nil, nil
 		}
 		c, err := t.share(ctx, owner)
-		if !errors.Is(err, errLeadsElsewhere) {
+		if !errors.Is(err, errIdentityChanged) {
 			return c, err
 		}
-		owner.giveBack(t.host)
+		owner.removeUser(t.host)
 		t.pool.replaceOwner(t.identity, owner, t.host)
 	}
 }
 
-// replaceOwner makes a host the owner of a connection that its owner does not lead to.
+// replaceOwner changes the owner of an identity after the old owner's settings changed.
 func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,8 +139,8 @@ func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 	}
 }
 
-// checkAccount keeps us from logging in by ourselves where the earlier logins, which
-// say that no person is needed, were to other accounts.
+// checkAccount prevents an automatic login to an account that was never logged in to:
+// what Memory says about silent logins is about other accounts.
 func (t *attempt) checkAccount() error {
 	known, now := t.pool.o.Memory.Accounts(t.host.name), t.settings.Account()
 	if t.attended || len(known) == 0 || slices.Contains(known, now) {
@@ -149,8 +149,8 @@ func (t *attempt) checkAccount() error {
 	return t.host.needsPerson(fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", now), nil)
 }
 
-// reread compares the settings that the host goes by with those of now.
-func (h *Host) reread(ctx context.Context) {
+// recheckSettings compares the settings in use with the current ones.
+func (h *Host) recheckSettings(ctx context.Context) {
 	h.mu.Lock()
 	concerned := h.facts.wanted || h.facts.live != nil
 	h.mu.Unlock()
@@ -168,7 +168,7 @@ func (h *Host) reread(ctx context.Context) {
 	same := now.SameDial(h.used)
 	switch {
 	case f.trying != "":
-		h.rereadDue = true // once it is clear what the try leads to
+		h.recheckDue = true // after the try
 		return
 	case f.live != nil:
 		h.outdated = !same
@@ -180,13 +180,13 @@ func (h *Host) reread(ctx context.Context) {
 		if now.Account() != h.used.Account() {
 			f.refusals, f.ban, f.lastLogin = 0, time.Time{}, time.Time{}
 		}
-		h.kicked()
+		h.wake()
 	}
 	h.enterLocked()
 }
 
-// outdatedLocked says that the live connection's settings are no longer what the config
-// says; "" where they are.
+// outdatedLocked is the message that the live connection's settings differ from the
+// config; "": they do not.
 func (h *Host) outdatedLocked() string {
 	if !h.outdated || h.facts.live == nil {
 		return ""

@@ -349,7 +349,7 @@ func TestANodeIsReachedAsTheUserOfTheLiveLogin(t *testing.T) {
 		e.point("work", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		h := e.Host("work")
-		node := e.Beyond("work", "nc1")
+		node := e.Behind("work", "nc1")
 		if s, err := node.settings(t.Context()); err != nil || s.Destination != "nc1" {
 			t.Errorf("before the login: %q, %v", s.Destination, err)
 		}

@@ -12,12 +12,12 @@ import (
 	"tunctl/internal/api"
 )
 
-// jump reaches the host through the last of its hops, which is a host of its own:
-// shared with whoever else goes through it, and kept.
+// jump reaches the host through its last hop. The hop is a host of its own, shared with
+// all that go through it.
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
-	hop := t.pool.hop(t.settings.ProxyJump)
+	hop := t.pool.jumpHost(t.settings.ProxyJump)
 	t.host.step("connecting to " + hop.label() + " first")
-	if err := t.borrow(ctx, hop, ""); err != nil {
+	if err := t.useHost(ctx, hop, ""); err != nil {
 		return nil, nil, viaError(hop.label(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -25,31 +25,31 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
 	c, err := hop.current()
 	if err != nil {
-		return nil, nil, t.beyond(hop, err)
+		return nil, nil, t.jumpError(hop, err)
 	}
 	if t.identity != t.settings.Account()+" via "+c.identity {
 		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.Address()), Err: classPassing.of(nil)}
 	}
 	raw, err := c.dial(ctx, "tcp", t.settings.Address())
 	if err != nil {
-		return nil, nil, t.beyond(hop, err)
+		return nil, nil, t.jumpError(hop, err)
 	}
-	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // the hop's own name tells the way to it, too
+	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
 	return raw, append(slices.Clone(hop.Status().Via), last), nil
 }
 
-// hop is the host for the last of some hops. One that stands alone goes by its own
-// settings; a later one goes through those before it.
-func (p *Pool) hop(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
+// jumpHost is the host of the last hop. A single hop uses its own settings; a later one
+// goes through those before it.
+func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
 
-// borrow makes another host ours to go through, or, with an identity, to share the
-// connection of: wanted as long as we are, and connected now. Its first failed try is
-// ours too: the backoff is then our own.
-func (t *attempt) borrow(ctx context.Context, other *Host, identity string) error {
+// useHost makes this host a user of another, to jump through it or, with an identity, to
+// share its connection. The other host is wanted as long as this one, and must be
+// connected now. Its first failed try fails this one too, which has its own backoff.
+func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
 		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.label()), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
-	other.lend(t.host, identity, t.attended, t.client)
+	other.addUser(t.host, identity, t.attended, t.client)
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
 		if f.failures > 0 {
 			return f.failure
@@ -58,14 +58,14 @@ func (t *attempt) borrow(ctx context.Context, other *Host, identity string) erro
 	})
 }
 
-// goesThrough reports whether a host needs another, maybe through more of them.
+// goesThrough reports whether a host jumps through another, directly or not.
 func (p *Pool) goesThrough(h, through *Host) bool {
 	return slices.ContainsFunc(through.usersNow(), func(u *Host) bool { return u == h || p.goesThrough(h, u) })
 }
 
-// lend marks the host as wanted by another that goes through it, or shares the
+// addUser marks the host as wanted by another that jumps through it, or shares the
 // connection of that identity.
-func (h *Host) lend(user *Host, identity string, attended bool, client string) {
+func (h *Host) addUser(user *Host, identity string, attended bool, client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.users[user] = identity
@@ -75,19 +75,19 @@ func (h *Host) lend(user *Host, identity string, attended bool, client string) {
 		return
 	}
 	h.enterLocked()
-	h.kicked()
+	h.wake()
 }
 
-// giveBack ends the use of every host that another went through.
-func (p *Pool) giveBack(user *Host) {
-	p.disown(user, "") // a name that is not wanted may lead elsewhere when it next is
-	for _, h := range p.all() {
-		h.giveBack(user)
+// releaseHosts ends all use that a host makes of others.
+func (p *Pool) releaseHosts(user *Host) {
+	p.dropOwnership(user, "") // its settings may have changed when it is next wanted
+	for _, h := range p.allHosts() {
+		h.removeUser(user)
 	}
 }
 
-// giveBack ends the use that another made of this host.
-func (h *Host) giveBack(user *Host) {
+// removeUser ends the use of this host by another.
+func (h *Host) removeUser(user *Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, uses := h.users[user]; uses {
@@ -96,7 +96,7 @@ func (h *Host) giveBack(user *Host) {
 	}
 }
 
-// viaError says which hop failed.
+// viaError adds which hop failed.
 func viaError(hop string, err error) error {
 	e := *asError(err)
 	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)
@@ -104,8 +104,8 @@ func viaError(hop string, err error) error {
 	return &e
 }
 
-// beyond puts a failed dial from a hop into words.
-func (t *attempt) beyond(hop *Host, err error) *api.Error {
+// jumpError describes a failed dial from a hop.
+func (t *attempt) jumpError(hop *Host, err error) *api.Error {
 	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.Address(), hop.label(), err)}
 	if errors.Is(err, api.ErrProhibited) {
 		e.Code, e.Err = api.CodeForward, classPermanent.of(err)

@@ -49,7 +49,7 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer", "middle"}, "middle": {"outer"}}, nil)
 		b.serve(t)
 		inner, middle := b.Host("inner"), b.Host("middle")
-		if hop := b.Host("outer,middle"); hop != b.hop([]string{"outer", "middle"}) {
+		if hop := b.Host("outer,middle"); hop != b.jumpHost([]string{"outer", "middle"}) {
 			t.Errorf("a person who is asked to log in to %q comes to another host", hop.name)
 		}
 		inner.Up()

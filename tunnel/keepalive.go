@@ -2,35 +2,36 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
 )
 
-// keepaliveRequest is one that every server answers, if only to say that it does not
-// know it.
+// keepaliveRequest is answered by every server, if only with a failure.
 const keepaliveRequest = "keepalive@openssh.com"
 
-// loginNodeTimeout bounds the first command on a connection.
-const loginNodeTimeout = 10 * time.Second
+// firstCommandTimeout bounds the first command on a connection.
+const firstCommandTimeout = 10 * time.Second
 
-// hold keeps the live connection until it ends, is unwanted, or ctx ends.
+// hold keeps the live connection until it ends, is no longer wanted, or ctx ends.
 func (h *Host) hold(ctx context.Context) {
 	c, err := h.current()
 	if err != nil {
 		return
 	}
-	defer h.lost(c)
+	defer h.connectionLost(c)
 	if c.owner != h {
-		h.ride(ctx, c)
+		h.holdShared(ctx, c)
 		return
 	}
-	c.spawn(func() { h.greet(ctx, c) })
-	p := newPulse(c)
-	defer p.stop()
-	ending := endingTimer(c.ends)
+	c.spawn(func() { h.runFirstCommand(ctx, c) })
+	k := newKeepalive(c)
+	defer k.stop()
+	ending := certificateTimer(c.certificateEnds)
 	defer ending.Stop()
 	for {
 		select {
@@ -45,25 +46,26 @@ func (h *Host) hold(ctx context.Context) {
 				c.close(nil)
 				return
 			}
-			if h.takeProbe() {
-				p.probe(h.patience())
+			if h.consumeProbe() {
+				k.probe(h.probeTimeout())
 			}
-		case <-p.timer.C:
-			if err := p.beat(time.Now()); err != nil {
+		case <-k.timer.C:
+			if err := k.tick(time.Now()); err != nil {
 				c.close(err)
 			}
 		case <-ending.C:
-			h.certificateEnds(c.ends)
-		case rtt := <-p.replies:
-			p.answered()
-			c.measure(rtt, "")
+			h.warnCertificateEnds(c.certificateEnds)
+		case rtt := <-k.replies:
+			k.gotReply()
+			c.setMeasured(rtt, "")
 			h.refresh()
 		}
 	}
 }
 
-// ride uses another host's connection, which that host keeps.
-func (h *Host) ride(ctx context.Context, c *conn) {
+// holdShared waits for the end of another host's connection, which that host keeps
+// alive.
+func (h *Host) holdShared(ctx context.Context, c *conn) {
 	for {
 		select {
 		case <-c.done:
@@ -84,7 +86,7 @@ func (h *Host) unwanted() bool {
 	return !h.facts.wanted || h.ended == h.facts.live
 }
 
-func (h *Host) takeProbe() bool {
+func (h *Host) consumeProbe() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	probe := h.probe
@@ -92,9 +94,9 @@ func (h *Host) takeProbe() bool {
 	return probe
 }
 
-// patience is how long a probe may take. A connection that only a person can make
-// again is given time for the network to come back.
-func (h *Host) patience() time.Duration {
+// probeTimeout bounds a probe. A connection that only a person can restore gets more
+// time.
+func (h *Host) probeTimeout() time.Duration {
 	if h.pool.o.Memory.Silent(h.name) {
 		return h.pool.o.Limits.ProbeTimeout
 	}
@@ -107,10 +109,10 @@ func (h *Host) refresh() {
 	h.enterLocked()
 }
 
-// greet runs the connection's first command: sshd turns Nagle's algorithm off only
-// once a session was opened, and the answer tells which login node we are on.
-func (h *Host) greet(ctx context.Context, c *conn) {
-	ctx, cancel := context.WithTimeout(ctx, loginNodeTimeout)
+// runFirstCommand runs hostname: sshd turns off Nagle's algorithm only once a session
+// was opened, and the output is the name of the login node.
+func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
+	ctx, cancel := context.WithTimeout(ctx, firstCommandTimeout)
 	defer cancel()
 	start := time.Now()
 	out, err := c.run(ctx, "hostname", nil)
@@ -120,14 +122,14 @@ func (h *Host) greet(ctx context.Context, c *conn) {
 	}
 	name, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
 	// two round trips: the channel and the command
-	c.measure(time.Since(start)/2, api.NewRemoteText(name).String())
+	c.setMeasured(time.Since(start)/2, api.NewRemoteText(name).String())
 	h.refresh()
 }
 
-// knock makes the host say something over a connection that an ssh program holds,
-// where a keepalive would end the link: it opens a session, and a refusal is an answer
-// too.
-func (c *conn) knock() {
+// probeSession makes the host respond over a connection that an ssh program holds, where
+// a keepalive would break the control socket. It opens a session; a refusal is a
+// response too.
+func (c *conn) probeSession() {
 	session, err := c.client.NewSession()
 	if err == nil {
 		_ = session.Start(":")
@@ -135,116 +137,172 @@ func (c *conn) knock() {
 	}
 }
 
-// pulse asks a silent connection for signs of life. At most one request is
-// outstanding, since x/crypto's SendRequest has no timeout and one stuck request
-// blocks all later ones (golang/go#19338); any byte received counts as life.
-type pulse struct {
-	c       *conn
-	timer   *time.Timer
-	replies chan time.Duration
-	waiting bool          // a request is outstanding
-	quiet   int           // intervals without a byte
-	reads   int           // what the wire had heard when we last looked
-	probing time.Duration // the limit of the probe under way; 0 without one
-	again   bool          // the network changed once more meanwhile
+// keepalive sends requests on a silent connection. At most one is outstanding:
+// x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
+// (golang/go#19338). Any byte received counts as a reply.
+type keepalive struct {
+	c          *conn
+	timer      *time.Timer
+	replies    chan time.Duration
+	waiting    bool          // a request is outstanding
+	missed     int           // intervals without a byte
+	reads      int           // the wire's number of reads at the last tick
+	probing    time.Duration // the limit of the probe under way; 0: none
+	probeAgain bool          // the network changed again during the probe
 }
 
-func newPulse(c *conn) *pulse {
-	p := &pulse{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
-	if c.mute {
-		p.timer.Stop() // the ssh that holds it looks after it
+func newKeepalive(c *conn) *keepalive {
+	k := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+	if c.heldBySSH {
+		k.timer.Stop() // the ssh program has its own keepalive
 	}
-	return p
+	return k
 }
 
-func (p *pulse) stop() { p.timer.Stop() }
+func (k *keepalive) stop() { k.timer.Stop() }
 
-// probe wants a sign of life within limit.
-func (p *pulse) probe(limit time.Duration) {
-	if p.probing > 0 {
-		p.again = true // what it hears may be from before
+// probe requires a reply within limit.
+func (k *keepalive) probe(limit time.Duration) {
+	if k.probing > 0 {
+		k.probeAgain = true // a reply may be older than this change
 		return
 	}
-	p.probing = limit
-	_, p.reads = p.c.wire.heard()
-	p.ask()
-	p.timer.Reset(limit)
+	k.probing = limit
+	_, k.reads = k.c.wire.heard()
+	k.sendRequest()
+	k.timer.Reset(limit)
 }
 
-// beat is called when the timer rings; its error is the connection's death.
-func (p *pulse) beat(now time.Time) error {
-	last, reads := p.c.wire.heard()
-	alive := reads > p.reads
-	p.reads = reads
+// tick is called when the timer fires. An error means that the connection is dead.
+func (k *keepalive) tick(now time.Time) error {
+	last, reads := k.c.wire.heard()
+	alive := reads > k.reads
+	k.reads = reads
 	if alive {
-		p.quiet = 0
+		k.missed = 0
 	}
-	if limit := p.probing; limit > 0 && !alive {
+	if limit := k.probing; limit > 0 && !alive {
 		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
-	if p.c.mute && p.probing > 0 && p.waiting {
-		// What came may have been on its way when the link died, and no later beat would
-		// find that out: the answer itself is wanted.
-		p.timer.Reset(p.probing)
+	if k.c.heldBySSH && k.probing > 0 && k.waiting {
+		// The bytes may have been on their way when the link died, and no later tick would
+		// find that out: wait for the reply itself.
+		k.timer.Reset(k.probing)
 		return nil
 	}
-	if p.probed() || p.c.mute {
+	if k.endProbe() || k.c.heldBySSH {
 		return nil
 	}
 	silence := now.Sub(last)
-	if silence < p.c.interval {
-		p.timer.Reset(p.c.interval - silence)
+	if silence < k.c.interval {
+		k.timer.Reset(k.c.interval - silence)
 		return nil
 	}
-	if p.quiet >= p.c.misses {
+	if k.missed >= k.c.maxMissed {
 		return fmt.Errorf("no response for %s", api.DurationText(silence))
 	}
-	p.quiet++
-	p.timer.Reset(p.c.interval)
-	p.ask()
+	k.missed++
+	k.timer.Reset(k.c.interval)
+	k.sendRequest()
 	return nil
 }
 
-// probed ends a probe that was answered, and reports whether there is another.
-func (p *pulse) probed() bool {
-	limit := p.probing
-	p.probing = 0
-	if p.again {
-		p.again = false
-		p.probe(limit)
+// endProbe ends an answered probe, and reports whether another one started.
+func (k *keepalive) endProbe() bool {
+	limit := k.probing
+	k.probing = 0
+	if k.probeAgain {
+		k.probeAgain = false
+		k.probe(limit)
 	}
-	return p.probing > 0
+	return k.probing > 0
 }
 
-// answered notes the answer to what was asked.
-func (p *pulse) answered() {
-	p.waiting = false
-	if p.probing == 0 || p.probed() {
+// gotReply is called for the reply to a request.
+func (k *keepalive) gotReply() {
+	k.waiting = false
+	if k.probing == 0 || k.endProbe() {
 		return
 	}
-	if p.c.mute {
-		p.timer.Stop()
+	if k.c.heldBySSH {
+		k.timer.Stop()
 	} else {
-		p.timer.Reset(p.c.interval)
+		k.timer.Reset(k.c.interval)
 	}
 }
 
-// ask sends one request, unless one is outstanding.
-func (p *pulse) ask() {
-	if p.waiting {
+// sendRequest sends one request, unless one is outstanding.
+func (k *keepalive) sendRequest() {
+	if k.waiting {
 		return
 	}
-	p.waiting = p.c.spawn(func() {
+	k.waiting = k.c.spawn(func() {
 		start := time.Now()
-		if p.c.mute {
-			p.c.knock()
-			p.replies <- time.Since(start)
+		if k.c.heldBySSH {
+			k.c.probeSession()
+			k.replies <- time.Since(start)
 			return
 		}
-		// A server that does not know the request says so, which is an answer too.
-		_, _, err := p.c.client.SendRequest(keepaliveRequest, true, nil)
+		_, _, err := k.c.client.SendRequest(keepaliveRequest, true, nil)
 		if err == nil {
-			p.replies <- time.Since(start)
+			k.replies <- time.Since(start)
 		}
 	})
+}
+
+var errHeldBySSH = errors.New("a connection that the ssh program holds cannot be measured")
+
+// Ping measures the round trip of a request on the live connection, with the queues on
+// the way.
+func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
+	c, err := h.current()
+	if err != nil {
+		return 0, err
+	}
+	if c.heldBySSH {
+		return 0, errHeldBySSH
+	}
+	answered := make(chan error, 1)
+	start := time.Now()
+	started := c.spawn(func() {
+		_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
+		answered <- err
+	})
+	if !started {
+		return 0, c.downError()
+	}
+	select {
+	case err := <-answered:
+		return time.Since(start), err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// certificateWarning is how long before the end of a certificate the warning comes.
+const certificateWarning = 30 * time.Minute
+
+// certificateTimer fires at the time of the warning; never if ends is zero.
+func certificateTimer(ends time.Time) *time.Timer {
+	if ends.IsZero() {
+		never := time.NewTimer(time.Hour)
+		never.Stop()
+		return never
+	}
+	return time.NewTimer(time.Until(ends.Add(-certificateWarning)))
+}
+
+// warnCertificateEnds warns that the certificate expires: the connection stays, but
+// cannot be restored without a new one.
+func (h *Host) warnCertificateEnds(at time.Time) {
+	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
+	h.log.Warn("certificate ends soon", "at", at)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Contains(h.view.Warnings, text) {
+		return
+	}
+	h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
+	h.view.CertificateEnds = at
+	h.publishLocked()
 }

@@ -3,17 +3,55 @@ package tunnel
 import (
 	"io"
 	"net"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel/sshconfig"
 )
+
+func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t)
+		ca := newSigner(t)
+		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(89 * time.Minute)
+		if w := h.Status().Warnings; len(w) > 0 {
+			t.Errorf("warned an hour early: %q", w)
+		}
+		changed := h.Changed()
+		time.Sleep(2 * time.Minute)
+		now := h.Status()
+		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "expires at") {
+			t.Errorf("warnings %q", w)
+		}
+		if left := time.Until(now.CertificateEnds); left <= 0 || left > certificateWarning {
+			t.Errorf("it ends in %v", left)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Error("nobody was told")
+		}
+	})
+}
 
 func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	local, remote := net.Pipe()
 	defer func() { _ = local.Close() }()
 	defer func() { _ = remote.Close() }()
 	w := newWire(local)
-	w.seen = true // the greeting has come
-	p := newPulse(&conn{wire: w, mute: true, interval: time.Hour})
+	w.greeted = true // the greeting has come
+	p := newKeepalive(&conn{wire: w, heldBySSH: true, interval: time.Hour})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
 	p.probe(time.Hour)
@@ -22,10 +60,10 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	if _, err := io.ReadFull(w, make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.beat(time.Now()); err != nil {
+	if err := p.tick(time.Now()); err != nil {
 		t.Errorf("with bytes heard: %v", err)
 	}
-	if err := p.beat(time.Now()); err == nil {
+	if err := p.tick(time.Now()); err == nil {
 		t.Error("the probe ended without an answer")
 	}
 }

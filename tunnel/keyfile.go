@@ -19,22 +19,22 @@ import (
 // maxPassphrases is how often a person may mistype a passphrase.
 const maxPassphrases = 3
 
-// maxKeyFile bounds a key file; nobody's is larger.
+// maxKeyFile bounds the size of a key file.
 const maxKeyFile = 256 << 10
 
-// fileKey is a private key in a file. An encrypted one offers its public half and
-// asks for its passphrase only when the server wants that very key.
+// fileKey is a private key in a file. If encrypted, it offers its public key, and asks
+// for the passphrase only when the server accepts that.
 type fileKey struct {
 	path   string
 	public ssh.PublicKey
-	signer ssh.AlgorithmSigner // nil while encrypted, or where only the public half is there
+	signer ssh.AlgorithmSigner // nil while encrypted, or if only the public key exists
 	pem    []byte              // while encrypted
 	stamp  time.Time
 	ring   *keyring
 	ask    func(api.Prompt) (string, error)
 }
 
-// loadKey reads a key file, which may be a public key whose private half the agent has.
+// loadKey reads a key file. It may be a public key whose private key the agent has.
 func loadKey(path string, ring *keyring, ask func(api.Prompt) (string, error)) (*fileKey, error) {
 	text, info, err := readKeyFile(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func loadKey(path string, ring *keyring, ask func(api.Prompt) (string, error)) (
 	return k, k.parse(text)
 }
 
-// readKeyFile reads what may be a key.
+// readKeyFile reads a file that may be a key.
 func readKeyFile(path string) ([]byte, os.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func readKeyFile(path string) ([]byte, os.FileInfo, error) {
 	return text, info, err
 }
 
-// publicOnly explains a missing private key whose public half is there.
+// publicOnly explains a missing private key if its public key exists.
 func publicOnly(path string, err error) error {
 	if _, pubErr := os.Stat(path + ".pub"); pubErr == nil && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is only a public key: %w", err)
@@ -84,7 +84,7 @@ func (k *fileKey) parse(text []byte) error {
 			k.public = publicHalf(k.path)
 		}
 		if k.public == nil {
-			// The old format hides the public half too.
+			// The old format encrypts the public key too.
 			return k.unlock()
 		}
 		return nil
@@ -95,10 +95,10 @@ func (k *fileKey) parse(text []byte) error {
 		}
 		return err
 	}
-	return k.take(signer)
+	return k.setSigner(signer)
 }
 
-func (k *fileKey) take(signer ssh.Signer) error {
+func (k *fileKey) setSigner(signer ssh.Signer) error {
 	as, ok := signer.(ssh.AlgorithmSigner)
 	if !ok {
 		return errors.New("this kind of key is not supported")
@@ -107,21 +107,21 @@ func (k *fileKey) take(signer ssh.Signer) error {
 	return nil
 }
 
-// private reports whether the file can sign, maybe after its passphrase.
+// private reports whether the file can sign, maybe after a passphrase.
 func (k *fileKey) private() bool { return k.signer != nil || k.pem != nil }
 
-// unlock decrypts the key with a passphrase asked for, once in the pool's life.
+// unlock decrypts the key. It asks for the passphrase only once per pool.
 func (k *fileKey) unlock() error {
 	if k.signer != nil {
 		return nil
 	}
 	if s := k.ring.get(k.path, k.stamp); s != nil {
-		return k.take(s)
+		return k.setSigner(s)
 	}
 	question := passphrasePrompt(k.path)
 	for left := maxPassphrases; left > 0; left-- {
 		if left < maxPassphrases {
-			question.Retry = notRight("that was not right", left)
+			question.Retry = wrongAnswer("that was not right", left)
 		}
 		passphrase, err := k.ask(question)
 		if err != nil {
@@ -130,7 +130,7 @@ func (k *fileKey) unlock() error {
 		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.pem, []byte(passphrase))
 		if err == nil {
 			k.ring.put(k.path, k.stamp, signer)
-			return k.take(signer)
+			return k.setSigner(signer)
 		}
 	}
 	return errors.New("the passphrase was wrong")
@@ -159,7 +159,7 @@ func passphrasePrompt(path string) api.Prompt {
 	return api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", path)}
 }
 
-// publicHalf reads the .pub beside a key.
+// publicHalf reads the .pub file beside a key.
 func publicHalf(path string) ssh.PublicKey {
 	text, err := os.ReadFile(path + ".pub")
 	if err != nil {
@@ -172,8 +172,8 @@ func publicHalf(path string) ssh.PublicKey {
 	return key
 }
 
-// keyring keeps decrypted keys in memory, so that a passphrase is asked once. A
-// file that changed since is asked for again.
+// keyring keeps decrypted keys in memory, so that a passphrase is asked for once. A
+// changed file needs it again.
 type keyring struct {
 	mu   sync.Mutex
 	keys map[string]ringKey

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// checkPrivate refuses a key of ours that others can read, as ssh does.
+// checkPrivate refuses a key of ours that other users can read, as ssh does.
 func checkPrivate(path string, info os.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(owner.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {

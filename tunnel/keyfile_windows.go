@@ -2,5 +2,5 @@ package tunnel
 
 import "os"
 
-// checkPrivate accepts what Windows' access lists allow; modes mean nothing there.
+// checkPrivate does nothing: Windows has access lists instead of modes.
 func checkPrivate(string, os.FileInfo) error { return nil }

@@ -47,8 +47,8 @@ type krlAuthority struct {
 	serials []func(uint64) bool
 }
 
-// has reports whether a key is revoked: itself, its certificate, or the authority that
-// signed that.
+// has reports whether a key, its certificate, or the authority that signed it is
+// revoked.
 func (l *krl) has(key ssh.PublicKey) bool {
 	cert, ok := key.(*ssh.Certificate)
 	if !ok {
@@ -72,7 +72,7 @@ func (l *krl) hasCertificate(cert *ssh.Certificate) bool {
 			return true
 		}
 		for _, revoked := range a.serials {
-			// Zero is the serial number of certificates that were given none.
+			// Certificates without a serial number have zero.
 			if cert.Serial != 0 && revoked(cert.Serial) {
 				return true
 			}
@@ -83,7 +83,7 @@ func (l *krl) hasCertificate(cert *ssh.Certificate) bool {
 
 var errKRLShort = errors.New("the key revocation list is truncated")
 
-// krlReader takes a list apart. After its end everything is zero, and err is set.
+// krlReader parses a list. After the end it returns zero values and sets err.
 type krlReader struct {
 	rest []byte
 	err  error
@@ -127,13 +127,13 @@ func (r *krlReader) uint64() uint64 {
 func (r *krlReader) string() []byte {
 	n := r.uint32()
 	if uint64(n) > uint64(len(r.rest)) {
-		r.bytes(len(r.rest) + 1) // which fails
+		r.bytes(len(r.rest) + 1) // fails
 		return nil
 	}
 	return r.bytes(int(n))
 }
 
-// set reads all that is left as strings.
+// set reads the rest as strings.
 func (r *krlReader) set(into map[string]bool) {
 	for r.more() {
 		if s := r.string(); r.err == nil {
@@ -142,7 +142,7 @@ func (r *krlReader) set(into map[string]bool) {
 	}
 }
 
-// extension refuses what must be understood and is not.
+// extension refuses a critical extension, since none is supported.
 func (r *krlReader) extension() {
 	name := r.string()
 	if critical := r.byte() != 0; critical && r.err == nil {
@@ -150,8 +150,8 @@ func (r *krlReader) extension() {
 	}
 }
 
-// parseKRL reads a list. Signatures are not checked, as ssh does not ask for any: whoever
-// may write the file may also name another.
+// parseKRL reads a list. It checks no signatures, and neither does ssh: who can write
+// the file can also name another.
 func parseKRL(content []byte) (*krl, error) {
 	r := &krlReader{rest: content}
 	r.bytes(len(krlMagic))
@@ -177,7 +177,7 @@ func parseKRL(content []byte) (*krl, error) {
 		case krlExtension:
 			section.extension()
 		case krlSignature:
-			r.string() // what was read is the key; this is the signature
+			r.string() // section is the key; this is the signature
 		default:
 			return nil, fmt.Errorf("the key revocation list has a section %d, which tunctl does not support", kind)
 		}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Lease has the host connected for one user of it, such as a shell on a compute node,
-// and returns how to end that. A person who asked for it through a client is attended as
-// with UpFor, else the host is only wanted as with Want. The connection ends some time (Limits.NodeIdle)
-// after its last lease. A host that is wanted by nothing but leases is never logged in
-// to again by itself: not after a lost connection, and not after a refused login.
+// Lease keeps the host connected for one user, such as a shell on a compute node, until
+// release is called. With attended, the login may ask a person at that client, as with
+// UpFor; otherwise the host is only wanted, as with Want. The connection ends some time
+// after the last lease (Limits.NodeIdle). A host that only leases want is never logged
+// in to again automatically, neither after a lost connection nor after a refused login.
 func (h *Host) Lease(attended bool, client string) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,13 +26,13 @@ func (h *Host) Lease(attended bool, client string) (release func()) {
 	default:
 		h.facts.wanted = true
 		h.enterLocked()
-		h.kicked()
+		h.wake()
 	}
 	return sync.OnceFunc(h.release)
 }
 
-// release ends a lease. What is not connected is given up at once, and what is after a
-// while without another lease.
+// release ends a lease. Without a connection the host is dropped at once, otherwise
+// after some time without another lease.
 func (h *Host) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,23 +51,23 @@ func (h *Host) release() {
 	})
 }
 
-// leasesOverLocked ends the wish for a host that only leases wanted. What stopped it
-// stays: a program that asks over and over must not get more logins by that.
+// leasesOverLocked drops a host that only leases wanted. What stopped it remains: a
+// program that asks repeatedly must not cause more logins.
 func (h *Host) leasesOverLocked() {
 	switch {
-	case h.leases > 0: // another came just then
+	case h.leases > 0: // a new one came meanwhile
 	case h.facts.stop != nil:
-		h.kicked() // no use of its hops any more
+		h.wake() // so that it stops using its hops
 	default:
 		h.unwantLocked()
 		if !h.facts.wanted {
-			h.ended = h.facts.live // a lease that comes now gets another
+			h.ended = h.facts.live // a new lease gets a new connection
 		}
 	}
 }
 
-// onlyLeased reports whether nothing but leases wants the host: its own, or those of
-// the hosts that use it.
+// onlyLeased reports whether only leases want the host: its own, or those of the hosts
+// that use it.
 func (h *Host) onlyLeased() bool {
 	h.mu.Lock()
 	asked, users := h.asked, slices.Collect(maps.Keys(h.users))
@@ -75,5 +75,5 @@ func (h *Host) onlyLeased() bool {
 	return !asked && !slices.ContainsFunc(users, func(u *Host) bool { return !u.onlyLeased() })
 }
 
-// onlyLeasedLocked reports whether nothing but leases of its own wants the host.
+// onlyLeasedLocked reports whether only its own leases want the host.
 func (h *Host) onlyLeasedLocked() bool { return !h.asked && len(h.users) == 0 }

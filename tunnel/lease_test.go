@@ -20,7 +20,7 @@ func nodeBehind(t *testing.T) (b *bench, node *Host, server *sshServer) {
 	outer := b.Host("outer")
 	outer.Up()
 	mustConnect(t, outer)
-	return b, b.Beyond("outer", "inner"), servers["inner"]
+	return b, b.Behind("outer", "inner"), servers["inner"]
 }
 
 // letNobodyIn is what a node does after the job's end.
@@ -194,7 +194,7 @@ func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
 		login := e.Host(name)
 		login.Up()
 		mustConnect(t, login)
-		nodes[i] = e.Beyond(name, "n1")
+		nodes[i] = e.Behind(name, "n1")
 		release[i] = nodes[i].Lease(true, "")
 		mustConnect(t, nodes[i])
 	}
@@ -256,9 +256,9 @@ func TestWhoIsUsedOnlyByLeasedHostsIsNotWantedAfterALoss(t *testing.T) {
 			owner, user := p.Host("work,n1"), p.Host("cluster,n1")
 			defer owner.Lease(true, "")()
 			defer user.Lease(true, "")()
-			owner.lend(user, "alice@n1:22", false, "")
+			owner.addUser(user, "alice@n1:22", false, "")
 			user.asked = asked
-			owner.lost(&conn{}) // before its user has noticed
+			owner.connectionLost(&conn{}) // before its user has noticed
 			if got := owner.facts.wanted; got != asked {
 				t.Errorf("wanted: %v", got)
 			}

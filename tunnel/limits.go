@@ -2,56 +2,55 @@ package tunnel
 
 import "time"
 
-// Limits are the waits and counts that make us a good guest of a login node and
-// keep a person from being locked out of it. Every field must be positive.
+// Limits are the waits and counts that keep the load on a login node low and a person
+// from being locked out. Every field must be positive.
 type Limits struct {
 	// SettingsTimeout bounds one run of `ssh -G`, which runs Match exec commands.
 	SettingsTimeout time.Duration
 	// DialTimeout bounds reaching the host's port.
 	DialTimeout time.Duration
-	// BannerTimeout bounds the wait for the server's first line. A port that is
-	// open and silent is a captive portal or a VPN that is down.
+	// BannerTimeout bounds the wait for the server's first line. An open port that sends
+	// nothing is a captive portal or a VPN that is down.
 	BannerTimeout time.Duration
 	// HandshakeTimeout bounds key exchange and login, less the time a person takes
 	// to answer.
 	HandshakeTimeout time.Duration
 	// PromptTimeout bounds how long a person may take to answer one question.
 	PromptTimeout time.Duration
-	// Attended is how long after a person acted they may be asked.
+	// Attended is how long after a person's action questions may be asked.
 	Attended time.Duration
 
-	// LoginSpacing is the least time between two logins that nobody asked for.
+	// LoginSpacing is the least time between two automatic logins.
 	LoginSpacing time.Duration
 	// RetryMin and RetryMax bound the backoff between two tries.
 	RetryMin, RetryMax time.Duration
-	// StableAfter is how long a connection must have lived for its loss to be no
-	// sign of trouble, so that the backoff starts over.
+	// StableAfter is how long a connection must have lasted for the backoff to start over
+	// after its loss.
 	StableAfter time.Duration
-	// Refusals is how many refused logins stop all tries until a person acts.
+	// Refusals is how many refused logins stop all automatic tries.
 	Refusals int
 	// BanWait is the wait after a suspected ban.
 	BanWait time.Duration
 
-	// KeepaliveEvery is the silence after which the host is asked for a sign of
-	// life, and KeepaliveMax how many such silences in a row mean that it is gone.
+	// KeepaliveEvery is the silence after which a keepalive is sent, and KeepaliveMax how
+	// many in a row may go unanswered.
 	KeepaliveEvery time.Duration
 	KeepaliveMax   int
-	// ProbeTimeout bounds the answer to the probe that follows a network change.
+	// ProbeTimeout bounds the reply to the probe after a network change.
 	ProbeTimeout time.Duration
-	// WakeGrace is how long after a network change a connection that cannot be
-	// made again without a person is given to come back to life.
+	// WakeGrace is ProbeTimeout for a connection that only a person can restore.
 	WakeGrace time.Duration
 
 	// MaxSessions is how many commands run at once over one connection. sshd's
 	// own default limit is 10.
 	MaxSessions int
-	// SessionsAgain is how long a server that allowed fewer sessions is left alone
-	// before one more than that is tried.
+	// SessionsAgain is how long to wait before trying one session more than the server
+	// last allowed.
 	SessionsAgain time.Duration
-	// NodeDial is how long each name of a compute node is given to answer.
+	// NodeDial bounds the dial of each name of a compute node.
 	NodeDial time.Duration
-	// NodeIdle is how long a connection to a compute node that a command asked for is
-	// kept after its last user.
+	// NodeIdle is how long a leased connection to a compute node is kept after its last
+	// lease.
 	NodeIdle time.Duration
 	// MaxOutput bounds what one command may print, in bytes.
 	MaxOutput int
@@ -84,9 +83,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// PracticeLimits are quick ones, for a practice cluster that bans nobody. A login and a
-// probe have the time that they have anywhere: programs start and compute for them, on a
-// laptop which may be busy.
+// PracticeLimits are short, for a practice cluster that bans nobody. Login and probe
+// keep their normal time: they start programs on a laptop that may be busy.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.DialTimeout = 3 * time.Second

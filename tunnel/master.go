@@ -20,29 +20,29 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// masterPoll is how often we look whether ssh has logged in: its control socket
-// appears then, and it says so in no other way.
+// masterPoll is how often we check whether ssh has logged in. Its control socket appears
+// then, and there is no other sign.
 const masterPoll = 50 * time.Millisecond
 
 // master is an ssh program that logs in for us and holds the connection, which we use
-// through its control socket. It is our own: nobody else knows the socket, and it
-// ends with the connection.
+// through its control socket. Nobody else knows the socket, and the program ends with
+// the connection.
 type master struct {
 	dir    string
 	cmd    *exec.Cmd
-	said   *spoken
+	stderr *stderrBuffer
 	end    context.CancelFunc
 	exited chan struct{}
 	once   sync.Once
 }
 
-// byMaster logs in by the ssh program.
-func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
+// logInBySSH has the ssh program log in.
+func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t.host.step("waiting for ssh to log in")
-	t.guard = newGuard(t.pool.o.Limits.HandshakeTimeout, cancel)
-	defer t.guard.stop()
+	t.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
+	defer t.timeout.stop()
 	m, err := t.startMaster(ctx)
 	if err != nil {
 		return nil, err
@@ -64,18 +64,18 @@ func (t *attempt) byMaster(ctx context.Context) (*conn, error) {
 		m.close()
 		return nil, t.masterFailed(ctx, m, err)
 	}
-	c, err := t.ride(ctx, raw, m)
+	c, err := t.attachOwnMaster(ctx, raw, m)
 	if err != nil {
 		m.close()
 		return nil, err
 	}
-	c.transport, c.because = api.TransportOpenSSH, t.onlySSH
+	c.transport, c.transportWhy = api.TransportOpenSSH, t.whySSH
 	c.auth, c.silent, c.via = api.TransportOpenSSH, !asked(), slices.Concat([]string{}, t.settings.ProxyJump)
 	return c, nil
 }
 
-// startMaster prepares the program: no forwards, no shell, and a sign of life as
-// often as we would ask for one.
+// startMaster prepares the program: no forwards, no shell, and the same keepalive as
+// ours.
 func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.env(ctx)
 	program, err := sshconfig.FindSSH(env)
@@ -87,7 +87,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &master{dir: dir, said: newSpoken(), end: end, exited: make(chan struct{})}
+	m := &master{dir: dir, stderr: newStderrBuffer(), end: end, exited: make(chan struct{})}
 	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
 	if s.ServerAliveInterval > 0 {
 		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
@@ -100,16 +100,16 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	if s.SSHConfig != "" {
 		args = append(args, "-F", s.SSHConfig)
 	}
-	if t.host.onlySSH() != "" { // the server accepts little else, and its default is no
+	if t.host.whySSH() != "" { // the server accepts little else, and ssh's default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
-	if i := strings.LastIndexByte(t.host.name, ','); i >= 0 { // hops that no settings name
+	if i := strings.LastIndexByte(t.host.name, ','); i >= 0 { // the name's own hops
 		args = append(args, "-J", t.host.name[:i])
 	}
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second
 	m.cmd.Env = env.Environ()
-	m.cmd.Stderr = m.said
+	m.cmd.Stderr = m.stderr
 	if t.attended && t.pool.o.Askpass != "" {
 		m.cmd.Env = append(m.cmd.Env, "SSH_ASKPASS="+t.pool.o.Askpass, "SSH_ASKPASS_REQUIRE=force", AskpassSocket+"="+m.askSocket())
 	} else {
@@ -122,26 +122,26 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 func (m *master) control() string   { return filepath.Join(m.dir, "control") }
 func (m *master) askSocket() string { return filepath.Join(m.dir, "ask") }
 
-// start runs the program, which ends with us even if we are killed, where the system
-// can do that.
+// start runs the program. It ends with us even if we are killed, where the system
+// supports that.
 func (m *master) start() error {
-	endWithUs(m.cmd)
+	killWithParent(m.cmd)
 	started := make(chan error)
 	go func() {
-		// Linux takes the end of the thread that started it for ours.
+		// Linux sends the signal when the starting thread ends, not the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := m.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = m.cmd.Wait() // what it said tells more than its status
+			_ = m.cmd.Wait() // its messages say more than its status
 			close(m.exited)
 		}
 	}()
 	return <-started
 }
 
-// await returns a connection to the control socket once there is one.
+// await returns a connection to the control socket once it exists.
 func (m *master) await(ctx context.Context) (net.Conn, error) {
 	tick := time.NewTicker(masterPoll)
 	defer tick.Stop()
@@ -159,7 +159,7 @@ func (m *master) await(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// close ends the program and removes what it leaves.
+// close ends the program and removes its folder.
 func (m *master) close() {
 	m.once.Do(func() {
 		m.end()
@@ -170,10 +170,10 @@ func (m *master) close() {
 	})
 }
 
-// ride makes a connection of the master's control socket.
-func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
+// attachOwnMaster makes a connection of our master's control socket.
+func (t *attempt) attachOwnMaster(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
 	t.wire = newWire(raw)
-	t.wire.seen = true // there is no greeting on this one
+	t.wire.greeted = true // a control socket has no greeting
 	sc, foreign, unasked, err := ssh.NewControlClientConn(t.wire)
 	var channels <-chan ssh.NewChannel
 	var requests <-chan *ssh.Request
@@ -185,7 +185,7 @@ func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, err
 		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: classPassing.of(err)}
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
-	c.mute = true
+	c.heldBySSH = true
 	c.wg.Go(func() { ssh.DiscardRequests(unasked) })
 	c.wg.Go(func() { rejectAll(foreign) })
 	c.wg.Go(func() {
@@ -195,23 +195,23 @@ func (t *attempt) ride(ctx context.Context, raw net.Conn, m *master) (*conn, err
 	return c, nil
 }
 
-// rejectAll refuses channels that nobody asked for.
+// rejectAll rejects channels that nobody listens for.
 func rejectAll(channels <-chan ssh.NewChannel) {
 	for ch := range channels {
 		_ = ch.Reject(ssh.Prohibited, "nobody listens here")
 	}
 }
 
-// masterFailed puts the end of an ssh that did not log in into words.
+// masterFailed describes why ssh did not log in.
 func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error {
-	expired := t.guard.expired()
+	expired := t.timeout.expired()
 	switch {
 	case t.denied != nil:
 		return t.denied
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := readSSH(m.said.raw()), m.said.text().String()
+	reason, said := readSSHOutput(m.stderr.raw()), m.stderr.text().String()
 	if !reason.login {
 		t.loginAt = time.Time{}
 	}

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// endWithUs has the kernel end a program when we are gone.
-func endWithUs(cmd *exec.Cmd) {
+// killWithParent makes the kernel end a program when we end.
+func killWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

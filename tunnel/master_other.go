@@ -4,5 +4,5 @@ package tunnel
 
 import "os/exec"
 
-// endWithUs does nothing: this system has no way to tie a program's life to ours.
-func endWithUs(*exec.Cmd) {}
+// killWithParent does nothing: only Linux can do that.
+func killWithParent(*exec.Cmd) {}

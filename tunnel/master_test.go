@@ -210,8 +210,8 @@ func TestAnSSHOfOursShowsItsHops(t *testing.T) {
 
 func TestASecurityKeyThatWaitsForAFingerIsToldAndNotAsked(t *testing.T) {
 	p := NewPool(Options{Limits: PracticeLimits()})
-	a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log, attended: true, guard: newGuard(time.Minute, func() {})}
-	defer a.guard.stop()
+	a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log, attended: true, timeout: newTimeout(time.Minute, func() {})}
+	defer a.timeout.stop()
 	a.host.facts.wanted = true
 	socket := filepath.Join(t.TempDir(), "ask")
 	asked, stop, err := a.serveAskpass(t.Context(), socket)

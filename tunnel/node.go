@@ -14,49 +14,50 @@ import (
 	"tunctl/internal/api"
 )
 
-// Node is a compute node behind a host, for what listens only inside it. There are
-// three ways onto one, tried in this order, or first the one that worked for another
-// node of the host; the first that works is kept:
+// Node is a compute node behind a host, for servers that listen only on the node. There
+// are three ways onto it. They are tried in this order, but the one that worked for
+// another node of the host comes first; the first that works is kept:
 //
-//	our own SSH hop through the host. Costs no session there, and one login on the
-//	node for all connections. Needs a key of the person's that the node accepts;
-//	where pam_slurm guards it, it lets in whoever has a job there.
+//	Our own SSH hop through the host. It needs no session on the host, and one login on
+//	the node for all connections. The node must accept one of the person's keys; with
+//	pam_slurm it does so while they have a job there.
 //
-//	ssh -W, run on the host. Costs a session of the host and a login on the node for
-//	each connection. Uses the cluster's own trust, for a person who logs in to the
+//	ssh -W, run on the host. It needs a session of the host and a login on the node for
+//	each connection. It uses the cluster's own trust, for a person who logs in to the
 //	host by password.
 //
-//	srun --overlap, run on the host, with a relay inside the job. Costs a session of
-//	the host and a job step for each connection. Needs Slurm, and no sshd on the node.
+//	srun --overlap, run on the host, with a relay inside the job. It needs a session of
+//	the host and a job step for each connection; and Slurm, but no sshd on the node.
 //
-// A way that does not connect soon makes room for the next. One whose login the node
-// refused is never tried again: a Node is for one job, and sites ban whoever repeats failed logins.
+// If one way does not connect soon, the next is tried. A way whose login the node
+// refused is never tried again: a Node is for one job, and sites ban repeated failed
+// logins.
 type Node struct {
 	login *Host
 	log   *slog.Logger
-	hop   *hop
+	hop   *nodeHop
 	ways  []way
 
-	finding chan struct{} // held by who looks for a way
+	finding chan struct{} // held while a caller looks for a way
 
 	mu       sync.Mutex
 	chosen   *way
-	failures int       // times that no way was found, in a row
-	failure  error     // of the last time
-	restTo   time.Time // not looked again before then
+	failures int       // searches in a row that found no way
+	failure  error     // of the last search
+	restTo   time.Time // no new search before then
 }
 
-// way is one way onto a node. Its dial fails with a *noWayError when the way itself
-// is no good, which it remembers if that is final, and otherwise as Host.Dial does.
+// way is one way onto a node. Its dial fails with a *noWayError if the way itself does
+// not work, and remembers that if it is final. Other errors are those of Host.Dial.
 type way struct {
 	name   string
 	scarce bool // each connection takes a session
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 
-	slow time.Time // when it last took all the time that there was; of who holds Node.finding
+	slow time.Time // when it last used up the time; guarded by Node.finding
 }
 
-// noWayError says that a node cannot be got onto in one way, whatever listens there.
+// noWayError says that one way onto a node does not work, whatever listens there.
 type noWayError struct {
 	way string
 	err error
@@ -65,8 +66,8 @@ type noWayError struct {
 func (e *noWayError) Error() string { return e.way + ": " + e.err.Error() }
 func (e *noWayError) Unwrap() error { return e.err }
 
-// isFinal reports whether a way that failed so will be no better later: a refused login
-// counts at the site, and the next one would too.
+// isFinal reports whether a way that failed like this must not be tried again: the site
+// counts refused logins.
 func isFinal(err error) bool {
 	switch classOf(err) {
 	case classRefused, classNeedsPerson, classPermanent:
@@ -75,31 +76,31 @@ func isFinal(err error) bool {
 	return false
 }
 
-// errEndSilent says that a way onto a node stands, and that what it leads to does not
-// answer.
-var errEndSilent = errors.New("the node was reached, but nothing responded there")
+// errTargetSilent: the way works, but the target does not respond.
+var errTargetSilent = errors.New("the node was reached, but nothing responded there")
 
-// NodeOptions say which node is meant.
+// NodeOptions identify a node.
 type NodeOptions struct {
-	Names []string // what it may be called, the likeliest first; at least one
-	Job   string   // the Slurm job that runs there; "" rules srun out
+	Names []string // its possible names, the likeliest first; at least one
+	Job   string   // the Slurm job that runs there; "": srun is not tried
 }
 
-// nodeWayFor is how long the way that worked for one node is tried first for others. It
-// may be a costlier one than a key that was registered since would allow.
+// nodeWayFor is how long the way that worked for one node comes first for others. It
+// ends because a cheaper way may work meanwhile, for example with a newly registered
+// key.
 const nodeWayFor = time.Hour
 
-// nodeWay is the way that led onto a node lately.
+// nodeWay is the way that last worked for a node.
 type nodeWay struct {
 	name  string
 	until time.Time
 }
 
-// Node is a node behind the host. Nothing is dialled yet.
+// Node returns a node behind the host. It dials nothing.
 func (h *Host) Node(o NodeOptions) *Node {
-	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newHop(h, o.Names), finding: make(chan struct{}, 1)}
+	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newNodeHop(h, o.Names), finding: make(chan struct{}, 1)}
 	n.ways = []way{{name: "an SSH hop", dial: n.hop.dial}}
-	onHost := &relays{host: h, names: o.Names, job: o.Job, patience: h.pool.o.Limits.NodeDial}
+	onHost := &relays{host: h, names: o.Names, job: o.Job, timeout: h.pool.o.Limits.NodeDial}
 	n.ways = append(n.ways, way{name: "ssh on " + h.label(), scarce: true, dial: onHost.dialSSH})
 	if o.Job != "" {
 		n.ways = append(n.ways, way{name: "srun", scarce: true, dial: onHost.dialSrun})
@@ -107,8 +108,8 @@ func (h *Host) Node(o NodeOptions) *Node {
 	return n
 }
 
-// Dial connects to an address as the node sees it. Its errors are those of
-// [Host.Dial], or say why there is no way onto the node.
+// Dial connects to an address as the node sees it. Its errors are those of [Host.Dial],
+// or say why no way onto the node works.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	w, err := n.way()
 	if err != nil {
@@ -125,19 +126,18 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return c, err
 }
 
-// Scarce reports whether each connection takes one of the host's few sessions.
+// Scarce reports whether each connection needs one of the host's few sessions.
 func (n *Node) Scarce() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.chosen != nil && n.chosen.scarce
 }
 
-// Close ends our own connection to the node; what goes another way ends with its
-// own connection.
+// Close ends our own connection to the node. Connections of other ways end separately.
 func (n *Node) Close() { n.hop.close() }
 
-// find tries one way after another, one caller at a time: each is a login that
-// somebody may count.
+// find tries one way after another, one caller at a time: each try is a login that the
+// site may count.
 func (n *Node) find(ctx context.Context, network, address string) (net.Conn, error) {
 	select {
 	case n.finding <- struct{}{}:
@@ -154,10 +154,10 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 	var why []string
 	for _, w := range n.order() {
 		c, err := w.dial(ctx, network, address)
-		_, bad := errors.AsType[*noWayError](err) // which may wrap a refusal of the node's sshd
+		_, bad := errors.AsType[*noWayError](err) // it may wrap api.ErrRefused of the node's sshd
 		switch {
 		case bad:
-		case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errEndSilent):
+		case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errTargetSilent):
 			n.log.Info("connected to the node", "way", w.name)
 			n.settle(w)
 			n.login.setNodeWay(w.name)
@@ -177,8 +177,8 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 	return nil, err
 }
 
-// order is the ways as they are to be tried: first the one that worked for another node,
-// last those that took all the time, the latest of them at the very end.
+// order is the order in which to try the ways: first the one that worked for another
+// node, last those that used up the time, the latest of them at the end.
 func (n *Node) order() []*way {
 	best := n.login.lastNodeWay()
 	list := make([]*way, len(n.ways))
@@ -199,7 +199,7 @@ func (n *Node) order() []*way {
 	return list
 }
 
-// lastNodeWay is the way that led onto a node of the host lately; "" if none did.
+// lastNodeWay is the way that recently worked for a node of the host; "": none.
 func (h *Host) lastNodeWay() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,8 +217,8 @@ func (h *Host) setNodeWay(name string) {
 	}
 }
 
-// way is the one that works, or nil when it must be found; its error is that of
-// a recent search that found none.
+// way is the one that works; nil: it must be found. The error is that of a recent
+// search.
 func (n *Node) way() (*way, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,24 +14,22 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// relays are connections onto a node that a command on the host carries through its
-// standard input and output.
+// relays are connections to a node through the standard input and output of a command on
+// the host.
 type relays struct {
 	host  *Host
 	names []string
 	job   string
 
-	patience time.Duration // for each name to answer
+	timeout time.Duration // for each name
 
 	mu    sync.Mutex
 	final error // why no more logins on the node are tried
 }
 
-// maxUnanswered is how many names of a node may keep silent before the next way has its
-// turn.
+// maxUnanswered is how many names of a node may time out before the next way is tried.
 const maxUnanswered = 2
 
-// errNodeSilent says that a node keeps silent.
 var errNodeSilent = errors.New("the node does not respond")
 
 // dialSSH connects by ssh -W on the host.
@@ -53,13 +51,13 @@ func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn
 			continue
 		}
 		mark := newMark()
-		// What is read of its messages is told at this level only.
+		// Only this log level has the messages that are read below.
 		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
-			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.patience/time.Second)+1, address, name)
+			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.timeout/time.Second)+1, address, name)
 		var c net.Conn
-		c, err = r.start(ctx, posixsh.Line, line, signs{
-			way: what, mark: mark, more: sshConfirmed, refused: sshRefused,
-			class: func(said string) failureClass { return readSSH(said).class }, greeted: sshGreeted, within: r.patience,
+		c, err = r.start(ctx, posixsh.Line, line, readiness{
+			way: what, mark: mark, stderr: sshConfirmed, refused: sshRefused,
+			class: func(said string) failureClass { return readSSHOutput(said).class }, answered: sshGreeted, timeout: r.timeout,
 		})
 		if _, bad := errors.AsType[*noWayError](err); !bad {
 			return c, err
@@ -79,7 +77,7 @@ func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn
 	return nil, err
 }
 
-// dialSrun connects by a relay in a step of the job.
+// dialSrun connects by a relay in a job step.
 func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Conn, error) {
 	const what = "srun"
 	node, _, _ := strings.Cut(r.names[0], ".")
@@ -94,15 +92,15 @@ func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Con
 		}
 	}
 	mark := newMark()
-	// Without -u, srun holds back what has no line's end.
+	// Without -u, srun buffers output until a newline.
 	line := fmt.Sprintf("exec srun --overlap --jobid=%s --nodelist=%s --nodes=1 --ntasks=1 --mpi=none --quiet -u sh -c %s relay %s %s %s %s %s",
 		r.job, node, posixsh.Quote(relayScript), mark, posixsh.Quote(host), posixsh.Quote(port),
 		posixsh.Quote("exec("+strconv.Quote(relayPython)+")"), posixsh.Quote(relayBash))
-	return r.start(ctx, posixsh.LoginLine, line, signs{way: what, mark: mark, refused: relayRefused})
+	return r.start(ctx, posixsh.LoginLine, line, readiness{way: what, mark: mark, refused: relayRefused})
 }
 
-// start runs a line on the host and waits for its signs that the connection stands.
-func (r *relays) start(ctx context.Context, starter, line string, by signs) (net.Conn, error) {
+// start runs a line on the host and waits until its connection is ready.
+func (r *relays) start(ctx context.Context, starter, line string, by readiness) (net.Conn, error) {
 	c, err := r.host.current()
 	if err != nil {
 		return nil, err
@@ -111,29 +109,29 @@ func (r *relays) start(ctx context.Context, starter, line string, by signs) (net
 	if err != nil {
 		return nil, err
 	}
-	if by.greeted != "" {
-		late := time.AfterFunc(by.within, func() { s.endUnless(by.greeted) })
+	if by.answered != "" {
+		late := time.AfterFunc(by.timeout, func() { s.closeUnless(by.answered) })
 		defer late.Stop()
 	}
-	if err := s.await(ctx, by); err != nil {
+	if err := s.awaitReady(ctx, by); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// safeWord reports whether text is an address, a name or a number and nothing that
-// a shell or a program would read as more than that.
+// safeWord reports whether text is only an address, a name or a number, without a
+// meaning to a shell or as an option.
 func safeWord(text string) bool {
 	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-[]") == ""
 }
 
-// newMark is a word that no start-up file prints by chance.
+// newMark is a random word, which no start-up file prints.
 func newMark() string { return "tunctl-" + rand.Text() }
 
-// What runs on the node. It says the mark once it is connected; where it cannot, it
-// ends with status 7. It does not outlive a minute's silence after its input's end:
-// who gave up on it cannot tell it so.
+// These run on the node. They print the mark once connected, or exit with status 7. They
+// end after a minute of silence after their input ended, since nobody can tell them that
+// the caller gave up.
 const (
 	relayScript = `for p in python3 python; do ` +
 		`command -v $p >/dev/null 2>&1 && exec $p -c "$4" "$1" "$2" "$3"; done; ` +
@@ -180,22 +178,23 @@ except Exception:
 os._exit(0)
 `
 
-	// A command in the background has no input of its own unless it is given one.
-	// bash cannot close half a connection; a step of a job is a process group.
+	// A background command has no standard input unless it is redirected. bash cannot
+	// half-close a connection. A job step is a process group.
 	relayBash = `exec 3<>"/dev/tcp/$2/$3" || exit 7; exec 4<&0; printf "%s\n" "$1"; ` +
 		`{ cat <&4 >&3; sleep 60; kill -9 0; } & cat <&3; trap "" TERM; kill 0; exit 0`
 )
 
-// sshGreeted is what ssh says when the node's sshd has answered.
+// sshGreeted is what ssh prints when the node's sshd responds.
 const sshGreeted = "debug1: Remote protocol version "
 
-// sshConfirmed is what ssh says when the far end of its channel stands.
+// sshConfirmed is what ssh prints when its channel is open.
 const sshConfirmed = ": open confirm "
 
-// sshRefused reports whether ssh got onto the node and found nobody listening.
+// sshRefused reports whether ssh logged in to the node but nothing listened at the
+// address.
 func sshRefused(_ int, said string) bool {
 	return strings.Contains(said, "open failed: connect failed")
 }
 
-// relayRefused reports the same of a relay, by its exit status.
+// relayRefused is the same for a relay.
 func relayRefused(exit int, _ string) bool { return exit == 7 }

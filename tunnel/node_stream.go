@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,52 +17,53 @@ import (
 	"tunctl/internal/api"
 )
 
-// spareSessions are left to commands when connections take sessions too.
+// spareSessions is how many sessions streams leave for commands.
 const spareSessions = 2
 
 // stream is a command's standard input and output as a connection.
 type stream struct {
+	programPipes
 	conn    *conn
-	slot    *slot
+	slot    *sessionSlot
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
-	said    *spoken
+	stderr  *stderrBuffer
 	exited  chan struct{}
 	status  int
-	err     error // how waiting for the status failed
+	err     error // why there is no status
 	closing sync.Once
 
-	unanswered atomic.Bool // it was ended because the node kept silent
+	unanswered atomic.Bool // closed because the node did not respond in time
 }
 
-// signs are how a command tells that its far end stands, or never will.
-type signs struct {
+// readiness is how a command shows that its connection is open, or never will be.
+type readiness struct {
 	way     string
-	mark    string // a line on its output; what comes before is not the connection's
-	more    string // said on standard error after that, if anything
+	mark    string // a line of its output, after which the connection's bytes follow
+	stderr  string // printed on standard error after that; "": nothing
 	refused func(exit int, said string) bool
 
-	class   func(said string) failureClass // of its failure; nil: not known
-	greeted string                         // said once the node has answered; "": never said
-	within  time.Duration                  // how long the node has to answer
+	class    func(said string) failureClass // of its failure; nil: unknown
+	answered string                         // printed once the node responds; "": nothing
+	timeout  time.Duration                  // for that response
 }
 
-// stream starts a command that carries a connection, and gives it its first line.
-// It waits for a session, of which the last ones are kept for commands that end.
+// stream starts a command that carries a connection, and sends it its first line. It
+// waits for a session, and leaves some for commands.
 func (c *conn) stream(ctx context.Context, command, line string) (*stream, error) {
-	slot, err := c.slots.takeLeaving(ctx, c.done)
+	slot, err := c.sessions.acquireForStream(ctx, c.done)
 	if err != nil {
 		if c.ended() {
-			return nil, c.gone()
+			return nil, c.downError()
 		}
 		return nil, err
 	}
-	s := &stream{conn: c, slot: slot, said: newSpoken(), exited: make(chan struct{}), status: -1}
+	s := &stream{conn: c, slot: slot, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
 	started := make(chan error, 1)
 	if !c.spawn(func() { s.run(command, line, started) }) {
-		slot.give()
-		return nil, c.gone()
+		slot.release()
+		return nil, c.downError()
 	}
 	select {
 	case err := <-started:
@@ -78,7 +78,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*stream, error
 	}
 }
 
-// run is the command from its session's opening to its end.
+// run runs the command, from opening its session to its end.
 func (s *stream) run(command, line string, started chan<- error) {
 	session, err := s.conn.client.NewSession()
 	if err == nil {
@@ -92,16 +92,16 @@ func (s *stream) run(command, line string, started chan<- error) {
 			s.slot.refused()
 			err = &noWayError{"a command on the host", fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err))}
 		} else {
-			s.slot.give()
+			s.slot.release()
 		}
 		started <- err
 		return
 	}
-	s.slot.open()
-	defer s.slot.give()
+	s.slot.accepted()
+	defer s.slot.release()
 	started <- nil
 	s.status, s.err = exitStatus(session.Wait())
-	s.said.end()
+	s.stderr.end()
 	close(s.exited)
 	_ = session.Close()
 }
@@ -116,30 +116,30 @@ func (s *stream) begin(command, line string) error {
 		return err
 	}
 	s.in, s.out = in, bufio.NewReader(out)
-	s.session.Stderr = s.said
+	s.session.Stderr = s.stderr
 	if err := s.session.Start(command); err != nil {
 		return fmt.Errorf("running a command: %w", err)
 	}
-	_, _ = io.WriteString(in, line+"\n") // a command that is gone already says why
+	_, _ = io.WriteString(in, line+"\n") // if the command has ended, it says why
 	return nil
 }
 
-// await returns when the command has given its signs, or says why it did not.
-func (s *stream) await(ctx context.Context, by signs) error {
+// awaitReady returns when the command's connection is open, or why it is not.
+func (s *stream) awaitReady(ctx context.Context, by readiness) error {
 	result := make(chan error, 1)
-	if !s.conn.spawn(func() { result <- s.look(by) }) {
-		return s.conn.gone()
+	if !s.conn.spawn(func() { result <- s.waitReady(by) }) {
+		return s.conn.downError()
 	}
 	select {
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		_ = s.Close() // which ends the look, too
+		_ = s.Close() // ends waitReady too
 		return ctx.Err()
 	}
 }
 
-func (s *stream) look(by signs) error {
+func (s *stream) waitReady(by readiness) error {
 	for {
 		line, err := s.out.ReadString('\n')
 		if err != nil {
@@ -149,23 +149,23 @@ func (s *stream) look(by signs) error {
 			break
 		}
 	}
-	if by.more != "" && !s.said.await(by.more) {
+	if by.stderr != "" && !s.stderr.await(by.stderr) {
 		return s.failed(by)
 	}
 	return nil
 }
 
-// failed says why a command ended before its connection stood.
-func (s *stream) failed(by signs) error {
+// failed says why a command ended before its connection was open.
+func (s *stream) failed(by readiness) error {
 	<-s.exited
-	said := s.said.text().String()
+	said := s.stderr.text().String()
 	class := classUnknown
 	if by.class != nil {
-		class = by.class(s.said.raw())
+		class = by.class(s.stderr.raw())
 	}
 	switch {
 	case s.conn.ended():
-		return s.conn.gone()
+		return s.conn.downError()
 	case s.err == nil && by.refused(s.status, said):
 		return fmt.Errorf("%w: %s", api.ErrRefused, said)
 	case s.unanswered.Load():
@@ -176,15 +176,15 @@ func (s *stream) failed(by signs) error {
 	return &noWayError{by.way, class.of(errors.New(said))}
 }
 
-// endUnless ends a command that has not said some words yet.
-func (s *stream) endUnless(words string) {
-	if !strings.Contains(s.said.raw(), words) {
+// closeUnless closes the stream if the command has not printed those words.
+func (s *stream) closeUnless(words string) {
+	if !strings.Contains(s.stderr.raw(), words) {
 		s.unanswered.Store(true)
 		_ = s.Close()
 	}
 }
 
-// Read implements net.Conn. A command that failed, or was cut off, is no end of file.
+// Read implements net.Conn. It returns io.EOF only if the command succeeded.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.out.Read(p)
 	if !errors.Is(err, io.EOF) {
@@ -195,7 +195,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	case s.err != nil:
 		return n, s.err
 	case s.status != 0:
-		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.said.text())
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.stderr.text())
 	}
 	return n, io.EOF
 }
@@ -203,10 +203,11 @@ func (s *stream) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (s *stream) Write(p []byte) (int, error) { return s.in.Write(p) }
 
-// CloseWrite ends the command's input.
+// CloseWrite closes the command's input.
 func (s *stream) CloseWrite() error { return s.in.Close() }
 
-// Close ends the session, which is all a server offers to end a command.
+// Close closes the session, which is the only way to end a command that every server
+// has.
 func (s *stream) Close() error {
 	s.closing.Do(func() {
 		_ = s.in.Close()
@@ -215,36 +216,19 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// The rest of net.Conn: a command has no addresses, and no deadlines are set on it.
-
-// LocalAddr implements net.Conn.
-func (s *stream) LocalAddr() net.Addr { return proxyAddr{} }
-
-// RemoteAddr implements net.Conn.
-func (s *stream) RemoteAddr() net.Addr { return proxyAddr{} }
-
-// SetDeadline implements net.Conn.
-func (s *stream) SetDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// SetReadDeadline implements net.Conn.
-func (s *stream) SetReadDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// SetWriteDeadline implements net.Conn.
-func (s *stream) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// spoken is a command's standard error: looked at while it comes, its last lines
-// kept.
-type spoken struct {
-	mu    sync.Mutex
-	all   bytes.Buffer
-	over  bool
-	heard chan struct{} // closed at the next word, or the end
+// stderrBuffer is a command's standard error. It can be searched while the command runs,
+// and keeps the end.
+type stderrBuffer struct {
+	mu      sync.Mutex
+	all     bytes.Buffer
+	ended   bool
+	changed chan struct{} // closed at the next write, and at the end
 }
 
-func newSpoken() *spoken { return &spoken{heard: make(chan struct{})} }
+func newStderrBuffer() *stderrBuffer { return &stderrBuffer{changed: make(chan struct{})} }
 
 // Write implements io.Writer.
-func (s *spoken) Write(p []byte) (int, error) {
+func (s *stderrBuffer) Write(p []byte) (int, error) {
 	const most = 64 << 10
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,27 +236,27 @@ func (s *spoken) Write(p []byte) (int, error) {
 		s.all.Next(s.all.Len() / 2)
 	}
 	s.all.Write(p)
-	s.stirLocked()
+	s.notifyLocked()
 	return len(p), nil
 }
 
-func (s *spoken) end() {
+func (s *stderrBuffer) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
-	s.stirLocked()
+	s.ended = true
+	s.notifyLocked()
 }
 
-func (s *spoken) stirLocked() {
-	close(s.heard)
-	s.heard = make(chan struct{})
+func (s *stderrBuffer) notifyLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // await waits for words, and reports whether they came before the end.
-func (s *spoken) await(words string) bool {
+func (s *stderrBuffer) await(words string) bool {
 	for {
 		s.mu.Lock()
-		found, over, heard := bytes.Contains(s.all.Bytes(), []byte(words)), s.over, s.heard
+		found, over, heard := bytes.Contains(s.all.Bytes(), []byte(words)), s.ended, s.changed
 		s.mu.Unlock()
 		if found || over {
 			return found
@@ -281,15 +265,15 @@ func (s *spoken) await(words string) bool {
 	}
 }
 
-// raw is all that was said and is kept.
-func (s *spoken) raw() string {
+// raw is all that is kept.
+func (s *stderrBuffer) raw() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.String()
 }
 
-// text is what was said to a person.
-func (s *spoken) text() api.RemoteText {
+// text is the last lines, without debug messages.
+func (s *stderrBuffer) text() api.RemoteText {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []string
@@ -302,5 +286,4 @@ func (s *spoken) text() api.RemoteText {
 	return api.NewRemoteText(strings.Join(lines[max(0, len(lines)-3):], "; "))
 }
 
-// errFewSessions says that connections would leave no session for commands.
 var errFewSessions = errors.New("the host allows too few sessions to use them for connections")

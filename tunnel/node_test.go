@@ -264,12 +264,12 @@ func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
 		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
-			s := newSlots(tt.limit, time.Minute)
+			s := newSessionLimit(tt.limit, time.Minute)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			got := 0
 			for ; ; got++ {
-				if _, err := s.takeLeaving(ctx, nil); err != nil {
+				if _, err := s.acquireForStream(ctx, nil); err != nil {
 					break
 				}
 			}

@@ -14,29 +14,29 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// Options are what a Pool needs of the world. Everything but Limits may be zero.
+// Options configure a Pool. Everything but Limits may be zero.
 type Options struct {
 	SSHConfig string    // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
 	Prompter  Prompter  // nil: nobody can be asked
-	Memory    Memory    // nil: remembered for the pool's life only
-	Passwords Passwords // nil: none are kept
+	Memory    Memory    // nil: what is remembered ends with the pool
+	Passwords Passwords // nil: none are saved
 	Limits    Limits
 	Log       *slog.Logger
-	// Askpass is the program that passes questions of ssh on; see [Askpass]. "": ssh
-	// may ask nothing.
+	// Askpass is the program that forwards ssh's questions; see [Askpass]. "": ssh may
+	// ask nothing.
 	Askpass string
-	// Changed is told of every change of a host, in order, one at a time, and
-	// outside all locks.
+	// Changed is called for every change of a host: in order, one at a time, and with no
+	// lock held.
 	Changed func(api.Host)
 	// Env is the newest environment a client sent.
 	Env func() api.Env
-	// EarlierEnvs are those of other clients before it, the newest first: an ssh-agent is
-	// looked for in each, since the newest may name one that is gone.
+	// EarlierEnvs are those of earlier clients, the newest first. The ssh-agent that the
+	// newest environment names may have ended, so each is tried.
 	EarlierEnvs func() []api.Env
-	// Target and Preset are those of a [sshconfig.Resolver]. They are asked for each dial.
+	// Target and Preset are those of a [sshconfig.Resolver]. Each dial calls them again.
 	Target func(name string) string
 	Preset func(name string, s *sshconfig.Settings)
-	// Spelling says what is known of a host's name that cannot be reached.
+	// Spelling is called when a host's name cannot be reached.
 	Spelling func(name string) Spelling
 }
 
@@ -44,31 +44,31 @@ type Options struct {
 type Pool struct {
 	o        Options
 	keys     keyring
-	news     chan struct{} // something to publish
+	queued   chan struct{} // something to publish
 	reloaded chan struct{} // the config changed
 
-	// The ways to the world outside, replaced in tests; resolve is nil unless it is.
+	// Tests replace these; resolve is nil otherwise.
 	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
 	dial    func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
 	lookup  func(ctx context.Context, host string) ([]string, error)
 	watch   func(ctx context.Context, changed func(), log *slog.Logger)
 
 	mu        sync.Mutex
-	sshConfig string // as Options.SSHConfig, or what Reload said last
+	sshConfig string // Options.SSHConfig, or that of the last Reload
 	hosts     map[string]*Host
-	owners    map[string]*Host // by identity: who has the connection there, or is making it
+	owners    map[string]*Host // by identity: the host that has the connection or is making it
 	queue     []api.Host       // changes not yet published
 	serving   context.Context
 	wg        sync.WaitGroup
 }
 
-// NewPool makes a pool with no hosts. Nothing happens until Serve runs.
+// NewPool makes a pool without hosts. Nothing is dialled until Serve runs.
 func NewPool(o Options) *Pool {
 	if o.Prompter == nil {
 		o.Prompter = nobody{}
 	}
 	if o.Memory == nil {
-		o.Memory = newBriefMemory()
+		o.Memory = newProcessMemory()
 	}
 	if o.Passwords == nil {
 		o.Passwords = noPasswords{}
@@ -96,7 +96,7 @@ func NewPool(o Options) *Pool {
 	}
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
-		news: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
+		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
 		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost,
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
@@ -105,8 +105,8 @@ func NewPool(o Options) *Pool {
 	return p
 }
 
-// Serve brings hosts up and keeps them until ctx ends; then it closes every
-// connection and returns when all that it started is gone.
+// Serve connects hosts and keeps them connected until ctx ends. Then it closes all
+// connections, and returns when everything it started has ended.
 func (p *Pool) Serve(ctx context.Context) error {
 	p.mu.Lock()
 	p.serving = ctx
@@ -139,15 +139,28 @@ func (p *Pool) startLocked(h *Host) {
 	p.wg.Go(func() { h.serve(ctx) })
 }
 
-// Host returns the host of that name, the same one each time: "a,b" is b, by way of
-// a. Nothing is dialled.
+// Host returns the host of that name, always the same one: "a,b" is b through a. It
+// dials nothing.
 func (p *Pool) Host(name string) *Host {
 	return p.host(name, func() *Host {
 		return newHost(p, name)
 	})
 }
 
-// host returns the host of that name, made by make the first time.
+// Behind returns a compute node behind a login node: a host that is reached through
+// another, whatever its own settings say about jumps. The user is the login node's,
+// unless node names one. It dials nothing.
+func (p *Pool) Behind(host, node string) *Host {
+	p.Host(host)
+	name := host + "," + node
+	return p.host(name, func() *Host {
+		h := newHost(p, name)
+		h.quiet, h.behind = true, host
+		return h
+	})
+}
+
+// host returns the host of that name; create makes it the first time.
 func (p *Pool) host(name string, create func() *Host) *Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +175,7 @@ func (p *Pool) host(name string, create func() *Host) *Host {
 	return made
 }
 
-// resolver reads settings as of now.
+// resolver reads settings with the current config and environment.
 func (p *Pool) resolver() sshconfig.Resolver {
 	p.mu.Lock()
 	file := p.sshConfig
@@ -170,32 +183,32 @@ func (p *Pool) resolver() sshconfig.Resolver {
 	return sshconfig.Resolver{SSHConfig: file, Env: p.o.Env(), Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
 }
 
-// Settings are what the next dial of the host of that name would go by. The host need
-// not be in the pool, and nothing is dialled.
+// Settings are those that the next dial of that host would use. The host need not be in
+// the pool, and nothing is dialled.
 func (p *Pool) Settings(ctx context.Context, name string) (sshconfig.Settings, error) {
 	return p.resolver().Settings(ctx, name)
 }
 
-// Reload says that the config may have changed, and which ssh_config it now names.
-// Nothing is disconnected: a connected host whose settings are others now says so, and
-// goes by them from its next dial on; one that waits with a new address is tried again.
+// Reload says that the config may have changed, and which ssh_config it now names. It
+// disconnects nothing. A connected host whose settings changed is marked as outdated and
+// uses them from its next dial on; a waiting host with a new address is tried again.
 func (p *Pool) Reload(sshConfig string) {
 	p.mu.Lock()
 	p.sshConfig = sshConfig
 	p.mu.Unlock()
-	p.rereadSoon()
+	p.recheckSoon()
 }
 
-// rereadSoon has the hosts' settings compared; its caller may hold a host's lock.
-func (p *Pool) rereadSoon() {
+// recheckSoon triggers a comparison of all hosts' settings. Its caller may hold a host's
+// lock.
+func (p *Pool) recheckSoon() {
 	select {
 	case p.reloaded <- struct{}{}:
 	default:
 	}
 }
 
-// serveReloads compares what hosts go by with what their settings are now, after each
-// Reload.
+// serveReloads compares the settings in use with the current ones after each Reload.
 func (p *Pool) serveReloads(ctx context.Context) {
 	for {
 		select {
@@ -203,14 +216,14 @@ func (p *Pool) serveReloads(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, h := range p.all() {
-			h.reread(ctx)
+		for _, h := range p.allHosts() {
+			h.recheckSettings(ctx)
 		}
 	}
 }
 
-// owner is the host that has the connection of that identity, or is making it; the
-// first to ask becomes it. Two names for one account share one login.
+// owner is the host that has the connection of that identity, or is making it; the first
+// caller becomes it. Two names for one account share one login.
 func (p *Pool) owner(h *Host, identity string) *Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,18 +234,18 @@ func (p *Pool) owner(h *Host, identity string) *Host {
 	return h
 }
 
-// disown ends a host's ownership of every connection but one; "" is none.
-func (p *Pool) disown(h *Host, except string) {
+// dropOwnership ends a host's ownership of all connections except one; "" is none.
+func (p *Pool) dropOwnership(h *Host, except string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.owners, func(identity string, o *Host) bool { return o == h && identity != except })
 }
 
-// Hosts are those made so far, by name, without the compute nodes that only a session or
-// a stream uses.
+// Hosts lists the hosts by name, without the compute nodes that only a session or a
+// stream uses.
 func (p *Pool) Hosts() []api.Host {
 	list := []api.Host{}
-	for _, h := range p.all() {
+	for _, h := range p.allHosts() {
 		h.mu.Lock()
 		if !h.quiet {
 			list = append(list, h.view)
@@ -242,37 +255,38 @@ func (p *Pool) Hosts() []api.Host {
 	return list
 }
 
-func (p *Pool) all() []*Host {
+func (p *Pool) allHosts() []*Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.SortedFunc(maps.Values(p.hosts), func(a, b *Host) int { return strings.Compare(a.name, b.name) })
 }
 
-// NetworkChanged begins a new network epoch, after a wake or a change of addresses
-// or routes: live connections are probed, waits between tries start over.
+// NetworkChanged is called after a wake-up or a change of addresses or routes: live
+// connections are probed, and waits between tries start over.
 func (p *Pool) NetworkChanged() {
 	p.o.Log.Debug("network changed")
-	for _, h := range p.all() {
+	for _, h := range p.allHosts() {
 		h.networkChanged()
 	}
 }
 
-// tell queues a change; its caller may hold a host's lock.
-func (p *Pool) tell(h api.Host) {
+// enqueue queues a change for publish. Its caller may hold a host's lock.
+func (p *Pool) enqueue(h api.Host) {
 	p.mu.Lock()
 	p.queue = append(p.queue, h)
 	p.mu.Unlock()
 	select {
-	case p.news <- struct{}{}:
+	case p.queued <- struct{}{}:
 	default:
 	}
 }
 
-// publish hands queued changes on, in order, until done closes and none is left.
+// publish passes queued changes to Changed, in order, until done is closed and the queue
+// is empty.
 func (p *Pool) publish(done <-chan struct{}) {
 	for open := true; open; {
 		select {
-		case <-p.news:
+		case <-p.queued:
 		case <-done:
 			open = false
 		}

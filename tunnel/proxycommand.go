@@ -17,24 +17,23 @@ import (
 
 // proxyConn is the standard input and output of a ProxyCommand as a connection.
 type proxyConn struct {
+	programPipes
 	io.Reader
 	io.WriteCloser
-	cmd    *exec.Cmd
-	stderr *tail
-	exited chan struct{}
-	once   sync.Once
-	end    context.CancelFunc
+	cmd     *exec.Cmd
+	stderr  *tail
+	closing sync.Once
+	end     context.CancelFunc
 }
 
-// startProxy runs a ProxyCommand. The process ends with the connection; ctx bounds
-// only the start.
+// startProxy runs a ProxyCommand. The process ends with the connection, not with ctx.
 func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	cmd := s.ProxyProgram(running, env)
-	p := &proxyConn{cmd: cmd, stderr: &tail{}, exited: make(chan struct{}), end: end}
+	p := &proxyConn{cmd: cmd, stderr: &tail{}, end: end}
 	cmd.Stderr = p.stderr
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -52,7 +51,8 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	return p, nil
 }
 
-// Read implements net.Conn. The end of the output tells what the command said.
+// Read implements net.Conn. At the end of the output it returns what the command printed
+// on standard error.
 func (p *proxyConn) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	if err != nil {
@@ -69,23 +69,21 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 
 // Close ends the process and waits for it.
 func (p *proxyConn) Close() error {
-	p.once.Do(func() {
+	p.closing.Do(func() {
 		_ = p.WriteCloser.Close()
 		p.end()
 		_ = p.cmd.Wait()
-		close(p.exited)
 	})
-	<-p.exited
 	return nil
 }
 
-// proxyError is what a ProxyCommand said before it ended.
+// proxyError is what a ProxyCommand printed before it ended.
 type proxyError struct{ said api.RemoteText }
 
 func (e *proxyError) Error() string { return "the ProxyCommand reports: " + e.said.String() }
 
-// silentProxy puts into words that a ProxyCommand passed on no banner in time; greeting
-// is how reading from it ended.
+// silentProxy describes a ProxyCommand that forwarded no banner in time; greeting is how
+// reading from it ended.
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(cmp.Or(greeting, errSilent)),
@@ -98,20 +96,22 @@ func silentProxy(address string, limit time.Duration, greeting error) *api.Error
 	return e
 }
 
-// The rest of net.Conn: pipes have no addresses, and no deadlines are set on them.
+// programPipes is the part of net.Conn that a program's standard input and output do not
+// have: addresses and deadlines.
+type programPipes struct{}
 
-func (p *proxyConn) LocalAddr() net.Addr              { return proxyAddr{} }
-func (p *proxyConn) RemoteAddr() net.Addr             { return proxyAddr{} }
-func (p *proxyConn) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
-func (p *proxyConn) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
-func (p *proxyConn) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+func (programPipes) LocalAddr() net.Addr              { return programAddr{} }
+func (programPipes) RemoteAddr() net.Addr             { return programAddr{} }
+func (programPipes) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (programPipes) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (programPipes) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
-type proxyAddr struct{}
+type programAddr struct{}
 
-func (proxyAddr) Network() string { return "proxy" }
-func (proxyAddr) String() string  { return "ProxyCommand" }
+func (programAddr) Network() string { return "proxy" }
+func (programAddr) String() string  { return "ProxyCommand" }
 
-// tail keeps the last of what is written.
+// tail keeps the end of what is written.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

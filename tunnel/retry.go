@@ -4,73 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel/sshconfig"
 )
 
-// serve turns wishes into a connection until ctx ends.
+// serve connects the host whenever it is wanted, until ctx ends.
 func (h *Host) serve(ctx context.Context) {
-	defer h.leave()
+	defer h.stopServing()
 	for ctx.Err() == nil {
-		switch move, until := h.next(time.Now()); move {
-		case moveTry:
+		switch next, until := h.nextAction(time.Now()); next {
+		case actionTry:
 			h.try(ctx)
-		case moveHold:
+		case actionHold:
 			h.hold(ctx)
-		case moveWait:
+		case actionWait:
 			h.sleep(ctx, until)
-		case moveRest:
-			h.pool.giveBack(h)
+		case actionIdle:
+			h.pool.releaseHosts(h)
 			h.sleep(ctx, time.Time{})
 		}
 	}
 }
 
-// move is what a host does next.
-type move int
+// action is what a host does next.
+type action int
 
 const (
-	moveWait move = iota
-	moveTry
-	moveHold
-	moveRest // not wanted, or stopped with nobody waiting
+	actionWait action = iota
+	actionTry
+	actionHold
+	actionIdle // not wanted, or stopped with nobody waiting
 )
 
-// next decides what to do now, by the rules that keep a person from being locked
-// out. A wait without an end is until the wishes change.
-func (h *Host) next(now time.Time) (move, time.Time) {
+// nextAction decides what to do now, by the rules that keep a person from being locked
+// out. A zero time means: wait until something changes.
+func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
-	mayRide := h.mayRide()
-	newLent := h.newLent()
+	reuse := h.reusesMaster()
+	newSocket := h.newControlSocket()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
 	if f.live != nil {
-		return moveHold, time.Time{}
+		return actionHold, time.Time{}
 	}
 	if !f.wanted || f.stop != nil && h.leases == 0 && h.onlyLeasedLocked() {
-		return moveRest, time.Time{}
+		return actionIdle, time.Time{}
 	}
 	if f.stop != nil {
 		switch stopped := f.stop.until.IsZero() || now.Before(f.stop.until); {
-		case stopped && mayRide && newLent != nil:
-			h.socket = *newLent
-			return moveTry, time.Time{} // which logs in nowhere
-		case stopped && mayRide:
-			return moveWait, sooner(now, f.stop.until)
+		case stopped && reuse && newSocket != nil:
+			h.socket = *newSocket
+			return actionTry, time.Time{} // this try uses the master only
+		case stopped && reuse:
+			return actionWait, nextMasterPoll(now, f.stop.until)
 		case stopped:
-			return moveWait, f.stop.until
+			return actionWait, f.stop.until
 		}
 		f.stop = nil
 	}
 	at := f.nextTry
 	if !now.Before(f.attended) {
-		if !silent && !mayRide {
-			f.stop = &stop{state: api.HostNeedsLogin, why: h.mayAsk()}
+		if !silent && !reuse {
+			f.stop = &stop{state: api.HostNeedsLogin, why: h.loginMayAsk()}
 			h.enterLocked()
-			return moveWait, time.Time{}
+			return actionWait, time.Time{}
 		}
 		if spaced := f.lastLogin.Add(h.pool.o.Limits.LoginSpacing); !f.lastLogin.IsZero() && spaced.After(at) {
 			at = spaced
@@ -79,25 +79,17 @@ func (h *Host) next(now time.Time) (move, time.Time) {
 	if now.Before(at) {
 		f.nextTry = at
 		h.enterLocked()
-		return moveWait, at
+		return actionWait, at
 	}
-	return moveTry, time.Time{}
+	return actionTry, time.Time{}
 }
 
-// mayRide reports whether the host may be reached without a login of ours: by the
-// person's own connection.
-func (h *Host) mayRide() bool {
-	var s sshconfig.Settings
-	h.pool.o.Preset(h.name, &s)
-	return s.ReuseMaster
-}
-
-// mayAsk is the error of a login that nobody is there for.
-func (h *Host) mayAsk() *api.Error {
+// loginMayAsk is the error of a login that may need a person when none is present.
+func (h *Host) loginMayAsk() *api.Error {
 	return h.needsPerson("the login may ask for a password, a code or a touch", nil)
 }
 
-// needsPerson is the error of a login that only a person can do.
+// needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
 	return &api.Error{
 		Code:    api.CodeNeedsPerson,
@@ -107,7 +99,7 @@ func (h *Host) needsPerson(why string, cause error) *api.Error {
 	}
 }
 
-// sleep waits until a time, if any, the next wish, or the end.
+// sleep waits until a time, if not zero, or until the host is woken, or ctx ends.
 func (h *Host) sleep(ctx context.Context, until time.Time) {
 	var ring <-chan time.Time
 	if !until.IsZero() {
@@ -126,16 +118,16 @@ func (h *Host) sleep(ctx context.Context, until time.Time) {
 func (h *Host) try(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := h.begin(cancel)
+	t := h.beginTry(cancel)
 	if t == nil {
 		return
 	}
 	c, err := t.connect(ctx)
-	h.finish(t, c, err)
+	h.finishTry(t, c, err)
 }
 
-// begin enters the try, unless the wish ended meanwhile.
-func (h *Host) begin(cancel context.CancelFunc) *attempt {
+// beginTry starts a try, unless the host is no longer wanted.
+func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	silent := h.pool.o.Memory.Silent(h.name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,11 +141,11 @@ func (h *Host) begin(cancel context.CancelFunc) *attempt {
 	attended := time.Now().Before(f.attended)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log,
-		attended: attended, client: f.client, banned: time.Now().Before(f.ban), lentOnly: f.stop != nil || !attended && !silent,
+		attended: attended, client: f.client, banned: time.Now().Before(f.ban), reuseOnly: f.stop != nil || !attended && !silent,
 	}
 }
 
-// step says what a try is doing now.
+// step records what the try is doing now.
 func (h *Host) step(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +153,7 @@ func (h *Host) step(what string) {
 	h.enterLocked()
 }
 
-// setAsking says which kind of question a try waits for an answer to; "" for none.
+// setAsking records which kind of question the try waits for; "": none.
 func (h *Host) setAsking(kind api.PromptKind) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,15 +161,15 @@ func (h *Host) setAsking(kind api.PromptKind) {
 	h.enterLocked()
 }
 
-// lastClient is the client through which a person last asked for the host.
+// lastClient is the client that a person last used to ask for the host.
 func (h *Host) lastClient() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.facts.client
 }
 
-// finish draws the conclusions of a try.
-func (h *Host) finish(t *attempt, c *conn, err error) {
+// finishTry records the result of a try.
+func (h *Host) finishTry(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
 	f.trying, f.asking, h.cancel = "", "", nil
@@ -203,11 +195,11 @@ func (h *Host) finish(t *attempt, c *conn, err error) {
 	h.mu.Unlock()
 }
 
-// failedLocked decides between another try and a stop, by the failure's class alone.
+// failedLocked decides between another try and a stop, only by the class of the failure.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
-	if t.lentOnly && f.stop != nil {
-		return // it stands as before
+	if t.reuseOnly && f.stop != nil {
+		return // the earlier stop remains
 	}
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
@@ -225,7 +217,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
 	case class == classNeedsPerson && attended && !t.attended:
-		f.nextTry = now // a person came while we tried without one
+		f.nextTry = now // a person acted during a try that did not ask
 	case class == classNeedsPerson:
 		f.stop = &stop{state: api.HostNeedsLogin, why: why}
 	case class == classPermanent:
@@ -245,20 +237,20 @@ func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
 	}
 }
 
-// lost draws the conclusions of a connection's end.
-func (h *Host) lost(c *conn) {
+// connectionLost records the end of a connection.
+func (h *Host) connectionLost(c *conn) {
 	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f, l := &h.facts, &h.pool.o.Limits
 	f.live = nil
 	h.probe = false
-	byUs := h.ended == c // whoever wants the host since then wants another
+	byUs := h.ended == c // who wants the host since then wants a new connection
 	if onlyLeased && !h.asked && !byUs {
-		h.endWishLocked() // its users have lost the connection, too
+		h.dropWantedLocked() // the users of the leases lost it too
 	}
 	if f.wanted && !byUs {
-		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.reason()), Err: classPassing.of(c.reason())}
+		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.endReason()), Err: classPassing.of(c.endReason())}
 		f.failures++
 		if time.Since(c.since) >= l.StableAfter {
 			f.failures = 0
@@ -271,15 +263,26 @@ func (h *Host) lost(c *conn) {
 	h.enterLocked()
 }
 
-// leave is the end of the host's goroutine.
-func (h *Host) leave() {
+// stopServing is called when the host's goroutine ends.
+func (h *Host) stopServing() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""
 	h.enterLocked()
 }
 
-// asError is err as an *api.Error, which every failed try should have.
+// backoff is the wait before the next try after so many failures. It doubles from least
+// to most, minus up to a fifth at random, so that many laptops do not return at the same
+// moment.
+func backoff(failures int, least, most time.Duration) time.Duration {
+	wait := most
+	if shift := failures - 1; shift < 30 {
+		wait = min(most, least<<max(shift, 0))
+	}
+	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
+}
+
+// asError returns err as an *api.Error.
 func asError(err error) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// revokedKeys is a file of RevokedHostKeys: public keys, one a line, or a KRL.
+// revokedKeys is a RevokedHostKeys file: public keys, one a line, or a KRL.
 type revokedKeys struct {
 	plain map[string]bool // keys without their certificates, in wire format
 	krl   *krl
 }
 
-// readRevokedKeys reads such a file. One that cannot be read, or understood in full, is an
-// error: the key that it was made for may be the one that is lost.
+// readRevokedKeys reads such a file. If any part of it cannot be read, that is an error:
+// it may be the revocation that matters.
 func readRevokedKeys(path string) (*revokedKeys, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func readRevokedKeys(path string) (*revokedKeys, error) {
 	return r, nil
 }
 
-// revokedBlob is the key of a line, without a certificate around it. A type of keys that
-// the library does not have is kept as it is: no server can show it to us.
+// revokedBlob is the plain key of a line. A key type that the library does not know is
+// kept as it is: no server can show it to us.
 func revokedBlob(fields []string) (string, error) {
 	if len(fields) < 2 {
 		return "", errors.New("the line lacks a key type or key")
@@ -69,8 +69,8 @@ func revokedBlob(fields []string) (string, error) {
 	return string(plainKey(key).Marshal()), nil
 }
 
-// has reports whether a key is revoked: itself, its certificate, or the authority that
-// signed that.
+// has reports whether a key, its certificate, or the authority that signed it is
+// revoked.
 func (r *revokedKeys) has(key ssh.PublicKey) bool {
 	if r.krl != nil {
 		return r.krl.has(key)

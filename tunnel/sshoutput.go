@@ -6,18 +6,18 @@ import (
 	"tunctl/internal/api"
 )
 
-// sshReason is why an ssh program ended without a connection, by what it printed.
+// sshReason is why an ssh program ended without a connection, read from its messages.
 type sshReason struct {
 	class failureClass
 	code  api.Code
 	hint  string
-	login bool // a server began to see a login
-	ask   bool // with a person to answer, it might have logged in
+	login bool // a server saw a login
+	ask   bool // it might have logged in with a person's answer
 }
 
-// sshOutput is how the messages of OpenSSH's client are read: the first pattern that
-// one of the lines matches decides. Its level must be DEBUG1 or higher, which tells
-// whether a login was begun. A hop's ssh prints among the lines at a level of its own.
+// sshOutput classifies the messages of OpenSSH's client: the first pattern that matches
+// a line decides. The log level must be DEBUG1 or higher, which shows whether a login
+// began. A hop's ssh prints among the lines at its own level.
 var sshOutput = []struct {
 	line   *regexp.Regexp
 	reason sshReason
@@ -49,11 +49,11 @@ var sshOutput = []struct {
 		regexp.MustCompile(`(?m)^debug1: kex_exchange_identification: banner line \d+: Not allowed at this time`),
 		sshReason{class: classBanned, code: api.CodeUnreachable},
 	},
-	{ // what ended it came after the login
+	{ // it ended after the login
 		regexp.MustCompile(`(?m)^Authenticated to `),
 		sshReason{class: classPassing, code: api.CodeUnreachable, login: true},
 	},
-	{ // a server that hangs up on a login has often refused it: PAM does so
+	{ // a server that hangs up during a login has often refused it, as PAM does
 		regexp.MustCompile(`(?m)^debug1: (SSH2_MSG_SERVICE_ACCEPT received|Authentications that can continue: )`),
 		sshReason{class: classRefused, code: api.CodeAuth, login: true},
 	},
@@ -65,19 +65,19 @@ var sshOutput = []struct {
 		regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: Connecting to `),
 		sshReason{class: classPassing, code: api.CodeUnreachable},
 	},
-	{ // a hop hung up, and did not say whether on a login; the host itself is UNKNOWN then
+	{ // a hop hung up, maybe during a login; the host itself would be UNKNOWN
 		regexp.MustCompile(`(?m)^(Connection (closed|reset) by|Received disconnect from) [^U]`),
 		sshReason{class: classRefused, code: api.CodeAuth, login: true},
 	},
-	{ // a ProxyCommand that led nowhere
+	{ // a ProxyCommand that did not connect
 		regexp.MustCompile(`(?m)^debug1: `),
 		sshReason{class: classPassing, code: api.CodeUnreachable},
 	},
 }
 
-// readSSH reads an ssh program's messages. Those that it does not know are of no known
-// class, and may have been a login.
-func readSSH(output string) sshReason {
+// readSSHOutput classifies an ssh program's messages. Unknown ones have no class, and may have
+// been a login.
+func readSSHOutput(output string) sshReason {
 	for _, x := range sshOutput {
 		if x.line.MatchString(output) {
 			return x.reason

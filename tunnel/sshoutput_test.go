@@ -46,7 +46,7 @@ func TestWhatSSHPrintsTellsWhetherALoginWasRefused(t *testing.T) {
 		"another ssh, or a silent one":    {"", classUnknown, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := readSSH(tt.output); got.class != tt.class || got.login != tt.login || got.code == "" {
+			if got := readSSHOutput(tt.output); got.class != tt.class || got.login != tt.login || got.code == "" {
 				t.Errorf("read as %+v", got)
 			}
 		})
@@ -65,10 +65,10 @@ func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, nil, nil)
-				at := &attempt{host: b.Host("login"), pool: b.Pool, loginAt: time.Now(), guard: newGuard(time.Second, func() {})}
+				at := &attempt{host: b.Host("login"), pool: b.Pool, loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
 				time.Sleep(2 * time.Second)
-				m := &master{said: newSpoken()}
-				_, _ = io.WriteString(m.said, tt.output)
+				m := &master{stderr: newStderrBuffer()}
+				_, _ = io.WriteString(m.stderr, tt.output)
 				err := at.masterFailed(t.Context(), m, errors.New("cut off"))
 				if got := at.classOf(err); got != tt.class || !strings.Contains(err.Error(), "within") {
 					t.Errorf("class %d, want %d: %v", got, tt.class, err)

@@ -435,7 +435,7 @@ func (p *person) questions() []api.Prompt {
 type bench struct {
 	*Pool
 	person *person
-	memory *briefMemory
+	memory *processMemory
 	states []api.HostState
 	mu     sync.Mutex
 	end    func()
@@ -444,7 +444,7 @@ type bench struct {
 // newBench makes a pool for servers by host name, with the settings that set changes.
 func newBench(t testing.TB, servers map[string]*sshServer, set func(*sshconfig.Settings)) *bench {
 	t.Helper()
-	b := &bench{person: &person{}, memory: newBriefMemory()}
+	b := &bench{person: &person{}, memory: newProcessMemory()}
 	b.Pool = NewPool(Options{
 		Prompter: b.person, Memory: b.memory, Limits: DefaultLimits(),
 		Changed: func(h api.Host) {

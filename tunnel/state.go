@@ -6,31 +6,31 @@ import (
 	"tunctl/internal/api"
 )
 
-// facts are what a host's state follows from.
+// facts determine a host's state.
 type facts struct {
 	wanted    bool           // by a person, the agent, or a host that jumps through it
-	live      *conn          // the connection, while there is one
+	live      *conn          // the connection; nil: none
 	trying    string         // what a try under way is doing; "" between tries
-	asking    api.PromptKind // the question that the try waits for an answer to; "": none
-	stop      *stop          // why there are no more tries by ourselves
+	asking    api.PromptKind // the kind of question that the try waits for; "": none
+	stop      *stop          // why there are no more automatic tries
 	failure   *api.Error     // why the last try failed
 	failures  int            // tries and short-lived connections in a row
 	nextTry   time.Time      // not before then, unless a person acts
 	attended  time.Time      // until then a person may be asked
-	client    string         // through which the person last acted
+	client    string         // the client that the person last used
 	refusals  int            // refused logins since the last good one
 	ban       time.Time      // until then a ban is suspected
-	lastLogin time.Time      // when a login was last begun
+	lastLogin time.Time      // when the last login began
 }
 
-// stop ends all tries, for good or until a time, unless a person acts.
+// stop ends all automatic tries, for good or until a time.
 type stop struct {
 	state api.HostState // needs-login or blocked
 	why   *api.Error
 	until time.Time // zero: until a person acts
 }
 
-// derive is the one place where a state follows from facts.
+// derive is the only place that derives a state from facts.
 func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 	switch {
 	case f.live != nil:
@@ -53,8 +53,8 @@ func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 	return api.HostConnecting, "", "", ""
 }
 
-// enterLocked is the one place where a state is entered: it stamps and publishes
-// what the facts now say.
+// enterLocked is the only place that enters a state. It sets the time and publishes the
+// change.
 func (h *Host) enterLocked() {
 	v := h.view
 	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts)
@@ -62,17 +62,17 @@ func (h *Host) enterLocked() {
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
 		rtt, node := c.measured()
-		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.agreed
+		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.algorithms
 		v.RTTMs = float64(rtt) / float64(time.Millisecond)
-		v.Transport, v.TransportWhy = c.transport, c.because
+		v.Transport, v.TransportWhy = c.transport, c.transportWhy
 	} else {
 		v.Transport, v.TransportWhy = "", ""
 		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
 	}
 	v.Outdated = h.outdatedLocked()
-	if h.rereadDue && h.facts.trying == "" {
-		h.rereadDue = false
-		h.pool.rereadSoon()
+	if h.recheckDue && h.facts.trying == "" {
+		h.recheckDue = false
+		h.pool.recheckSoon()
 	}
 	if sameHost(&v, &h.view) {
 		return
@@ -85,16 +85,17 @@ func (h *Host) enterLocked() {
 	h.publishLocked()
 }
 
-// publishLocked tells everyone of the view as it is now.
+// publishLocked publishes the current view.
 func (h *Host) publishLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	if !h.quiet {
-		h.pool.tell(h.view)
+		h.pool.enqueue(h.view)
 	}
 }
 
-// sameHost compares what the facts decide; the settings part changes with it.
+// sameHost compares what follows from the facts. The settings change only together with
+// that.
 func sameHost(a, b *api.Host) bool {
 	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Asking == b.Asking && a.Auth == b.Auth &&
 		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated

@@ -1,22 +1,23 @@
-// Package tunnel keeps one SSH connection per host. The forwards over it are those of
-// tunnel/forward, which this package does not know.
+// Package tunnel keeps one SSH connection per host: it dials, checks the host key, logs
+// in, keeps the connection alive and restores it. It runs commands and dials over that
+// connection, and reaches the compute nodes behind it. Forwards are in tunnel/forward,
+// and reading ssh_config is in tunnel/sshconfig.
 //
-// A [Pool] owns the hosts; a [Host] is a login node by its name. Asking for a
-// host dials nothing: [Host.Up] says that a person wants it now, [Host.Want] that
-// it is wanted but nobody may be there, [Host.Down] that it is not. One goroutine
-// per host turns such wishes into a connection: it reads the settings as OpenSSH
-// would, dials (directly, through jump hosts or a proxy command), checks the host
-// key, logs in, keeps the link alive and brings it back when it is lost, within
-// limits that keep a person from being locked out ([Limits]).
+// A [Pool] owns the hosts; a [Host] is a login node by its name. To get a host dials
+// nothing: [Host.Up] says that a person wants it now, [Host.Want] that it is wanted
+// though no person may be present, [Host.Down] that it is not. One goroutine per host
+// acts on that. It respects limits that keep a person from being locked out ([Limits]).
 //
-// Questions to a person go through a [Prompter]; what a host must be remembered by
-// goes through a [Memory]. The package knows nothing of jobs, of the config file
-// or of the agent's API; it speaks in the types of internal/api.
+// Questions to a person go through a [Prompter]. What must outlive the process goes
+// through a [Memory]. The package knows nothing of jobs, of the config file or of the
+// agent's API; it uses the types of internal/api.
 package tunnel
 
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"tunctl/internal/api"
 )
@@ -29,31 +30,79 @@ const GCPercent = 400
 // ErrNobody is wrapped by a Prompter's error when nobody can be asked.
 var ErrNobody = errors.New("there is no terminal or desktop to ask")
 
-// A Prompter asks a person, and calls asked once the question is put to somebody. It
-// returns when there is an answer, when ctx ends, or, with an error that wraps ErrNobody,
-// when there is nobody to ask.
+// A Prompter asks a person, and calls asked once somebody sees the question. It returns
+// when there is an answer, when ctx ends, or, with an error that wraps ErrNobody, when
+// nobody can be asked.
 type Prompter interface {
 	Prompt(ctx context.Context, p api.Prompt, asked func()) (api.Answer, error)
 }
 
-// A Memory outlives the process and remembers a few facts per host.
+// A Memory remembers a few facts per host and outlives the process.
 type Memory interface {
 	// Silent reports whether the last login needed no person. Unknown is false.
 	Silent(host string) bool
 	SetSilent(host string, silent bool)
-	// LastAddress is the address last logged in to, so that the next login lands
-	// on the same one of several login nodes.
+	// LastAddress is where the last login went, so that the next one reaches the same
+	// one of several login nodes.
 	LastAddress(host string) string
 	SetLastAddress(host, addr string)
-	// Accounts are those that the name was logged in to, as user@address: the config
-	// can make it stand for another. None: they are not known.
+	// Accounts are where logins by this name went, as user@address: an edited config can
+	// point the name elsewhere. None: unknown.
 	Accounts(host string) []string
 	AddAccount(host, account string)
 }
 
-// nobody is the Prompter of a pool that was given none.
+// nobody is the default Prompter.
 type nobody struct{}
 
 func (nobody) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
 	return api.Answer{}, ErrNobody
+}
+
+// processMemory is the default Memory. It ends with the process.
+type processMemory struct {
+	mu      sync.Mutex
+	silent  map[string]bool
+	address map[string]string
+	account map[string][]string
+}
+
+func newProcessMemory() *processMemory {
+	return &processMemory{silent: map[string]bool{}, address: map[string]string{}, account: map[string][]string{}}
+}
+
+func (m *processMemory) Silent(host string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.silent[host]
+}
+
+func (m *processMemory) SetSilent(host string, silent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent[host] = silent
+}
+
+func (m *processMemory) LastAddress(host string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.address[host]
+}
+
+func (m *processMemory) SetLastAddress(host, addr string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.address[host] = addr
+}
+
+func (m *processMemory) Accounts(host string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.account[host]
+}
+
+func (m *processMemory) AddAccount(host, account string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.account[host] = append(slices.Clip(m.account[host]), account)
 }

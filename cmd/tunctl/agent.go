@@ -7,10 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -28,15 +26,6 @@ import (
 const stopTimeout = 15 * time.Second
 
 func agentCommand(t *term.Terminal) *cli.Command {
-	action := func(f func(*cli.Context, *term.Terminal, home.Paths) error) cli.ActionFunc {
-		return func(c *cli.Context) error {
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			return f(c, t, p)
-		}
-	}
 	return &cli.Command{
 		Name:  "agent",
 		Usage: "control the background process that keeps sessions up",
@@ -44,38 +33,39 @@ func agentCommand(t *term.Terminal) *cli.Command {
 			{
 				Name: "run", Usage: "run the agent in this terminal",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "background", Hidden: true, Usage: "log to the log file only"}},
-				Action: action(agentRun),
+				Action: action(t, agentRun),
 			},
-			{Name: "start", Usage: "start the agent in the background", Action: action(agentStart)},
-			{Name: "stop", Usage: "stop the agent; jobs keep running", Action: action(agentStop)},
-			{Name: "restart", Usage: "restart the agent; sessions reconnect", Action: action(agentRestart)},
+			{Name: "start", Usage: "start the agent in the background", Action: action(t, agentStart)},
+			{Name: "stop", Usage: "stop the agent; jobs keep running", Action: action(t, agentStop)},
+			{Name: "restart", Usage: "restart the agent; sessions reconnect", Action: action(t, agentRestart)},
 			{
 				Name: "status", Usage: "show whether the agent is running; exit code 5 if not",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-				Action: action(agentStatus),
+				Action: action(t, agentStatus),
 			},
 			{
 				Name: "log", Usage: "show the agent's log",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"}},
-				Action: action(agentLog),
+				Action: action(t, agentLog),
 			},
 		},
 	}
 }
 
-func agentRun(c *cli.Context, t *term.Terminal, p home.Paths) error {
+func agentRun(ctx context.Context, inv *invocation) error {
+	p := inv.paths
 	term.CloseOwnConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}
 	file := &lumberjack.Logger{Filename: p.Log(), MaxSize: 5, MaxBackups: 2}
 	defer func() { _ = file.Close() }()
-	out := io.MultiWriter(file, t.Err)
-	if c.Bool("background") {
+	out := io.MultiWriter(file, inv.Err)
+	if inv.Bool("background") {
 		out = file
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
-	followProgram(c.Context, p, log)
+	updateAutostart(ctx, p, log)
 	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
 	if practising(p, log) {
 		o.Practice, o.Limits = isPracticeAddress, agent.PracticeLimits()
@@ -87,14 +77,11 @@ func agentRun(c *cli.Context, t *term.Terminal, p home.Paths) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(tunnel.GCPercent)
 	}
-	// The first signal drains; the handler is gone then, so a second one ends the
-	// process at once.
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := interruptible(ctx) // the first signal drains
 	defer stop()
 	err = a.Serve(ctx)
 	if errors.Is(err, agent.ErrRunning) {
-		t.Say("%v", err)
+		inv.Say("%v", err)
 		return nil
 	}
 	return err
@@ -107,8 +94,8 @@ func logLevel() slog.Level {
 	return slog.LevelInfo
 }
 
-// practising reports whether the agent serves a practice cluster, whose limits are
-// quick. A person's own agent never does.
+// practising reports whether the agent serves a practice cluster, whose limits are short. A
+// person's own agent never does.
 func practising(p home.Paths, log *slog.Logger) bool {
 	switch {
 	case os.Getenv("TUNCTL_PRACTICE") == "":
@@ -121,48 +108,47 @@ func practising(p home.Paths, log *slog.Logger) bool {
 	return true
 }
 
-func agentStart(c *cli.Context, t *term.Terminal, p home.Paths) error {
-	_, st, err := connect(c.Context, t, p)
+func agentStart(ctx context.Context, inv *invocation) error {
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}
-	t.Say("the agent is running (pid %d)", st.Agent.PID)
+	inv.Say("the agent is running (pid %d)", st.Agent.PID)
 	return nil
 }
 
-func agentStop(c *cli.Context, t *term.Terminal, p home.Paths) error {
-	ctx, cancel := context.WithTimeout(c.Context, stopTimeout)
+func agentStop(ctx context.Context, inv *invocation) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	cl := client.New(p)
-	err := cl.Stop(ctx)
+	err := inv.client.Stop(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
-		t.Say("the agent is not running")
+		inv.Say("the agent is not running")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := cl.AwaitGone(ctx); err != nil {
+	if err := inv.client.AwaitGone(ctx); err != nil {
 		return err
 	}
-	t.Say("the agent has stopped; jobs keep running")
+	inv.Say("the agent has stopped; jobs keep running")
 	return nil
 }
 
-func agentRestart(c *cli.Context, t *term.Terminal, p home.Paths) error {
-	if err := warnAboutLogins(c.Context, t, p); err != nil {
+func agentRestart(ctx context.Context, inv *invocation) error {
+	if err := warnAboutLogins(ctx, inv); err != nil {
 		return err
 	}
-	if err := agentStop(c, t, p); err != nil {
+	if err := agentStop(ctx, inv); err != nil {
 		return err
 	}
-	return agentStart(c, t, p)
+	return agentStart(ctx, inv)
 }
 
 // warnAboutLogins names the hosts that need an interactive login again after a restart,
 // and asks for confirmation on a terminal.
-func warnAboutLogins(ctx context.Context, t *term.Terminal, p home.Paths) error {
-	st, err := client.New(p).Status(ctx)
+func warnAboutLogins(ctx context.Context, inv *invocation) error {
+	st, err := inv.client.Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil // nothing runs that could lose a login
 	}
@@ -178,23 +164,23 @@ func warnAboutLogins(ctx context.Context, t *term.Terminal, p home.Paths) error 
 	if len(hosts) == 0 {
 		return nil
 	}
-	t.Say("after the restart you have to log in again to: %s", strings.Join(hosts, ", "))
-	if !t.Interactive {
+	inv.Say("after the restart you have to log in again to: %s", strings.Join(hosts, ", "))
+	if !inv.Interactive {
 		return nil
 	}
-	answer, err := t.ReadLine(ctx, "Restart the agent anyway? [y/N] ", true)
+	answer, err := inv.ReadLine(ctx, "Restart the agent anyway? [y/N] ", true)
 	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
 		err = silentError(exitFailed)
 	}
 	return err
 }
 
-func agentStatus(c *cli.Context, t *term.Terminal, p home.Paths) error {
-	st, err := client.New(p).Status(c.Context)
+func agentStatus(ctx context.Context, inv *invocation) error {
+	st, err := inv.client.Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
-		t.Say("the agent is not running")
-		if c.Bool("json") {
-			if err := t.PrintJSON(struct{}{}); err != nil {
+		inv.Say("the agent is not running")
+		if inv.Bool("json") {
+			if err := inv.PrintJSON(struct{}{}); err != nil {
 				return err
 			}
 		}
@@ -203,19 +189,19 @@ func agentStatus(c *cli.Context, t *term.Terminal, p home.Paths) error {
 	if err != nil {
 		return err
 	}
-	warnAboutVersion(t, st)
-	if c.Bool("json") {
-		return t.PrintIndentedJSON(st.Agent)
+	warnAboutVersion(inv.Terminal, st)
+	if inv.Bool("json") {
+		return inv.PrintIndentedJSON(st.Agent)
 	}
-	_, err = fmt.Fprintf(t.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, st.Agent.Since.Local().Format("Mon 15:04"))
+	_, err = fmt.Fprintf(inv.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, weekdayTime(st.Agent.Since))
 	return err
 }
 
 // agentLog prints the agent's log and, with -f, what is added to it.
-func agentLog(c *cli.Context, t *term.Terminal, p home.Paths) error {
-	ctx, stop := interruptible(c.Context)
+func agentLog(ctx context.Context, inv *invocation) error {
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	f, err := os.Open(p.Log())
+	f, err := os.Open(inv.paths.Log())
 	if err != nil {
 		return err
 	}
@@ -223,7 +209,7 @@ func agentLog(c *cli.Context, t *term.Terminal, p home.Paths) error {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := io.Copy(t.Out, f); err != nil || !c.Bool("follow") {
+		if _, err := io.Copy(inv.Out, f); err != nil || !inv.Bool("follow") {
 			return err
 		}
 		select {

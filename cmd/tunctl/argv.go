@@ -1,16 +1,22 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
 )
 
-// reorder moves flags before arguments, since urfave/cli v2 stops at the first
-// argument and a person writes `tunctl up jupyter --no-open` as often as not. It
-// reads which flags take a value from the commands' own definitions; what follows
-// "--", or the host of `tunctl ssh`, stays as it is.
+// reorder moves flags before arguments, since urfave/cli v2 stops at the first argument, and
+// people write `tunctl up jupyter --no-open` as often as not. The commands' definitions say
+// which flags take a value. The words after "--", or after the host of `tunctl ssh`, stay as
+// they are.
 func reorder(app *cli.App, argv []string) ([]string, error) {
 	if len(argv) == 0 {
 		return argv, nil
@@ -23,21 +29,21 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if level.isRoot() && slices.ContainsFunc(options, asksVersion) {
+		if level.isRoot() && slices.ContainsFunc(options, isVersionFlag) {
 			return []string{argv[0], versionName}, nil
 		}
 		out = append(out, options...)
-		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, asksHelp) {
+		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
 			return out, nil // the library takes an argument beside --help for a command
 		}
-		if level.isRoot() && asksHelpAll(args) {
+		if level.isRoot() && isHelpAll(args) {
 			return append(out, args[:2]...), nil
 		}
-		if level.asksHelpFor(args) {
+		if level.isHelpFor(args) {
 			rest = append(slices.Clone(args[1:]), "--help")
 			continue
 		}
-		command := find(level.commands, args[0])
+		command := findCommand(level.commands, args[0])
 		if command == nil {
 			return append(out, args...), nil
 		}
@@ -50,13 +56,13 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 	}
 }
 
-// level is a command with what may follow it.
+// level is a command and the words that may follow it.
 type level struct {
 	app      *cli.App
 	name     string // as it is typed, without the program
 	flags    []cli.Flag
 	commands []*cli.Command
-	passes   bool // what follows its first argument is another program's
+	passes   bool // the words after its first argument are another program's
 }
 
 func (l level) below(c *cli.Command) level {
@@ -70,22 +76,22 @@ func (l level) below(c *cli.Command) level {
 // isRoot reports whether no command was typed yet.
 func (l level) isRoot() bool { return l.name == l.app.Name }
 
-// asksHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND
-// --help`, also for a command that there is not.
-func (l level) asksHelpFor(words []string) bool {
+// isHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND --help`,
+// also for an unknown command.
+func (l level) isHelpFor(words []string) bool {
 	return len(l.commands) > 0 && slices.Contains(helpWords, words[0])
 }
 
-// asksHelpAll reports whether words begin with `help all`; no more is needed.
-func asksHelpAll(words []string) bool {
+// isHelpAll reports whether words begin with `help all`; the rest is ignored.
+func isHelpAll(words []string) bool {
 	return len(words) > 1 && slices.Contains(helpWords, words[0]) && words[1] == allCommands
 }
 
-func asksVersion(option string) bool {
+func isVersionFlag(option string) bool {
 	return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
 }
 
-func find(commands []*cli.Command, name string) *cli.Command {
+func findCommand(commands []*cli.Command, name string) *cli.Command {
 	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
 	if i < 0 {
 		return nil
@@ -93,8 +99,8 @@ func find(commands []*cli.Command, name string) *cli.Command {
 	return commands[i]
 }
 
-// split takes the options out of words. Where commands may follow it leaves
-// everything from the first argument on: that is one with options of its own.
+// split separates the options from the other words. Where commands may follow, it stops at
+// the first of them, which has options of its own.
 func (l level) split(words []string) (options, args []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -118,13 +124,13 @@ func (l level) split(words []string) (options, args []string, err error) {
 	return options, args, nil
 }
 
-// option checks the option that words begin with, and returns how many it takes up.
+// option checks the option that words begin with, and returns its number of words.
 func (l level) option(words []string) (int, error) {
 	typed, value, given := strings.Cut(words[0], "=")
-	f := lookUp(l.flags, typed)
+	f := findFlag(l.flags, typed)
 	values := takesValue(l.flags, words[0])
 	switch {
-	case asksHelp(typed):
+	case isHelpFlag(typed):
 		return 1, nil
 	case f == nil:
 		return 0, unknownFlag(l.app, l.name, l.flags, typed)
@@ -140,12 +146,104 @@ func (l level) option(words []string) (int, error) {
 
 var helpWords = []string{"help", "h"}
 
-func asksHelp(option string) bool {
+func isHelpFlag(option string) bool {
 	return strings.HasPrefix(option, "-") && slices.Contains(helpWords, strings.TrimLeft(option, "-"))
 }
 
 // takesValue reports whether the option's value is the next word.
 func takesValue(flags []cli.Flag, word string) bool {
-	d, ok := lookUp(flags, word).(cli.DocGenerationFlag)
+	d, ok := findFlag(flags, word).(cli.DocGenerationFlag)
 	return ok && d.TakesValue() && !strings.Contains(word, "=")
+}
+
+// noCommand is the action of a command with subcommands that was given none of them: it lists
+// them, or suggests the one that was probably meant.
+func noCommand(c *cli.Context) error {
+	typed := c.Args().First()
+	root := c.Command.Name == c.App.Name
+	switch {
+	case typed != "":
+		return unknownCommand(c.Command, root, typed)
+	case root:
+		return cli.ShowAppHelp(c)
+	}
+	return cli.ShowSubcommandHelp(c)
+}
+
+func unknownCommand(parent *cli.Command, root bool, typed string) error {
+	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no command %q", typed), Hint: "`tunctl help all` lists every command"}
+	if !root {
+		e.Message = fmt.Sprintf("%s has no command %q", parent.Name, typed)
+		e.Hint = fmt.Sprintf("`%s --help` lists its commands", parent.HelpName)
+	}
+	var names []string
+	for _, c := range parent.Subcommands {
+		if !c.Hidden {
+			names = append(names, c.Names()...)
+		}
+	}
+	e.Message += didYouMean(typed, names)
+	return e
+}
+
+// unknownFlag is the error for an option that the command does not have.
+func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) error {
+	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%s has no flag %s", name, typed), Hint: fmt.Sprintf("`tunctl %s --help` lists the flags", name)}
+	bare := strings.TrimLeft(typed, "-")
+	switch {
+	case name != app.Name && findFlag(app.Flags, typed) != nil:
+		e.Hint = fmt.Sprintf("%s goes before the command: `tunctl %s … %s`", typed, typed, name)
+		return e
+	case name == app.Name:
+		e.Hint = "`tunctl --help` lists the flags"
+		if findCommand(app.Commands, bare) != nil {
+			e.Hint = fmt.Sprintf("%s is a command: `tunctl %s`", bare, bare)
+			return e
+		}
+	}
+	names := []string{"--help"}
+	for _, f := range visibleFlags(flags) {
+		for _, n := range f.Names() {
+			if len(n) > 1 {
+				names = append(names, "--"+n)
+			}
+		}
+	}
+	e.Message += didYouMean("--"+bare, names)
+	return e
+}
+
+// didYouMean ends a message about an unknown word with the nearest known one, if any is near.
+func didYouMean(typed string, among []string) string {
+	near := suggest.Nearest(typed, among)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + near[0] + "?"
+}
+
+// checkValue checks a flag's value: the library's errors show neither the flag as it was
+// typed nor the values that it takes.
+func checkValue(f cli.Flag, typed, value string) error {
+	switch f.(type) {
+	case *cli.DurationFlag:
+		if _, err := time.ParseDuration(value); err != nil {
+			return usagef("%s takes a time such as 30m or 2h, not %q", typed, value)
+		}
+	case *cli.BoolFlag:
+		if _, err := strconv.ParseBool(value); err != nil {
+			return usagef("%s takes no value; got %q", typed, value)
+		}
+	}
+	return nil
+}
+
+// findFlag finds the flag that an option names.
+func findFlag(flags []cli.Flag, option string) cli.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(option, "-"), "=")
+	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return nil
+	}
+	return flags[i]
 }

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
@@ -30,61 +31,49 @@ func attachCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() < 1 || c.NArg() > 2 {
-				return usagef("attach takes a host and, optionally, a job id")
-			}
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			a := &attachment{term: t, host: c.Args().Get(0), job: c.Args().Get(1), save: c.String("save")}
-			err := a.run(ctx, c)
-			if c.Err() == nil && ctx.Err() != nil {
-				return silentError(exitInterrupted)
-			}
-			return err
-		},
+		Action: interruptibleAction(t, attach),
 	}
+}
+
+func attach(ctx context.Context, inv *invocation) error {
+	if inv.NArg() < 1 || inv.NArg() > 2 {
+		return usagef("attach takes a host and, optionally, a job id")
+	}
+	a := &attachment{term: inv.Terminal, host: inv.Args().Get(0), job: inv.Args().Get(1), save: inv.String("save")}
+	if err := a.checkSave(inv.paths); err != nil {
+		return err
+	}
+	if err := inv.connectHost(ctx, a.host); err != nil {
+		return err
+	}
+	u := &up{term: inv.Terminal, attaches: true, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	var ready api.Session
+	u.request = func(ctx context.Context) (api.UpResponse, error) { return a.request(ctx, u.client) }
+	u.done = func(s api.Session) { ready = s }
+	if err := u.start(ctx, inv.paths, !inv.Bool("no-open") && !u.json); err != nil {
+		return err
+	}
+	if a.save == "" {
+		if !u.json {
+			inv.Say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
+		}
+		return nil
+	}
+	return a.saveSession(ctx, inv.paths, ready)
 }
 
 // attachment is one `tunctl attach`.
 type attachment struct {
 	term      *term.Terminal
 	host, job string
-	save      string
-}
-
-func (a *attachment) run(ctx context.Context, c *cli.Context) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	if err := a.checkSave(p); err != nil {
-		return err
-	}
-	if _, err := connected(ctx, c, a.term, a.host); err != nil {
-		return err
-	}
-	u := &up{term: a.term, attaches: true, json: c.Bool("json"), wait: c.Duration("wait")}
-	var ready api.Session
-	u.begin = func(ctx context.Context) (api.UpResponse, error) { return a.attach(ctx, u) }
-	u.done = func(s api.Session) { ready = s }
-	if err := u.run(ctx, p, !c.Bool("no-open") && !u.json); err != nil {
-		return err
-	}
-	if a.save == "" {
-		if !u.json {
-			a.term.Say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
-		}
-		return nil
-	}
-	return a.keep(ctx, p, ready)
+	save      string // the session's name in the config; "": none
 }
 
 // checkSave refuses a name that is taken, before anything is done.
 func (a *attachment) checkSave(p home.Paths) error {
 	cfg, err := configs.Load(p.Config)
 	if a.save == "" || err != nil {
-		return nil //nolint:nilerr // a config that is not there yet has no names; one with errors is told when saving
+		return nil //nolint:nilerr // a config that is not there yet has no names; one with errors is reported when saving
 	}
 	if _, taken := cfg.Session(a.save); taken {
 		return usagef("session %q already exists in %s", a.save, p.Config)
@@ -92,10 +81,10 @@ func (a *attachment) checkSave(p home.Paths) error {
 	return nil
 }
 
-// attach asks the agent, and the person where several jobs may be meant.
-func (a *attachment) attach(ctx context.Context, u *up) (api.UpResponse, error) {
+// request has the agent attach, and the person choose where several jobs may be meant.
+func (a *attachment) request(ctx context.Context, cl *client.Client) (api.UpResponse, error) {
 	for {
-		answer, err := u.client.Attach(ctx, api.AttachRequest{Host: a.host, Job: a.job, Name: a.save})
+		answer, err := cl.Attach(ctx, api.AttachRequest{Host: a.host, Job: a.job, Name: a.save})
 		if err != nil {
 			return api.UpResponse{}, err
 		}
@@ -108,7 +97,7 @@ func (a *attachment) attach(ctx context.Context, u *up) (api.UpResponse, error) 
 	}
 }
 
-// choose lets the person pick one of several jobs, if there is somebody to ask.
+// choose has the person choose one of several jobs, if there is a person.
 func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, error) {
 	if !a.term.Interactive {
 		ids := make([]string, len(jobs))
@@ -120,16 +109,16 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 			Hint: fmt.Sprintf("`tunctl attach %s JOB`; available: %s", a.host, strings.Join(ids, ", ")),
 		}
 	}
-	return pickJob(ctx, a.term, jobs)
+	return chooseJob(ctx, a.term, jobs)
 }
 
-// pickJob lets the person pick one of several jobs by its number in the list, or its id.
-func pickJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
+// chooseJob has the person choose one of several jobs, by its number in the list or its id.
+func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
 	rows := make([]string, len(jobs))
 	for i, j := range jobs {
 		rows[i] = fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
 	}
-	i, err := choose(ctx, t, "a job id", rows, func(i int, typed string) bool {
+	i, err := chooseRow(ctx, t, "a job id", rows, func(i int, typed string) bool {
 		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
 	})
 	if err != nil {
@@ -138,9 +127,9 @@ func pickJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (strin
 	return jobs[i].Job.Ref(), nil
 }
 
-// keep makes a session of the job in the config: adopted by its name, and started
-// by its script where the scheduler tells that.
-func (a *attachment) keep(ctx context.Context, p home.Paths, s api.Session) error {
+// saveSession adds a session to the config that adopts the job by its name, and submits its
+// script if the scheduler reports that.
+func (a *attachment) saveSession(ctx context.Context, p home.Paths, s api.Session) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, configs.Quote(a.host))
 	if s.Endpoint != nil && s.Endpoint.App != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 func autostartCommand(t *term.Terminal) *cli.Command {
-	action := func(f func(context.Context, *autostart.Autostart) error) cli.ActionFunc {
+	with := func(f func(context.Context, *autostart.Autostart) error) cli.ActionFunc {
 		return func(c *cli.Context) error {
 			a, err := autostart.New(autostart.Options{})
 			if err != nil {
@@ -24,14 +24,14 @@ func autostartCommand(t *term.Terminal) *cli.Command {
 		Name:  "autostart",
 		Usage: "start the agent and the tray when you log in",
 		Subcommands: []*cli.Command{
-			{Name: "on", Usage: "start the agent and the tray at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
+			{Name: "on", Usage: "start the agent and the tray at login", Action: with(func(ctx context.Context, a *autostart.Autostart) error {
 				if err := a.On(ctx); err != nil {
 					return err
 				}
 				t.Say("the agent and the tray start when you log in; `tunctl autostart off` undoes this")
 				return nil
 			})},
-			{Name: "off", Usage: "start nothing at login", Action: action(func(ctx context.Context, a *autostart.Autostart) error {
+			{Name: "off", Usage: "start nothing at login", Action: with(func(ctx context.Context, a *autostart.Autostart) error {
 				if err := a.Off(ctx); err != nil {
 					return err
 				}
@@ -42,7 +42,7 @@ func autostartCommand(t *term.Terminal) *cli.Command {
 				Name: "status", Usage: "show what starts at login",
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 				Action: func(c *cli.Context) error {
-					return action(func(ctx context.Context, a *autostart.Autostart) error {
+					return with(func(ctx context.Context, a *autostart.Autostart) error {
 						st, err := a.Status(ctx)
 						if err != nil {
 							return err

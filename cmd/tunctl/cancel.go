@@ -19,15 +19,8 @@ func cancelCommand(t *term.Terminal) *cli.Command {
 		ArgsUsage: "HOST JOB",
 		Description: "JOB is a job id as `tunctl jobs HOST` lists it. On a terminal, tunctl asks for confirmation.\n\n" +
 			"  tunctl cancel narval 4711",
-		Flags: []cli.Flag{yesFlag()},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 2 {
-				return usagef("cancel takes a host and a job: `tunctl cancel HOST JOB`")
-			}
-			return attended(c, t, func(ctx context.Context, d desk) error {
-				return cancelJob(ctx, d, c.Args().Get(0), c.Args().Get(1), c.Bool("yes"))
-			})
-		},
+		Flags:  []cli.Flag{yesFlag()},
+		Action: interruptibleAction(t, cancelJob),
 	}
 }
 
@@ -35,29 +28,33 @@ func yesFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask for confirmation"}
 }
 
-func cancelJob(ctx context.Context, d desk, host, id string, sure bool) error {
-	if err := d.up(ctx, host); err != nil {
+func cancelJob(ctx context.Context, inv *invocation) error {
+	if inv.NArg() != 2 {
+		return usagef("cancel takes a host and a job: `tunctl cancel HOST JOB`")
+	}
+	host := inv.Args().First()
+	if err := inv.connectHostQuietly(ctx, host); err != nil {
 		return err
 	}
-	job, err := d.client.Job(ctx, host, id)
+	job, err := inv.client.Job(ctx, host, inv.Args().Get(1))
 	if err != nil {
 		return err
 	}
 	if job.State.Ended() {
-		d.Say("job %s has already ended: %s", job.ID, job.State)
+		inv.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := confirm(ctx, d.Terminal, sure, "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
+	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
 		return err
 	}
-	if _, err := d.client.Cancel(ctx, host, job.Ref()); err != nil {
+	if _, err := inv.client.Cancel(ctx, host, job.Ref()); err != nil {
 		return err
 	}
-	d.Say("job %s was cancelled", job.ID)
+	inv.Say("job %s was cancelled", job.ID)
 	return nil
 }
 
-// describeJob names a job so that a person knows which it is and what it would lose.
+// describeJob describes a job so that a person knows which one it is, and since when.
 func describeJob(j api.Job, now time.Time) string {
 	text := "job " + j.ID
 	if j.Name != "" {
@@ -73,8 +70,8 @@ func describeJob(j api.Job, now time.Time) string {
 	return text
 }
 
-// confirm asks the person at the terminal, if there is one, unless they are sure. A
-// no, or a Ctrl-C, is an error that ends the program.
+// confirm asks the person at the terminal, if there is one, unless they are sure. Any
+// answer but yes, or a Ctrl-C, is an error that ends the program.
 func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) error {
 	if sure || !t.Interactive {
 		return nil

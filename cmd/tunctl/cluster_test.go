@@ -38,3 +38,10 @@ func waitForWords(r io.Reader, words []string) bool {
 	}
 	return false
 }
+
+// oneLogin checks that the cluster was logged in to once.
+func oneLogin(ts *testscript.TestScript, _ bool, _ []string) {
+	if n := clusterOf(ts).Logins(); n != 1 {
+		ts.Fatalf("%d logins", n)
+	}
+}

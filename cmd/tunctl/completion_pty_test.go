@@ -20,13 +20,13 @@ import (
 	"tunctl/internal/ptytest"
 )
 
-// shellUser is somebody with a shell, a cluster and an agent that is connected to it.
+// shellUser is a person with a shell, a cluster and a connected agent.
 type shellUser struct {
 	cluster *lab.Cluster
-	dir     string // where they are
+	dir     string // their current folder
 	env     []string
 	agent   *client.Client
-	job     string // of theirs, which runs
+	job     string // their running job
 }
 
 func newShellUser(t *testing.T) *shellUser {
@@ -51,7 +51,7 @@ func newShellUser(t *testing.T) *shellUser {
 		t.Fatal(err)
 	}
 	u.job = strings.TrimSpace(u.tunctl(t, "submit", "practice", "~/train.sh"))
-	u.tunctl(t, "jobs", "practice") // the scheduler's last answer, from now on
+	u.tunctl(t, "jobs", "practice") // the agent remembers the scheduler's last answer
 	return u
 }
 
@@ -72,7 +72,7 @@ type tabShell interface {
 	press(line string) (words string)
 }
 
-// startShell starts a real shell with tunctl's completion, as the README says.
+// startShell starts a real shell with tunctl's completion, set up as in the README.
 func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 	t.Helper()
 	need(t, name)
@@ -95,7 +95,7 @@ func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 // typedShell is a shell in a terminal.
 type typedShell struct {
 	t    *testing.T
-	talk *ptytest.Talk
+	talk *ptytest.Program
 }
 
 func (s typedShell) press(line string) string {
@@ -107,7 +107,7 @@ func (s typedShell) press(line string) string {
 
 const endOfOffers = "these are all"
 
-// fishShell asks a running fish as its own tests do, with `complete -C`.
+// fishShell queries a running fish with `complete -C`, as fish's own tests do.
 type fishShell struct {
 	t     *testing.T
 	lines io.Writer
@@ -235,7 +235,7 @@ func TestTabCompletesWhatMayFollow(t *testing.T) {
 				"tunctl completion zs":            "<tunctl><completion><zsh>",
 			} {
 				got := s.press(line)
-				// Offers come within a second or not at all: on a busy machine one presses again.
+				// Candidates come within a second or not at all: on a busy machine one presses again.
 				for try := 1; got != want && try < 5; try++ {
 					got = s.press(line)
 				}
@@ -256,8 +256,8 @@ func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
 	if offered := u.tunctl(t, "cp", completionWord+"=practice:"); offered != "" {
 		t.Errorf("offered %q", offered)
 	}
-	// The rest is for the program to start, on a busy machine.
-	if took := time.Since(began); took < knownPatience || took > knownPatience+10*time.Second {
+	// The rest is the start of the program on a busy machine.
+	if took := time.Since(began); took < completionTimeout || took > completionTimeout+10*time.Second {
 		t.Errorf("the shell waited for %v", took)
 	}
 	if jobs := u.tunctl(t, "cancel", "practice", completionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
@@ -265,7 +265,7 @@ func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
 	}
 }
 
-// Whoever shares a folder on the host chooses what its files are called.
+// Others who share a folder on the host choose the names of its files.
 func TestTabWithinQuotesGivesTheNameOfTheFile(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -24,23 +25,20 @@ func configCommand(t *term.Terminal) *cli.Command {
 		Name:  "config",
 		Usage: "show, check and edit the config file",
 		Subcommands: []*cli.Command{
-			{Name: "check", Usage: "check the config file", ArgsUsage: "[FILE]", Action: func(c *cli.Context) error { return configCheck(c, t) }},
-			{Name: "path", Usage: "print the path of the config file", Action: configPath(t)},
-			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: func(c *cli.Context) error { return configEdit(c, t) }},
-			{Name: "show", Usage: "print the config file", Action: configShow(t)},
+			{Name: "check", Usage: "check the config file", ArgsUsage: "[FILE]", Action: action(t, configCheck)},
+			{Name: "path", Usage: "print the path of the config file", Action: action(t, configPath)},
+			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: action(t, configEdit)},
+			{Name: "show", Usage: "print the config file", Action: action(t, configShow)},
 		},
 	}
 }
 
-func configCheck(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
+func configCheck(ctx context.Context, inv *invocation) error {
+	p := inv.paths
+	if inv.NArg() > 0 {
+		p.Config = inv.Args().First()
 	}
-	if c.NArg() > 0 {
-		p.Config = c.Args().First()
-	}
-	return checkConfig(c.Context, t, p)
+	return checkConfig(ctx, inv.Terminal, p)
 }
 
 // checkConfig says that the config is valid, or returns what is wrong with it.
@@ -49,7 +47,7 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	if err != nil { // its hosts are unknown then
 		cfg = &configs.Config{Path: p.Config}
 	}
-	with := configs.Surroundings{Sites: loadSites(t, p), Resolves: func(host string) bool {
+	with := configs.CheckOptions{Sites: loadSites(t, p), Resolves: func(host string) bool {
 		s, err := resolver(p, cfg).Settings(ctx, host)
 		return err == nil && s.Hostname != host
 	}}
@@ -57,79 +55,56 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	if cfg, err = configs.Check(p.Config, with); err != nil {
 		return configError(p, err)
 	}
-	t.Say("%s is valid: %s on %s", p.Config, counted(len(cfg.Sessions), "session"), counted(len(cfg.HostNames()), "host"))
+	t.Say("%s is valid: %s on %s", p.Config, countText(len(cfg.Sessions), "session"), countText(len(cfg.HostNames()), "host"))
 	return nil
 }
 
-// counted is a number of things, in the plural unless it is one.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
+func configPath(_ context.Context, inv *invocation) error {
+	_, err := fmt.Fprintln(inv.Out, inv.paths.Config)
+	return err
 }
 
-func configPath(t *term.Terminal) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		p, err := paths(c)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(t.Out, p.Config)
+func configShow(_ context.Context, inv *invocation) error {
+	text, err := os.ReadFile(inv.paths.Config)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = loadConfig(inv.paths)
 		return err
 	}
-}
-
-func configShow(t *term.Terminal) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		p, err := paths(c)
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(p.Config)
-		if errors.Is(err, fs.ErrNotExist) {
-			_, err = loadConfig(p)
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		_, err = t.Out.Write(text)
+	if err != nil {
 		return err
 	}
+	_, err = inv.Out.Write(text)
+	return err
 }
 
 // configEdit opens the editor, and again while the file has errors and the
 // person wants to fix them.
-func configEdit(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	if err := configs.Create(p.Config); err != nil {
+func configEdit(ctx context.Context, inv *invocation) error {
+	if err := configs.Create(inv.paths.Config); err != nil {
 		return err
 	}
 	for {
-		if err := runEditor(c, p.Config); err != nil {
+		if err := openEditor(ctx, inv.paths.Config); err != nil {
 			return err
 		}
-		err := checkConfig(c.Context, t, p)
+		err := checkConfig(ctx, inv.Terminal, inv.paths)
 		if err == nil {
 			return nil
 		}
-		if !t.Interactive {
+		if !inv.Interactive {
 			return err
 		}
-		explain(t, err)
-		again, unread := t.ReadLine(c.Context, "Edit again? [Y/n] ", true)
+		printError(inv.Terminal, err)
+		again, unread := inv.ReadLine(ctx, "Edit again? [Y/n] ", true)
 		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
-			t.Say("the file stays as you saved it; its changes take effect once the errors are fixed")
+			inv.Say("the file stays as you saved it; its changes take effect once the errors are fixed")
 			return silentError(exitCode(err))
 		}
 	}
 }
 
-func runEditor(c *cli.Context, file string) error {
+// openEditor runs the person's editor until they close the file.
+func openEditor(ctx context.Context, file string) error {
 	words := strings.Fields(firstSet("VISUAL", "EDITOR"))
 	if len(words) == 0 {
 		words = []string{"vi"}
@@ -137,7 +112,7 @@ func runEditor(c *cli.Context, file string) error {
 			words = []string{"notepad"}
 		}
 	}
-	cmd := exec.CommandContext(c.Context, words[0], append(words[1:], file)...)
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("editor %q: %w", words[0], err)
@@ -164,4 +139,36 @@ func appendConfig(ctx context.Context, p home.Paths, text string) error {
 		return err
 	}
 	return nil
+}
+
+// errNoConfig is wrapped when there is no config file.
+var errNoConfig = errors.New("no config file")
+
+// loadConfig reads the config for a command that needs one.
+func loadConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := configs.Load(p.Config)
+	return cfg, configError(p, err)
+}
+
+// configError explains why the config could not be read, if it could not.
+func configError(p home.Paths, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrNotExist):
+		return &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
+			Hint: "`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
+		}
+	}
+	return &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
+}
+
+// existingConfig reads the config; where there is no file, it is empty.
+func existingConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := loadConfig(p)
+	if err != nil && errors.Is(err, errNoConfig) {
+		return &configs.Config{Path: p.Config}, nil
+	}
+	return cfg, err
 }

@@ -25,39 +25,35 @@ func connectCommand(t *term.Terminal) *cli.Command {
 			"    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214\n\n" +
 			"With --gateway it speaks SSH over the existing connection; see `tunctl ssh-config`.",
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the agent's gateway to HOST, or to NODE.HOST"}},
-		Action: func(c *cli.Context) error { return connectStdio(c, t) },
+		Action: action(t, connectStdio),
 	}
 }
 
-func connectStdio(c *cli.Context, t *term.Terminal) error {
-	if err := checkConnect(c); err != nil {
+func connectStdio(ctx context.Context, inv *invocation) error {
+	if err := checkConnect(inv.Context); err != nil {
 		return err
 	}
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := interruptible(c.Context)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	asker, done := t.ForPrompts()
-	defer done()
-	cl, st, err := connect(ctx, asker, p)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}
-	req := api.StreamRequest{Kind: api.StreamDial, Host: c.Args().First(), Address: c.Args().Get(1)}
-	if c.Bool("gateway") {
-		if req, err = destination(p, st, c.Args().First()); err != nil {
+	req := api.StreamRequest{Kind: api.StreamDial, Host: inv.Args().First(), Address: inv.Args().Get(1)}
+	if inv.Bool("gateway") {
+		if req, err = destination(inv.paths, st, inv.Args().First()); err != nil {
 			return err
 		}
 		req.Kind = api.StreamGateway
 	}
-	stream, err := openStream(ctx, asker, cl, req)
+	prompts, done := inv.ForPrompts()
+	defer done()
+	stream, err := openStream(ctx, prompts, inv.client, req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stream.Close() }()
-	return joinStdio(ctx, t, stream)
+	return joinStdio(ctx, inv.Terminal, stream)
 }
 
 // checkConnect checks the arguments before anything is started for them.
@@ -86,7 +82,7 @@ func checkConnect(c *cli.Context) error {
 	return e
 }
 
-// joinStdio carries both directions until the far side has said all it has to say.
+// joinStdio copies both ways until the far side closes the stream.
 func joinStdio(ctx context.Context, t *term.Terminal, s *client.Stream) error {
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	go func() { // a read of standard input cannot be cancelled: it ends with the program

@@ -36,16 +36,13 @@ func cpCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show progress"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "has no effect: folders are always copied recursively", Hidden: true},
 		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := copyFiles(ctx, c, t)
-			if c.Err() == nil && ctx.Err() != nil {
-				t.Say("interrupted; rerun with --resume to continue")
-				return silentError(exitInterrupted)
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+			err := copyFiles(ctx, inv)
+			if inv.Context.Err() == nil && ctx.Err() != nil {
+				inv.Say("interrupted; rerun with --resume to continue")
 			}
 			return err
-		},
+		}),
 	}
 }
 
@@ -55,42 +52,37 @@ const (
 	viaTransfer = "transfer"
 )
 
-func copyFiles(ctx context.Context, c *cli.Context, t *term.Terminal) error {
-	from, sources, to, err := copyArguments(c)
+func copyFiles(ctx context.Context, inv *invocation) error {
+	from, sources, to, err := copyArguments(inv.Context)
 	if err != nil {
 		return err
 	}
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	cl, _, err := connect(ctx, t, p)
-	if err != nil {
+	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
 	o := transfer.Options{
 		From: transfer.Local(), Sources: sources, To: transfer.Local(), Target: to.path,
-		Resume: c.Bool("resume"), Progress: new(transfer.Progress),
-		Warn: func(format string, args ...any) { t.Say("tunctl: "+format, args...) },
+		Resume: inv.Bool("resume"), Progress: new(transfer.Progress),
+		Warn: func(format string, args ...any) { inv.Say("tunctl: "+format, args...) },
 	}
 	for _, end := range []struct {
-		spot  spot
-		place *transfer.Place
+		location location
+		place    *transfer.Place
 	}{{from, &o.From}, {to, &o.To}} {
-		if end.spot.host == "" {
+		if end.location.host == "" {
 			continue
 		}
-		d := &fileDialer{t: t, cl: cl, host: end.spot.loginNode(p), quiet: c.Bool("quiet"), strict: c.String("via") == viaTransfer}
-		if c.String("via") != viaLogin {
-			d.transfer = transferNode(ctx, t, p, d.host)
+		d := &fileDialer{term: inv.Terminal, client: inv.client, host: end.location.loginNode(inv.paths), quiet: inv.Bool("quiet"), strict: inv.String("via") == viaTransfer}
+		if inv.String("via") != viaLogin {
+			d.transfer = transferNode(ctx, inv.Terminal, inv.paths, d.host)
 		}
 		h := transfer.NewHost(d.dial, d.ping)
 		defer func() { _ = h.Close() }()
 		*end.place = h
 	}
 	done := func() {}
-	if !c.Bool("quiet") {
-		done = showProgress(ctx, t, o.Progress)
+	if !inv.Bool("quiet") {
+		done = showProgress(ctx, inv.Terminal, o.Progress)
 	}
 	err = transfer.Copy(ctx, o)
 	done()
@@ -107,7 +99,7 @@ func copyFiles(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 }
 
 // noSource says where a source is missing, and how its path was read.
-func noSource(missing *transfer.NoSourceError, from spot) error {
+func noSource(missing *transfer.NoSourceError, from location) error {
 	e := &api.Error{Code: api.CodeFailed, Message: missing.Error() + " " + from.where(), Err: missing}
 	switch relative := !strings.HasPrefix(missing.Path, "/"); {
 	case from.host != "" && relative:
@@ -118,8 +110,8 @@ func noSource(missing *transfer.NoSourceError, from spot) error {
 	return e
 }
 
-// copyArguments reads what to copy, all of it in one place, and where to.
-func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err error) {
+// copyArguments reads the sources, which are all in one place, and the target.
+func copyArguments(c *cli.Context) (from location, sources []string, to location, err error) {
 	if c.NArg() < 2 {
 		return from, nil, to, usagef("cp takes a source and a target, as in `tunctl cp data.csv narval:`")
 	}
@@ -128,9 +120,9 @@ func copyArguments(c *cli.Context) (from spot, sources []string, to spot, err er
 	}
 	names := c.Args().Slice()
 	last := len(names) - 1
-	from, to = spotOf(names[0]), spotOf(names[last])
+	from, to = parseLocation(names[0]), parseLocation(names[last])
 	for _, name := range names[:last] {
-		s := spotOf(name)
+		s := parseLocation(name)
 		if s.host != from.host {
 			return from, nil, to, usagef("all sources must be on the same host: %q and %q are not", names[0], name)
 		}
@@ -153,39 +145,39 @@ func withResumeHint(err error, c transfer.Counts) error {
 	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: "fix this, then rerun with --resume", Err: err}
 }
 
-// spot is a path here or on a host.
-type spot struct{ host, path string }
+// location is a path here or on a host.
+type location struct{ host, path string }
 
-// spotOf reads HOST:PATH. A path is relative to the home folder there, which is where
+// parseLocation reads HOST:PATH. A path is relative to the home folder there, which is where
 // a file server starts.
-func spotOf(text string) spot {
+func parseLocation(text string) location {
 	host, rest, ok := strings.Cut(text, ":")
 	drive := runtime.GOOS == "windows" && len(host) == 1
 	if !ok || host == "" || strings.ContainsAny(host, `/\`) || drive {
-		return spot{path: text}
+		return location{path: text}
 	}
 	rest = strings.TrimPrefix(rest, "~/")
 	if rest == "" || rest == "~" {
 		rest = "."
 	}
-	return spot{host, rest}
+	return location{host, rest}
 }
 
-// where is the place of a path in words.
-func (s spot) where() string {
-	if s.host == "" {
+// where says on which machine a path is.
+func (l location) where() string {
+	if l.host == "" {
 		return "on this machine"
 	}
-	return "on " + s.host
+	return "on " + l.host
 }
 
-// loginNode is the host itself, or that of the session: homes are the same on its nodes,
-// and login nodes have the file server.
-func (s spot) loginNode(p home.Paths) string {
+// loginNode is the host itself, or that of the session: the home folder is the same on its
+// nodes, and login nodes have the file server.
+func (l location) loginNode(p home.Paths) string {
 	if cfg, err := configs.Load(p.Config); err == nil {
-		if session, ok := cfg.Session(s.host); ok {
+		if session, ok := cfg.Session(l.host); ok {
 			return session.Host
 		}
 	}
-	return s.host
+	return l.host
 }

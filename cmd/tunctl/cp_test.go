@@ -11,7 +11,7 @@ import (
 )
 
 func TestASpotIsOnAHostOnlyWithAColonBeforeAnySlash(t *testing.T) {
-	for text, want := range map[string]spot{
+	for text, want := range map[string]location{
 		"data.csv":           {path: "data.csv"},
 		"./a:b":              {path: "./a:b"},
 		"/tmp/a:b":           {path: "/tmp/a:b"},
@@ -23,7 +23,7 @@ func TestASpotIsOnAHostOnlyWithAColonBeforeAnySlash(t *testing.T) {
 		"narval:a:b":         {"narval", "a:b"},
 		"alice@narval:-rf x": {"alice@narval", "-rf x"},
 	} {
-		if got := spotOf(text); got != want {
+		if got := parseLocation(text); got != want {
 			t.Errorf("%q is %+v, want %+v", text, got, want)
 		}
 	}

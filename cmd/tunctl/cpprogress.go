@@ -17,7 +17,7 @@ const (
 	progressWindow = 25
 )
 
-// showProgress draws a copy's progress until done is called, which says what came of it.
+// showProgress draws a copy's progress until done is called, which prints a summary.
 func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
@@ -47,7 +47,7 @@ func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (
 	}
 }
 
-// summary is what is said of a copy that is over.
+// summary is the result of a copy.
 func summary(c transfer.Counts, took time.Duration) string {
 	text := fmt.Sprintf("%d files, %s in %s", c.Files, bytesText(c.Copied), stopwatch(took))
 	if c.Files == 1 {
@@ -67,7 +67,7 @@ type sample struct {
 	bytes int64
 }
 
-// line is the progress in one line: a bar, how much, how fast, how long still.
+// line is the progress in one line: a bar, how much, how fast, and the time left.
 func (m *meter) line(c transfer.Counts, now time.Time) string {
 	m.samples = append(m.samples, sample{now, c.Copied})
 	if len(m.samples) > progressWindow {
@@ -79,7 +79,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 		rate = float64(c.Copied-first.bytes) / d
 	}
 	done := c.Copied + c.Skipped
-	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", bar(done, c.Total), bytesText(done), bytesText(c.Total), c.Files, c.Of, bytesText(int64(rate)))
+	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), bytesText(done), bytesText(c.Total), c.Files, c.Of, bytesText(int64(rate)))
 	switch left := c.Total - done; {
 	case !c.Listed:
 		text += ", still listing"
@@ -91,7 +91,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 
 const barWidth = 20
 
-func bar(done, total int64) string {
+func progressBar(done, total int64) string {
 	filled := 0
 	if total > 0 {
 		filled = int(min(barWidth, done*barWidth/total))

@@ -73,7 +73,7 @@ func (s *sandbox) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs tunctl and fails the test where it fails.
+// run runs tunctl, and fails the test if tunctl fails.
 func (s *sandbox) run(args ...string) string {
 	s.t.Helper()
 	cmd := s.command(args...)
@@ -95,7 +95,7 @@ func (s *sandbox) agentPID() int {
 	return a.PID
 }
 
-// live are the jobs that wait or run.
+// live are the jobs that are queued or running.
 func (s *sandbox) live() []lab.Job {
 	var live []lab.Job
 	for _, j := range s.cluster.Jobs() {
@@ -115,7 +115,7 @@ func TestAnAgentKilledAtAnyMomentLeavesOneJob(t *testing.T) {
 	if os.Getenv("TUNCTL_REAL") == "1" || os.Getenv("CI") == "true" {
 		rounds = 5
 	}
-	for i := range 4 { // side by side: most of a round is waiting for a job
+	for i := range 4 { // in parallel: a round mostly waits for a job
 		t.Run(fmt.Sprint("agent ", i+1), func(t *testing.T) {
 			t.Parallel()
 			killedAgentsLeaveOneJob(t, rounds)
@@ -143,7 +143,7 @@ func killedAgentsLeaveOneJob(t *testing.T, rounds int) {
 		if err := agent.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = up.Wait() // it fails where the agent died under it
+		_ = up.Wait() // it fails when the agent dies
 		before := len(s.cluster.Jobs())
 		s.run("up", "--no-open")
 		if live := s.live(); len(live) != 1 {

@@ -29,10 +29,10 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// demoSession is what the demo brings up.
+// demoSession is the session that the demo starts.
 const demoSession = "jupyter"
 
-// demoFolder begins the name of the temporary folder that a demo lives in.
+// demoFolder begins the name of a demo's temporary folder.
 const demoFolder = "tunctl-demo-"
 
 //go:embed demo.toml
@@ -75,8 +75,8 @@ func demoCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// demoEnds are the signals that end a demo: also that of a closed window, after which
-// an agent and a job would stay, unless somebody has set it aside, as nohup does.
+// demoEnds are the signals that end a demo. A closed window is one, since an agent and a job
+// would stay behind, unless the signal is ignored, as with nohup.
 func demoEnds() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -85,7 +85,7 @@ func demoEnds() []os.Signal {
 	return signals
 }
 
-// demo is the whole product against a cluster of its own, in a home of its own.
+// demo is the whole program with a practice cluster and a home folder of its own.
 type demo struct {
 	term       *term.Terminal
 	once, open bool
@@ -115,11 +115,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	u := &up{term: d.term, program: program, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
-	if err := u.run(ctx, p, d.open); err != nil {
+	if err := u.start(ctx, p, d.open); err != nil {
 		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
 			return err
 		}
-		explain(d.term, err) // the page is there all the same
+		printError(d.term, err) // the page works all the same
 	}
 	if d.once {
 		return d.fetch(ctx, u)
@@ -131,7 +131,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// programIn is what runs this program with another home, from wherever a person is.
+// programIn is the command that runs this program with another home, from any folder.
 func programIn(home string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -170,15 +170,14 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	return cluster, nil
 }
 
-// prepare makes a home for the demo and turns this process and all that it starts
-// towards it.
+// prepare makes a home for the demo, and sets it for this process and those that it starts.
 func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	for name, value := range map[string]string{
 		"TUNCTL_HOME":       filepath.Join(dir, "home"),
 		"TUNCTL_CONFIG":     "",
 		"TUNCTL_SSH_CONFIG": cluster.SSHConfig(),
 		"TUNCTL_PRACTICE":   "1",
-		"SSH_AUTH_SOCK":     "", // the person's own keys are none of its business
+		"SSH_AUTH_SOCK":     "", // the demo must not use the person's own keys
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return home.Paths{}, err
@@ -196,8 +195,8 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	return p, os.WriteFile(p.Config, []byte(text), 0o600)
 }
 
-// fetch gets the page as a browser would, through the forward, except that it does
-// not look the name localhost up.
+// fetch gets the page through the forward, as a browser would, but does not resolve the name
+// localhost.
 func (d *demo) fetch(ctx context.Context, u *up) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -225,8 +224,8 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	return nil
 }
 
-// cleanUp ends the job and the agent, whatever became of the rest. The person may have
-// stopped the agent; the job then ends with the cluster.
+// cleanUp ends the job and the agent, whatever else happened. The person may have stopped
+// the agent; the job then ends with the cluster.
 func (d *demo) cleanUp(u *up) error {
 	if u.client == nil {
 		return nil
@@ -238,4 +237,19 @@ func (d *demo) cleanUp(u *up) error {
 		return nil
 	}
 	return errors.Join(err, u.client.Stop(ctx), u.client.AwaitGone(ctx))
+}
+
+// practicePage is the hidden command that serves the page in the practice cluster's job.
+const practicePage = "practice-page"
+
+func practicePageCommand(t *term.Terminal) *cli.Command {
+	return &cli.Command{
+		Name:            practicePage,
+		Usage:           "serve the practice cluster's page",
+		Hidden:          true,
+		SkipFlagParsing: true,
+		Action: func(c *cli.Context) error {
+			return lab.ServePage(c.Context, c.Args().Slice(), t.Out)
+		},
+	}
 }

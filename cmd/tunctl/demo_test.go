@@ -67,7 +67,7 @@ func TestADemoWhoseAgentWasStoppedEndsQuietly(t *testing.T) {
 	}
 }
 
-// inDemo is a command as the demo tells to begin it in another terminal.
+// inDemo is the command that the demo shows for another terminal.
 func inDemo(said, words string) string {
 	_, after, _ := strings.Cut(said, "from another terminal:\n\n  ")
 	program, _, _ := strings.Cut(after, " status\n")
@@ -86,8 +86,8 @@ func paste(t *testing.T, line string) []byte {
 	return out
 }
 
-// runDemo runs a demo with its files in tmp. When it is up, other is told what the demo
-// has said, and then the demo is ended. It returns all that was said.
+// runDemo runs a demo with its files in tmp. When it is up, it calls other with the demo's
+// messages, and then ends the demo. It returns all messages.
 func runDemo(t *testing.T, tmp string, end syscall.Signal, other func(said string)) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "demo", "--page")

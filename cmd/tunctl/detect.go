@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/jobwatch/detect"
 )
@@ -25,19 +27,19 @@ func detectCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: func(c *cli.Context) error { return detectLog(c, t) },
+		Action: action(t, detectLog),
 	}
 }
 
-func detectLog(c *cli.Context, t *term.Terminal) error {
-	if c.NArg() != 1 {
+func detectLog(_ context.Context, inv *invocation) error {
+	if inv.NArg() != 1 {
 		return usagef("detect takes one file, or - for standard input")
 	}
-	apps, err := customApps(c)
+	apps, err := customApps(inv.paths)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(c.Args().First(), t)
+	log, err := openLog(inv.Args().First(), inv.In)
 	if err != nil {
 		return err
 	}
@@ -48,12 +50,12 @@ func detectLog(c *cli.Context, t *term.Terminal) error {
 	}
 	d.Flush()
 	found := d.Finding()
-	if c.Bool("json") {
-		if err := t.PrintIndentedJSON(found.Report(c.Bool("secrets"))); err != nil {
+	if inv.Bool("json") {
+		if err := inv.PrintIndentedJSON(found.Report(inv.Bool("secrets"))); err != nil {
 			return err
 		}
 	} else {
-		found.Explain(t.Out, c.Bool("secrets"))
+		found.Explain(inv.Out, inv.Bool("secrets"))
 	}
 	if !found.Found {
 		return silentError(exitFailed)
@@ -61,19 +63,15 @@ func detectLog(c *cli.Context, t *term.Terminal) error {
 	return nil
 }
 
-func openLog(name string, t *term.Terminal) (io.ReadCloser, error) {
+func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(t.In), nil
+		return io.NopCloser(stdin), nil
 	}
 	return os.Open(name)
 }
 
 // customApps are the person's own apps, if there is a config.
-func customApps(c *cli.Context) ([]detect.App, error) {
-	p, err := paths(c)
-	if err != nil {
-		return nil, err
-	}
+func customApps(p home.Paths) ([]detect.App, error) {
 	cfg, err := configs.Load(p.Config)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil

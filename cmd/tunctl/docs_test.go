@@ -93,7 +93,7 @@ func shownLines(page string) []string {
 	return lines
 }
 
-// shownCommands are what follows tunctl in the lines that run it.
+// shownCommands are the words after tunctl in the lines that run it.
 func shownCommands(page string) []string {
 	var commands []string
 	for _, line := range shownLines(page) {
@@ -105,7 +105,7 @@ func shownCommands(page string) []string {
 	return commands
 }
 
-// TestABlockOfCommandsSaysSo is for the tests of commands, which else would not see it.
+// TestABlockOfCommandsSaysSo is for the tests of commands, which would not find it otherwise.
 func TestABlockOfCommandsSaysSo(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^(\$ )?(tunctl|ssh|make) `)
 	for name, page := range pages(t) {
@@ -159,7 +159,7 @@ func understood(app *cli.App, words []string) error {
 		case commands != nil:
 			next := cli.Command{}
 			for one := range strings.SplitSeq(strings.ReplaceAll(word, `\|`, "|"), "|") {
-				c := find(commands, one)
+				c := findCommand(commands, one)
 				if c == nil {
 					return fmt.Errorf("no command %q", one)
 				}
@@ -243,8 +243,8 @@ func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
 	}
 }
 
-// TestEveryTestThatTheThreatModelNamesExists keeps the model honest: a line that
-// nothing holds any more must be seen.
+// TestEveryTestThatTheThreatModelNamesExists finds a line of the model that no test checks any
+// more.
 func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
 	there := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)

@@ -28,14 +28,14 @@ import (
 	"tunctl/internal/lab"
 )
 
-// reader is somebody with the documentation, a shell and an account.
+// reader is a person with the documentation, a shell and an account.
 type reader struct {
 	app    *cli.App
 	dir    string
-	path   string // where the programs are
+	path   string // the folders of the programs
 	env    []string
 	client *client.Client
-	ports  *strings.Replacer // those of the pages may be taken here
+	ports  *strings.Replacer // those of the pages may be in use here
 }
 
 // readersConfig has the hosts of the pages, all of them the practice cluster.
@@ -119,11 +119,11 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// writeTools writes the programs that this machine lacks, or that must not read the
-// files of whoever runs the test.
+// writeTools writes the programs that this machine lacks, or that must not read the files of
+// the user who runs the test.
 func (r *reader) writeTools(t *testing.T) {
 	t.Helper()
-	// ssh looks for its config where the machine says that a home is.
+	// ssh looks for its config in the home folder of the user database.
 	withConfig := func(name string) string {
 		return fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", lookPath(t, name), filepath.Join(r.dir, "ssh_config"))
 	}
@@ -205,8 +205,8 @@ var standsFor = map[string]string{
 // capitals are such words; [A\|B] is either, or none.
 var capitals = regexp.MustCompile(`\[?\b([A-Z]{2,})(?:\\?\|[A-Z]+)*\b\]?`)
 
-// name puts names in place of the words that stand for them. JOB stays: it is known
-// only when the command runs.
+// name replaces the placeholders with names. JOB stays: it is known only when the command
+// runs.
 func (r *reader) name(line string) string {
 	line = capitals.ReplaceAllStringFunc(line, func(word string) string {
 		name := capitals.FindStringSubmatch(word)[1]
@@ -220,7 +220,7 @@ func (r *reader) try(t *testing.T, line string) {
 	t.Helper()
 	words := strings.Fields(line)
 	if !r.installed(t, words[0]) {
-		t.Skipf("%s is not installed", words[0]) // a program of somebody else's
+		t.Skipf("%s is not installed", words[0]) // not our program
 	}
 	job := r.up(t)
 	defer r.restore(t)
@@ -244,7 +244,7 @@ func (r *reader) try(t *testing.T, line string) {
 	}
 }
 
-// installed reports whether a shell here knows a program, or is it itself.
+// installed reports whether a shell here finds a program.
 func (r *reader) installed(t *testing.T, name string) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", `type "$1"`, "bash", name)
@@ -252,8 +252,7 @@ func (r *reader) installed(t *testing.T, name string) bool {
 	return cmd.Run() == nil
 }
 
-// isName reports whether the words are but the name of a command that needs more,
-// with flags or without.
+// isName reports whether the words are only the name of a command that needs arguments.
 func (r *reader) isName(words []string) bool {
 	if words[0] != "tunctl" {
 		return false
@@ -267,7 +266,7 @@ func (r *reader) isName(words []string) bool {
 		case strings.HasPrefix(word, "-"):
 			value = takesValue(last.Flags, word)
 		default:
-			if last = find(last.Subcommands, word); last == nil {
+			if last = findCommand(last.Subcommands, word); last == nil {
 				return false
 			}
 		}
@@ -275,8 +274,8 @@ func (r *reader) isName(words []string) bool {
 	return len(last.Subcommands) > 0 || last.ArgsUsage != "" && !strings.HasPrefix(last.ArgsUsage, "[")
 }
 
-// up sees to it that the notebook is up, and tells its job. After a job that was
-// cancelled, one try may end with the news of that.
+// up brings the notebook up, and returns its job. After a job was cancelled, one try may fail
+// because of that.
 func (r *reader) up(t *testing.T) (job string) {
 	t.Helper()
 	var said []byte
@@ -301,7 +300,7 @@ func (r *reader) tunctl(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// restore takes out of the config what a command added, and ends what it forwarded.
+// restore removes from the config what a command added, and stops its forwards.
 func (r *reader) restore(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(r.dir, "tunctl", "config.toml")
@@ -316,14 +315,14 @@ func (r *reader) restore(t *testing.T) {
 		if name == "jupyter" || name == r.ports.Replace("narval-5432") { // the page itself ends that one
 			continue
 		}
-		// The agent takes one that is down out of its list when it reads the config.
+		// The agent removes a session that is down from its list when it reads the config.
 		if out, err := r.tunctl(t, "down", name).CombinedOutput(); err != nil && slices.Contains(r.sessions(t), name) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
 }
 
-// sessions are the names of those that the agent has, if there is an agent.
+// sessions are the names of the agent's sessions; none without an agent.
 func (r *reader) sessions(t *testing.T) []string {
 	t.Helper()
 	status, err := r.client.Status(t.Context())

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// notRun are the commands of the documentation that a test cannot run as they stand,
-// by how they begin, and why.
+// notRun are the commands of the documentation that a test cannot run as they are, by their
+// first words, with the reason.
 var notRun = map[string]string{
 	"make ":                      "a target may install, build or run everything: another test looks them up in the Makefile, and CI runs the main ones",
 	"code ":                      "it is VS Code, which is not ours to install; ssh, which it runs, is tried",
@@ -34,7 +34,7 @@ var asked = map[string]string{
 	"tunctl cancel narval JOB":                                 "--yes",
 }
 
-// endless are the commands that go on until Ctrl-C, with a word that they say first.
+// endless are the commands that run until Ctrl-C, with a word of their first message.
 var endless = map[string]string{
 	"tunctl status --watch": "jupyter",
 	"tunctl logs -f":        "http://",

@@ -39,47 +39,36 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := examine(ctx, c, t)
-			if ctx.Err() != nil {
-				return silentError(exitInterrupted)
-			}
-			return err
-		},
+		Action: interruptibleAction(t, diagnose),
 	}
 }
 
-func examine(ctx context.Context, c *cli.Context, t *term.Terminal) error {
-	if c.NArg() > 1 {
-		return usagef("unexpected argument %q: doctor takes one host or session", c.Args().Get(1))
-	}
-	p, err := paths(c)
-	if err != nil {
+func diagnose(ctx context.Context, inv *invocation) error {
+	if err := inv.atMostOne("host or session"); err != nil {
 		return err
 	}
-	cfg, err := configs.Load(p.Config)
+	cfg, err := configs.Load(inv.paths.Config)
 	if err != nil {
-		cfg = &configs.Config{Path: p.Config} // the config's own check says why
+		cfg = &configs.Config{Path: inv.paths.Config} // the config's own check says why
 	}
+	name := inv.Args().First()
 	checks := []api.Check{}
-	show := newCheckList(t, c.Bool("json"))
-	doctor.Examine(ctx, newWorld(p, cfg), subjects(cfg, c.Args().First()), func(x api.Check) {
+	show := newCheckList(inv.Terminal, inv.Bool("json"))
+	doctor.Examine(ctx, newWorld(inv.paths, cfg), subjects(cfg, name), func(x api.Check) {
 		checks = append(checks, x)
 		show.check(x)
 	})
-	t.Draw("")
-	if _, isSession := cfg.Session(c.Args().First()); !isSession {
-		sayWhatWasMeant(t, cfg, c.Args().Slice())
+	inv.Draw("")
+	if _, isSession := cfg.Session(name); !isSession {
+		suggestHosts(inv.Terminal, cfg, inv.Args().Slice())
 	}
-	if c.Bool("json") {
-		if err := t.PrintIndentedJSON(checks); err != nil {
+	if inv.Bool("json") {
+		if err := inv.PrintIndentedJSON(checks); err != nil {
 			return err
 		}
 	}
-	if file := c.String("bundle"); file != "" {
-		if err := bundle(ctx, t, p, cfg, checks, file); err != nil {
+	if file := inv.String("bundle"); file != "" {
+		if err := writeBundle(ctx, inv, cfg, checks, file); err != nil {
 			return err
 		}
 	}
@@ -89,7 +78,8 @@ func examine(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 	return nil
 }
 
-// subjects are what name is about: a session and its host, or a host; all without it.
+// subjects are what to check: the session of that name and its host, or the host; without a
+// name, everything in the config.
 func subjects(cfg *configs.Config, name string) []doctor.Subject {
 	if s, ok := cfg.Session(name); ok {
 		return []doctor.Subject{{Host: s.Host, Session: s.Name}}
@@ -107,7 +97,7 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 	return list
 }
 
-// newWorld is the world as it is.
+// newWorld gives the checks access to this machine and the agent.
 func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 	self, _ := os.Executable()
 	cl := client.New(p)
@@ -127,13 +117,13 @@ func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
 			s, err := read.Settings(ctx, host)
 			return s.Host(), err
 		},
-		Look: func(ctx context.Context, host string) (doctor.Sight, error) {
+		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)
 			if err != nil {
-				return doctor.Sight{}, err
+				return doctor.PreflightResult{}, err
 			}
-			seen, err := tunnel.Look(ctx, s)
-			return doctor.Sight(seen), err
+			seen, err := tunnel.Preflight(ctx, s)
+			return doctor.PreflightResult(seen), err
 		},
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
@@ -153,7 +143,7 @@ func configSummary(p home.Paths) (string, error) {
 	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
 }
 
-// siteAdvice is what the host's site requires before SSH works, and whether that is so.
+// siteAdvice says what the host's site requires before SSH works, and whether it is met.
 func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read sshconfig.Resolver) string {
 	name := cfg.Host(host).Site
 	if name == "" {
@@ -168,10 +158,10 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 		return ""
 	}
 	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
-	return site.Gate(settings.Hostname, func(address string) bool { return tunnel.Answers(ctx, address) })
+	return site.AccessHint(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 }
 
-// checkList prints checks as they come, under what they are about.
+// checkList prints checks as they come, under their subjects.
 type checkList struct {
 	term   *term.Terminal
 	quiet  bool
@@ -208,7 +198,7 @@ func (l *checkList) check(x api.Check) {
 	}
 }
 
-// print writes a text, broken between words where the terminal ends.
+// print writes a text, wrapped to the terminal.
 func (l *checkList) print(text string, indent int) {
 	for line := range strings.SplitSeq(text, "\n") {
 		lines := []string{line}

@@ -20,30 +20,29 @@ import (
 	"tunctl/internal/term"
 )
 
-// bundle writes what a bug report needs, and lists it.
-func bundle(ctx context.Context, t *term.Terminal, p home.Paths, cfg *configs.Config, checks []api.Check, path string) error {
-	items := bundleItems(ctx, p, checks)
+// writeBundle writes the files that a bug report needs, and lists them.
+func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, checks []api.Check, path string) error {
+	items := bundleItems(ctx, inv.paths, checks)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("cannot write the bundle: %v", err), Hint: "name a file that does not exist yet", Err: err}
 	}
-	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, p, cfg), time.Now())
+	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, inv.paths, cfg), time.Now())
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the bundle: %w", err)
 	}
-	t.Say("\n%s contains, without tokens, passwords and user names:", path)
+	inv.Say("\n%s contains, without tokens, passwords and user names:", path)
 	for _, item := range packed {
-		t.Say("  %s  %s", term.Pad(item.Name, 14), bytesText(int64(len(item.Text))))
+		inv.Say("  %s  %s", term.Pad(item.Name, 14), bytesText(int64(len(item.Text))))
 	}
-	t.Say("check it before you send it: `unzip -p %s | less`", path)
+	inv.Say("check it before you send it: `unzip -p %s | less`", path)
 	return nil
 }
 
-// bundleItems are the files of a bundle. An error takes the place of a file that cannot be
-// read.
+// bundleItems are the files of a bundle. A file that cannot be read is replaced by the error.
 func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor.Item {
 	file := func(name, path string) doctor.Item {
 		text, err := os.ReadFile(path)
@@ -74,7 +73,7 @@ func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor
 	}
 }
 
-// scrubber knows who the person is here and on each host.
+// scrubber replaces the person's names, here and on each host.
 func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config) *doctor.Scrubber {
 	names := map[string]string{}
 	if u, err := user.Current(); err == nil {

@@ -12,7 +12,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -31,33 +30,28 @@ func downCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
-		Action: func(c *cli.Context) error { return down(c, t) },
+		Action: action(t, down),
 	}
 }
 
-func down(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := interruptible(c.Context)
+func down(ctx context.Context, inv *invocation) error {
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	requests, err := downRequests(ctx, c, t, p)
+	requests, err := downRequests(ctx, inv)
 	if err != nil {
 		return err
 	}
-	cl := client.New(p)
-	if c.Bool("cancel") {
-		if err := confirmCancel(ctx, c, t, cl, requests); err != nil {
+	if inv.Bool("cancel") {
+		if err := confirmCancel(ctx, inv, requests); err != nil {
 			return err
 		}
 	}
-	before := wereDown(ctx, cl)
+	before := wereDown(ctx, inv.client)
 	var errs []error
 	for _, req := range requests {
-		res, err := cl.Down(ctx, req)
+		res, err := inv.client.Down(ctx, req)
 		if errors.Is(err, client.ErrNotRunning) {
-			t.Say("the agent is not running: nothing is up")
+			inv.Say("the agent is not running: nothing is up")
 			return nil
 		}
 		for _, s := range res.Sessions {
@@ -65,14 +59,14 @@ func down(c *cli.Context, t *term.Terminal) error {
 			if before[s.Name] {
 				already = "already "
 			}
-			t.Say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
+			inv.Say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
 			if s.Next != nil {
-				t.Say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
+				inv.Say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
 			}
 		}
 		errs = append(errs, err)
 	}
-	return failures(t, errs)
+	return reportFailures(inv.Terminal, errs)
 }
 
 // wereDown are the sessions with nothing left to stop.
@@ -88,8 +82,8 @@ func wereDown(ctx context.Context, cl *client.Client) map[string]bool {
 	return down
 }
 
-// failures is the only error of several, or prints them all.
-func failures(t *term.Terminal, errs []error) error {
+// reportFailures returns the error if there is one, and prints them if there are several.
+func reportFailures(t *term.Terminal, errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	switch len(errs) {
 	case 0:
@@ -98,29 +92,29 @@ func failures(t *term.Terminal, errs []error) error {
 		return errs[0]
 	}
 	for _, err := range errs {
-		explain(t, err)
+		printError(t, err)
 	}
 	return silentError(exitCode(errs[0]))
 }
 
-// downRequests are what the arguments ask for, one for each session that is named.
-func downRequests(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) ([]api.DownRequest, error) {
-	req := api.DownRequest{All: c.Bool("all"), Cancel: c.Bool("cancel")}
+// downRequests are the requests of the arguments, one for each session.
+func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
+	req := api.DownRequest{All: inv.Bool("all"), Cancel: inv.Bool("cancel")}
 	switch {
-	case req.All && c.NArg() > 0:
+	case req.All && inv.NArg() > 0:
 		return nil, usagef("down takes either --all or the names of sessions")
 	case req.All:
 		return []api.DownRequest{req}, nil
 	}
-	names := c.Args().Slice()
+	names := inv.Args().Slice()
 	if len(names) == 0 {
-		of := choice{[]func(api.Session) bool{isNotDown}, "no session is up"}
+		none, tests := "no session is up", []func(api.Session) bool{isNotDown}
 		if req.Cancel {
-			of = choice{[]func(api.Session) bool{hasLiveJob, isNotDown}, "no session is up or has a running job"}
+			none, tests = "no session is up or has a running job", []func(api.Session) bool{hasLiveJob, isNotDown}
 		}
-		name, err := chooseSession(ctx, c, t, p, of)
+		name, err := inv.fittingSession(ctx, none, tests...)
 		if errors.Is(err, errNoneFits) {
-			t.Say("%s", of.none)
+			inv.Say("%s", none)
 			return nil, nil
 		}
 		if err != nil {
@@ -139,12 +133,12 @@ func downRequests(ctx context.Context, c *cli.Context, t *term.Terminal, p home.
 	return requests, nil
 }
 
-// confirmCancel asks whether the jobs that --cancel would end may end.
-func confirmCancel(ctx context.Context, c *cli.Context, t *term.Terminal, cl *client.Client, requests []api.DownRequest) error {
-	if c.Bool("yes") || !t.Interactive {
+// confirmCancel asks whether to end the jobs that --cancel would end.
+func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequest) error {
+	if inv.Bool("yes") || !inv.Interactive {
 		return nil
 	}
-	st, err := cl.Status(ctx)
+	st, err := inv.client.Status(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // down itself says what is wrong
 	}
@@ -158,10 +152,10 @@ func confirmCancel(ctx context.Context, c *cli.Context, t *term.Terminal, cl *cl
 	if len(jobs) == 0 {
 		return nil
 	}
-	return confirm(ctx, t, false, "Cancel "+strings.Join(jobs, " and ")+"?")
+	return confirm(ctx, inv.Terminal, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
-// keepsRunning says that a job outlives its session, and what that means.
+// keepsRunning says that the job keeps running without its session, and how to end it.
 func keepsRunning(s api.Session, now time.Time) string {
 	j := s.Job
 	switch {
@@ -177,8 +171,8 @@ func keepsRunning(s api.Session, now time.Time) string {
 	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, untilText(j, now), howToEnd(s, j))
 }
 
-// howToEnd is how to end the job of a session that is down. One that was
-// forgotten has no name to end it by.
+// howToEnd is the command that ends the job of a session that is down. A forgotten session
+// has no name any more.
 func howToEnd(s api.Session, j *api.Job) string {
 	if s.Forgotten {
 		return fmt.Sprintf("tunctl cancel %s %s", s.Host, j.ID)

@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/term"
 )
 
@@ -28,47 +27,42 @@ func extendCommand(t *term.Terminal) *cli.Command {
 			"session's section of the config, tunctl queues the next one in time.\n\n" +
 			"  tunctl extend 2h\n" +
 			"  tunctl extend jupyter 1h30m",
-		Action: func(c *cli.Context) error { return extend(c, t) },
+		Action: action(t, extend),
 	}
 }
 
-func extend(c *cli.Context, t *term.Terminal) error {
-	name, typed, err := extendArguments(c, t)
+func extend(ctx context.Context, inv *invocation) error {
+	name, typed, err := extendArguments(inv)
 	if err != nil {
 		return err
 	}
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := interruptible(c.Context)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	if name == "" {
-		of := choice{[]func(api.Session) bool{runsJob, hasLiveJob}, "no session has a running job"}
-		if name, err = of.pick(ctx, c, t, p); err != nil {
+		if name, err = inv.fittingSession(ctx, "no session has a running job", runsJob, hasLiveJob); err != nil {
 			return err
 		}
 	}
-	by, err := extension(ctx, t, c, name, typed)
+	by, err := extension(ctx, inv, name, typed)
 	if err != nil {
 		return err
 	}
-	t.Draw("asking the scheduler…")
-	job, err := client.New(p).Extend(ctx, name, by)
-	t.Draw("")
+	inv.Draw("asking the scheduler…")
+	job, err := inv.client.Extend(ctx, name, by)
+	inv.Draw("")
 	if err != nil {
 		return err
 	}
-	t.Say("%s job %s runs%s", t.Paint(term.Green, "✓"), job.ID, untilText(&job, time.Now()))
+	inv.Say("%s job %s runs%s", inv.Paint(term.Green, "✓"), job.ID, untilText(&job, time.Now()))
 	return nil
 }
 
 func runsJob(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning }
 
-// extendArguments tells a session from a time; both may be left out at a terminal,
+// extendArguments distinguishes a session from a time; both may be left out at a terminal,
 // where the person is asked.
-func extendArguments(c *cli.Context, t *term.Terminal) (name, typed string, err error) {
-	words := c.Args().Slice()
+func extendArguments(inv *invocation) (name, typed string, err error) {
+	words := inv.Args().Slice()
 	switch {
 	case len(words) > 2:
 		return "", "", usagef("unexpected argument %q: extend takes a session and a time", words[2])
@@ -79,19 +73,19 @@ func extendArguments(c *cli.Context, t *term.Terminal) (name, typed string, err 
 	case len(words) == 1:
 		name = words[0]
 	}
-	if !t.Interactive {
+	if !inv.Interactive {
 		return "", "", usagef("extend needs how much longer the job may run, as in `tunctl extend jupyter 1h`")
 	}
 	return name, "", nil
 }
 
-// extension is how much longer a session's job is to run: as it was typed, or as the
-// person answers.
-func extension(ctx context.Context, t *term.Terminal, c *cli.Context, name, typed string) (time.Duration, error) {
+// extension is how much longer a session's job should run: as typed, or as the person
+// answers.
+func extension(ctx context.Context, inv *invocation, name, typed string) (time.Duration, error) {
 	if typed != "" {
 		return parseSpan(typed)
 	}
-	st, err := currentStatus(c, t)
+	st, err := inv.status()
 	if err != nil {
 		return 0, err
 	}
@@ -100,15 +94,15 @@ func extension(ctx context.Context, t *term.Terminal, c *cli.Context, name, type
 		return 0, unknownSession(name, st)
 	}
 	if now := time.Now(); runsJob(s) && s.Job.End.After(now) {
-		t.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
+		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
 	}
 	for {
-		text, err := t.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
+		text, err := inv.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
 		switch {
 		case ctx.Err() != nil:
 			return 0, silentError(exitInterrupted)
 		case errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(text) == "":
-			t.Say("nothing was changed")
+			inv.Say("nothing was changed")
 			return 0, silentError(exitFailed)
 		case err != nil:
 			return 0, err
@@ -117,12 +111,12 @@ func extension(ctx context.Context, t *term.Terminal, c *cli.Context, name, type
 		if err == nil {
 			return by, nil
 		}
-		explain(t, err)
+		printError(inv.Terminal, err)
 	}
 }
 
-// parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone could be
-// anything, and so could two.
+// parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone is ambiguous,
+// and so is H:MM.
 func parseSpan(text string) (time.Duration, error) {
 	total, err := parseDays(text)
 	if err != nil || total <= 0 {

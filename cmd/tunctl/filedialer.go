@@ -20,8 +20,8 @@ import (
 // fileDialer opens streams to a host's file server, or to that of its data-transfer
 // node, which has the same files.
 type fileDialer struct {
-	t        *term.Terminal
-	cl       *client.Client
+	term     *term.Terminal
+	client   *client.Client
 	transfer string // the data-transfer node; "": none
 	strict   bool   // use no other node
 	quiet    bool
@@ -36,63 +36,63 @@ func (d *fileDialer) name() string {
 	return d.host
 }
 
-// ping measures the way to where the streams go.
+// ping measures the round trip to where the streams go.
 func (d *fileDialer) ping(ctx context.Context) (time.Duration, error) {
-	return d.cl.Ping(ctx, d.name())
+	return d.client.Ping(ctx, d.name())
 }
 
 func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
 	req := api.StreamRequest{Kind: api.StreamSFTP, Host: d.name(), Again: again, Spare: spare}
 	switch {
 	case spare:
-		return d.cl.Stream(ctx, req)
+		return d.client.Stream(ctx, req)
 	case again:
 		return d.dialAgain(ctx, req)
 	case d.transfer != "":
 		return d.dialTransfer(ctx, req)
 	}
-	return openStream(ctx, d.t, d.cl, req)
+	return openStream(ctx, d.term, d.client, req)
 }
 
-// dialTransfer makes the first stream, which decides where all of them go: to the
-// data-transfer node, or to the host itself where that node does not serve.
+// dialTransfer opens the first stream, which decides where all of them go: to the
+// data-transfer node, or to the host itself if that node cannot be used.
 func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
 	through := req
 	through.Host = d.transfer
-	s, err := openStream(ctx, d.t, d.cl, through)
+	s, err := openStream(ctx, d.term, d.client, through)
 	if err == nil {
 		d.mu.Lock()
 		d.host = d.transfer
 		d.mu.Unlock()
 		if !d.quiet {
-			d.t.Say("tunctl: copying through the data-transfer node %s", d.transfer)
+			d.term.Say("tunctl: copying through the data-transfer node %s", d.transfer)
 		}
 		return s, nil
 	}
 	e, ok := errors.AsType[*api.Error](err)
-	if asked := ok && e.Code == api.CodeNeedsPerson && d.t.Interactive; ctx.Err() != nil || asked || d.strict {
+	if asked := ok && e.Code == api.CodeNeedsPerson && d.term.Interactive; ctx.Err() != nil || asked || d.strict {
 		return nil, err
 	}
-	d.t.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
-	_ = d.cl.Logout(ctx, d.transfer) // else the agent would keep trying; a name that leads nowhere is no host to it
+	d.term.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
+	_ = d.client.Logout(ctx, d.transfer) // else the agent would keep trying; it has no host of a name that does not resolve
 	d.transfer = ""
-	return openStream(ctx, d.t, d.cl, req)
+	return openStream(ctx, d.term, d.client, req)
 }
 
 // dialAgain waits for a host whose connection was lost.
 func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
-	d.t.Say("tunctl: lost the connection to %s; waiting for it", req.Host)
+	d.term.Say("tunctl: lost the connection to %s; waiting for it", req.Host)
 	for {
-		s, err := d.cl.Stream(ctx, req)
+		s, err := d.client.Stream(ctx, req)
 		e, ok := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
-			d.t.Say("tunctl: reconnected to %s", req.Host)
+			d.term.Say("tunctl: reconnected to %s", req.Host)
 			return s, nil
 		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
-			// The agent keeps trying, in its own time.
-		case ok && e.Code == api.CodeNeedsPerson && d.t.Interactive:
-			return openStream(ctx, d.t, d.cl, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
+			// The agent keeps trying.
+		case ok && e.Code == api.CodeNeedsPerson && d.term.Interactive:
+			return openStream(ctx, d.term, d.client, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
 		case ok && e.Code == api.CodeNeedsPerson:
 			e.Hint = fmt.Sprintf("`tunctl login %s`, then rerun with --resume", req.Host)
 			return nil, e
@@ -103,12 +103,12 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 }
 
 // transferNode is the data-transfer node of a host as an ssh destination; "" where it
-// has none. Who logs in is who logs in to the host, unless the config or the person's
-// ssh config say otherwise.
+// has none. The user is that of the host, unless the config or the person's ssh config sets
+// another.
 func transferNode(ctx context.Context, t *term.Terminal, p home.Paths, host string) string {
 	cfg, err := configs.Load(p.Config)
 	if err != nil {
-		return "" // the agent has the last good one, and no site in it
+		return ""
 	}
 	node := loadSites(t, p).TransferNode(cfg.Host(host))
 	if node == "" || strings.Contains(node, "@") {

@@ -31,34 +31,30 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error { return forwardPorts(c, t) },
+		Action: action(t, forwardPorts),
 	}
 }
 
-func forwardPorts(c *cli.Context, t *term.Terminal) error {
-	if c.NArg() < 2 {
+func forwardPorts(ctx context.Context, inv *invocation) error {
+	if inv.NArg() < 2 {
 		return usagef("forward takes a host and a forward, as in `tunctl forward narval 5432:db.int:5432`")
 	}
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	req := api.ForwardRequest{Host: c.Args().First(), Specs: c.Args().Tail(), Bind: c.String("bind")}
+	req := api.ForwardRequest{Host: inv.Args().First(), Specs: inv.Args().Tail(), Bind: inv.String("bind")}
 	if isOpenToOthers(req.Bind) {
-		t.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
+		inv.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
-	u := &up{term: t, json: c.Bool("json"), wait: c.Duration("wait")}
-	u.begin = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
-	if err := u.run(c.Context, p, false); err != nil {
+	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	u.request = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
+	if err := u.start(ctx, inv.paths, false); err != nil {
 		return err
 	}
 	if !u.json {
-		t.Say("`tunctl down %s` stops forwarding", u.name)
+		inv.Say("`tunctl down %s` stops forwarding", u.name)
 	}
 	return nil
 }
 
-// forwardText says in words what a forward connects.
+// forwardText says what a forward connects.
 func forwardText(f api.Forward, host string) string {
 	switch f.Kind {
 	case api.ForwardRemote:

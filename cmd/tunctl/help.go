@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -11,15 +12,15 @@ import (
 	"tunctl/internal/term"
 )
 
-// frontDoor are the commands that `tunctl --help` shows. It stays this short: whoever
-// needs more finds it with `tunctl help all`.
-var frontDoor = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
+// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
+// `tunctl help all` shows the others.
+var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
 
 // allCommands is the word for every command in `tunctl help all`.
 const allCommands = "all"
 
-// helpCommand is reached by `tunctl help all` only: `tunctl help COMMAND` is read as
-// `tunctl COMMAND --help`.
+// helpCommand serves only `tunctl help all`: `tunctl help COMMAND` is read as `tunctl COMMAND
+// --help`.
 func helpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
@@ -28,7 +29,7 @@ func helpCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show help for a command, or list every command",
 		ArgsUsage: "[COMMAND|" + allCommands + "]",
 		Action: func(c *cli.Context) error {
-			_, err := io.WriteString(t.Out, chapterPage(c.App))
+			_, err := io.WriteString(t.Out, allCommandsPage(c.App))
 			return err
 		},
 	}
@@ -38,10 +39,10 @@ func helpCommand(t *term.Terminal) *cli.Command {
 func frontPage(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE:\n   tunctl COMMAND [options]\n\n", app.Name, app.Usage)
-	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", indent(app.Description))
+	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", indentLines(app.Description))
 	var list []*cli.Command
-	for _, name := range frontDoor {
-		list = append(list, find(app.Commands, name))
+	for _, name := range frontPageCommands {
+		list = append(list, findCommand(app.Commands, name))
 	}
 	writeCommands(&b, list)
 	b.WriteString("\nOPTIONS:{{template \"visibleFlagTemplate\" .}}\n\n" +
@@ -50,8 +51,8 @@ func frontPage(app *cli.App) string {
 	return b.String()
 }
 
-// chapterPage lists every command in its chapter.
-func chapterPage(app *cli.App) string {
+// allCommandsPage lists every command in its chapter.
+func allCommandsPage(app *cli.App) string {
 	var b strings.Builder
 	list := slices.DeleteFunc(slices.Clone(app.Commands), func(c *cli.Command) bool { return c.Hidden })
 	for len(list) > 0 {
@@ -79,7 +80,7 @@ func writeCommands(b *strings.Builder, list []*cli.Command) {
 	}
 }
 
-func indent(text string) string {
+func indentLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if line != "" {
@@ -89,8 +90,7 @@ func indent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandHelp is what COMMAND --help shows. Flags stand in the order of their
-// definition.
+// commandHelp is the template of COMMAND --help. Flags are in the order of their definition.
 const commandHelp = `{{.HelpName}} - {{.Usage}}
 
 USAGE:
@@ -103,3 +103,48 @@ COMMANDS:{{template "visibleCommandTemplate" .}}
 {{end}}
 OPTIONS:{{template "visibleFlagTemplate" .}}
 `
+
+// helpWidth is the width of help texts, so that they fit 80 columns: the library indents them.
+const helpWidth = 76
+
+// withCommonHelp gives every command our errors for a mistyped command or flag, and help that
+// fits the terminal.
+func withCommonHelp(commands []*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.OnUsageError = usageError
+		c.Description = reflow(c.Description)
+		c.CustomHelpTemplate = commandHelp
+		c.HideHelpCommand = true // a session or a host may be called h; reorder reads `help`
+		slices.SortStableFunc(c.Flags, func(a, b cli.Flag) int { return cmp.Compare(rank(a), rank(b)) })
+		if len(c.Subcommands) > 0 && c.Action == nil {
+			c.Action = noCommand
+		}
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true // a switch is off unless it is given
+			}
+		}
+		withCommonHelp(c.Subcommands)
+	}
+	return commands
+}
+
+// rank puts the flags that most people need first, and those for scripts last.
+func rank(f cli.Flag) int {
+	if f.Names()[0] == "json" {
+		return 1
+	}
+	return 0
+}
+
+// reflow wraps prose to the width of help. Indented lines, such as examples, and lines in
+// columns stay as they are.
+func reflow(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if !columns.MatchString(p) {
+			paragraphs[i] = strings.Join(term.Wrap(strings.ReplaceAll(p, "\n", " "), helpWidth, 0), "\n")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,54 +27,50 @@ func historyCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d", historyShown)},
 		},
-		Action: func(c *cli.Context) error { return showHistory(c, t) },
+		Action: action(t, showHistory),
 	}
 }
 
-func showHistory(c *cli.Context, t *term.Terminal) error {
-	if c.NArg() > 1 {
-		return usagef("unexpected argument %q: history takes one session", c.Args().Get(1))
-	}
-	p, err := paths(c)
-	if err != nil {
+func showHistory(_ context.Context, inv *invocation) error {
+	if err := inv.atMostOne("session"); err != nil {
 		return err
 	}
-	all, err := state.NewHistory(p.History()).Runs()
+	all, err := state.NewHistory(inv.paths.History()).Runs()
 	if err != nil {
 		return err
 	}
 	runs := []api.Run{}
 	for _, r := range all {
-		if c.NArg() == 0 || r.Session == c.Args().First() {
+		if inv.NArg() == 0 || r.Session == inv.Args().First() {
 			runs = append(runs, r)
 		}
 	}
 	if len(runs) == 0 {
-		if err := checkAsked(c, t); err != nil {
+		if err := checkSession(inv); err != nil {
 			return err
 		}
 	}
-	if !c.Bool("all") {
+	if !inv.Bool("all") {
 		runs = runs[max(0, len(runs)-historyShown):]
 	}
 	switch {
-	case c.Bool("json"):
-		return t.PrintIndentedJSON(runs)
+	case inv.Bool("json"):
+		return inv.PrintIndentedJSON(runs)
 	case len(runs) == 0:
-		t.Say("no job has ended yet")
+		inv.Say("no job has ended yet")
 		return nil
 	}
-	_, err = fmt.Fprint(t.Out, historyTable(runs).Draw(term.LayoutFor(t.Out)))
+	_, err = fmt.Fprint(inv.Out, historyTable(runs).Draw(term.LayoutFor(inv.Out)))
 	return err
 }
 
-// checkAsked tells a session without past jobs from an unknown one.
-func checkAsked(c *cli.Context, t *term.Terminal) error {
-	st, err := currentStatus(c, t)
+// checkSession refuses an unknown session, which has no past jobs either.
+func checkSession(inv *invocation) error {
+	st, err := inv.status()
 	if err != nil {
 		return err
 	}
-	_, err = onlyAsked(c, st)
+	_, err = inv.onlyNamed(st)
 	return err
 }
 
@@ -90,24 +85,8 @@ func historyTable(runs []api.Run) *term.Table {
 			end.Colour = term.Red
 			notes = append(notes, r.Why)
 		}
-		h.Add(notes, term.Cell{Text: r.Session, Colour: term.Bold}, term.Cell{Text: r.Job.ID}, term.Cell{Text: dayText(r.Job.Start)},
+		h.Add(notes, term.Cell{Text: r.Session, Colour: term.Bold}, term.Cell{Text: r.Job.ID}, term.Cell{Text: startedText(r.Job.Start)},
 			term.Cell{Text: spanText(r.Waited())}, term.Cell{Text: spanText(r.Ran())}, term.Cell{Text: orDash(r.Job.Node)}, end)
 	}
 	return h
 }
-
-func dayText(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Local().Format("Mon 2 Jan 15:04")
-}
-
-func spanText(d time.Duration, known bool) string {
-	if !known {
-		return "-"
-	}
-	return api.DurationText(d)
-}
-
-func orDash(text string) string { return cmp.Or(text, "-") }

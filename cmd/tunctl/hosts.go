@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -31,54 +33,51 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 			"  tunctl hosts\n" +
 			"  tunctl hosts narval",
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: func(c *cli.Context) error { return hosts(c, t) },
+		Action: action(t, hosts),
 	}
 }
 
-func hosts(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	cfg, err := existingConfig(p)
+func hosts(ctx context.Context, inv *invocation) error {
+	cfg, err := existingConfig(inv.paths)
 	if err != nil {
 		return err
 	}
 	names := cfg.HostNames()
-	if c.NArg() > 0 {
-		names = c.Args().Slice()
+	if inv.NArg() > 0 {
+		names = inv.Args().Slice()
 	}
 	live := map[string]api.Host{}
-	st, err := client.New(p).Status(c.Context)
+	st, err := inv.client.Status(ctx)
 	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err // one that hangs may hold connections: "down" would be false
 	}
 	for _, h := range st.Hosts {
 		live[h.Alias] = h
 	}
-	list, read := make([]api.Host, 0, len(names)), resolver(p, cfg)
+	list, read := make([]api.Host, 0, len(names)), resolver(inv.paths, cfg)
 	for _, name := range names {
-		h, err := readHost(c.Context, read, name)
+		h, err := readHost(ctx, read, name)
 		if err != nil {
 			return err
 		}
 		list = append(list, withState(h, live[name]))
 	}
 	switch {
-	case c.Bool("json") && c.NArg() == 1:
-		return t.PrintIndentedJSON(list[0])
-	case c.Bool("json"):
-		return t.PrintIndentedJSON(list)
+	case inv.Bool("json") && inv.NArg() == 1:
+		return inv.PrintIndentedJSON(list[0])
+	case inv.Bool("json"):
+		return inv.PrintIndentedJSON(list)
 	}
-	if err := printHosts(t, list, c.NArg() == 1); err != nil {
+	if err := printHosts(inv.Terminal, list, inv.NArg() == 1); err != nil {
 		return err
 	}
-	sayWhatWasMeant(t, cfg, c.Args().Slice())
+	suggestHosts(inv.Terminal, cfg, inv.Args().Slice())
 	return nil
 }
 
-// sayWhatWasMeant helps who mistyped a host's name: any word may be a host to ssh.
-func sayWhatWasMeant(t *term.Terminal, cfg *configs.Config, typed []string) {
+// suggestHosts suggests the nearest known host for each unknown name. Any name may be a host
+// for ssh, so an unknown one is no error.
+func suggestHosts(t *term.Terminal, cfg *configs.Config, typed []string) {
 	known := knownHosts(cfg)
 	for _, name := range typed {
 		if near := suggest.Nearest(name, known); len(near) > 0 && !slices.Contains(known, name) {
@@ -97,9 +96,9 @@ func knownHosts(cfg *configs.Config) []string {
 	return slices.Compact(names)
 }
 
-// resolver reads hosts as the agent does, without one.
+// resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` tells of a broken one
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` reports a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
 }
 
@@ -120,7 +119,7 @@ func sshConfigFile(cfg *configs.Config) string {
 	return cfg.SSHConfig
 }
 
-// withState adds how the agent has the host now.
+// withState adds the host's state as the agent has it.
 func withState(h, live api.Host) api.Host {
 	if live.Alias == "" {
 		h.State = api.HostDown
@@ -133,10 +132,10 @@ func withState(h, live api.Host) api.Host {
 		h.Via = live.Via
 	}
 	h.Outdated = live.Outdated
-	if is, next := account(live), account(h); live.State == api.HostUp && is != next {
-		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", is, next, h.Alias, h.Alias)
+	if current, next := account(live), account(h); live.State == api.HostUp && current != next {
+		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", current, next, h.Alias, h.Alias)
 	}
-	for _, warning := range live.Warnings { // also of what the login found
+	for _, warning := range live.Warnings { // also those of the login
 		if !slices.Contains(h.Warnings, warning) {
 			h.Warnings = append(h.Warnings, warning)
 		}
@@ -167,7 +166,7 @@ func printHosts(t *term.Terminal, list []api.Host, one bool) error {
 	return nil
 }
 
-// warnAboutOutdated tells of the connections that go by settings of before.
+// warnAboutOutdated warns of connections whose settings have changed since.
 func warnAboutOutdated(t *term.Terminal, list []api.Host) {
 	for _, h := range list {
 		if h.Outdated != "" {
@@ -175,3 +174,86 @@ func warnAboutOutdated(t *term.Terminal, list []api.Host) {
 		}
 	}
 }
+
+// hostTable draws a list of hosts, one line each.
+func hostTable(l term.Layout, list []api.Host, now time.Time) string {
+	all := term.Table{Header: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
+	for _, h := range list {
+		var notes []string
+		if h.Cause != "" {
+			notes = append(notes, h.Cause)
+		}
+		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
+			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
+	}
+	return all.Draw(l)
+}
+
+// hostPage draws everything known about one host.
+func hostPage(l term.Layout, h api.Host, now time.Time) string {
+	var out strings.Builder
+	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h.State), string(h.State)))
+	if !h.Since.IsZero() {
+		out.WriteString(" since " + sinceText(h.Since, now))
+	}
+	out.WriteByte('\n')
+	if h.Cause != "" {
+		out.WriteString(l.Note(h.Cause))
+	}
+	if h.Hint != "" {
+		out.WriteString(l.Note("→ " + h.Hint))
+	}
+	facts := hostFacts(h)
+	width := 0
+	for _, f := range facts {
+		width = max(width, term.TextWidth(f[0]))
+	}
+	for _, f := range facts {
+		if f[1] != "" {
+			fmt.Fprintf(&out, "  %s%s  %s\n", l.Paint(term.Grey, f[0]), strings.Repeat(" ", width-term.TextWidth(f[0])), f[1])
+		}
+	}
+	return out.String()
+}
+
+// hostFacts are names and values; an empty value is unknown.
+func hostFacts(h api.Host) [][2]string {
+	via := strings.Join(h.Via, ", then ")
+	if h.State != api.HostUp {
+		via = cmp.Or(via, strings.ReplaceAll(h.ProxyJump, ",", ", then "))
+	}
+	facts := [][2]string{
+		{"account", account(h)},
+		{"via", cmp.Or(via, h.ProxyCommand)},
+		{"login node", h.LoginNode},
+		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
+		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
+		{"transport", transportText(h)},
+	}
+	if a := h.Algorithms; a != nil {
+		facts = append(facts, [][2]string{
+			{"key exchange", a.KeyExchange},
+			{"host key", a.HostKey},
+			{"cipher", a.Cipher},
+			{"MAC", cmp.Or(a.MAC, "built into the cipher")},
+		}...)
+	}
+	present := slices.DeleteFunc(slices.Clone(h.IdentityFiles), func(file string) bool {
+		_, err := os.Stat(file)
+		return err != nil
+	})
+	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
+}
+
+// transportText is the program that has the connection, if not tunctl itself.
+func transportText(h api.Host) string {
+	switch h.Transport {
+	case api.TransportOpenSSH:
+		return strings.TrimSuffix("the ssh program: "+h.TransportWhy, ": ")
+	case api.TransportMaster:
+		return cmp.Or(h.TransportWhy, "your own ssh connection")
+	}
+	return ""
+}
+
+func account(h api.Host) string { return fmt.Sprintf("%s@%s:%d", h.User, h.Hostname, h.Port) }

@@ -33,34 +33,28 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
 			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := setUp(ctx, c, t)
-			if c.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
-				t.Say("stopped")
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+			err := setUp(ctx, inv)
+			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
+				inv.Say("stopped")
 				return silentError(exitInterrupted)
 			}
 			return err
-		},
+		}),
 	}
 }
 
-// setUp asks, writes, and tries.
-func setUp(ctx context.Context, c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
+// setUp asks the person, adds to the config and tries to log in.
+func setUp(ctx context.Context, inv *invocation) error {
+	cfg, err := configToAddTo(inv.paths)
 	if err != nil {
 		return err
 	}
-	cfg, err := configToAddTo(p)
+	i, err := newInterview(inv, cfg, loadSites(inv.Terminal, inv.paths))
 	if err != nil {
 		return err
 	}
-	i, err := newInterview(c, t, cfg, loadSites(t, p))
-	if err != nil {
-		return err
-	}
-	plan, err := i.hold(ctx)
+	plan, err := i.makePlan(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,20 +62,20 @@ func setUp(ctx context.Context, c *cli.Context, t *term.Terminal) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("print") {
-		_, err := io.WriteString(t.Out, text)
+	if inv.Bool("print") {
+		_, err := io.WriteString(inv.Out, text)
 		return err
 	}
-	if err := appendConfig(ctx, p, text); err != nil {
+	if err := appendConfig(ctx, inv.paths, text); err != nil {
 		return err
 	}
-	t.Say("%s added to %s:\n\n%s", t.Paint(term.Green, "✓"), p.Config, text)
-	if !c.Bool("no-login") {
-		if err := tryLogin(ctx, c, t, p, plan.host); err != nil {
+	inv.Say("%s added to %s:\n\n%s", inv.Paint(term.Green, "✓"), inv.paths.Config, text)
+	if !inv.Bool("no-login") {
+		if err := tryLogin(ctx, inv, plan.host); err != nil {
 			return err
 		}
 	}
-	t.Say("Next: tunctl up %s", plan.session)
+	inv.Say("Next: tunctl up %s", plan.session)
 	return nil
 }
 
@@ -94,19 +88,18 @@ func configToAddTo(p home.Paths) (*configs.Config, error) {
 	return cfg, err
 }
 
-// tryLogin logs in as `tunctl up` would. The config stays where that fails.
-func tryLogin(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths, host string) error {
-	cl, _, err := connect(ctx, t, p)
-	if err != nil {
+// tryLogin logs in as `tunctl up` would. If that fails, the config stays.
+func tryLogin(ctx context.Context, inv *invocation, host string) error {
+	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	if err := cl.Reload(ctx); err != nil {
+	if err := inv.client.Reload(ctx); err != nil {
 		return err
 	}
-	err = login(ctx, c, t, host)
+	err := inv.login(ctx, host, api.KeepNot)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	t.Say("The login failed, but the config was written: `tunctl login %s` tries again.", host)
+	inv.Say("The login failed, but the config was written: `tunctl login %s` tries again.", host)
 	return err
 }

@@ -2,18 +2,19 @@ package main
 
 import (
 	"context"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tunctl/configs"
 	"tunctl/tunnel/sshconfig"
 )
 
-// maxAliases is how many of the ssh config's hosts are looked up: each may cost a
-// run of ssh.
+// maxAliases is how many of the ssh config's hosts are looked up: each may run ssh.
 const maxAliases = 40
 
-// findAliases collects the hosts that a person has set up for ssh.
+// findAliases collects the hosts that the person has set up for ssh.
 func (i *interview) findAliases() {
 	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
 	if err != nil {
@@ -33,7 +34,7 @@ func (i *interview) address(ctx context.Context, destination string) string {
 	return strings.ToLower(s.Hostname)
 }
 
-// aliasOf is what the ssh config calls an address, if it does.
+// aliasOf is the name of an address in the ssh config, if it has one.
 func (i *interview) aliasOf(ctx context.Context, address string) string {
 	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
 		if i.address(ctx, alias) == strings.ToLower(address) {
@@ -43,7 +44,7 @@ func (i *interview) aliasOf(ctx context.Context, address string) string {
 	return ""
 }
 
-// siteAt is the site that a destination is an entrance of.
+// siteAt is the site with a destination among its login nodes.
 func (i *interview) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
 	address := i.address(ctx, destination)
 	for _, s := range i.sites {
@@ -52,4 +53,30 @@ func (i *interview) siteAt(ctx context.Context, destination string) (configs.Sit
 		}
 	}
 	return configs.Site{}, false
+}
+
+// puttySession is the destination of a saved PuTTY session.
+type puttySession struct {
+	protocol, host, user string
+	port                 uint64
+}
+
+// destination is the session's host as ssh takes it; "" if it does not use SSH or has no host,
+// as PuTTY's default settings. A user in the host's name takes precedence, as in PuTTY.
+func (s puttySession) destination() string {
+	host := strings.TrimSpace(s.host)
+	if s.protocol != "ssh" || host == "" {
+		return ""
+	}
+	user := s.user
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		user, host = host[:at], host[at+1:]
+	}
+	if user != "" {
+		user += "@"
+	}
+	if s.port == 0 || s.port == 22 {
+		return user + host
+	}
+	return "ssh://" + user + net.JoinHostPort(host, strconv.FormatUint(s.port, 10))
 }

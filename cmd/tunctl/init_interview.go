@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
@@ -18,49 +16,48 @@ import (
 	"tunctl/tunnel"
 )
 
-// interview finds out what `tunctl init` needs to know: from the flags, else from
-// the person.
+// interview gets what `tunctl init` needs to know from the flags, or from the person.
 type interview struct {
-	term    *term.Terminal
-	cfg     *configs.Config
-	sites   configs.Sites
-	what    string // the argument: a site or a host
-	user    string
-	entry   string
-	host    string
-	sched   string
-	session string
-	probes  bool
-	answers map[string]string
-	named   bool // the session's name was given
-	aliases []string
+	term      *term.Terminal
+	cfg       *configs.Config
+	sites     configs.Sites
+	argument  string // a site or a host
+	user      string
+	entrance  string
+	host      string
+	scheduler string
+	session   string
+	probes    bool
+	answers   map[string]string
+	named     bool // the session's name was given by a flag
+	aliases   []string
 }
 
-func newInterview(c *cli.Context, t *term.Terminal, cfg *configs.Config, sites configs.Sites) (*interview, error) {
-	if c.NArg() > 1 {
-		return nil, usagef("unexpected argument %q: init takes one site or host", c.Args().Get(1))
-	}
-	if err := checkSessionName(c.String("session")); err != nil {
+func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*interview, error) {
+	if err := inv.atMostOne("site or host"); err != nil {
 		return nil, err
 	}
-	if host := c.String("host"); strings.ContainsAny(host, " \t") {
+	if err := checkSessionName(inv.String("session")); err != nil {
+		return nil, err
+	}
+	if host := inv.String("host"); strings.ContainsAny(host, " \t") {
 		return nil, usagef("--host takes a host without spaces, not %q", host)
 	}
-	with, err := answersOf(c)
+	with, err := answersOf(inv.Context)
 	if err != nil {
 		return nil, err
 	}
 	i := &interview{
-		term: t, cfg: cfg, sites: sites, what: c.Args().First(), user: c.String("user"), entry: c.String("entrance"), host: c.String("host"),
-		sched: c.String("scheduler"), session: c.String("session"), named: c.IsSet("session"), answers: with,
-		probes: !c.Bool("no-login") && !c.Bool("print"),
+		term: inv.Terminal, cfg: cfg, sites: sites, argument: inv.Args().First(), user: inv.String("user"), entrance: inv.String("entrance"), host: inv.String("host"),
+		scheduler: inv.String("scheduler"), session: inv.String("session"), named: inv.IsSet("session"), answers: with,
+		probes: !inv.Bool("no-login") && !inv.Bool("print"),
 	}
 	i.findAliases()
 	return i, nil
 }
 
-// hold holds the interview.
-func (i *interview) hold(ctx context.Context) (plan, error) {
+// makePlan asks everything.
+func (i *interview) makePlan(ctx context.Context) (plan, error) {
 	var p plan
 	var err error
 	if p.site, err = i.askSite(ctx); err != nil {
@@ -72,7 +69,7 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	p.host = hostName(p.site, p.ssh)
 	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
 		i.term.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
-		p.hostThere = true
+		p.hostExists = true
 	}
 	if p.session, err = i.askSession(ctx, p.host); err != nil {
 		return p, err
@@ -82,12 +79,12 @@ func (i *interview) hold(ctx context.Context) (plan, error) {
 	return p, err
 }
 
-// askSite finds the site: by its name, its number in the list, or, for a host that
-// is none of them, by its scheduler.
+// askSite finds the site by its name or its number in the list, or for a host of no known site
+// by its scheduler.
 func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
-	what := i.what
+	what := i.argument
 	if what == "" && i.host != "" {
-		return i.askGeneric(ctx, i.host)
+		return i.askScheduler(ctx, i.host)
 	}
 	if what == "" {
 		if err := i.needPerson("the name of the cluster", "run `tunctl init SITE`; `tunctl sites` lists them"); err != nil {
@@ -101,16 +98,16 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			if err != nil {
 				return configs.Site{}, err
 			}
-			what = i.chosen(text)
+			what = i.parseChoice(text)
 			continue
 		}
 		site, err := i.sites.Find(what)
 		switch {
 		case err == nil:
 			return site, nil
-		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.what == "":
+		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.argument == "":
 			i.host = what
-			return i.askGeneric(ctx, what)
+			return i.askScheduler(ctx, what)
 		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
 			if near := suggest.Nearest(what, i.listed()); len(near) > 0 {
@@ -122,24 +119,24 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	}
 }
 
-// askGeneric finds the site of a host that none is known for.
-func (i *interview) askGeneric(ctx context.Context, host string) (configs.Site, error) {
+// askScheduler finds the site of a host that is not in the list.
+func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site, error) {
 	if site, ok := i.siteAt(ctx, host); ok {
 		i.term.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
 	}
-	sched := i.sched
-	if sched == "" {
+	scheduler := i.scheduler
+	if scheduler == "" {
 		q := configs.Question{
 			Name: "scheduler", Ask: "Which scheduler does " + host + " use: slurm, pbs or none?",
 			Kind: configs.AskChoice, Choices: []string{"slurm", "pbs", "none"}, Default: "slurm", Required: true,
 		}
 		var err error
-		if sched, err = i.answer(ctx, q, "--scheduler"); err != nil {
+		if scheduler, err = i.answer(ctx, q, "--scheduler"); err != nil {
 			return configs.Site{}, err
 		}
 	}
-	return i.sites.ForHost(configs.Host{}, sched)
+	return i.sites.ForHost(configs.Host{}, scheduler)
 }
 
 func (i *interview) list() {
@@ -159,9 +156,9 @@ func (i *interview) list() {
 	i.term.Say("")
 }
 
-// chosen is what stands at that number of the list, or the text itself: a site or a
-// host. It is empty, and said why, where it can be neither, or is a slip of a site's name.
-func (i *interview) chosen(text string) string {
+// parseChoice is the entry of that number in the list, or the text itself: a site or a host. It
+// is "", after a message, if the text can be neither or is a mistyped site.
+func (i *interview) parseChoice(text string) string {
 	names := i.listed()
 	if n, err := strconv.Atoi(text); err == nil {
 		if n >= 1 && n <= len(names) {
@@ -184,7 +181,7 @@ func (i *interview) chosen(text string) string {
 	return text
 }
 
-// listed are the names of the list, in its order.
+// listed are the names in the list, in its order.
 func (i *interview) listed() []string {
 	names := make([]string, 0, len(i.sites)+len(i.aliases))
 	for _, s := range i.sites {
@@ -193,7 +190,7 @@ func (i *interview) listed() []string {
 	return append(names, i.aliases...)
 }
 
-// askHost finds the login node, and who the person is there.
+// askHost finds the login node and the person's user name there.
 func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error) {
 	host, err := i.askEntrance(ctx, s)
 	if err != nil {
@@ -207,10 +204,10 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		i.term.Say("Login: %s.", s.Login)
 	}
 	if len(s.Unsure) > 0 {
-		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unsureOf(s))
+		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
-		return host, nil // who one is there is known
+		return host, nil // the user name is known
 	}
 	if alias := i.aliasOf(ctx, host); alias != "" && i.user == "" {
 		i.term.Say("%s is in your ssh config as %s", host, alias)
@@ -245,11 +242,11 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
 		q.Choices = append(q.Choices, e.Name)
-		if i.entry == "" && i.term.Interactive {
+		if i.entrance == "" && i.term.Interactive {
 			i.term.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
-	name := i.entry
+	name := i.entrance
 	if name == "" {
 		var err error
 		if name, err = i.answer(ctx, q, "--entrance"); err != nil {
@@ -262,37 +259,37 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
 }
 
-// unsureOf says about which matters a site is not known well, and who knows: an entry
-// begins with what it is about.
-func unsureOf(s configs.Site) string {
-	var matters []string
+// unverifiedText lists the topics of a site that are not verified, and where to ask: an entry
+// begins with its topic.
+func unverifiedText(s configs.Site) string {
+	var topics []string
 	for _, u := range s.Unsure {
 		what, _, _ := strings.Cut(u, ":")
-		matters = append(matters, matter(what))
+		topics = append(topics, topicText(what))
 	}
-	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(matters, ", "), s.Name)
+	text := fmt.Sprintf("%s (see `tunctl sites %s`", strings.Join(topics, ", "), s.Name)
 	if len(s.Help) > 0 {
 		text += " and " + s.Help[0]
 	}
 	return text + ")"
 }
 
-// probe tells whether what must be true before SSH is: a VPN that is off shows in
-// an address that does not answer.
+// probe says whether the network is ready for SSH: without a VPN that the site requires, an
+// address does not respond.
 func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
 	if !i.probes || !i.term.Interactive {
 		return
 	}
 	switch probe := s.ProbeAt(i.address(ctx, host)); {
 	case probe == "":
-	case tunnel.Answers(ctx, probe):
+	case tunnel.Reachable(ctx, probe):
 		i.term.Say("%s %s responds", i.term.Paint(term.Green, "✓"), probe)
 	default:
 		i.term.Say("%s %s does not respond from this network", i.term.Paint(term.Yellow, "!"), probe)
 	}
 }
 
-// askSession finds a name that is free.
+// askSession finds an unused name.
 func (i *interview) askSession(ctx context.Context, host string) (string, error) {
 	name := i.session
 	for n := 1; ; n++ {
@@ -323,7 +320,7 @@ func (i *interview) askSession(ctx context.Context, host string) (string, error)
 	}
 }
 
-// checkSessionName refuses what could not be written as it is after [session.
+// checkSessionName refuses a name that would need quotes after [session.
 func checkSessionName(name string) error {
 	if !plainName.MatchString(name) {
 		return usagef("%q is not a valid session name: use letters, digits, '-' and '_'", name)
@@ -331,8 +328,8 @@ func checkSessionName(name string) error {
 	return nil
 }
 
-// askJob asks the site's questions. Answers that are the defaults of quiet ones are
-// left out of the config.
+// askJob asks the site's questions. The config omits quiet questions whose answer is the
+// default.
 func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]string, error) {
 	job := &configs.Job{App: "jupyter", Name: "jupyter", Site: s, Answers: i.answers}
 	for _, q := range s.Questions {
@@ -349,7 +346,7 @@ func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]stri
 	if err := i.askOthers(ctx, job); err != nil {
 		return nil, err
 	}
-	_, err := job.Script() // all together: what was given by flags is checked here
+	_, err := job.Script() // checks the answers given by flags, too
 	return job.Answers, err
 }
 
@@ -359,7 +356,7 @@ func (i *interview) listQueues(s configs.Site) {
 	}
 }
 
-// askAnswer asks until the answer fits the question and what was answered before.
+// askAnswer asks until the answer fits the question and the earlier answers.
 func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Question) error {
 	for {
 		text, err := i.answer(ctx, q, "--with "+q.Name+"=…")
@@ -379,8 +376,8 @@ func (i *interview) askAnswer(ctx context.Context, job *configs.Job, q configs.Q
 	}
 }
 
-// askOthers shows the questions that were not asked one by one, for most people keep
-// their defaults, and takes what a person wants otherwise.
+// askOthers lists the questions that were not asked one by one, since most people keep their
+// defaults, and reads the person's changes.
 func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 	if !i.term.Interactive {
 		return nil
@@ -418,8 +415,7 @@ func (i *interview) askOthers(ctx context.Context, job *configs.Job) error {
 	return nil
 }
 
-// answer puts a question until the answer will do. Without a person its default
-// does, if it has one.
+// answer asks until the answer is valid. Without a person it is the default, if there is one.
 func (i *interview) answer(ctx context.Context, q configs.Question, flag string) (string, error) {
 	if !i.term.Interactive {
 		if q.Default == "" && q.Required {
@@ -451,8 +447,7 @@ func (i *interview) answer(ctx context.Context, q configs.Question, flag string)
 	}
 }
 
-// ask puts a question, broken between words where it is longer than a line, and reads
-// the answer.
+// ask shows a question, wrapped if it is longer than a line, and reads the answer.
 func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
 	if width := i.term.Width(); width > 0 && term.TextWidth(prompt) >= width {
 		lines := term.Wrap(strings.TrimSpace(prompt), width-1, 0)
@@ -463,7 +458,7 @@ func (i *interview) ask(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// needPerson is the error of a question with nobody there to answer.
+// needPerson is the error for a question without a person to answer it.
 func (i *interview) needPerson(what, hint string) error {
 	if i.term.Interactive {
 		return nil

@@ -11,13 +11,13 @@ import (
 
 // plan is what `tunctl init` adds to the config.
 type plan struct {
-	site      configs.Site
-	host      string // the [host.NAME]
-	hostThere bool   // the config has it already
-	ssh       string
-	session   string
-	job       string // what the scheduler calls the session's job
-	answers   map[string]string
+	site       configs.Site
+	host       string // the [host.NAME]
+	hostExists bool   // the config has it already
+	ssh        string
+	session    string
+	job        string // the name of the session's job
+	answers    map[string]string
 }
 
 var (
@@ -26,8 +26,8 @@ var (
 	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 )
 
-// hostName is what to call the host: as its site, or as its address where that is
-// a kind of machine only.
+// hostName is the host's name in the config: that of its site, or for a generic site that of
+// its address.
 func hostName(s configs.Site, ssh string) string {
 	if !s.Generic() {
 		return s.Name
@@ -35,13 +35,13 @@ func hostName(s configs.Site, ssh string) string {
 	address := ssh[strings.LastIndexByte(ssh, '@')+1:]
 	name, _, _ := strings.Cut(address, ".")
 	if plainNumber.MatchString(name) {
-		name = "host-" + address // an address of numbers
+		name = "host-" + address // a numeric address
 	}
 	return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
 }
 
-// jobName is a name for the session's job that its scheduler keeps whole, and that no
-// other session has there: it would use that one's job.
+// jobName is a name for the session's job that its scheduler does not shorten, and that no
+// other session has there: the two would share a job.
 func jobName(cfg *configs.Config, site configs.Site, host, session string) string {
 	name := site.JobName(session)
 	taken := func(s configs.Session) bool {
@@ -53,10 +53,10 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 	return name
 }
 
-// text is what is added to the config, with comments.
+// text is the section for the config, with comments.
 func (p plan) text() (string, error) {
 	var b strings.Builder
-	if !p.hostThere {
+	if !p.hostExists {
 		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
 		fmt.Fprintf(&b, "[host.%s]\n", p.host)
 		if p.ssh != p.host {
@@ -77,7 +77,7 @@ func (p plan) text() (string, error) {
 	return b.String(), err
 }
 
-// gap lines comments up.
+// gap aligns comments.
 func gap(value string) string { return strings.Repeat(" ", max(2, 20-len(value))) }
 
 // with writes the answers in the order of the questions.

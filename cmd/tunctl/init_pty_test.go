@@ -14,7 +14,7 @@ import (
 )
 
 // startTalk runs the program in a terminal, as a person would.
-func startTalk(t *testing.T, env []string, args ...string) *ptytest.Talk {
+func startTalk(t *testing.T, env []string, args ...string) *ptytest.Program {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = env

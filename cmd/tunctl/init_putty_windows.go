@@ -2,7 +2,7 @@ package main
 
 import "golang.org/x/sys/windows/registry"
 
-// puttyHosts are the hosts of PuTTY's saved sessions, as ssh would take them.
+// puttyHosts are the hosts of PuTTY's saved sessions, as ssh takes them.
 func puttyHosts() []string {
 	const path = `Software\SimonTatham\PuTTY\Sessions`
 	all, err := registry.OpenKey(registry.CURRENT_USER, path, registry.ENUMERATE_SUB_KEYS)
@@ -23,7 +23,7 @@ func puttyHosts() []string {
 	return hosts
 }
 
-// readPutty reads a saved session. A value that is not there is PuTTY's default.
+// readPutty reads a saved session. A missing value is PuTTY's default.
 func readPutty(path string) puttySession {
 	key, err := registry.OpenKey(registry.CURRENT_USER, path, registry.QUERY_VALUE)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 // keyringService is the service under which our passwords are stored.
 const keyringService = "tunctl"
 
-// keyringCommand works on the system keyring for the agent, which may have to end
-// it: a locked keyring waits for a person without limit.
+// keyringCommand accesses the system keyring for the agent, which may have to kill it: a
+// locked keyring waits for a person without limit.
 func keyringCommand(t *term.Terminal) *cli.Command {
 	verb := func(name string, f func(account string) error) *cli.Command {
 		return &cli.Command{Name: name, ArgsUsage: "ACCOUNT", Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("keyring %s takes one account", name)
 			}
-			if err := keyringHere(c.Context); err != nil {
+			if err := checkKeyring(c.Context); err != nil {
 				return noKeyring(err)
 			}
 			return noKeyring(f(c.Args().First()))
@@ -51,7 +51,7 @@ func keyringCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// noKeyring says what failed, and what works without it.
+// noKeyring says what failed, and what to use instead.
 func noKeyring(err error) error {
 	if err == nil {
 		return nil

@@ -13,10 +13,10 @@ import (
 // secretService is the name of a keyring on the session bus.
 const secretService = "org.freedesktop.secrets"
 
-// keyringHere says why there is no keyring to use. Finding out must start nothing: D-Bus
-// would start a bus and a keyring for whoever asks, also where there is no desktop on
-// which the keyring could be unlocked, and they would stay.
-func keyringHere(ctx context.Context) error {
+// checkKeyring is the reason why no keyring can be used. The check must start nothing: D-Bus
+// starts a bus and a keyring on request, also without a desktop on which the keyring could be
+// unlocked, and they would keep running.
+func checkKeyring(ctx context.Context) error {
 	bus, err := dbus.SessionBusPrivateNoAutoStartup(dbus.WithContext(ctx))
 	if err != nil {
 		return errors.New("there is no desktop session here (no D-Bus session bus)")

@@ -4,5 +4,5 @@ package main
 
 import "context"
 
-// keyringHere says why there is no keyring to use: the system always has one.
-func keyringHere(context.Context) error { return nil }
+// checkKeyring is the reason why no keyring can be used: none, since the system has one.
+func checkKeyring(context.Context) error { return nil }

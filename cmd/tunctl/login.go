@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,18 +29,19 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() != 1 {
 				return usagef("login takes one HOST, as named in your ssh config")
 			}
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			err := login(ctx, c, t, c.Args().First())
-			if c.Err() == nil && ctx.Err() != nil {
-				return silentError(exitInterrupted)
+			keep := api.KeepNot
+			switch {
+			case inv.Bool("save"):
+				keep = api.KeepKeyring
+			case inv.Bool("remember"):
+				keep = api.KeepMemory
 			}
-			return err
-		},
+			return inv.login(ctx, inv.Args().First(), keep)
+		}),
 	}
 }
 
@@ -51,87 +53,85 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 		Description: "Shells and copies on the host and its compute nodes end too. A host that others are reached\n" +
 			"through stays connected until you log out of those; the command names them and fails.\n\n" +
 			"  tunctl logout narval",
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() != 1 {
 				return usagef("logout takes one HOST, as named in your ssh config")
 			}
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			host := c.Args().First()
-			err = client.New(p).Logout(c.Context, host)
+			host := inv.Args().First()
+			err := inv.client.Logout(ctx, host)
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
-				t.Say("the agent is not running: no host is connected")
+				inv.Say("the agent is not running: no host is connected")
 				return nil
 			case err != nil:
 				return err
 			}
-			t.Say("disconnected from %s", host)
+			inv.Say("disconnected from %s", host)
 			return nil
-		},
+		}),
 	}
 }
 
-// login asks the agent to connect and answers the host's questions at the terminal.
-func login(ctx context.Context, c *cli.Context, t *term.Terminal, host string) error {
-	p, err := paths(c)
-	if err != nil {
+// connectHost connects to a host, unless it is connected, and says so.
+func (inv *invocation) connectHost(ctx context.Context, host string) error {
+	st, err := inv.ensureAgent(ctx)
+	if err != nil || isConnected(st, host) {
 		return err
 	}
-	cl, _, err := connect(ctx, t, p)
-	if err != nil {
+	return inv.login(ctx, host, api.KeepNot)
+}
+
+// connectHostQuietly is connectHost without the message.
+func (inv *invocation) connectHostQuietly(ctx context.Context, host string) error {
+	st, err := inv.ensureAgent(ctx)
+	if err != nil || isConnected(st, host) {
 		return err
 	}
-	keep := api.KeepNot
-	switch {
-	case c.Bool("save"):
-		keep = api.KeepKeyring
-	case c.Bool("remember"):
-		keep = api.KeepMemory
-	}
-	if err := logInKeeping(ctx, t, cl, host, keep); err != nil {
+	return inv.authenticate(ctx, host, api.KeepNot)
+}
+
+func isConnected(st api.Status, host string) bool {
+	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostUp })
+}
+
+// login connects to a host and says so.
+func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) error {
+	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	t.Say("%s connected to %s", t.Paint(term.Green, "✓"), host)
+	if err := inv.authenticate(ctx, host, keep); err != nil {
+		return err
+	}
+	inv.Say("%s connected to %s", inv.Paint(term.Green, "✓"), host)
 	return nil
 }
 
-// logInTo has the agent connect to a host, and puts what the host asks to the person.
-func logInTo(ctx context.Context, t *term.Terminal, cl *client.Client, host string) error {
-	return logInKeeping(ctx, t, cl, host, api.KeepNot)
-}
-
-// logInKeeping is logInTo for a person who wants their password kept.
-func logInKeeping(ctx context.Context, t *term.Terminal, cl *client.Client, host string, keep api.Keep) error {
-	answers := api.AnswersNone
-	if t.Interactive {
-		answers = api.AnswersTerminal
-	}
+// authenticate has the agent connect to a host, and puts the host's questions to the person.
+func (inv *invocation) authenticate(ctx context.Context, host string, keep api.Keep) error {
+	cl := inv.client
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
-	q := &questions{term: t, client: cl, keep: keep}
+	q := &questions{term: inv.Terminal, client: cl, keep: keep}
 	defer q.wait()
-	err := cl.Watch(ctx, answers, func(e api.Event) {
+	err := cl.Watch(ctx, answersAt(inv.Terminal), func(e api.Event) {
 		switch {
-		case !asked: // the status: from now on nothing is missed
+		case !asked: // the status: from now on no event is missed
 			asked = true
 			switch h, err := cl.Login(ctx, host); {
 			case err != nil:
 				cancel(err)
-			case h.State == api.HostUp: // it was there already, so nothing will be heard of it
+			case h.State == api.HostUp: // it was connected already, so no event follows
 				cancel(errLoggedIn)
 			default:
-				q.follow(h)
+				q.sayElsewhere(h)
 			}
-		case q.hear(ctx, e):
+		case q.handle(ctx, e):
 		case e.Type == api.EventHost && e.Host.Alias == host:
-			q.follow(*e.Host)
+			q.sayElsewhere(*e.Host)
 			if done, err := loginResult(*e.Host); done {
 				for _, w := range e.Host.Warnings {
-					t.Say("tunctl: warning: %s", w)
+					inv.Say("tunctl: warning: %s", w)
 				}
 				cancel(err)
 			}
@@ -147,7 +147,7 @@ func logInKeeping(ctx context.Context, t *term.Terminal, cl *client.Client, host
 
 var errLoggedIn = errors.New("logged in")
 
-// loginResult reports whether a host's state is the answer to a login.
+// loginResult reports whether a host's state is the result of a login.
 func loginResult(h api.Host) (bool, error) {
 	e := &api.Error{Code: h.Code, Message: h.Cause, Hint: h.Hint}
 	if e.Message == "" {

@@ -9,8 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
-	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -30,76 +28,74 @@ func logsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: func(c *cli.Context) error {
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			q, err := logQuery(ctx, c, t, p)
-			if err != nil {
-				return err
-			}
-			out := t.Out
-			if term.IsTerminal(out) {
-				safe := term.NewSanitizer(out)
-				defer safe.ResetColour()
-				out = safe
-			}
-			err = showLog(ctx, t, client.New(p), q, out)
-			if ctx.Err() != nil {
-				return silentError(exitInterrupted)
-			}
-			return err
-		},
+		Action: action(t, logs),
 	}
 }
 
-// silentLog is how long a followed log may stay empty before that is said.
+func logs(ctx context.Context, inv *invocation) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	q, err := logQuery(ctx, inv)
+	if err != nil {
+		return err
+	}
+	out := inv.Out
+	if term.IsTerminal(out) {
+		safe := term.NewSanitizer(out)
+		defer safe.ResetColour()
+		out = safe
+	}
+	err = showLog(ctx, inv, q, out)
+	if ctx.Err() != nil {
+		return silentError(exitInterrupted)
+	}
+	return err
+}
+
+// silentLog is how long a followed log may stay empty before a message.
 const silentLog = 3 * time.Second
 
-// showLog prints a log, and says so where there is nothing to print.
-func showLog(ctx context.Context, t *term.Terminal, cl *client.Client, q api.LogQuery, out io.Writer) error {
+// showLog prints a log, or a message if it is empty.
+func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer) error {
 	shown := false
 	silence := time.AfterFunc(silentLog, func() {
 		if q.Follow {
-			t.Say("no output yet; waiting for the log (Ctrl-C stops)")
+			inv.Say("no output yet; waiting for the log (Ctrl-C stops)")
 		}
 	})
 	defer silence.Stop()
-	err := cl.Log(ctx, q, func(chunk api.LogChunk) {
+	err := inv.client.Log(ctx, q, func(chunk api.LogChunk) {
 		if chunk.Restarted {
-			t.Say("— %s was started again —", chunk.Path)
+			inv.Say("— %s was started again —", chunk.Path)
 		}
 		if text := chunk.Bytes(); len(text) > 0 {
 			silence.Stop()
 			shown = true
-			_, _ = out.Write(text) // nobody reads: Ctrl-C, or the end, comes
+			_, _ = out.Write(text) // the reader is gone: Ctrl-C or the end follows
 		}
 	})
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotReady && e.Hint == "" {
 		e.Hint = "the job may not have written anything yet: `tunctl logs -f` waits for it"
 	}
 	if err == nil && !shown && ctx.Err() == nil {
-		t.Say("the log is empty so far")
+		inv.Say("the log is empty so far")
 	}
 	return err
 }
 
-// logQuery is whose log is wanted. The log of a job without a session is on a host that
-// we may have to connect to.
-func logQuery(ctx context.Context, c *cli.Context, t *term.Terminal, p home.Paths) (api.LogQuery, error) {
-	q := api.LogQuery{Follow: c.Bool("follow"), Secrets: c.Bool("secrets")}
+// logQuery is the log that the arguments name. That of a job without a session may need a
+// login to its host.
+func logQuery(ctx context.Context, inv *invocation) (api.LogQuery, error) {
+	q := api.LogQuery{Follow: inv.Bool("follow"), Secrets: inv.Bool("secrets")}
 	var err error
-	switch c.NArg() {
+	switch inv.NArg() {
 	case 0, 1:
-		q.Session, err = chooseSession(ctx, c, t, p, choice{[]func(api.Session) bool{hasLiveJob, hasJob}, "no session has a job"})
+		q.Session, err = inv.chooseSession(ctx, "no session has a job", hasLiveJob, hasJob)
 	case 2:
-		q.Host, q.Job = c.Args().Get(0), c.Args().Get(1)
-		_, err = connected(ctx, c, t, q.Host)
+		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
+		err = inv.connectHost(ctx, q.Host)
 	default:
-		err = usagef("unexpected argument %q: logs takes a session, or a host and a job", c.Args().Get(2))
+		err = usagef("unexpected argument %q: logs takes a session, or a host and a job", inv.Args().Get(2))
 	}
 	return q, err
 }

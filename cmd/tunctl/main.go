@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,19 +28,31 @@ func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program but for the process around it.
+// askpass is this program as the SSH_ASKPASS of an ssh that logs in for the agent: it passes
+// the question on, and prints the answer.
+func askpass(socket string, args []string, stdout, stderr io.Writer) int {
+	answer, err := tunnel.Askpass(context.Background(), socket, strings.Join(args, " "))
+	if err != nil {
+		fmt.Fprintf(stderr, "tunctl: %v\n", err)
+		return exitFailed
+	}
+	fmt.Fprintln(stdout, answer)
+	return 0
+}
+
+// run is the whole program without its process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
-		explain(term.New(stdin, stdout, stderr), err)
+		printError(term.New(stdin, stdout, stderr), err)
 	}
 	return exitCode(err)
 }
 
-// runApp runs a command, unless a shell only asks what may follow on its line.
+// runApp runs a command, or completes its line for a shell.
 func runApp(app *cli.App, args []string) error {
-	if line, ok := unfinishedLine(app, args); ok {
-		return line.answer(app.Writer)
+	if line, ok := parsePartialLine(app, args); ok {
+		return line.complete(app.Writer)
 	}
 	args, err := reorder(app, args)
 	if err != nil {
@@ -56,8 +71,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"opens its page. Reconnects automatically when the laptop wakes up or the network changes.\n\n" +
 			"New here? `tunctl demo` needs no account. Then `tunctl init`, and `tunctl up`."),
 		Version:                version(),
-		HideVersion:            true, // the flag below is the command
-		HideHelpCommand:        true, // there is one of ours
+		HideVersion:            true, // the flag below runs the command
+		HideHelpCommand:        true, // helpCommand replaces it
 		Suggest:                true,
 		UseShortOptionHandling: false,
 		Reader:                 stdin,
@@ -70,12 +85,48 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
-			cli.HelpFlag, // which the library adds only with its own help command
+			cli.HelpFlag, // the library adds it only with its own help command
 		},
-		Commands: tidy(commands(t)),
+		Commands: withCommonHelp(commands(t)),
 	}
 	app.CustomAppHelpTemplate = frontPage(app)
 	return app
+}
+
+// freeMainThread unlocks the main thread. The tray's library locks the main goroutine to it
+// at the start, since macOS draws there; for all other commands that would make every switch
+// between goroutines slow.
+func freeMainThread(c *cli.Context) error {
+	if c.Args().First() != "tray" {
+		runtime.UnlockOSThread()
+	}
+	return nil
+}
+
+// commands are all commands, in the chapters of `tunctl help all` and the man page: what a
+// person needs first comes first.
+func commands(t *term.Terminal) []*cli.Command {
+	return slices.Concat(
+		chapter("Every day",
+			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), trayCommand(t)),
+		chapter("Jobs and hosts",
+			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
+			loginCommand(t), logoutCommand(t), hostsCommand(t)),
+		chapter("One login for everything",
+			sshCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
+		chapter("Setting up",
+			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), completionCommand(t)),
+		chapter("Troubleshooting",
+			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), helpCommand(t)}, // hidden
+	)
+}
+
+func chapter(name string, commands ...*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.Category = name
+	}
+	return commands
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
@@ -90,13 +141,13 @@ func usagef(format string, args ...any) error {
 	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf(format, args...)}
 }
 
-// silentError ends the program with its exit code alone: the message was printed before.
+// silentError ends the program with an exit code; the message was printed before.
 type silentError int
 
 func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// explain prints an error and, where there is one, its hint.
-func explain(t *term.Terminal, err error) {
+// printError prints an error and its hint, if it has one.
+func printError(t *term.Terminal, err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return
 	}

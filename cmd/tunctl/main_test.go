@@ -28,15 +28,15 @@ import (
 // badWords must never stand in an agent's log; a token that is masked may.
 var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)
 
-// program is the built binary that the tests run, as a person would.
+// program is the built binary that the tests run.
 var program string
 
 // together is how many of these tests run at once, unless -parallel says otherwise:
-// they wait most of the time, for a job or for a fault to be over.
+// they mostly wait, for a job or for the end of a fault.
 const together = "8"
 
 func TestMain(m *testing.M) {
-	// A program with the race detector else waits a second before it ends.
+	// A program with the race detector would wait a second before it ends.
 	for _, err := range []error{os.Setenv("GORACE", "atexit_sleep_ms=0"), flag.Set("test.parallel", together)} {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -143,10 +143,9 @@ func startCluster(ts *testscript.TestScript, _ bool, args []string) {
 	clusters.Store(ts.Name()+ts.MkAbs(""), c)
 }
 
-// sshConfig leads to the cluster, and to ways in which it cannot be had: keyless
-// offers no key, changed and stranger know another key or none of the host. Each is
-// another user, since names of one account share one connection. Mover is a machine of
-// its own, with the same files.
+// sshConfig has the cluster, and hosts that fail: keyless offers no key, changed and stranger
+// know another host key or none. Each is another user, since names of one account share one
+// connection. Mover is another machine with the same files.
 func sshConfig(ts *testscript.TestScript, c *lab.Cluster) string {
 	_, port, err := net.SplitHostPort(c.Addr())
 	ts.Check(err)
@@ -230,7 +229,7 @@ func lastJob(ts *testscript.TestScript, c *lab.Cluster) string {
 	return all[len(all)-1].ID
 }
 
-// patience bounds the waits of scripts; none is meant to take it.
+// patience bounds the waits of scripts; none should reach it.
 const patience = 2 * time.Minute
 
 // countJobs checks how many jobs there were, and how many are not over: jobs 2 1. A

@@ -33,8 +33,8 @@ func manCommand() *cli.Command {
 	}
 }
 
-// manPages are the pages by the names of their files: one of the program and one of
-// each command, all made from the definitions that also parse the command line.
+// manPages are the pages by file name: one for the program and one for each command, made
+// from the definitions that also parse the command line.
 func manPages(app *cli.App) map[string]string {
 	pages := map[string]string{"tunctl.1": mainPage(app)}
 	for _, c := range app.Commands {
@@ -45,7 +45,7 @@ func manPages(app *cli.App) map[string]string {
 	return pages
 }
 
-// manFiles and manExits are the sections that do not follow from the commands.
+// manFiles and manExits are the sections that the commands' definitions do not have.
 const (
 	manFiles = `.SH FILES
 .TP
@@ -85,7 +85,7 @@ func mainPage(app *cli.App) string {
 		if !c.Hidden && c.Name != "help" {
 			if c.Category != chapter {
 				chapter = c.Category
-				p.macro(".SS " + roff(chapter))
+				p.macro(".SS " + escapeRoff(chapter))
 			}
 			p.item("tunctl-"+c.Name+"(1)", c.Usage)
 			others = append(others, c.Name)
@@ -108,8 +108,8 @@ func commandPage(c *cli.Command) string {
 		if one != c {
 			words += " " + one.Name
 		}
-		p.macro(".B " + roff(words))
-		if len(visible(one.Flags)) > 0 {
+		p.macro(".B " + escapeRoff(words))
+		if len(visibleFlags(one.Flags)) > 0 {
 			p.text("[OPTIONS]")
 		}
 		if one.ArgsUsage != "" {
@@ -123,7 +123,7 @@ func commandPage(c *cli.Command) string {
 		if sub.Hidden || sub.Name == "help" {
 			continue
 		}
-		p.macro(".SS " + roff(c.Name+" "+sub.Name))
+		p.macro(".SS " + escapeRoff(c.Name+" "+sub.Name))
 		p.text(sub.Usage)
 		p.prose(sub.Description)
 		p.options(sub.Flags)
@@ -138,17 +138,17 @@ type manPage struct{ strings.Builder }
 
 func newManPage(name, usage string) *manPage {
 	p := &manPage{}
-	p.macro(fmt.Sprintf(".TH %s 1 \"\" \"tunctl %s\" \"User Commands\"", strings.ToUpper(roff(name)), roff(version())))
+	p.macro(fmt.Sprintf(".TH %s 1 \"\" \"tunctl %s\" \"User Commands\"", strings.ToUpper(escapeRoff(name)), escapeRoff(version())))
 	p.macro(".SH NAME")
-	p.macro(roff(name) + ` \- ` + inline(usage))
+	p.macro(escapeRoff(name) + ` \- ` + boldCode(usage))
 	return p
 }
 
 func (p *manPage) macro(line string) { p.WriteString(line + "\n") }
 
-// text writes a line of words, which must not be taken for a macro.
+// text writes a line of words, escaped if it would be read as a macro.
 func (p *manPage) text(line string) {
-	if line = inline(line); strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+	if line = boldCode(line); strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
 		line = `\&` + line
 	}
 	p.macro(line)
@@ -185,20 +185,20 @@ func (p *manPage) prose(text string) {
 var columns = regexp.MustCompile(`(?m)\S {2,}\S|^ {2}`)
 
 func (p *manPage) item(term, words string) {
-	p.macro(".TP\n.B " + roff(term))
+	p.macro(".TP\n.B " + escapeRoff(term))
 	p.text(words)
 }
 
 func (p *manPage) flags(flags []cli.Flag) {
-	if len(visible(flags)) > 0 {
+	if len(visibleFlags(flags)) > 0 {
 		p.macro(".SH OPTIONS")
 		p.options(flags)
 	}
 }
 
 func (p *manPage) options(flags []cli.Flag) {
-	for _, f := range visible(flags) {
-		placeholder, usage := unquoteUsage(f)
+	for _, f := range visibleFlags(flags) {
+		placeholder, usage := splitUsage(f)
 		names := make([]string, 0, 2)
 		for _, name := range f.Names() {
 			dashes := "--"
@@ -214,8 +214,8 @@ func (p *manPage) options(flags []cli.Flag) {
 	}
 }
 
-// visible are the flags that help shows, without the --help that every command has.
-func visible(flags []cli.Flag) []cli.DocGenerationFlag {
+// visibleFlags are the flags that help shows, without the --help that every command has.
+func visibleFlags(flags []cli.Flag) []cli.DocGenerationFlag {
 	var list []cli.DocGenerationFlag
 	for _, f := range flags {
 		v, ok := f.(cli.VisibleFlag)
@@ -226,9 +226,9 @@ func visible(flags []cli.Flag) []cli.DocGenerationFlag {
 	return list
 }
 
-// unquoteUsage takes the placeholder of a flag's value out of its usage, where it
-// stands in backquotes.
-func unquoteUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
+// splitUsage separates the placeholder of a flag's value, which is in backquotes, from the
+// usage.
+func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
 	usage = f.GetUsage()
 	if !f.TakesValue() {
 		return "", usage
@@ -243,18 +243,18 @@ func unquoteUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
 
 func (p *manPage) seeAlso(first string, commands ...string) {
 	p.macro(".SH SEE ALSO")
-	list := []string{roff(first)}
+	list := []string{escapeRoff(first)}
 	for _, name := range commands {
-		list = append(list, roff("tunctl-"+name+"(1)"))
+		list = append(list, escapeRoff("tunctl-"+name+"(1)"))
 	}
 	p.macro(strings.Join(list, ",\n"))
 }
 
-// inline writes words, with what stands in backquotes in bold.
-func inline(text string) string {
-	parts := strings.Split(roff(text), "`")
+// boldCode writes words, with those in backquotes in bold.
+func boldCode(text string) string {
+	parts := strings.Split(escapeRoff(text), "`")
 	if len(parts)%2 == 0 {
-		return roff(text) // a backquote without its pair
+		return escapeRoff(text) // a backquote without its pair
 	}
 	for i := 1; i < len(parts); i += 2 {
 		parts[i] = `\fB` + parts[i] + `\fR`
@@ -262,8 +262,8 @@ func inline(text string) string {
 	return strings.Join(parts, "")
 }
 
-// roff writes text so that troff shows it as it is: a plain - would become a
-// hyphen, which cannot be copied into a shell.
-func roff(text string) string {
+// escapeRoff escapes text for troff: a plain - would become a hyphen, which cannot be copied into
+// a shell.
+func escapeRoff(text string) string {
 	return strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
 }

@@ -21,13 +21,13 @@ func TestEveryCommandHasAManPageWithEveryFlag(t *testing.T) {
 		if c.Hidden {
 			continue
 		}
-		if !strings.Contains(pages["tunctl.1"], roff("tunctl-"+c.Name+"(1)")) {
+		if !strings.Contains(pages["tunctl.1"], escapeRoff("tunctl-"+c.Name+"(1)")) {
 			t.Errorf("tunctl(1) does not name %q", c.Name)
 		}
 		for _, one := range append([]*cli.Command{c}, c.Subcommands...) {
-			for _, f := range visible(one.Flags) {
+			for _, f := range visibleFlags(one.Flags) {
 				for _, name := range f.Names() {
-					if !strings.Contains(page, roff("-"+name)) {
+					if !strings.Contains(page, escapeRoff("-"+name)) {
 						t.Errorf("tunctl-%s(1) does not name --%s of %q", c.Name, name, one.Name)
 					}
 				}
@@ -62,8 +62,8 @@ func TestWordsForTroffAreShownAsTheyAre(t *testing.T) {
 		`a\b`:                 `a\eb`,
 		"one ` alone":         "one ` alone",
 	} {
-		if got := inline(in); got != want {
-			t.Errorf("inline(%q) = %q, want %q", in, got, want)
+		if got := boldCode(in); got != want {
+			t.Errorf("boldCode(%q) = %q, want %q", in, got, want)
 		}
 	}
 	p := &manPage{}

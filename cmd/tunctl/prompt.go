@@ -11,22 +11,30 @@ import (
 	"tunctl/internal/term"
 )
 
-// questions puts prompts of the agent to the person at the terminal, while the command
-// goes on reading events: one of them may withdraw a question. All but wait are for the
-// goroutine that reads the events.
+// questions puts the agent's prompts to the person at the terminal, while the command keeps
+// reading events: one of them may withdraw a question. Only the goroutine that reads the
+// events may call the methods, except wait.
 type questions struct {
 	term   *term.Terminal
 	client *client.Client
-	keep   api.Keep // what becomes of a password
+	keep   api.Keep // whether to save a password
 
 	open      map[string]context.CancelCauseFunc // by the prompt's id
-	elsewhere bool                               // the person knows that another window asks
+	elsewhere bool                               // it was said that another window asks
 	asking    sync.WaitGroup
 }
 
-// hear takes an event in, and reports whether it is a prompt, which is no news to anybody
-// else.
-func (q *questions) hear(ctx context.Context, e api.Event) bool {
+// answersAt says who can answer prompts: the person at the terminal, if there is one.
+func answersAt(t *term.Terminal) api.Answers {
+	if t.Interactive {
+		return api.AnswersTerminal
+	}
+	return api.AnswersNone
+}
+
+// handle opens and withdraws questions. It reports whether the event is a prompt, which
+// nobody else needs.
+func (q *questions) handle(ctx context.Context, e api.Event) bool {
 	switch {
 	case e.Type == api.EventPrompt && e.Prompt != nil:
 		p := *e.Prompt
@@ -37,7 +45,7 @@ func (q *questions) hear(ctx context.Context, e api.Event) bool {
 		q.open[p.ID] = withdraw
 		q.asking.Go(func() {
 			defer withdraw(nil)
-			q.ask(asking, p)
+			q.put(asking, p)
 		})
 		return true
 	case e.Type == api.EventPromptClosed && e.Prompt != nil:
@@ -46,28 +54,28 @@ func (q *questions) hear(ctx context.Context, e api.Event) bool {
 			delete(q.open, e.Prompt.ID)
 		}
 	case e.Type == api.EventSession && e.Session.Cause == api.AskedElsewhere && len(q.open) > 0:
-		e.Session.Cause = "" // it is asked here
+		e.Session.Cause = "" // this terminal asks
 	}
 	return false
 }
 
-// follow says when the login of a host that the person waits for is another window's.
-func (q *questions) follow(h api.Host) {
+// sayElsewhere says when another window asks for the login of a host.
+func (q *questions) sayElsewhere(h api.Host) {
 	if h.Asking == "" {
 		return
 	}
 	elsewhere := len(q.open) == 0
-	if elsewhere && !q.elsewhere { // once, and not for each of its questions
+	if elsewhere && !q.elsewhere { // once, not for each question
 		q.term.Say("%s: %s", api.HostLabel(h.Alias), api.AskedElsewhere)
 	}
 	q.elsewhere = elsewhere
 }
 
-// wait returns when no question is open; with its context ended, none is.
+// wait returns when no question is open; the end of the context closes them.
 func (q *questions) wait() { q.asking.Wait() }
 
-// ask puts one prompt to the person and passes the answer on.
-func (q *questions) ask(ctx context.Context, p api.Prompt) {
+// put asks the person one prompt, and sends the answer to the agent.
+func (q *questions) put(ctx context.Context, p api.Prompt) {
 	answer, err := readAnswer(ctx, q.term, p)
 	if errors.Is(context.Cause(ctx), term.ErrWithdrawn) {
 		return
@@ -111,7 +119,7 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 	}
 }
 
-// spaced ends a question with one space, as servers forget to.
+// spaced ends a question with one space, which servers forget.
 func spaced(question string) string {
 	return strings.TrimRight(question, " ") + " "
 }

@@ -52,22 +52,22 @@ func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
 	terminal := term.New(tty, tty, tty)
 	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
 	other := &questions{term: terminal}
-	other.follow(asking)
-	other.follow(asking) // once
+	other.sayElsewhere(asking)
+	other.sayElsewhere(asking) // once
 	expect("narval: waiting for the login in another window\r\n")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	q := &questions{term: terminal, client: client.New(playAgent(t).paths)}
-	if !q.hear(ctx, api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{ID: "1", Host: "narval", Kind: api.PromptPassword, Text: "password:"}}) {
+	if !q.handle(ctx, api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{ID: "1", Host: "narval", Kind: api.PromptPassword, Text: "password:"}}) {
 		t.Error("a prompt is passed on")
 	}
-	q.follow(asking)
+	q.sayElsewhere(asking)
 	session := api.Session{Name: "jupyter", Cause: api.AskedElsewhere}
-	q.hear(ctx, api.Event{Type: api.EventSession, Session: &session})
+	q.handle(ctx, api.Event{Type: api.EventSession, Session: &session})
 	if got := expect("password: "); strings.Contains(got, "another window") || session.Cause != "" {
 		t.Errorf("who is asked is told %q, %q", got, session.Cause)
 	}
-	q.hear(ctx, api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: "1"}})
+	q.handle(ctx, api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: "1"}})
 	q.wait() // the question is gone without a key
 	cancel()
 }

@@ -21,10 +21,10 @@ var changing = []struct {
 	part *regexp.Regexp
 	mark string
 }{
-	// How many steps of an up are seen depends on the machine; what came of it does not.
+	// How many steps of an up are shown depends on the machine; the result does not.
 	{regexp.MustCompile(`(?m)^\| … .*\n(\|   .*\n)*`), ""},
 	{regexp.MustCompile(`(?m)^\| ✓ (started|\w+ responds) on .*\n|^\| ✗ waiting .*\n`), ""},
-	// The scripts' ssh config names a key that is not there, for hosts that are to fail.
+	// The scripts' ssh config names a missing key, for hosts that should fail.
 	{regexp.MustCompile(`(?m)^\| tunctl: warning: .*no_key.*\n`), ""},
 	{regexp.MustCompile(`SHA256:[A-Za-z0-9+/]+`), "SHA256:KEY"},
 	{regexp.MustCompile(`token=[^•\s]+`), "token=TOKEN"},

@@ -27,11 +27,11 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
 			&cli.StringFlag{Name: "app", Usage: "jupyter or tensorboard", Value: "jupyter"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() != 1 {
 				return usagef("script takes one site or session")
 			}
-			job, err := scriptJob(c, t, c.Args().First())
+			job, err := scriptJob(ctx, inv, inv.Args().First())
 			if err != nil {
 				return err
 			}
@@ -39,35 +39,31 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, err = t.Out.Write(text)
+			_, err = inv.Out.Write(text)
 			return err
-		},
+		}),
 	}
 }
 
-// scriptJob is the job of the session, or else of the site, of that name.
-func scriptJob(c *cli.Context, t *term.Terminal, name string) (*configs.Job, error) {
-	p, err := paths(c)
+// scriptJob is the job of the session of that name, or of the site.
+func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job, error) {
+	with, err := answersOf(inv.Context)
 	if err != nil {
 		return nil, err
 	}
-	with, err := answersOf(c)
-	if err != nil {
-		return nil, err
-	}
-	sites := loadSites(t, p)
-	if cfg, err := configs.Load(p.Config); err == nil {
+	sites := loadSites(inv.Terminal, inv.paths)
+	if cfg, err := configs.Load(inv.paths.Config); err == nil {
 		if s, ok := cfg.Session(name); ok {
-			return sessionJob(c.Context, client.New(p), sites, cfg, s, with)
+			return sessionJob(ctx, inv.client, sites, cfg, s, with)
 		}
 	}
 	site, err := sites.Find(name)
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no session and no site %q", name), Hint: "`tunctl status` lists the sessions, `tunctl sites` the sites"}
 	}
-	job := &configs.Job{App: c.String("app"), Name: c.String("app"), Site: site, Answers: with}
+	job := &configs.Job{App: inv.String("app"), Name: inv.String("app"), Site: site, Answers: with}
 	if missing := fillIn(job); len(missing) > 0 {
-		t.Say("tunctl: replace CHANGE-ME for: %s; or set it with --with %s=…", strings.Join(missing, ", "), missing[0])
+		inv.Say("tunctl: replace CHANGE-ME for: %s; or set it with --with %s=…", strings.Join(missing, ", "), missing[0])
 	}
 	return job, nil
 }
@@ -96,8 +92,8 @@ func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg
 	return job, nil
 }
 
-// schedulerOf is the scheduler of a host: as the config or its site says, else as a
-// running agent finds out over the existing connection.
+// schedulerOf is the scheduler of a host from the config or its site, or as a running agent
+// detects it over the existing connection.
 func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, host configs.Host) (string, error) {
 	if host.Scheduler != "" {
 		return host.Scheduler, nil
@@ -130,8 +126,8 @@ func answersOf(c *cli.Context) (map[string]string, error) {
 	return answers, nil
 }
 
-// fillIn answers what must be answered and is not, so that there is something to
-// see, and returns the names of those.
+// fillIn answers the required questions that have no answer with CHANGE-ME, and returns their
+// names.
 func fillIn(job *configs.Job) []string {
 	var missing []string
 	for _, q := range job.Questions() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -23,28 +24,23 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 			"  tunctl sites\n" +
 			"  tunctl sites narval",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: func(c *cli.Context) error {
-			p, err := paths(c)
-			if err != nil {
+		Action: action(t, func(_ context.Context, inv *invocation) error {
+			sites := loadSites(inv.Terminal, inv.paths)
+			if err := inv.atMostOne("site"); err != nil {
 				return err
 			}
-			sites := loadSites(t, p)
-			if c.NArg() > 1 {
-				return usagef("unexpected argument %q: sites takes one site", c.Args().Get(1))
+			if inv.NArg() == 1 {
+				return showSite(inv, sites)
 			}
-			if c.NArg() == 1 {
-				return showSite(c, t, sites)
+			if inv.Bool("json") {
+				return inv.PrintIndentedJSON(sites)
 			}
-			if c.Bool("json") {
-				return t.PrintIndentedJSON(sites)
-			}
-			return listSites(t.Out, sites)
-		},
+			return listSites(inv.Out, sites)
+		}),
 	}
 }
 
-// loadSites returns the sites there are, and complains about those that cannot be
-// read.
+// loadSites returns the sites, and reports those that cannot be read.
 func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
 	sites, err := configs.LoadSites(configs.SitesFolder(p.Config))
 	if err != nil {
@@ -66,20 +62,20 @@ func listSites(out io.Writer, sites configs.Sites) error {
 	return w.Flush()
 }
 
-func showSite(c *cli.Context, t *term.Terminal, sites configs.Sites) error {
-	s, err := sites.Find(c.Args().First())
+func showSite(inv *invocation, sites configs.Sites) error {
+	s, err := sites.Find(inv.Args().First())
 	if err != nil {
 		return err
 	}
 	s.Questions = (&configs.Job{App: "jupyter", Site: s}).Questions() // also those of every job
-	if c.Bool("json") {
-		return t.PrintIndentedJSON(s)
+	if inv.Bool("json") {
+		return inv.PrintIndentedJSON(s)
 	}
-	describeSite(t.Out, s)
+	describeSite(inv.Out, s)
 	return nil
 }
 
-// describeSite tells a person all that is known about a site.
+// describeSite prints everything known about a site.
 func describeSite(w io.Writer, s configs.Site) {
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Title)
 	fact := func(what, text string) {
@@ -109,7 +105,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	for _, u := range s.Unsure {
 		what, text, _ := strings.Cut(u, ":")
-		fact("not verified", matter(what)+":"+text)
+		fact("not verified", topicText(what)+":"+text)
 	}
 	for _, h := range s.Help {
 		fact("help", h)
@@ -123,8 +119,8 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 }
 
-// matter is what an entry of a site file is about, in the words that people see.
-func matter(key string) string {
+// topicText is the topic of an entry of a site file, as other texts call it.
+func topicText(key string) string {
 	switch key {
 	case "entrance":
 		return "login node"

@@ -1,25 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/gateway"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
 const sshName = "ssh"
 
-// exitOwn is the exit status of `tunctl ssh` when the failure is not the command's.
-const exitOwn = 255
+// exitConnectionFailed is the exit status of `tunctl ssh` when it fails itself, not the
+// command.
+const exitConnectionFailed = 255
 
 func sshCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
@@ -36,58 +38,53 @@ func sshCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "t", Usage: "allocate a terminal for the command"},
 			&cli.BoolFlag{Name: "T", Usage: "never allocate a terminal"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			if inv.NArg() == 0 {
 				return usagef("ssh takes a host or a session and, optionally, a command")
 			}
-			err := shell(c, t)
+			err := shell(ctx, inv)
 			if _, said := errors.AsType[silentError](err); err == nil || said {
 				return err
 			}
-			explain(t, err)
-			return silentError(exitOwn)
-		},
+			printError(inv.Terminal, err)
+			return silentError(exitConnectionFailed)
+		}),
 	}
 }
 
-func shell(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
-	name, words := c.Args().First(), c.Args().Tail()
+func shell(ctx context.Context, inv *invocation) error {
+	name, words := inv.Args().First(), inv.Args().Tail()
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	ctx, stop := interruptible(c.Context)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	cl, st, err := connect(ctx, t, p)
+	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err
 	}
-	req, err := destination(p, st, name)
+	req, err := destination(inv.paths, st, name)
 	if err != nil {
 		return err
 	}
-	conn, err := sshOver(ctx, t, cl, p, req)
+	conn, err := dialGateway(ctx, inv, req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	r := &remote{t: t, command: strings.Join(words, " ")}
-	r.tty = term.IsTerminal(t.In) && term.IsTerminal(t.Out) && !c.Bool("T") && (len(words) == 0 || c.Bool("t"))
+	r := &remote{term: inv.Terminal, command: strings.Join(words, " ")}
+	r.tty = term.IsTerminal(inv.In) && term.IsTerminal(inv.Out) && !inv.Bool("T") && (len(words) == 0 || inv.Bool("t"))
 	return exitOf(name, r.run(ctx, conn))
 }
 
-// sshOver is an SSH client of the gateway. The key it must show is the one in our own
-// state folder.
-func sshOver(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths, req api.StreamRequest) (*ssh.Client, error) {
-	key, err := gateway.HostKey(p.Gateway())
+// dialGateway is an SSH client of the agent's gateway, whose host key is in the state folder.
+func dialGateway(ctx context.Context, inv *invocation, req api.StreamRequest) (*ssh.Client, error) {
+	key, err := gateway.HostKey(inv.paths.Gateway())
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the gateway's host key: %w", err)
 	}
 	req.Kind = api.StreamGateway
-	stream, err := openStream(ctx, t, cl, req)
+	stream, err := openStream(ctx, inv.Terminal, inv.client, req)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +102,7 @@ func sshOver(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Pa
 	return ssh.NewClient(conn, channels, requests), nil
 }
 
-// exitOf turns the end of a remote command into that of this program.
+// exitOf is this program's error for the end of a remote command.
 func exitOf(name string, err error) error {
 	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		if exit.Signal() != "" {
@@ -120,4 +117,100 @@ func exitOf(name string, err error) error {
 		return fmt.Errorf("%s: %s", name, refused.Message)
 	}
 	return err
+}
+
+// remote is a shell or command on a host, joined to this terminal.
+type remote struct {
+	term    *term.Terminal
+	command string // "": a shell
+	tty     bool
+}
+
+// run returns how the command ended. With a terminal, Ctrl-C reaches the command as a key;
+// without one as a signal, and this program ends.
+func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
+	s, err := conn.NewSession()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	stdin, err := s.StdinPipe()
+	if err != nil {
+		return err
+	}
+	s.Stdout, s.Stderr = r.term.Out, r.term.Err
+	sendLocale(s)
+	if r.tty {
+		restore, err := r.allocateTerminal(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	if r.command == "" {
+		err = s.Shell()
+	} else {
+		err = s.Start(r.command)
+	}
+	if err != nil {
+		return err
+	}
+	go func() { // a read of standard input cannot be cancelled: it ends with the program
+		_, _ = io.Copy(stdin, r.term.In)
+		_ = stdin.Close()
+	}()
+	defer context.AfterFunc(ctx, func() {
+		_ = s.Signal(ssh.SIGINT)
+		_ = s.Close()
+	})()
+	err = s.Wait()
+	if ctx.Err() != nil {
+		return silentError(exitInterrupted)
+	}
+	return err
+}
+
+// sendLocale sends the variables that nearly every sshd accepts. It requests no replies: each
+// would cost a round trip.
+func sendLocale(s *ssh.Session) {
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "LANG" || strings.HasPrefix(name, "LC_") {
+			_, _ = s.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{name, value}))
+		}
+	}
+}
+
+// allocateTerminal requests a terminal like ours, keeps it the same size, and puts ours into
+// raw mode; restore undoes that.
+func (r *remote) allocateTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
+	width, height, err := term.Size(r.term.Out)
+	if err != nil {
+		width, height = 80, 24
+	}
+	if !hasTerminal(s, width, height) {
+		r.term.Say("tunctl: the host refused a terminal; continuing without one")
+		return func() {}, nil
+	}
+	undo, err := term.MakeRaw(r.term.In)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	go term.OnResize(ctx, func() {
+		if w, h, err := term.Size(r.term.Out); err == nil && (w != width || h != height) {
+			width, height = w, h
+			_ = s.WindowChange(h, w)
+		}
+	})
+	return func() {
+		stop()
+		undo()
+	}, nil
+}
+
+// hasTerminal reports whether the host gave the session a terminal of that size.
+func hasTerminal(s *ssh.Session, width, height int) bool {
+	kind := cmp.Or(os.Getenv("TERM"), "xterm")
+	return s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) == nil
 }

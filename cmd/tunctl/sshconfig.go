@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,21 +31,18 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "install", Usage: "add the Include line, and write the file that it includes",
-				Action: func(c *cli.Context) error { return sshConfigInstall(c, t) },
+				Action: action(t, sshConfigInstall),
 			},
 			{
 				Name: "remove", Usage: "remove the Include line and the included file",
-				Action: func(c *cli.Context) error { return sshConfigRemove(c, t) },
+				Action: action(t, sshConfigRemove),
 			},
 		},
 	}
 }
 
-func sshConfigInstall(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
+func sshConfigInstall(_ context.Context, inv *invocation) error {
+	p := inv.paths
 	file, err := personalSSHConfig(p)
 	if err != nil {
 		return err
@@ -63,44 +61,41 @@ func sshConfigInstall(c *cli.Context, t *term.Terminal) error {
 	if cfg, err := configs.Load(p.Config); err == nil {
 		hosts = cfg.HostNames()
 	}
-	if err := atomicfile.Write(includedFile(p), []byte(aliases(p, self, hosts)), 0o600); err != nil {
+	if err := atomicfile.Write(includedFile(p), []byte(includedText(p, self, hosts)), 0o600); err != nil {
 		return err
 	}
-	backup, err := editFile(file, includeNote, func(text string) string { return includeLine(p) + without(text, p) })
+	backup, err := editFile(file, includeNote, func(text string) string { return includeLine(p) + withoutInclude(text, p) })
 	if err != nil {
 		return err
 	}
 	if backup != "" {
-		t.Say("the backup of %s is %s", file, backup)
+		inv.Say("the backup of %s is %s", file, backup)
 	}
 	for _, h := range hosts {
-		t.Say("%s `ssh %s%s` shares the connection of tunctl", t.Paint(term.Green, "✓"), h, suffix)
+		inv.Say("%s `ssh %s%s` shares the connection of tunctl", inv.Paint(term.Green, "✓"), h, aliasSuffix)
 	}
-	t.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", suffix, suffix)
+	inv.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", aliasSuffix, aliasSuffix)
 	return nil
 }
 
-func sshConfigRemove(c *cli.Context, t *term.Terminal) error {
-	p, err := paths(c)
-	if err != nil {
-		return err
-	}
+func sshConfigRemove(_ context.Context, inv *invocation) error {
+	p := inv.paths
 	file, err := personalSSHConfig(p)
 	if err != nil {
 		return err
 	}
-	if _, err := editFile(file, includeNote, func(text string) string { return without(text, p) }); err != nil {
+	if _, err := editFile(file, includeNote, func(text string) string { return withoutInclude(text, p) }); err != nil {
 		return err
 	}
 	if err := os.Remove(includedFile(p)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	t.Say("ssh no longer knows HOST%s; tunctl itself works as before", suffix)
+	inv.Say("ssh no longer knows HOST%s; tunctl itself works as before", aliasSuffix)
 	return nil
 }
 
-// refusePractice keeps the practice cluster out of the person's own ssh config: its
-// home goes away, and the line that leads there would stay.
+// refusePractice keeps the practice cluster out of the person's own ssh config: its home is
+// removed, and the Include line would stay.
 func refusePractice(p home.Paths, file string) error {
 	own, err := ownSSHConfig()
 	if err != nil || file != own || !practiceHome(p) {
@@ -136,26 +131,28 @@ func personalSSHConfig(p home.Paths) (string, error) {
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }
 
-// includeNote stays as it is: it is how the line is found in files of before.
+// includeNote must not change: the line is found by it.
 const includeNote = "# tunctl: HOST.tun uses the login that tunctl has (`tunctl ssh-config remove` takes this out)"
 
 // includeLine goes to the top: after a Host line it would belong to that host.
 func includeLine(p home.Paths) string {
-	return fmt.Sprintf("%s\nInclude %s\n\n", includeNote, quoted(includedFile(p)))
+	return fmt.Sprintf("%s\nInclude %s\n\n", includeNote, quotePath(includedFile(p)))
 }
 
-// without is an ssh config without our line.
-func without(text string, p home.Paths) string { return strings.ReplaceAll(text, includeLine(p), "") }
+// withoutInclude is an ssh config without our line.
+func withoutInclude(text string, p home.Paths) string {
+	return strings.ReplaceAll(text, includeLine(p), "")
+}
 
-// aliases are the hosts that ssh is told of. The pattern serves them all; the names
-// before it are for completion and for VS Code's list. The cipher is the one that our
-// side of the private stream is quickest at.
-func aliases(p home.Paths, self string, hosts []string) string {
+// includedText is the file that the person's ssh config includes. The pattern covers all hosts;
+// the names before it are for completion and for VS Code's list. The first cipher is the
+// fastest one for our side of the private stream.
+func includedText(p home.Paths, self string, hosts []string) string {
 	names := []string{}
 	for _, h := range hosts {
-		names = append(names, h+suffix)
+		names = append(names, h+aliasSuffix)
 	}
-	names = append(names, "*"+suffix)
+	names = append(names, "*"+aliasSuffix)
 	return fmt.Sprintf(`# Written by tunctl ssh-config install, which overwrites changes.
 Host %s
   ProxyCommand %s connect --gateway %s
@@ -172,17 +169,16 @@ Host %s
   Compression no
   Ciphers aes128-gcm@openssh.com,chacha20-poly1305@openssh.com
   ConnectTimeout none
-`, strings.Join(names, " "), quoted(self), quotedName(), gateway.Alias, quoted(gateway.KnownHosts(p.Gateway())))
+`, strings.Join(names, " "), quotePath(self), quotedName(), gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
 }
 
-// quoted is a path as ssh_config(5) wants it where it may hold a space; a percent sign
-// would begin a token.
-func quoted(path string) string {
+// quotePath is a path for ssh_config(5), which may contain spaces; a percent sign would begin a
+// token.
+func quotePath(path string) string {
 	return `"` + strings.ReplaceAll(filepath.ToSlash(path), "%", "%%") + `"`
 }
 
-// quotedName is the name that ssh was called with, quoted for the shell that runs the
-// ProxyCommand.
+// quotedName is the host name as typed, quoted for the shell that runs the ProxyCommand.
 func quotedName() string {
 	if runtime.GOOS == "windows" {
 		return `"%n"`
@@ -190,13 +186,13 @@ func quotedName() string {
 	return "'%n'"
 }
 
-// backupSuffix marks the copy of a person's file as it was before we changed it.
+// backupSuffix marks the copy of a person's file before the first change.
 const backupSuffix = ".before-tunctl"
 
-// editFile changes a person's text file, and keeps a copy of how it was before us;
-// backup is that copy's name, none where nothing changed, there was no file, or mark in
-// it says that it was ours to change before. A link, as people with a folder of dotfiles
-// have, stays one; any other file that ends up empty goes.
+// editFile changes a person's text file, and keeps a copy of the original. backup is the name
+// of that copy; "" if nothing changed, there was no file, or it contains mark: tunctl has
+// changed it before. A link, as in a folder of dotfiles, stays a link; any other file that
+// becomes empty is removed.
 func editFile(path, mark string, change func(string) string) (backup string, err error) {
 	linked := false
 	if target, err := filepath.EvalSymlinks(path); err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,42 +30,36 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; q or Ctrl-C quits"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return usagef("unexpected argument %q: status takes one session", c.Args().Get(1))
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			if err := inv.atMostOne("session"); err != nil {
+				return err
 			}
-			st, err := currentStatus(c, t)
+			st, err := inv.status()
 			switch {
 			case err != nil:
 				return err
-			case c.Bool("watch"):
-				return watchStatus(c, t)
+			case inv.Bool("watch"):
+				return watchStatus(ctx, inv)
 			}
-			return showStatus(c, t, st)
-		},
+			return showStatus(inv, st)
+		}),
 	}
 }
 
-// currentStatus asks the agent, and reads the config alone where none is
-// running: status never starts an agent.
-func currentStatus(c *cli.Context, t *term.Terminal) (api.Status, error) {
-	p, err := paths(c)
-	if err != nil {
-		return api.Status{}, err
-	}
-	cl := client.New(p)
-	var st api.Status
-	if c.Bool("refresh") {
-		t.Draw("asking the scheduler…")
-		st, err = cl.Refresh(c.Context, c.Args().First())
-		t.Draw("")
+// status is the agent's status, or the sessions of the config where no agent is running: it
+// never starts one.
+func (inv *invocation) status() (st api.Status, err error) {
+	if inv.Bool("refresh") {
+		inv.Draw("asking the scheduler…")
+		st, err = inv.client.Refresh(inv.Context.Context, inv.Args().First())
+		inv.Draw("")
 	} else {
-		st, err = cl.Status(c.Context)
+		st, err = inv.client.Status(inv.Context.Context)
 	}
 	if !errors.Is(err, client.ErrNotRunning) {
 		return st, err
 	}
-	cfg, err := existingConfig(p)
+	cfg, err := existingConfig(inv.paths)
 	if err != nil {
 		return api.Status{}, err
 	}
@@ -75,31 +70,27 @@ func currentStatus(c *cli.Context, t *term.Terminal) (api.Status, error) {
 	return st, nil
 }
 
-func showStatus(c *cli.Context, t *term.Terminal, st api.Status) error {
-	if c.NArg() == 0 {
-		if c.Bool("json") {
-			return t.PrintIndentedJSON(st)
-		}
-		return printStatus(t, st)
-	}
-	st, err := onlyAsked(c, st)
+func showStatus(inv *invocation, st api.Status) error {
+	st, err := inv.onlyNamed(st)
 	switch {
 	case err != nil:
 		return err
-	case c.Bool("json"):
-		return t.PrintIndentedJSON(st.Sessions[0])
+	case inv.Bool("json") && inv.NArg() > 0:
+		return inv.PrintIndentedJSON(st.Sessions[0])
+	case inv.Bool("json"):
+		return inv.PrintIndentedJSON(st)
 	}
-	return printStatus(t, st)
+	return printStatus(inv.Terminal, st)
 }
 
-// onlyAsked leaves in the status what the argument, if any, asks for.
-func onlyAsked(c *cli.Context, st api.Status) (api.Status, error) {
-	if c.NArg() == 0 {
+// onlyNamed is the status of the session that the argument names, if there is one.
+func (inv *invocation) onlyNamed(st api.Status) (api.Status, error) {
+	if inv.NArg() == 0 {
 		return st, nil
 	}
-	s, ok := st.Session(c.Args().First())
+	s, ok := st.Session(inv.Args().First())
 	if !ok {
-		return st, unknownSession(c.Args().First(), st)
+		return st, unknownSession(inv.Args().First(), st)
 	}
 	st.Sessions = []api.Session{s}
 	st.Hosts = hostsOf(st.Hosts, s.Host)
@@ -139,12 +130,4 @@ func printStatus(t *term.Terminal, st api.Status) error {
 	}
 	_, err := fmt.Fprint(t.Out, statusTable(term.LayoutFor(t.Out), st, time.Now()))
 	return err
-}
-
-// untilText says until when a running job may run.
-func untilText(j *api.Job, now time.Time) string {
-	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
-		return ""
-	}
-	return " until " + j.End.Local().Format("Mon 15:04")
 }

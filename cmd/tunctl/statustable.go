@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// statusTable draws sessions, each with what there is to say about it, and hosts.
+// statusTable draws sessions with their notes, and hosts.
 func statusTable(l term.Layout, st api.Status, now time.Time) string {
 	sessions := term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
 	said := map[string]bool{}
@@ -84,7 +83,7 @@ func sharedText(f api.Forward) string {
 func expectedText(j *api.Job, now time.Time) string {
 	switch {
 	case j.ExpectedStart.After(now):
-		return ", expected start " + j.ExpectedStart.Local().Format("Mon 15:04")
+		return ", expected start " + weekdayTime(j.ExpectedStart)
 	case j.Reason != "" && j.State.Waiting():
 		return ": " + j.Reason
 	}
@@ -102,7 +101,7 @@ func jobText(j *api.Job) string {
 	return j.ID
 }
 
-// leftCell is how long the job may still run; the last minutes stand out.
+// leftCell is how long the job may still run; the last minutes are coloured.
 func leftCell(j *api.Job, now time.Time) term.Cell {
 	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
 		return term.Cell{Text: "-"}
@@ -118,7 +117,7 @@ func leftCell(j *api.Job, now time.Time) term.Cell {
 	return c
 }
 
-// trafficText is what has come and gone through the session's forwards.
+// trafficText is the traffic of the session's forwards.
 func trafficText(forwards []api.Forward) string {
 	var in, out int64
 	for _, f := range forwards {
@@ -130,28 +129,6 @@ func trafficText(forwards []api.Forward) string {
 	return "↓" + bytesText(in) + " ↑" + bytesText(out)
 }
 
-func bytesText(n int64) string {
-	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
-	i := 0
-	for value >= 999.5 && i < len(units)-1 {
-		value, i = value/1000, i+1
-	}
-	if value < 10 && i > 0 {
-		return fmt.Sprintf("%.1f %s", value, units[i])
-	}
-	return fmt.Sprintf("%.0f %s", value, units[i])
-}
-
-func sinceText(t, now time.Time) string {
-	switch {
-	case t.IsZero():
-		return "-"
-	case now.Sub(t) < 20*time.Hour:
-		return t.Local().Format("15:04")
-	}
-	return t.Local().Format("Mon 15:04")
-}
-
 func loginText(h api.Host) string {
 	text := strings.TrimSpace(h.User + "@" + h.Hostname)
 	if h.LoginNode != "" {
@@ -161,13 +138,6 @@ func loginText(h api.Host) string {
 		text += " by " + h.Auth
 	}
 	return orDash(strings.Trim(text, "@"))
-}
-
-func rttText(ms float64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f ms", ms)
 }
 
 func stateColour(s api.SessionState) string {

@@ -10,17 +10,17 @@ import (
 	"tunctl/internal/term"
 )
 
-// steps draws a session's progress, one line a step: a spinner while it lasts, ✓ and its
+// steps draws a session's progress, one line per step: a spinner while it lasts, ✓ and its
 // time when it is done.
 type steps struct {
 	term     *term.Terminal
-	attaches bool // its job runs already
+	attaches bool // the job exists already
 	quit     chan struct{}
 	done     sync.WaitGroup
 
 	mu    sync.Mutex
 	state api.SessionState
-	text  string // what the step under way does
+	text  string // the current step
 	cause string // why it takes its time
 	hint  string // what a person may do about that
 	since time.Time
@@ -36,7 +36,7 @@ func newSteps(t *term.Terminal) *steps {
 	return s
 }
 
-// show takes in the session's newest state.
+// show updates the progress to the session's newest state.
 func (s *steps) show(x api.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,13 +59,13 @@ func (s *steps) show(x api.Session) {
 	s.cause, s.hint = x.Cause, x.Hint
 }
 
-// completeLocked finishes the line of the step that x has left behind.
+// completeLocked finishes the line of the step before x.
 func (s *steps) completeLocked(x api.Session) {
 	if s.text == "" {
 		return
 	}
 	if s.state == api.SessionStarting && x.State != api.SessionReady && !x.State.Settled() {
-		return // the host is asked again: nothing is open or answers yet
+		return // the host is queried again: nothing is open or responds yet
 	}
 	took := time.Since(s.since)
 	if x.State.Settled() {
@@ -75,7 +75,7 @@ func (s *steps) completeLocked(x api.Session) {
 	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, stopwatch(took)))
 }
 
-// worthALine reports whether a cause is worth a line of its own where lines stay.
+// worthALine reports whether a cause gets a line of its own where lines cannot be redrawn.
 func worthALine(x api.Session) bool {
 	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting || x.Cause == api.AskedElsewhere)
 }
@@ -106,8 +106,8 @@ func (s *steps) spin() {
 	}
 }
 
-// stepLines is the step under way and how long it has lasted, with why it takes its
-// time below: that is too long to stand beside it, and the most useful of all.
+// stepLines is the current step and its duration, with the reason why it takes time below: the
+// reason is the most useful part, and too long for the same line.
 func stepLines(spinner rune, text, cause string, lasts time.Duration, width int) string {
 	line := fmt.Sprintf("%c %s  %s", spinner, text, stopwatch(lasts))
 	if cause == "" {
@@ -116,7 +116,7 @@ func stepLines(spinner rune, text, cause string, lasts time.Duration, width int)
 	return line + "\n" + term.WrapMessage("  "+cause, max(0, width-1))
 }
 
-// stepText says what is going on in a state that passes.
+// stepText describes the step of a state that does not last.
 func (s *steps) stepText(x api.Session) string {
 	switch {
 	case x.State == api.SessionConnecting:
@@ -129,7 +129,7 @@ func (s *steps) stepText(x api.Session) string {
 		return "finding or submitting the job"
 	case x.State == api.SessionQueued:
 		return fmt.Sprintf("waiting in the queue (job %s)", x.Job.ID)
-	case x.State == api.SessionStarting && x.Job == nil: // there are only forwards
+	case x.State == api.SessionStarting && x.Job == nil: // it has only forwards
 		return "opening the forwards"
 	case x.State == api.SessionStarting:
 		return "waiting for the notebook to respond"
@@ -137,7 +137,7 @@ func (s *steps) stepText(x api.Session) string {
 	return ""
 }
 
-// doneText says what came of a step, now that the session is x.
+// doneText is the result of a step, now that the session is x.
 func doneText(state api.SessionState, x api.Session) string {
 	switch {
 	case state == api.SessionConnecting:
@@ -154,24 +154,4 @@ func doneText(state api.SessionState, x api.Session) string {
 		return strings.TrimSpace(fmt.Sprintf("%s responds on %s", x.Endpoint.App, x.Endpoint.Address()))
 	}
 	return string(state)
-}
-
-func because(cause string) string {
-	if cause == "" {
-		return ""
-	}
-	return ": " + cause
-}
-
-// stopwatch writes how long something takes while a person looks on: finer than
-// [api.DurationText], which writes every other time span.
-func stopwatch(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	d = d.Round(time.Second)
-	if d < time.Hour {
-		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return api.DurationText(d)
 }

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// stream opens a private stream, and puts what the host asks meanwhile to the person.
+// openStream opens a private stream, and puts the host's questions to the person meanwhile.
 func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
 	if !t.Interactive {
 		req.Unattended = true
@@ -27,14 +27,14 @@ func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req ap
 		q := &questions{term: t, client: cl}
 		defer q.wait()
 		first := true
-		_ = cl.Watch(watching, api.AnswersTerminal, func(e api.Event) { // ends by our stop; the stream tells what is wrong
+		_ = cl.Watch(watching, api.AnswersTerminal, func(e api.Event) { // stop ends it; the stream has the error
 			switch {
 			case first:
 				first = false
 				close(ready)
-			case q.hear(watching, e):
+			case q.handle(watching, e):
 			case e.Type == api.EventHost && e.Host.Alias == req.Host:
-				q.follow(*e.Host)
+				q.sayElsewhere(*e.Host)
 			}
 		})
 	}()
@@ -48,16 +48,16 @@ func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req ap
 	return s, err
 }
 
-// suffix marks the names that `tunctl ssh-config install` gives to ssh.
-const suffix = ".tun"
+// aliasSuffix marks the names that `tunctl ssh-config install` gives to ssh.
+const aliasSuffix = ".tun"
 
 // destination reads HOST, SESSION, NODE.HOST, or one of these with .tun. A session is
 // its job's compute node, or its host where it has no job.
 func destination(p home.Paths, st api.Status, name string) (api.StreamRequest, error) {
-	name = strings.TrimSuffix(name, suffix)
+	name = strings.TrimSuffix(name, aliasSuffix)
 	cfg, err := configs.Load(p.Config)
 	if err != nil {
-		cfg = &configs.Config{} // any alias of ~/.ssh/config will do
+		cfg = &configs.Config{} // the name may be an alias of ~/.ssh/config
 	}
 	hosts := cfg.HostNames()
 	if slices.Contains(hosts, name) {

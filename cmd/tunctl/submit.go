@@ -32,13 +32,7 @@ func submitCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: your home folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		},
-		Action: func(c *cli.Context) error {
-			req, err := submitRequest(c)
-			if err != nil {
-				return err
-			}
-			return attended(c, t, func(ctx context.Context, d desk) error { return submit(ctx, c, d, req) })
-		},
+		Action: interruptibleAction(t, submit),
 	}
 }
 
@@ -55,7 +49,7 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 		req.Args = words[3:]
 	}
 	if file, ok := strings.CutPrefix(req.Script, localPrefix); ok {
-		whole, err := filepath.Abs(configs.LocalPath(file)) // the agent lives in another folder
+		whole, err := filepath.Abs(configs.LocalPath(file)) // the agent runs in another folder
 		if err != nil {
 			return req, err
 		}
@@ -67,26 +61,30 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 	return req, nil
 }
 
-func submit(ctx context.Context, c *cli.Context, d desk, req api.SubmitRequest) error {
-	host := c.Args().First()
-	if err := d.up(ctx, host); err != nil {
+func submit(ctx context.Context, inv *invocation) error {
+	req, err := submitRequest(inv.Context)
+	if err != nil {
 		return err
 	}
-	job, err := d.client.Submit(ctx, host, req)
+	host := inv.Args().First()
+	if err := inv.connectHostQuietly(ctx, host); err != nil {
+		return err
+	}
+	job, err := inv.client.Submit(ctx, host, req)
 	if err != nil {
 		return withLocalHint(err, req.Script)
 	}
-	if c.Bool("json") {
-		return d.PrintIndentedJSON(hostJob{Host: host, Job: job})
+	if inv.Bool("json") {
+		return inv.PrintIndentedJSON(hostJob{Host: host, Job: job})
 	}
-	d.Say("%s submitted %s", d.Paint(term.Green, "✓"), describeJob(job, time.Now()))
+	inv.Say("%s submitted %s", inv.Paint(term.Green, "✓"), describeJob(job, time.Now()))
 	if why := whyText(job); why != "" {
-		d.Say("  %s", why)
+		inv.Say("  %s", why)
 	}
 	if job.Log != "" {
-		d.Say("  log: %s", job.Log)
+		inv.Say("  log: %s", job.Log)
 	}
-	fmt.Fprintln(d.Out, job.ID)
+	fmt.Fprintln(inv.Out, job.ID)
 	return nil
 }
 

@@ -29,23 +29,18 @@ func trayCommand(t *term.Terminal) *cli.Command {
 		Description: "An icon with a menu, notifications, and a dialog when a host asks for a password or a one-time code.\n" +
 			"The tray is only a client of the agent: quitting it disconnects nothing.\n\n" +
 			"`tunctl autostart on` starts it at login. Only one tray runs at a time.",
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usagef("unexpected argument %q: tray takes no arguments", c.Args().First())
-			}
-			ctx, stop := interruptible(c.Context)
-			defer stop()
-			p, err := paths(c)
-			if err != nil {
-				return err
-			}
-			return runTray(ctx, t, p)
-		},
+		Action: action(t, showTray),
 	}
 }
 
-// runTray shows the tray until it is quit.
-func runTray(ctx context.Context, t *term.Terminal, p home.Paths) error {
+// showTray shows the tray until it is quit.
+func showTray(ctx context.Context, inv *invocation) error {
+	if inv.NArg() > 0 {
+		return usagef("unexpected argument %q: tray takes no arguments", inv.Args().First())
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	p := inv.paths
 	term.CloseOwnConsole()
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
@@ -53,13 +48,13 @@ func runTray(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	file := &lumberjack.Logger{Filename: filepath.Join(p.State, "tray.log"), MaxSize: 1, MaxBackups: 1}
 	defer func() { _ = file.Close() }()
 	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
-	followProgram(ctx, p, log)
+	updateAutostart(ctx, p, log)
 
-	a := trayAgent{paths: p, client: client.New(p)}
+	a := trayAgent{paths: p, client: inv.client}
 	o := tray.Options{
 		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
-		Tell: func(message string) { t.Say("tunctl: %s", message) },
+		Tell: func(message string) { inv.Say("tunctl: %s", message) },
 		Log:  log,
 	}
 	if p.Moved {
@@ -71,9 +66,9 @@ func runTray(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	return tray.Run(ctx, o)
 }
 
-// followProgram updates start at login after the program was moved. An agent with a home
-// of its own leaves it alone.
-func followProgram(ctx context.Context, p home.Paths, log *slog.Logger) {
+// updateAutostart updates start at login after the program was moved, except with a home of
+// its own.
+func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
 	if p.Moved {
 		return
 	}
@@ -86,8 +81,8 @@ func followProgram(ctx context.Context, p home.Paths, log *slog.Logger) {
 	}
 }
 
-// notifyFilter says which notifications the config wants. It reads the file each
-// time, so that a change takes effect; a file with an error changes nothing.
+// notifyFilter reports whether the config wants a kind of notification. It reads the file each
+// time, so that a change takes effect; a file with errors changes nothing.
 func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 	var mu sync.Mutex
 	var last configs.Notify
@@ -101,7 +96,7 @@ func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 		case !errors.Is(err, os.ErrNotExist):
 			log.Warn("cannot read the config", "err", err)
 		}
-		if kind == "" { // of no kind that could be chosen
+		if kind == "" { // a kind that cannot be chosen
 			return !last.Off
 		}
 		return last.Allows(kind)
@@ -114,14 +109,14 @@ type trayAgent struct {
 	client *client.Client
 }
 
-// start starts the agent where none is running.
+// start starts the agent if none is running.
 func (a trayAgent) start(ctx context.Context) error {
 	_, err := a.client.Ensure(ctx, launcher(a.paths))
 	return err
 }
 
-// login asks the agent to log in, whose questions come back as dialogs. Where no
-// dialog can be shown, a terminal asks.
+// login has the agent log in, whose questions the tray shows as dialogs. Without dialogs, a
+// terminal asks.
 func (a trayAgent) login(ctx context.Context, host string) error {
 	if desktop.CanAsk(nil) {
 		_, err := a.client.Login(ctx, host)
@@ -134,8 +129,8 @@ func (a trayAgent) login(ctx context.Context, host string) error {
 	return desktop.Terminal(ctx, []string{self, "login", host}, nil)
 }
 
-// Watch implements tray.Agent. Prompts come only where a dialog can show them: else
-// the agent says what to do instead.
+// Watch implements tray.Agent. It gets prompts only if dialogs can be shown: without, the agent
+// says what to do instead.
 func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	answers := api.AnswersNone
 	if desktop.CanAsk(nil) {

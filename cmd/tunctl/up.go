@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"time"
 
@@ -15,13 +14,17 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
-// waitWithoutTerminal is how long up waits where nobody sees it wait.
+// waitWithoutTerminal is how long up waits where no person watches.
 const waitWithoutTerminal = 30 * time.Minute
+
+// waitFlag is --wait of the commands that wait for a session.
+func waitFlag() cli.Flag {
+	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, such as 2h", DefaultText: "no limit on a terminal, else 30m"}
+}
 
 func upCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
@@ -41,30 +44,26 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: func(c *cli.Context) error {
-			p, err := paths(c)
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			name, err := inv.sessionName()
 			if err != nil {
 				return err
 			}
-			name, err := sessionName(c, p)
-			if err != nil {
-				return err
-			}
-			u := &up{term: t, json: c.Bool("json"), name: name, wait: c.Duration("wait")}
-			if c.IsSet("wait") && u.wait <= 0 {
+			u := &up{term: inv.Terminal, json: inv.Bool("json"), name: name, wait: inv.Duration("wait")}
+			if inv.IsSet("wait") && u.wait <= 0 {
 				return usagef("--wait takes a time such as 30m or 2h")
 			}
-			return u.run(c.Context, p, opensPage(c, p, name))
-		},
+			return u.start(ctx, inv.paths, opensPage(inv, name))
+		}),
 	}
 }
 
-// opensPage reports whether the page is to be opened once it is there.
-func opensPage(c *cli.Context, p home.Paths, name string) bool {
-	if c.Bool("no-open") || c.Bool("json") {
+// opensPage reports whether to open the page once it is ready.
+func opensPage(inv *invocation, name string) bool {
+	if inv.Bool("no-open") || inv.Bool("json") {
 		return false
 	}
-	cfg, err := loadConfig(p)
+	cfg, err := loadConfig(inv.paths)
 	if err != nil {
 		return true
 	}
@@ -72,21 +71,20 @@ func opensPage(c *cli.Context, p home.Paths, name string) bool {
 	return !ok || s.Open
 }
 
-// up is one `tunctl up`: it asks the agent and draws what comes of it.
+// up is one `tunctl up`: it requests the session and draws its progress.
 type up struct {
 	term    *term.Terminal
-	program string // what runs this tunctl in another terminal; "": its name
+	program string // the command that runs this tunctl in another terminal; "": its name
 	json    bool
 	name    string
 	wait    time.Duration
 	client  *client.Client
 	// waiter names this command to the agent: while its watch lasts, the agent may
 	// submit the job.
-	waiter string
-	begin  func(context.Context) (api.UpResponse, error) // asks the agent; nil: to bring name up
-	// attaches says that the job is there already: none is submitted.
-	attaches bool
-	done     func(api.Session) // is told of the session that is ready; may be nil
+	waiter   string
+	request  func(context.Context) (api.UpResponse, error) // nil: requests the session name
+	attaches bool                                          // the job exists: none is submitted
+	done     func(api.Session)                             // gets the session that is ready; may be nil
 }
 
 // upLine is a line of `tunctl up --json`.
@@ -97,12 +95,13 @@ type upLine struct {
 	*api.Error
 }
 
-func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
+// start brings the session up and opens its page.
+func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	session, err := u.bringUp(ctx, p)
 	if u.json {
-		return u.conclude(session, err)
+		return u.printResult(session, err)
 	}
 	if err != nil {
 		return err
@@ -125,15 +124,15 @@ func (u *up) run(ctx context.Context, p home.Paths, open bool) error {
 	return err
 }
 
-// bringUp asks for the session and waits until it is ready or cannot be.
+// bringUp requests the session and waits until it is ready or has failed.
 func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
-	start := connect
-	if u.begin == nil {
-		start = reach
-	}
-	var err error
-	if u.client, _, err = start(ctx, u.term, p); err != nil {
+	u.client = client.New(p)
+	st, err := startAgent(ctx, u.term, u.client, p)
+	if err != nil {
 		return api.Session{}, err
+	}
+	if u.request != nil { // a request for a session fails on a config with errors, and says why
+		warnAboutConfig(u.term, st)
 	}
 	u.waiter = rand.Text()
 	waiting, cancel := u.deadline(ctx)
@@ -141,10 +140,10 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 	session, err := u.follow(waiting)
 	_, silent := errors.AsType[silentError](err)
 	switch {
-	case silent: // what there is to say was said
+	case silent: // its message was printed
 		return session, err
 	case ctx.Err() != nil:
-		u.leave(session)
+		u.sayInterrupted(session)
 		return session, silentError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
 		return session, &api.Error{
@@ -157,13 +156,13 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 }
 
 // unsubmitted reports whether a session's job is yet to be submitted, which happens only
-// while somebody waits.
+// while a command waits.
 func unsubmitted(s api.Session) bool { return s.MaySubmit && s.Job == nil }
 
-// timedOut says that the wait is over, and what becomes of the session without it.
+// timedOut is the error when the wait is over; it says whether the session continues.
 func (u *up) timedOut(s api.Session) error {
 	e := &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, s.State, because(s.Cause)),
+		Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, s.State, becauseText(s.Cause)),
 		Hint: fmt.Sprintf("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name),
 	}
 	if unsubmitted(s) {
@@ -182,8 +181,8 @@ func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, waitWithoutTerminal)
 }
 
-// follow watches events from before the request on, so that no question of a
-// host is missed, and returns when the session is ready or settled.
+// follow watches events from before the request, so that no question of a host is missed, and
+// returns when the session is ready or settled.
 func (u *up) follow(ctx context.Context) (api.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, gone := u.watch(ctx)
@@ -193,7 +192,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	} else if !ok {
 		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent has stopped"}
 	}
-	answer, err := u.ask(ctx)
+	answer, err := u.send(ctx)
 	if err != nil {
 		return api.Session{}, err
 	}
@@ -220,7 +219,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			return session, err
 		}
 		if unsubmitted(was) && !session.MaySubmit && looksForJob(session) {
-			if answer, err = u.askAgain(ctx, events, answer, session); err != nil {
+			if answer, err = u.renewPermission(ctx, events, answer, session); err != nil {
 				return session, err
 			}
 			session = answer.Session
@@ -228,18 +227,17 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	}
 }
 
-// looksForJob reports whether a session is on its way to a job that it has yet to find
-// or submit.
+// looksForJob reports whether a session has yet to find or submit its job.
 func looksForJob(s api.Session) bool {
 	return s.Job == nil && !s.State.Settled() && s.State != api.SessionReady
 }
 
-// askAgain asks the person whether their job is still wanted: the agent's permission to
-// submit it, which an up gives for an hour, is over. The session may come up meanwhile.
-func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.UpResponse, now api.Session) (api.UpResponse, error) {
-	waited := api.DurationText(time.Since(asked.At))
+// renewPermission asks the person whether to submit the job: the permission that an up gives
+// the agent ends after an hour. The session may come up meanwhile, which ends the question.
+func (u *up) renewPermission(ctx context.Context, events <-chan api.Event, last api.UpResponse, now api.Session) (api.UpResponse, error) {
+	waited := api.DurationText(time.Since(last.At))
 	if !u.term.Interactive {
-		return asked, u.unpermitted(now, waited)
+		return last, u.permissionEnded(now, waited)
 	}
 	asking, withdraw := context.WithCancelCause(ctx)
 	defer withdraw(nil)
@@ -252,74 +250,71 @@ func (u *up) askAgain(ctx context.Context, events <-chan api.Event, asked api.Up
 		answer, unread = u.term.ReadLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job as soon as possible? [Y/n] ", u.name, waited), true)
 	}()
 	for looksForJob(now) {
-		next, err := u.next(asking, events, asked.At, now)
+		next, err := u.next(asking, events, last.At, now)
 		if err != nil && asking.Err() == nil { // the agent is gone
-			return asked, err
+			return last, err
 		}
 		if err != nil {
 			break
 		}
 		now = next
 	}
-	if !looksForJob(now) { // it has its job, or cannot have one: the question is none any more
+	if !looksForJob(now) { // it has its job, or cannot have one: the question is obsolete
 		withdraw(term.ErrWithdrawn)
 		<-answered
-		asked.Session = now
-		return asked, nil
+		last.Session = now
+		return last, nil
 	}
 	<-answered
 	switch {
 	case ctx.Err() != nil:
-		return asked, ctx.Err()
+		return last, ctx.Err()
 	case unread != nil, strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n"):
-		return asked, u.unpermitted(now, waited)
+		return last, u.permissionEnded(now, waited)
 	}
-	return u.ask(ctx)
+	return u.send(ctx)
 }
 
-// unpermitted says that the agent may no longer submit the job, which it may have begun
-// to do before.
-func (u *up) unpermitted(s api.Session, waited string) error {
+// permissionEnded is the error when the agent may no longer submit the job, which it may
+// already have begun to do.
+func (u *up) permissionEnded(s api.Session, waited string) error {
 	if s.State == api.SessionSubmitting {
 		return &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, because(s.Cause)),
+			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, becauseText(s.Cause)),
 			Hint: fmt.Sprintf("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name),
 		}
 	}
 	return &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, because(s.Cause)),
+		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, becauseText(s.Cause)),
 		Hint: fmt.Sprintf("`tunctl up %s` tries again", u.name),
 	}
 }
 
-func (u *up) ask(ctx context.Context) (api.UpResponse, error) {
-	if u.begin != nil {
-		return u.begin(ctx)
+// send sends the request to the agent.
+func (u *up) send(ctx context.Context) (api.UpResponse, error) {
+	if u.request != nil {
+		return u.request(ctx)
 	}
 	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name}, u.waiter)
 }
 
-// choose asks the person which of several jobs of the session's name is meant, and goes
-// on with that one.
+// choose has the person choose one of several jobs of the session's name, and requests the
+// session with that one.
 func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
 	u.term.Say("Several jobs of this name are running on the host:")
 	candidates := make([]api.Candidate, len(jobs))
 	for i, job := range jobs {
 		candidates[i].Job = job
 	}
-	job, err := pickJob(ctx, u.term, candidates)
+	job, err := chooseJob(ctx, u.term, candidates)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
 	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, Job: job}, u.waiter)
 }
 
-// watch streams events into a channel until ctx ends or the agent goes.
+// watch streams events into a channel until ctx ends or the agent stops.
 func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
-	answers := api.AnswersNone
-	if u.term.Interactive {
-		answers = api.AnswersTerminal
-	}
 	events := make(chan api.Event)
 	gone := make(chan struct{})
 	go func() {
@@ -327,8 +322,8 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 		defer close(events)
 		q := &questions{term: u.term, client: u.client}
 		defer q.wait()
-		_ = u.client.WatchWaiting(ctx, answers, u.waiter, func(e api.Event) { // its end is the channel's
-			if q.hear(ctx, e) {
+		_ = u.client.WatchWaiting(ctx, answersAt(u.term), u.waiter, func(e api.Event) { // its end closes the channel
+			if q.handle(ctx, e) {
 				return
 			}
 			select {
@@ -340,8 +335,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	return events, gone
 }
 
-// next waits for the session's next state. Events before the request tell of the
-// time before it.
+// next waits for the session's next state. Events before the request are out of date.
 func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, now api.Session) (api.Session, error) {
 	for {
 		select {
@@ -369,7 +363,7 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 	}
 }
 
-// drawing is the progress on the terminal; with --json there is none.
+// drawing shows the progress on the terminal; with --json nothing.
 func (u *up) drawing() *steps {
 	if u.json {
 		return newSteps(term.New(nil, nil, io.Discard))
@@ -394,7 +388,7 @@ func (u *up) failure(s api.Session) error {
 	return e
 }
 
-// announce tells where the page is.
+// announce prints the address of the page, or the forwards.
 func (u *up) announce(s api.Session) {
 	on := ""
 	if s.Job != nil && s.Job.Node != "" {
@@ -417,8 +411,8 @@ func (u *up) announce(s api.Session) {
 	}
 }
 
-// conclude prints the last line of --json.
-func (u *up) conclude(s api.Session, err error) error {
+// printResult prints the last line of --json.
+func (u *up) printResult(s api.Session, err error) error {
 	if err == nil {
 		return u.term.PrintJSON(upLine{Type: "session", Session: &s})
 	}
@@ -429,8 +423,8 @@ func (u *up) conclude(s api.Session, err error) error {
 	return errors.Join(u.term.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
 }
 
-// leave tells what stays behind after a Ctrl-C.
-func (u *up) leave(s api.Session) {
+// sayInterrupted says what continues after a Ctrl-C.
+func (u *up) sayInterrupted(s api.Session) {
 	switch {
 	case u.name == "": // the agent has not answered yet
 		u.term.Say("stopped waiting; `tunctl status` shows what the agent has started")
@@ -443,47 +437,4 @@ func (u *up) leave(s api.Session) {
 	default:
 		u.term.Say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 	}
-}
-
-// openPage opens a session's page. It returns what it opened, without the token; "" where
-// it told the person how to do it, with program in another terminal.
-func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, program string) (opened string, err error) {
-	page, err := cl.PageURL(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
-		return "", notOpened(ctx, t, program+" open "+name, page, err)
-	}
-	return plainAddress(page), nil
-}
-
-// plainAddress is an address without a token.
-func plainAddress(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return api.Redact(address)
-	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
-}
-
-// notOpened tells a person whose page did not open how to get it.
-func notOpened(ctx context.Context, t *term.Terminal, command, page string, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return silentError(exitInterrupted)
-	case errors.Is(err, desktop.ErrUnavailable):
-		t.Say("no viewer for %s found; open that address with yours", plainAddress(page))
-		return nil
-	case errors.Is(err, desktop.ErrNoBrowser):
-		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
-		return nil
-	case errors.Is(err, desktop.ErrNotOpened):
-		return &api.Error{
-			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
-			Hint: fmt.Sprintf("`%s` tries again; --print shows the full address, token included", command),
-		}
-	}
-	return err
 }

@@ -3,11 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/desktop"
+	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -33,11 +45,191 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			if err != nil {
-				explain(term.New(nil, nil, &said), err)
+				printError(term.New(nil, nil, &said), err)
 			}
 			if !strings.Contains(said.String(), tt.says) || tt.says == "" && said.Len() > 0 {
 				t.Errorf("said %q, want %q", said.String(), tt.says)
 			}
 		})
+	}
+}
+
+// played is an agent with the events of a test.
+type played struct {
+	paths  home.Paths
+	events chan api.Session // to whoever watches
+
+	shown   chan struct{} // if set, what is told after the first waits for it
+	mu      sync.Mutex
+	watched string   // the waiter that watches
+	asked   []string // the waiters of each up
+	answers []api.Session
+}
+
+// playAgent starts an agent that answers an up with waitingFor and then sends these sessions,
+// and answers a second up with broughtUp.
+func playAgent(t *testing.T, tells ...api.Session) *played {
+	t.Helper()
+	a := &played{paths: home.In(t.TempDir()), events: make(chan api.Session, len(tells)), answers: []api.Session{waitingFor, broughtUp}}
+	dir := filepath.Dir(a.paths.Socket)
+	if err := home.MakePrivate(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a long one's folder is not in the home
+	l, err := net.Listen("unix", a.paths.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	status := api.Status{Version: api.Version, Agent: &api.Agent{PID: os.Getpid(), Version: version()}}
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status) })
+	mux.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		a.watched = r.URL.Query().Get("waiter")
+		a.mu.Unlock()
+		out, flush := json.NewEncoder(w), http.NewResponseController(w).Flush
+		_ = errors.Join(out.Encode(api.Event{Type: api.EventStatus, Status: &status}), flush())
+		for {
+			select {
+			case s := <-a.events:
+				_ = errors.Join(out.Encode(api.Event{Type: api.EventSession, Time: time.Now(), Session: &s}), flush())
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	mux.HandleFunc("POST /v1/up", func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		answer := a.answers[len(a.asked)]
+		a.asked = append(a.asked, r.URL.Query().Get("waiter"))
+		a.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(api.UpResponse{Session: answer, At: time.Now()})
+		next := tells
+		tells = nil
+		go func() { // an answer is sent when its handler returns
+			for i, s := range next {
+				if i > 0 && a.shown != nil {
+					<-a.shown
+				}
+				a.events <- s
+			}
+		}()
+	})
+	server := &http.Server{Handler: mux}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return a
+}
+
+var (
+	waitingFor = api.Session{Name: "jupyter", Host: "narval", State: api.SessionConnecting, MaySubmit: true}
+	lapsed     = api.Session{Name: "jupyter", Host: "narval", State: api.SessionConnecting, Cause: "no route"}
+	broughtUp  = api.Session{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}}
+)
+
+func TestAnUpWithoutATerminalEndsWhenItsPermissionDoes(t *testing.T) {
+	a := playAgent(t, lapsed)
+	var said bytes.Buffer
+	u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
+	_, err := u.bringUp(t.Context(), a.paths)
+	if code := exitCode(err); code != exitTimeout || !strings.Contains(err.Error(), "no job was submitted, and none will be: no route") {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	if len(a.asked) != 1 || a.asked[0] == "" || a.asked[0] != a.watched {
+		t.Errorf("asked as %q, watching as %q", a.asked, a.watched)
+	}
+}
+
+func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
+	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
+	a := playAgent(t, submitting)
+	u := &up{term: term.New(nil, io.Discard, io.Discard), name: "jupyter"}
+	_, err := u.bringUp(t.Context(), a.paths)
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job has just been submitted") {
+		t.Errorf("%v, hint %q", err, e.Hint)
+	}
+}
+
+func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
+	question := regexp.MustCompile(`still waiting for jupyter after \d+ s; submit its job as soon as possible\? \[Y/n\] `)
+	for name, tt := range map[string]struct {
+		types string
+		tells []api.Session // while the question is open
+		ups   int
+		code  int
+	}{
+		"yes":                    {types: "y\n", ups: 2},
+		"return":                 {types: "\n", ups: 2},
+		"no":                     {types: "No\n", ups: 1, code: exitTimeout},
+		"it comes up by itself":  {tells: []api.Session{broughtUp}, ups: 1},
+		"it says something else": {tells: []api.Session{lapsed}, types: "y\n", ups: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := playAgent(t, append([]api.Session{lapsed}, tt.tells...)...)
+			typed, types := io.Pipe()
+			defer func() { _ = types.Close() }()
+			if tt.types != "" {
+				go func() { _, _ = io.WriteString(types, tt.types) }()
+			}
+			a.shown = make(chan struct{})
+			said := &signalling{until: "[Y/n] ", shown: a.shown}
+			u := &up{term: &term.Terminal{In: typed, Out: io.Discard, Err: said, Interactive: true}, name: "jupyter"}
+			s, err := u.bringUp(t.Context(), a.paths)
+			if code := exitCode(err); code != tt.code || code == 0 && s.State != api.SessionReady {
+				t.Errorf("exit code %d, %s: %v", code, s.State, err)
+			}
+			if len(a.asked) != tt.ups || !question.MatchString(said.String()) {
+				t.Errorf("%d ups; said %q", len(a.asked), said.String())
+			}
+		})
+	}
+}
+
+// signalling keeps what is written to it, and closes shown once that has a text.
+type signalling struct {
+	bytes.Buffer
+	until string
+	shown chan struct{}
+	once  sync.Once
+}
+
+func (s *signalling) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if strings.Contains(s.String(), s.until) {
+		s.once.Do(func() { close(s.shown) })
+	}
+	return n, err
+}
+
+func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
+	queued := api.Session{Name: "jupyter", State: api.SessionQueued, Job: &api.Job{ID: "7", State: api.JobQueued}}
+	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, MaySubmit: true}
+	reconnecting := api.Session{Name: "jupyter", State: api.SessionReconnecting, MaySubmit: true, Job: &api.Job{ID: "7", State: api.JobRunning}}
+	for _, tt := range []struct {
+		session     api.Session
+		left, waits string // after Ctrl-C, and after --wait
+	}{
+		{waitingFor, "no job was submitted, and none will be until the next `tunctl up jupyter`", "no job is submitted unless a command waits"},
+		{submitting, "shows whether the job has just been submitted", "no job is submitted unless a command waits"},
+		{queued, "job 7 stays", "it continues in the background"},
+		{reconnecting, "job 7 stays", "it continues in the background"},
+		{lapsed, "the agent continues in the background", "it continues in the background"},
+	} {
+		var said bytes.Buffer
+		u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
+		u.sayInterrupted(tt.session)
+		if !strings.Contains(said.String(), tt.left) {
+			t.Errorf("%s: Ctrl-C says %q, want %q", tt.session.State, said.String(), tt.left)
+		}
+		said.Reset()
+		printError(u.term, u.timedOut(tt.session))
+		if !strings.Contains(said.String(), tt.waits) {
+			t.Errorf("%s: --wait says %q, want %q", tt.session.State, said.String(), tt.waits)
+		}
 	}
 }

@@ -25,8 +25,7 @@ func version() string {
 	return "devel"
 }
 
-// revision is the commit that the program was built from, shortened; empty where
-// nobody knows.
+// revision is the commit that the program was built from, shortened; "" if unknown.
 func revision() string {
 	full := commit
 	if info, ok := debug.ReadBuildInfo(); ok && full == "" {
@@ -39,7 +38,7 @@ func revision() string {
 	return full[:min(len(full), 12)]
 }
 
-// versionName is the command that --version stands for.
+// versionName is the command that --version runs.
 const versionName = "version"
 
 func versionCommand(t *term.Terminal) *cli.Command {

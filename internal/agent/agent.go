@@ -88,7 +88,7 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		o.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
-	a.configMark = configs.Mark(o.Paths.Config)
+	a.configMark = configs.Digest(o.Paths.Config)
 	a.readConfig()
 	a.pool = tunnel.NewPool(tunnel.Options{
 		SSHConfig: a.sshConfig(),

@@ -191,7 +191,6 @@ func (p *prober) resolve(ctx context.Context, t *probeTarget, since time.Time) (
 		f = t.files.Correct(ctx, f, time.Since(since) > p.session.agent.limits.TokenGrace)
 	}
 	ep := f.Endpoint
-	ep.Guess = f.Low
 	if ep.Port == 0 && ep.Socket == "" {
 		return ep, errors.New("the port of the server is not known yet")
 	}

@@ -19,7 +19,7 @@ func (a *Agent) reload() {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
 	// The mark is taken before the file is read: a change in between is seen next time.
-	mark, changed := configs.ChangedMark(a.opt.Paths.Config, a.configMark)
+	mark, changed := configs.ChangedDigest(a.opt.Paths.Config, a.configMark)
 	if !changed {
 		return
 	}

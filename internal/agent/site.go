@@ -83,7 +83,7 @@ func (a *Agent) withSiteHint(ctx context.Context, host string, err error) error 
 	if !ok {
 		return err
 	}
-	advice := site.Gate(a.pool.Host(host).Status().Hostname, func(address string) bool { return tunnel.Answers(ctx, address) })
+	advice := site.AccessHint(a.pool.Host(host).Status().Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 	if advice == "" {
 		return err
 	}

@@ -145,7 +145,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	if req.Node == "" {
 		return login, func() {}, nil
 	}
-	node := a.pool.Beyond(req.Host, req.Node)
+	node := a.pool.Behind(req.Host, req.Node)
 	release = node.Lease(connectAtOnce(node, req), clientOf(ctx))
 	if err := node.Await(ctx); err != nil {
 		release()

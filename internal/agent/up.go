@@ -89,6 +89,9 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
+	if job.State == api.JobRunning {
+		watch.Running()
+	}
 	s.setWatch(watch)
 	var previous *jobRun
 	for {

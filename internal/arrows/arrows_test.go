@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"tunnel/mux":                {},
 	"jobwatch":                  {"jobwatch/detect", "internal/api", "internal/posixsh", "internal/ctxtime"},
 	"jobwatch/detect":           {"internal/api"},
-	"internal/desktop":          {"internal/api", "internal/peer", "internal/posixsh"},
+	"internal/desktop":          {"internal/api", "internal/peer", "internal/posixsh", "internal/ctxtime"},
 	"internal/doctor":           {"internal/api"},
 	"internal/autostart":        {"internal/api", "internal/atomicfile"},
 	"internal/client":           {"internal/api", "internal/atomicfile", "internal/home", "internal/ctxtime"},

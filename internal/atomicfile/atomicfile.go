@@ -1,6 +1,6 @@
-// Package atomicfile puts files in place whole or not at all: who reads one sees the
-// old content or the new, also after a crash, and a write that fails leaves nothing
-// behind. It knows no file of ours and no format.
+// Package atomicfile replaces files atomically: a reader sees the old content or the new,
+// also after a crash, and a failed write leaves no file behind. It knows no file of
+// tunctl and no format.
 package atomicfile
 
 import (
@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path, or makes it, with exactly that mode. A symbolic
-// link at path is replaced and not followed: whoever wants the file behind it
-// resolves the link first.
+// Write replaces or creates the file at path, with exactly that mode. It replaces a
+// symbolic link at path: a caller that wants its target resolves the link first.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	dir := filepath.Dir(path)
 	temp, err := fill(path, data, mode)
 	if err != nil {
 		return err
@@ -22,14 +20,12 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	if err := rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	return syncFolder(dir)
+	return syncFolder(filepath.Dir(path))
 }
 
-// Create makes the file at path with exactly that mode. Where there is one already,
-// also one that another process makes at the same moment, that one stays and the
-// error is fs.ErrExist.
+// Create creates the file at path with exactly that mode. If it exists, also if another
+// process creates it at the same moment, it stays and the error is fs.ErrExist.
 func Create(path string, data []byte, mode fs.FileMode) error {
-	dir := filepath.Dir(path)
 	temp, err := fill(path, data, mode)
 	if err != nil {
 		return err
@@ -37,29 +33,28 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 	if err := errors.Join(os.Link(temp, path), os.Remove(temp)); err != nil {
 		return err
 	}
-	return syncFolder(dir)
+	return syncFolder(filepath.Dir(path))
 }
 
-// fill makes a new file beside path with data in it, on the disk, and returns its name.
-// The mode comes last: until the file is whole, only its owner can read it.
+// fill writes data to a new file in the folder of path, syncs it, and returns its name.
+// The mode comes last: until the file is complete, only its owner can read it.
 func fill(path string, data []byte, mode fs.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tunctl-*")
 	if err != nil {
-		return "", about(path, err)
+		return "", withPath(path, err)
 	}
 	_, err = f.Write(data)
 	if err == nil {
 		err = errors.Join(f.Chmod(mode), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(about(path, err), os.Remove(f.Name()))
+		return "", errors.Join(withPath(path, err), os.Remove(f.Name()))
 	}
 	return f.Name(), nil
 }
 
-// about is an error about a temporary file as one about the file that it was to become:
-// nobody knows the other.
-func about(path string, err error) error {
+// withPath replaces the path of a temporary file, which nobody knows, in an error.
+func withPath(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
 	}

@@ -10,9 +10,9 @@ import (
 
 func rename(from, to string) error { return os.Rename(from, to) }
 
-// syncFolder has a folder's entries on the disk, so that a file which was put in place
-// is there after the power failed. Some file systems cannot do that, and a folder that
-// can be written but not read cannot be opened for it: the file is in place all the same.
+// syncFolder writes the entries of a folder to the disk, so that a renamed file survives
+// a power failure. Some file systems cannot do that, and a folder that can be written but
+// not read cannot be opened for it; the file is in place nevertheless.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

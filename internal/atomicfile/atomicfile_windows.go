@@ -13,9 +13,8 @@ const (
 	renamePoll    = 10 * time.Millisecond
 )
 
-// rename replaces a file that may be open: Windows refuses that while another program,
-// such as a virus scanner or a command that reads the file, has it open, which takes
-// it moments.
+// rename replaces a file that may be open for a moment: Windows rejects that while
+// another program, such as a virus scanner or a command that reads the file, has it open.
 func rename(from, to string) error {
 	for end := time.Now().Add(renameTimeout); ; time.Sleep(renamePoll) {
 		err := os.Rename(from, to)

@@ -1,5 +1,5 @@
-// Package autostart makes tunctl start when its person logs in: the agent, so that
-// tunnels come back, and the tray, so that there is an icon to click.
+// Package autostart starts tunctl when its person logs in: the agent, which restores
+// tunnels, and the tray.
 //
 // It owns the files and keys that each system reads at login: a systemd user unit
 // or an XDG autostart entry on Linux, LaunchAgents on macOS, the Run key on
@@ -11,11 +11,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"tunctl/internal/atomicfile"
 )
 
 // Part is one of the two programs that start at login.
@@ -27,8 +30,8 @@ const (
 	Tray  Part = "tray"
 )
 
-// words are the part's arguments to tunctl.
-func (p Part) words() []string {
+// args are the arguments of tunctl for the part.
+func (p Part) args() []string {
 	if p == Agent {
 		return []string{"agent", "run"}
 	}
@@ -48,19 +51,19 @@ type Entry struct {
 	Part      Part   `json:"part"`
 	Kind      string `json:"kind"`              // "systemd", "xdg", "launchd" or "registry"
 	Path      string `json:"path"`              // the file, or the key
-	Installed bool   `json:"installed"`         // it is there
-	Enabled   bool   `json:"enabled"`           // and would be started
-	Stale     bool   `json:"stale"`             // but not as this tunctl would write it
+	Installed bool   `json:"installed"`         // it exists
+	Enabled   bool   `json:"enabled"`           // and the system starts it
+	Stale     bool   `json:"stale"`             // but this tunctl would write it differently
 	Program   string `json:"program,omitempty"` // what it starts
 }
 
-// State is how start at login is set.
+// State is the setting of start at login.
 type State struct {
 	On      bool    `json:"on"` // every part starts, and starts this tunctl
 	Entries []Entry `json:"entries"`
 }
 
-// Options say what is to start, and in whose folders.
+// Options are what to start, and the folders for its entries.
 type Options struct {
 	Program string // tunctl's absolute path; default: this program's
 	// ConfigDir is $XDG_CONFIG_HOME, RuntimeDir $XDG_RUNTIME_DIR, and HomeDir the
@@ -75,18 +78,18 @@ type Options struct {
 // Autostart switches start at login.
 type Autostart struct {
 	program string
-	sets    []set
+	methods []method
 }
 
-// set is one way to start a part. At any time at most one set of a part is wanted.
-type set interface {
-	wanted() bool // whether this is the way for this machine
+// method is one way to start a part. At most one method of a part is wanted.
+type method interface {
+	wanted() bool // whether this machine uses it
 	install(ctx context.Context, program string) error
 	remove(ctx context.Context) error
 	entry(ctx context.Context, program string) (Entry, error)
 }
 
-// New fills in defaults and looks at nothing yet.
+// New fills in defaults. It reads nothing yet.
 func New(o Options) (*Autostart, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -94,11 +97,11 @@ func New(o Options) (*Autostart, error) {
 	a := &Autostart{program: o.Program}
 	switch o.System {
 	case "darwin":
-		a.sets = launchdSets(o)
+		a.methods = launchdMethods(o)
 	case "windows":
-		a.sets = registrySets(openRegistry())
+		a.methods = registryMethods(openRegistry())
 	default:
-		a.sets = linuxSets(o)
+		a.methods = linuxMethods(o)
 	}
 	return a, nil
 }
@@ -127,8 +130,8 @@ func (o *Options) fill() error {
 	return nil
 }
 
-// run runs a program for at most a few seconds: systemctl waits without limit for
-// a manager that hangs.
+// run runs a program for a few seconds at most: systemctl waits for ever for a manager
+// that hangs.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -139,39 +142,38 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// On makes both parts start at login, as this program. Doing it again renews what
-// is there.
+// On makes both parts of this program start at login, and renews existing entries.
 func (a *Autostart) On(ctx context.Context) error {
 	var errs []error
-	for _, s := range a.sets {
-		if s.wanted() {
-			errs = append(errs, s.install(ctx, a.program))
+	for _, m := range a.methods {
+		if m.wanted() {
+			errs = append(errs, m.install(ctx, a.program))
 		} else {
-			errs = append(errs, s.remove(ctx))
+			errs = append(errs, m.remove(ctx))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Off removes every trace of start at login.
+// Off removes all entries.
 func (a *Autostart) Off(ctx context.Context) error {
 	var errs []error
-	for _, s := range a.sets {
-		errs = append(errs, s.remove(ctx))
+	for _, m := range a.methods {
+		errs = append(errs, m.remove(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// Status tells what is set.
+// Status returns the setting.
 func (a *Autostart) Status(ctx context.Context) (State, error) {
 	state := State{On: true, Entries: []Entry{}}
 	starts := map[Part]bool{}
-	for _, s := range a.sets {
-		e, err := s.entry(ctx, a.program)
+	for _, m := range a.methods {
+		e, err := m.entry(ctx, a.program)
 		if err != nil {
 			return State{}, err
 		}
-		if e.Installed || s.wanted() {
+		if e.Installed || m.wanted() {
 			state.Entries = append(state.Entries, e)
 		}
 		starts[e.Part] = starts[e.Part] || e.Installed && e.Enabled && !e.Stale
@@ -188,9 +190,9 @@ func (a *Autostart) IsOn(ctx context.Context) (bool, error) {
 	return state.On, err
 }
 
-// Follow renews entries that start a program which is no longer there, so that
-// tunctl still starts after it was moved. Entries of a tunctl that exists are left
-// to it: a second copy must not take them over.
+// Follow renews entries whose program no longer exists, so that tunctl still starts
+// after it was moved. Entries of another tunctl that exists stay: a second copy must not
+// take them over.
 func (a *Autostart) Follow(ctx context.Context) error {
 	state, err := a.Status(ctx)
 	if err != nil {
@@ -202,4 +204,49 @@ func (a *Autostart) Follow(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// write replaces the text at path, and creates folders as needed. It does not write the
+// same text again, so that nothing that watches the folder wakes.
+func write(path, text string) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("cannot create the folder for start at login: %w", err)
+	}
+	if err := atomicfile.Write(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("cannot write the start at login entry: %w", err)
+	}
+	return nil
+}
+
+// removeFile removes path and then the empty folders above it, up to but without stop.
+func removeFile(path, stop string) error {
+	err := os.Remove(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the start at login entry: %w", err)
+	}
+	dir := filepath.Dir(path)
+	for len(dir) > len(stop) && os.Remove(dir) == nil { // fails for a folder with other files
+		dir = filepath.Dir(dir)
+	}
+	return nil
+}
+
+// read returns the text at path, "" if the file does not exist.
+func read(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read the start at login entry: %w", err)
+	}
+	return string(text), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// launchdSets are the ways on macOS.
-func launchdSets(o Options) []set {
+// launchdMethods are the methods of macOS.
+func launchdMethods(o Options) []method {
 	dir := filepath.Join(o.HomeDir, "Library", "LaunchAgents")
-	return []set{
+	return []method{
 		&launchAgent{Part: Agent, dir: dir, home: o.HomeDir, run: o.Run},
 		&launchAgent{Part: Tray, dir: dir, home: o.HomeDir, run: o.Run},
 	}
 }
 
-// launchAgent is a part as a LaunchAgent. Its file alone counts: launchd reads the
-// folder at login, and loading it now would start, and unloading it end, a process.
+// launchAgent is a part as a LaunchAgent. Only its file is written: launchd reads the
+// folder at login, and loading or unloading it now would start or end a process.
 type launchAgent struct {
 	Part
 	dir, home string
@@ -32,7 +32,7 @@ func (l *launchAgent) path() string  { return filepath.Join(l.dir, l.label()+".p
 // plistText is the LaunchAgent's file; see launchd.plist(5).
 func plistText(p Part, program string) string {
 	var arguments strings.Builder
-	for _, word := range append([]string{program}, p.words()...) {
+	for _, word := range append([]string{program}, p.args()...) {
 		arguments.WriteString("\t\t<string>" + xmlText(word) + "</string>\n")
 	}
 	return `<?xml version="1.0" encoding="UTF-8"?>
@@ -91,13 +91,13 @@ func (l *launchAgent) install(ctx context.Context, program string) error {
 	if err := write(l.path(), plistText(l.Part, program)); err != nil {
 		return err
 	}
-	_, err := l.run(ctx, "launchctl", "enable", l.service()) // undoes a person's earlier "disable"
+	_, err := l.run(ctx, "launchctl", "enable", l.service()) // undoes an earlier "disable"
 	return err
 }
 
-func (l *launchAgent) remove(context.Context) error { return erase(l.path(), l.home) }
+func (l *launchAgent) remove(context.Context) error { return removeFile(l.path(), l.home) }
 
-// service is how launchctl names the part.
+// service is the name of the part for launchctl.
 func (l *launchAgent) service() string { return fmt.Sprintf("gui/%d/%s", os.Getuid(), l.label()) }
 
 func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) {
@@ -112,7 +112,7 @@ func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) 
 	return e, err
 }
 
-// disabled asks launchd's own list, where System Settings keeps a person's choice.
+// disabled reads the list of launchd, to which System Settings writes.
 func (l *launchAgent) disabled(ctx context.Context) bool {
 	out, err := l.run(ctx, "launchctl", "print-disabled", fmt.Sprintf("gui/%d", os.Getuid()))
 	if err != nil {

@@ -11,16 +11,16 @@ const (
 	approvedKey = `Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run`
 )
 
-// registry is what is needed of the person's part of the Windows registry.
+// registry is the person's part of the Windows registry.
 type registry interface {
 	get(key, name string) (text string, raw []byte, err error) // both empty: no such value
 	set(key, name, text string) error
 	unset(key, name string) error
 }
 
-// registrySets are the ways on Windows.
-func registrySets(r registry) []set {
-	return []set{&runValue{Part: Agent, registry: r}, &runValue{Part: Tray, registry: r}}
+// registryMethods are the methods of Windows.
+func registryMethods(r registry) []method {
+	return []method{&runValue{Part: Agent, registry: r}, &runValue{Part: Tray, registry: r}}
 }
 
 // runValue is a part as a value of the Run key.
@@ -33,7 +33,7 @@ func (v *runValue) name() string { return "tunctl-" + string(v.Part) }
 
 // runCommand is the command line for Windows; a path there cannot hold quotes.
 func runCommand(p Part, program string) string {
-	return `"` + program + `" ` + strings.Join(p.words(), " ")
+	return `"` + program + `" ` + strings.Join(p.args(), " ")
 }
 
 // runProgram reads the program back.
@@ -48,8 +48,8 @@ func runProgram(command string) string {
 
 func (v *runValue) wanted() bool { return true }
 
-// install also takes back an earlier "Disable" in the Task Manager: switching it
-// on in tunctl is as much a person's wish.
+// install also undoes an earlier "Disable" in the Task Manager: a person has switched it
+// on again.
 func (v *runValue) install(_ context.Context, program string) error {
 	if err := v.registry.unset(approvedKey, v.name()); err != nil {
 		return err

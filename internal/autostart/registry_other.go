@@ -4,7 +4,7 @@ package autostart
 
 import "errors"
 
-// noRegistry answers where there is no registry.
+// noRegistry is the registry of other systems.
 type noRegistry struct{}
 
 func openRegistry() registry { return noRegistry{} }

@@ -27,7 +27,7 @@ func (r registryInMemory) unset(key, name string) error {
 
 func TestTheRunKeyIsSetHonouringTheTaskManager(t *testing.T) {
 	r := registryInMemory{}
-	a := &Autostart{program: `C:\Program Files\tunctl\tunctl.exe`, sets: registrySets(r)}
+	a := &Autostart{program: `C:\Program Files\tunctl\tunctl.exe`, methods: registryMethods(r)}
 	mustDo(t, a.On(t.Context()))
 	if got, want := r[runKey+`\tunctl-agent`], `"C:\Program Files\tunctl\tunctl.exe" agent run`; got != want {
 		t.Errorf("the agent's command is %q, want %q", got, want)

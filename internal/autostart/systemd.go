@@ -2,6 +2,7 @@ package autostart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -31,10 +32,9 @@ func newUnit(o Options) *unit {
 	return u
 }
 
-// unitText is the unit's file. What would keep the agent from its work stays out:
-// it reads keys anywhere under the home and runs the person's own ssh, proxy and
-// login commands, so no mount is hidden, and mount namespaces are not even allowed
-// to a user's units where unprivileged user namespaces are off.
+// unitText is the unit's file. It hides no files: the agent reads keys anywhere in the
+// home and runs the person's ssh, proxy and login commands; and the mount namespaces
+// for that need unprivileged user namespaces, which some systems forbid.
 func unitText(program string) string {
 	return `[Unit]
 Description=tunctl agent: keeps tunnels to compute jobs
@@ -63,8 +63,9 @@ WantedBy=default.target
 // unitQuote writes a path for ExecStart=; see systemd.service(5), "Command lines".
 func unitQuote(path string) string { return `"` + strings.ReplaceAll(path, `%`, `%%`) + `"` }
 
-// unitUnfit are the characters that systemd refuses in a program's path, quoted or not.
-const unitUnfit = `"'\` + "\n\t"
+// unitForbidden are characters that systemd rejects in the path of a program, also in
+// quotes.
+const unitForbidden = `"'\` + "\n\t"
 
 // unitProgram reads the program back from a unit's text.
 func unitProgram(text string) string {
@@ -86,7 +87,7 @@ func unitProgram(text string) string {
 func (u *unit) wanted() bool { return u.socket != "" && exists(u.socket) }
 
 func (u *unit) install(ctx context.Context, program string) error {
-	if strings.ContainsAny(program, unitUnfit) {
+	if strings.ContainsAny(program, unitForbidden) {
 		return fmt.Errorf("systemd cannot start a program with a quote or backslash in its path: move %q", program)
 	}
 	if err := write(u.path, unitText(program)); err != nil {
@@ -109,10 +110,10 @@ func (u *unit) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := erase(u.link, u.configDir); err != nil {
+	if err := removeFile(u.link, u.configDir); err != nil {
 		return err
 	}
-	if err := erase(u.path, u.configDir); err != nil {
+	if err := removeFile(u.path, u.configDir); err != nil {
 		return err
 	}
 	if !u.wanted() {
@@ -132,4 +133,24 @@ func (u *unit) entry(_ context.Context, program string) (Entry, error) {
 		e.Program = unitProgram(text)
 	}
 	return e, err
+}
+
+// errNoUnit says that the person's systemd has no enabled unit of the agent.
+var errNoUnit = errors.New("the agent has no enabled unit")
+
+// StartAgent starts the enabled unit of the agent now, so that a command that needs an
+// agent does not start a second one.
+func (a *Autostart) StartAgent(ctx context.Context) error {
+	for _, m := range a.methods {
+		u, ok := m.(*unit)
+		if !ok {
+			continue
+		}
+		if e, err := u.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale {
+			return errors.Join(errNoUnit, err)
+		}
+		_, err := u.run(ctx, "systemctl", "--user", "start", unitName)
+		return err
+	}
+	return errNoUnit
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// linuxSets are the ways on Linux and its relatives: systemd for the agent where
-// the person has one, the desktop's autostart folder for everything else.
-func linuxSets(o Options) []set {
+// linuxMethods are the methods of Linux and BSD: systemd for the agent if the person has
+// one, the desktop's autostart folder for everything else.
+func linuxMethods(o Options) []method {
 	u := newUnit(o)
-	return []set{
+	return []method{
 		u,
 		&desktopEntry{Part: Agent, configDir: o.ConfigDir, unless: u.wanted},
 		&desktopEntry{Part: Tray, configDir: o.ConfigDir, unless: func() bool { return false }},
@@ -21,7 +21,7 @@ func linuxSets(o Options) []set {
 type desktopEntry struct {
 	Part
 	configDir string
-	unless    func() bool // a better way
+	unless    func() bool // a better method is used
 }
 
 func (d *desktopEntry) path() string {
@@ -37,7 +37,7 @@ Version=1.0
 Name=` + p.title() + `
 Comment=Tunnels to notebooks on compute nodes
 TryExec=` + desktopString(program) + `
-Exec=` + strings.Join(append(words, p.words()...), " ") + `
+Exec=` + strings.Join(append(words, p.args()...), " ") + `
 Terminal=false
 StartupNotify=false
 NoDisplay=true
@@ -48,9 +48,8 @@ X-GNOME-Autostart-enabled=true
 // desktopString writes text as a value of type string.
 func desktopString(text string) string { return strings.ReplaceAll(text, `\`, `\\`) }
 
-// desktopQuote writes a path as one word of Exec=. Its own quoting comes first,
-// then that of every string value; see "The Exec key" in the Desktop Entry
-// Specification.
+// desktopQuote writes a path as one word of Exec=, which has its own quoting besides that
+// of every string value; see "The Exec key" in the Desktop Entry Specification.
 func desktopQuote(path string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", `$`, `\$`, `%`, `%%`).Replace(path)
 	return desktopString(`"` + quoted + `"`)
@@ -72,14 +71,14 @@ func (d *desktopEntry) install(_ context.Context, program string) error {
 	return write(d.path(), desktopText(d.Part, program))
 }
 
-func (d *desktopEntry) remove(context.Context) error { return erase(d.path(), d.configDir) }
+func (d *desktopEntry) remove(context.Context) error { return removeFile(d.path(), d.configDir) }
 
 func (d *desktopEntry) entry(_ context.Context, program string) (Entry, error) {
 	text, err := read(d.path())
 	e := Entry{Part: d.Part, Kind: "xdg", Path: d.path()}
 	if text != "" {
 		e.Installed = true
-		// Desktops switch an entry off by one of these, in place.
+		// Desktops disable an entry with one of these keys.
 		e.Enabled = desktopValue(text, "Hidden") != "true" && desktopValue(text, "X-GNOME-Autostart-enabled") != "false"
 		e.Stale = e.Enabled && text != desktopText(d.Part, program)
 		e.Program = desktopValue(text, "TryExec")

@@ -19,9 +19,9 @@ import (
 )
 
 // measureMany holds two thousand connections through one forward.
-func measureMany(ctx context.Context, g *field) ([]table.Row, error) {
+func measureMany(ctx context.Context, t *testbed) ([]table.Row, error) {
 	const many = 2000
-	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), "fast")
+	s, err := t.startOurs(ctx, "tcp", t.servers.echo.Addr().String(), "fast")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func echo(c net.Conn) error {
 }
 
 // measureIdle holds many hosts connected for a minute and does nothing.
-func measureIdle(ctx context.Context, g *field) ([]table.Row, error) {
+func measureIdle(ctx context.Context, t *testbed) ([]table.Row, error) {
 	names := make([]string, hosts)
 	var peers []*side
 	defer func() {
@@ -100,13 +100,13 @@ func measureIdle(ctx context.Context, g *field) ([]table.Row, error) {
 	}()
 	for i := range hosts {
 		names[i] = idleHost(i)
-		p := &side{name: plainSSH, cmd: exec.CommandContext(ctx, "ssh", "-F", g.config, "-N", names[i])}
+		p := &side{name: plainSSH, cmd: exec.CommandContext(ctx, "ssh", "-F", t.config, "-N", names[i])}
 		if err := p.cmd.Start(); err != nil {
 			return nil, err
 		}
 		peers = append(peers, p)
 	}
-	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), names...)
+	s, err := t.startOurs(ctx, "tcp", t.servers.echo.Addr().String(), names...)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func measureIdle(ctx context.Context, g *field) ([]table.Row, error) {
 // while the new network is there, and waits for the first byte through the same port.
 // The peer is ssh in a loop, which is what autossh is, with the settings that sites
 // advise; tunctl's side is told of the change, as the system tells it.
-func measureReturn(ctx context.Context, g *field) ([]table.Row, error) {
-	s, err := g.startOurs(ctx, "tcp", g.far.echo.Addr().String(), "fickle")
+func measureReturn(ctx context.Context, t *testbed) ([]table.Row, error) {
+	s, err := t.startOurs(ctx, "tcp", t.servers.echo.Addr().String(), "fickle")
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func measureReturn(ctx context.Context, g *field) ([]table.Row, error) {
 	}
 	peer := &side{name: "autossh", address: fmt.Sprintf("127.0.0.1:%d", port)}
 	loop := fmt.Sprintf("while :; do ssh -F %s -N -o ExitOnForwardFailure=yes -o ServerAliveInterval=30 -o ServerAliveCountMax=3 -L %d:%s fickle 2>/dev/null & wait $!; sleep 1; done",
-		g.config, port, g.far.echo.Addr())
+		t.config, port, t.servers.echo.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	peer.cmd = ground.Group(exec.CommandContext(ctx, "sh", "-c", loop))
@@ -166,9 +166,9 @@ func measureReturn(ctx context.Context, g *field) ([]table.Row, error) {
 			return nil, err
 		}
 	}
-	g.fickle.Forget()
+	t.fickle.Forget()
 	lost := time.Now()
-	if err := s.say("moved"); err != nil {
+	if err := s.send("moved"); err != nil {
 		return nil, err
 	}
 	mine, err := returned(ctx, s.address, lost)

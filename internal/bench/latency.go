@@ -49,8 +49,8 @@ func (c *connection) get(size int) error {
 
 // measureFirstByte opens a new connection, as a browser does while a page is in use,
 // and waits for the first byte of the answer.
-func measureFirstByte(ctx context.Context, g *field) ([]table.Row, error) {
-	all, stop, err := g.sides(ctx, "slow", "http", g.far.pageAt, false)
+func measureFirstByte(ctx context.Context, t *testbed) ([]table.Row, error) {
+	all, stop, err := t.sides(ctx, "slow", "http", t.servers.pageAt, false)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func firstByte(ctx context.Context, address string) (time.Duration, error) {
 const smallAsset, largeAsset = 1 << 10, 20 << 10
 
 // measurePage loads a page of many assets over six connections.
-func measurePage(ctx context.Context, g *field) ([]table.Row, error) {
-	all, stop, err := g.sides(ctx, "slow", "http", g.far.pageAt, false)
+func measurePage(ctx context.Context, t *testbed) ([]table.Row, error) {
+	all, stop, err := t.sides(ctx, "slow", "http", t.servers.pageAt, false)
 	if err != nil {
 		return nil, err
 	}

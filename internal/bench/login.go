@@ -18,17 +18,17 @@ const logins = 5
 // measureLogin logs in and runs a command, by ssh and by a pool of hosts, and counts
 // the round trips from the dial to the command's answer: what the slow link takes
 // longer than the fast one, so that processes and ciphers do not count.
-func measureLogin(ctx context.Context, g *field) ([]table.Row, error) {
+func measureLogin(ctx context.Context, t *testbed) ([]table.Row, error) {
 	const theirs, ours, up = "ssh", "tunctl", "up"
 	fast, slow := table.Samples{}, table.Samples{}
 	for range logins {
 		for host, times := range map[string]table.Samples{"fast": fast, "slow": slow} {
 			began := time.Now()
-			if out, err := exec.CommandContext(ctx, "ssh", "-F", g.config, host, "true").CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(ctx, "ssh", "-F", t.config, host, "true").CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("ssh: %w: %s", err, out)
 			}
 			times.Add(theirs, float64(time.Since(began)))
-			connected, answered, err := logIn(ctx, g.config, host)
+			connected, answered, err := logIn(ctx, t.config, host)
 			if err != nil {
 				return nil, err
 			}

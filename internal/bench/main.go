@@ -55,17 +55,17 @@ func report(err error) int {
 // measurement is a part of the bench that fills rows of the table.
 type measurement struct {
 	name string
-	run  func(ctx context.Context, b *field) ([]table.Row, error)
+	run  func(ctx context.Context, b *testbed) ([]table.Row, error)
 }
 
 // bench runs everything. What takes long and costs nothing runs beside the rest.
 func bench(ctx context.Context, only string) error {
-	g, err := newField(ctx)
+	t, err := newTestbed(ctx)
 	if err != nil {
 		return err
 	}
-	defer g.close()
-	slow := beside(ctx, g, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}}))
+	defer t.close()
+	slow := beside(ctx, t, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}}))
 	var rows []table.Row
 	for _, m := range pick(only, []measurement{
 		{"login", measureLogin},
@@ -76,7 +76,7 @@ func bench(ctx context.Context, only string) error {
 		{"many", measureMany},
 	}) {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
-		more, err := m.run(ctx, g)
+		more, err := m.run(ctx, t)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -97,12 +97,12 @@ func pick(only string, all []measurement) []measurement {
 }
 
 // beside runs measurements beside others; the returned function waits for them.
-func beside(ctx context.Context, g *field, all []measurement) func() ([]table.Row, error) {
+func beside(ctx context.Context, t *testbed, all []measurement) func() ([]table.Row, error) {
 	var wg sync.WaitGroup
 	rows, errs := make([][]table.Row, len(all)), make([]error, len(all))
 	for i, m := range all {
 		wg.Go(func() {
-			if rows[i], errs[i] = m.run(ctx, g); errs[i] != nil {
+			if rows[i], errs[i] = m.run(ctx, t); errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", m.name, errs[i])
 			}
 		})

@@ -39,13 +39,13 @@ const (
 )
 
 // startSSH runs ssh as people do for a tunnel.
-func (g *field) startSSH(ctx context.Context, name, host, target string, args ...string) (*side, error) {
+func (t *testbed) startSSH(ctx context.Context, name, host, target string, args ...string) (*side, error) {
 	port, err := ground.FreePort()
 	if err != nil {
 		return nil, err
 	}
 	s := &side{name: name, address: fmt.Sprintf("127.0.0.1:%d", port)}
-	args = append([]string{"-F", g.config, "-N", "-o", "ExitOnForwardFailure=yes", "-L", fmt.Sprintf("%d:%s", port, target)}, args...)
+	args = append([]string{"-F", t.config, "-N", "-o", "ExitOnForwardFailure=yes", "-L", fmt.Sprintf("%d:%s", port, target)}, args...)
 	s.cmd = exec.CommandContext(ctx, "ssh", append(args, host)...)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -71,12 +71,12 @@ func (s *side) await(ctx context.Context) error {
 }
 
 // startOurs runs tunctl's side: the tunnel package in a process of its own.
-func (g *field) startOurs(ctx context.Context, kind, target string, names ...string) (*side, error) {
+func (t *testbed) startOurs(ctx context.Context, kind, target string, names ...string) (*side, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &side{name: ours, cmd: exec.CommandContext(ctx, self, append([]string{sideRole, g.config, kind, target}, names...)...)}
+	s := &side{name: ours, cmd: exec.CommandContext(ctx, self, append([]string{sideRole, t.config, kind, target}, names...)...)}
 	s.cmd.Stderr = os.Stderr
 	if s.words, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *side) stop() {
 }
 
 // say sends the side a word.
-func (s *side) say(word string) error {
+func (s *side) send(word string) error {
 	_, err := io.WriteString(s.words, word+"\n")
 	return err
 }
@@ -145,11 +145,11 @@ func serveSide(args []string) error {
 	go func() { served <- f.Serve(ctx) }()
 	f.Open(forward.Target{Dialer: pool.Host(names[0]), Network: "tcp", Address: target, HTTP: kind == "http"})
 	fmt.Println(f.Addr())
-	return obey(pool)
+	return handleWords(pool)
 }
 
 // obey does what the bench says: "moved" is a change of networks.
-func obey(pool *tunnel.Pool) error {
+func handleWords(pool *tunnel.Pool) error {
 	words := bufio.NewScanner(os.Stdin)
 	for words.Scan() {
 		if words.Text() != "moved" {

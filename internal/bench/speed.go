@@ -58,7 +58,7 @@ func fill(c net.Conn, size int64) error {
 }
 
 // sides starts both peers and ours on a target.
-func (g *field) sides(ctx context.Context, host, kind, target string, withAES bool) (all []*side, stop func(), err error) {
+func (t *testbed) sides(ctx context.Context, host, kind, target string, withAES bool) (all []*side, stop func(), err error) {
 	stop = func() {
 		for _, s := range all {
 			s.stop()
@@ -70,12 +70,12 @@ func (g *field) sides(ctx context.Context, host, kind, target string, withAES bo
 		}
 		return err
 	}
-	err = add(g.startSSH(ctx, plainSSH, host, target))
+	err = add(t.startSSH(ctx, plainSSH, host, target))
 	if err == nil {
-		err = add(g.startOurs(ctx, kind, target, host))
+		err = add(t.startOurs(ctx, kind, target, host))
 	}
 	if err == nil && withAES {
-		err = add(g.startSSH(ctx, aesSSH, host, target, "-c", "aes128-gcm@openssh.com"))
+		err = add(t.startSSH(ctx, aesSSH, host, target, "-c", "aes128-gcm@openssh.com"))
 	}
 	if err != nil {
 		stop()
@@ -84,8 +84,8 @@ func (g *field) sides(ctx context.Context, host, kind, target string, withAES bo
 }
 
 // measureThroughput moves one stream down and up, and looks at what that costs.
-func measureThroughput(ctx context.Context, g *field) ([]table.Row, error) {
-	all, stop, err := g.sides(ctx, "fast", "tcp", g.far.bulk.Addr().String(), true)
+func measureThroughput(ctx context.Context, t *testbed) ([]table.Row, error) {
+	all, stop, err := t.sides(ctx, "fast", "tcp", t.servers.bulk.Addr().String(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +121,9 @@ func measureThroughput(ctx context.Context, g *field) ([]table.Row, error) {
 }
 
 // measureSix moves six streams at once.
-func measureSix(ctx context.Context, g *field) ([]table.Row, error) {
+func measureSix(ctx context.Context, t *testbed) ([]table.Row, error) {
 	const streams = 6
-	all, stop, err := g.sides(ctx, "fast", "tcp", g.far.bulk.Addr().String(), false)
+	all, stop, err := t.sides(ctx, "fast", "tcp", t.servers.bulk.Addr().String(), false)
 	if err != nil {
 		return nil, err
 	}

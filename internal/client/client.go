@@ -13,7 +13,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -21,120 +20,39 @@ import (
 	"tunctl/internal/home"
 )
 
-// answerTimeout is how long the agent may take to respond to what it can answer alone.
-const answerTimeout = 10 * time.Second
+const (
+	// responseTimeout bounds a request that the agent can answer alone.
+	responseTimeout = 10 * time.Second
+	// remoteTimeout bounds a request that needs a host: two commands there, and the
+	// wait for their turn.
+	remoteTimeout = 2 * time.Minute
+)
 
 // Client talks to the agent of one TUNCTL_HOME.
 type Client struct {
-	paths  home.Paths
-	http   *http.Client
-	name   string        // see api.ClientHeader
-	answer time.Duration // how long the agent may take to respond
-	// slow says that an answer may take as long as a far host does. Meanwhile the agent
-	// is asked whether it still responds.
+	paths   home.Paths
+	http    *http.Client
+	name    string        // see api.ClientHeader
+	timeout time.Duration // for the agent to respond
+	// slow says that an answer may take as long as a remote host does. Meanwhile a
+	// second request checks that the agent still responds.
 	slow bool
 }
 
 // New returns a client; it dials nothing yet.
-func New(paths home.Paths) *Client {
-	return newClient(paths, answerTimeout)
+func New(paths home.Paths) *Client { return newClient(paths, responseTimeout) }
+
+func newClient(paths home.Paths, timeout time.Duration) *Client {
+	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, timeout)}, name: rand.Text(), timeout: timeout}
 }
 
-func newClient(paths home.Paths, answer time.Duration) *Client {
-	return &Client{paths: paths, http: &http.Client{Transport: transport(paths, answer)}, name: rand.Text(), answer: answer}
-}
-
-// transport dials the agent's socket; an answer must begin within limit, 0 for none.
-func transport(paths home.Paths, limit time.Duration) *http.Transport {
+// transport dials the agent's socket. An answer must begin within timeout, 0 for none.
+func transport(paths home.Paths, timeout time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, paths) },
-		ResponseHeaderTimeout: limit,
+		ResponseHeaderTimeout: timeout,
 		DisableKeepAlives:     true, // a client is short-lived; an idle connection would hold up the agent's drain
 	}
-}
-
-// Status returns what the agent knows.
-func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	return ask[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
-}
-
-// Up asks to bring a session up and returns at once, as a click does: for an hour, its
-// job may be submitted.
-func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	return c.UpWaiting(ctx, api.UpRequest{Session: session}, "")
-}
-
-// UpWaiting asks the same for a command that waits: its job may be submitted while
-// WatchWaiting with the same waiter lasts, and for an hour at most.
-func (c *Client) UpWaiting(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
-	req.Env = environment()
-	path := "/v1/up"
-	if waiter != "" {
-		path += "?waiter=" + url.QueryEscape(waiter)
-	}
-	return ask[api.UpResponse](ctx, c, http.MethodPost, path, req)
-}
-
-// Down takes sessions down.
-func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
-	return ask[api.DownResponse](ctx, c.patient(), http.MethodPost, "/v1/down", req)
-}
-
-// PageURL returns the whole URL of a session's page, token included.
-func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
-	r, err := ask[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
-	return r.URL, err
-}
-
-// Login asks to log in to a host now.
-func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
-	return ask[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: environment()})
-}
-
-// Logout disconnects from a host.
-func (c *Client) Logout(ctx context.Context, host string) error {
-	return c.call(ctx, http.MethodPost, "/v1/logout", api.LoginRequest{Host: host}, nil)
-}
-
-// Answer answers a prompt.
-func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
-	return c.call(ctx, http.MethodPost, "/v1/prompts/"+url.PathEscape(id), a, nil)
-}
-
-// Stop asks the agent to end. Jobs run on.
-func (c *Client) Stop(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/v1/stop", struct{}{}, nil)
-}
-
-// Watch calls each for every event until ctx ends or the agent goes; the first
-// event is the whole status.
-func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.Event)) error {
-	return c.WatchWaiting(ctx, answers, "", each)
-}
-
-// WatchWaiting is Watch for a command that waits for a session.
-func (c *Client) WatchWaiting(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
-	q := url.Values{"answers": {string(answers)}}
-	if waiter != "" {
-		q.Set("waiter", waiter)
-	}
-	return stream(ctx, c, "/v1/watch?"+q.Encode(), each)
-}
-
-// Log calls each for every stretch of a session's or a job's log.
-func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk)) error {
-	v := url.Values{}
-	if q.Follow {
-		v.Set("follow", "1")
-	}
-	if q.Secrets {
-		v.Set("secrets", "1")
-	}
-	path := "/v1/sessions/" + url.PathEscape(q.Session)
-	if q.Job != "" {
-		path = jobsPath(q.Host) + "/" + url.PathEscape(q.Job)
-	}
-	return stream(ctx, c.patient(), path+"/log?"+v.Encode(), each)
 }
 
 // stream reads a JSON value per line.
@@ -164,16 +82,26 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T)) er
 	}
 }
 
-// patient is c for answers that take as long as a far host and its scheduler do.
-func (c *Client) patient() *Client {
-	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name, answer: c.answer, slow: true}
+// slowClient is c for answers that take as long as a remote host and its scheduler do.
+func (c *Client) slowClient() *Client {
+	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name, timeout: c.timeout, slow: true}
 }
 
-// ask sends one request and returns its answer.
-func ask[Out any](ctx context.Context, c *Client, method, path string, in any) (Out, error) {
+// request sends one request and returns its answer.
+func request[Out any](ctx context.Context, c *Client, method, path string, in any) (Out, error) {
 	var out Out
 	err := c.call(ctx, method, path, in, &out)
 	return out, err
+}
+
+// requestRemote posts a request that needs an answer of a remote host.
+func requestRemote[Out any](ctx context.Context, c *Client, path string, in any) (Out, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, remoteTimeout, &api.Error{
+		Code: api.CodeTimeout, Message: fmt.Sprintf("no answer from the host within %s", api.DurationText(remoteTimeout)),
+		Hint: "the login node or its scheduler is slow; try again in a few minutes",
+	})
+	defer cancel()
+	return request[Out](ctx, c.slowClient(), http.MethodPost, path, in)
 }
 
 // call sends one request and decodes its answer into out unless that is nil.
@@ -206,7 +134,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 		}
 		body = bytes.NewReader(data)
 	}
-	// The host is a word, not a name: the agent refuses what a browser would send.
+	// "tunctl" is no host name: the agent rejects requests that a browser could send.
 	req, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, body)
 	if err != nil {
 		return nil, err
@@ -223,7 +151,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 	return nil, refusal(res)
 }
 
-// refusal is the error that the agent answered with.
+// refusal is the error in the agent's response.
 func refusal(res *http.Response) error {
 	var e api.Error
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
@@ -232,7 +160,7 @@ func refusal(res *http.Response) error {
 	return &e
 }
 
-// environment is what the agent may need of this process's environment.
+// environment is the part of this process's environment that the agent may need.
 func environment() api.Env {
 	env := api.Env{}
 	for _, name := range api.EnvNames {

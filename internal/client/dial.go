@@ -26,23 +26,23 @@ const (
 	listenPoll    = 50 * time.Millisecond
 )
 
-// ErrNotRunning is wrapped when there is no agent to talk to.
+// ErrNotRunning is wrapped when no agent runs.
 var ErrNotRunning = errors.New("the agent is not running")
 
-// dial connects to the agent: where this process's environment says, else where the
-// agent that holds the lock says that it listens. One that holds the lock and listens
-// nowhere, since it has just begun, is about to end or lost its socket, is waited for.
+// dial connects to the agent: at the socket of this process's environment, else at the
+// one that the holder of the lock has announced. If an agent holds the lock and listens
+// nowhere, since it just starts, ends or lost its socket, dial waits for it.
 func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
 	deadline := time.Now().Add(listenTimeout)
 	for {
 		conn, err := dialOnce(ctx, paths)
 		switch {
-		case err == nil, errors.Is(err, unsupported), ctx.Err() != nil, isForeign(err) && !ours(paths):
+		case err == nil, errors.Is(err, unsupported), ctx.Err() != nil, isForeign(err) && !ownState(paths):
 			return conn, err
-		case !held(paths):
+		case !lockHeld(paths):
 			return nil, notRunning(err)
 		case time.Now().After(deadline):
-			return nil, unlistening(paths, err)
+			return nil, notAccepting(paths, err)
 		}
 		if err := ctxtime.Sleep(ctx, listenPoll); err != nil {
 			return nil, err
@@ -50,19 +50,19 @@ func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
 	}
 }
 
-// isForeign reports whether a socket is another user's, as XDG_RUNTIME_DIR names one
-// after su.
+// isForeign reports whether a socket is another user's: after su, XDG_RUNTIME_DIR may
+// still be theirs.
 func isForeign(err error) bool {
 	return errors.Is(err, home.ErrShared) || errors.Is(err, fs.ErrPermission)
 }
 
-// ours reports whether the state is not another user's: then neither is the agent.
-func ours(paths home.Paths) bool {
+// ownState reports whether the state folder, and so the agent, is not another user's.
+func ownState(paths home.Paths) bool {
 	err := home.CheckOwned(paths.State)
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// notRunning says of an error that it comes of there being no agent, if it does.
+// notRunning wraps ErrNotRunning around an error that means it.
 func notRunning(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, refused) || isForeign(err) {
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
@@ -70,9 +70,9 @@ func notRunning(err error) error {
 	return err
 }
 
-// unlistening names the agent that holds the lock and cannot be reached.
-func unlistening(paths home.Paths, err error) *api.Error {
-	holder, _ := paths.Running() // one that is about to end has taken its name back
+// notAccepting is about an agent that holds the lock but accepts no connection.
+func notAccepting(paths home.Paths, err error) *api.Error {
+	holder, _ := paths.Running() // an agent that ends removes that first
 	e := &api.Error{
 		Code: api.CodeAgent, Message: fmt.Sprintf("%v does not accept connections", holder), Err: err,
 		Hint: hungHint(holder),
@@ -80,7 +80,7 @@ func unlistening(paths home.Paths, err error) *api.Error {
 	return e
 }
 
-// hungHint says how to get rid of an agent that responds to nothing.
+// hungHint says how to end an agent that does not respond.
 func hungHint(holder home.Running) string {
 	hint := "`tunctl agent log` shows what it did last"
 	if holder.PID != 0 {
@@ -92,8 +92,8 @@ func hungHint(holder home.Running) string {
 // errHung is wrapped when an agent runs and does not respond.
 var errHung = errors.New("the agent does not respond")
 
-// hung names the agent that took a request and did not respond. What net/http calls
-// that is left out: it passes for the end of the caller's own deadline.
+// hung is about an agent that accepted a request but did not respond. It does not wrap
+// the error of net/http, which passes for the end of the caller's own deadline.
 func (c *Client) hung() *api.Error {
 	holder, err := c.paths.Running()
 	who := "the agent"
@@ -101,19 +101,19 @@ func (c *Client) hung() *api.Error {
 		who = fmt.Sprintf("the agent (pid %d)", holder.PID)
 	}
 	return &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("%s did not respond within %s", who, api.DurationText(c.answer)), Err: errHung,
+		Code: api.CodeAgent, Message: fmt.Sprintf("%s did not respond within %s", who, api.DurationText(c.timeout)), Err: errHung,
 		Hint: hungHint(holder),
 	}
 }
 
-// whileResponding is ctx until the agent stops responding: who waits for a far host
-// would otherwise wait for ever for an agent that hangs.
+// whileResponding is ctx until the agent stops responding. Without it, a request that
+// waits for a remote host would wait for ever for an agent that hangs.
 func (c *Client) whileResponding(ctx context.Context) (context.Context, func()) {
-	quick := newClient(c.paths, c.answer)
+	quick := newClient(c.paths, c.timeout)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		tick := time.NewTicker(c.answer)
+		tick := time.NewTicker(c.timeout)
 		defer tick.Stop()
 		for {
 			select {
@@ -147,7 +147,7 @@ func dialOnce(ctx context.Context, paths home.Paths) (net.Conn, error) {
 	return nil, err
 }
 
-// dialSocket connects to a socket in a folder of our own: passwords go there.
+// dialSocket connects to a socket in a folder of our own: passwords are sent there.
 func dialSocket(ctx context.Context, socket string) (net.Conn, error) {
 	if err := home.CheckOwned(filepath.Dir(socket)); err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "unix", Err: err}
@@ -156,16 +156,16 @@ func dialSocket(ctx context.Context, socket string) (net.Conn, error) {
 	return dialer.DialContext(ctx, "unix", socket)
 }
 
-// held reports whether an agent holds the lock.
-func held(paths home.Paths) bool {
-	lock := flock.New(paths.Lock(), flock.SetFlag(os.O_RDONLY)) // none is made by asking
+// lockHeld reports whether an agent holds the lock.
+func lockHeld(paths home.Paths) bool {
+	lock := flock.New(paths.Lock(), flock.SetFlag(os.O_RDONLY)) // this makes none
 	defer func() { _ = lock.Close() }()
 	free, err := lock.TryRLock()
 	return err == nil && !free
 }
 
-// unreachable tells "no agent" from "an agent that does not respond", and both from the
-// end of ctx.
+// unreachable distinguishes "no agent", "an agent that does not respond", and the end of
+// ctx.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*api.Error](context.Cause(ctx)); ok {
 		return e

@@ -50,7 +50,7 @@ func TestAHungAgentIsCalledHungByEveryRequest(t *testing.T) {
 		"watch":  func(ctx context.Context) error { return c.Watch(ctx, api.AnswersNone, func(api.Event) {}) },
 		"log":    func(ctx context.Context) error { return c.Log(ctx, api.LogQuery{Session: "x"}, func(api.LogChunk) {}) },
 		"far log": func(ctx context.Context) error {
-			return stream(ctx, c.patient(), "/v1/sessions/x/log", func(api.LogChunk) {})
+			return stream(ctx, c.slowClient(), "/v1/sessions/x/log", func(api.LogChunk) {})
 		},
 		"jobs":   func(ctx context.Context) error { _, err := c.Jobs(ctx, "narval", false); return err },
 		"extend": func(ctx context.Context) error { _, err := c.Extend(ctx, "jupyter", time.Hour); return err },

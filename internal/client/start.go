@@ -1,12 +1,16 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -16,22 +20,22 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second // a computer that has just started is slow; one that fails says so at once
+	startTimeout = 30 * time.Second // a computer that has just booted is slow; a failure is reported at once
 	startPoll    = 20 * time.Millisecond
-	endTimeout   = 5 * time.Second // one that ends is gone by then; what still hangs up does not want us
+	endTimeout   = 5 * time.Second // an agent that ends is gone by then
 )
 
-// Launcher starts an agent process and returns at once. The channel tells why the
-// process failed, if it does; it is nil where nobody can tell.
+// Launcher starts an agent process and returns at once. The channel, which may be nil,
+// gets the error of a process that fails.
 type Launcher func(ctx context.Context) (<-chan error, error)
 
-// Ensure returns the status of the running agent, starting one with launch where
-// there is none. Commands that run at once start exactly one: the first takes a
-// lock, the others find its agent.
+// Ensure returns the status of the running agent, and starts one with launch if none
+// runs. Commands that run at the same time start exactly one: the first takes a lock,
+// the others find its agent.
 func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	st, err := c.steadyStatus(ctx)
+	st, err := c.statusOrRetry(ctx)
 	if !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
@@ -46,7 +50,7 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
 		return st, &api.Error{Code: api.CodeAgent, Message: "another command is still starting the agent", Err: err}
 	}
-	if st, err := c.steadyStatus(ctx); !errors.Is(err, ErrNotRunning) {
+	if st, err := c.statusOrRetry(ctx); !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
 	failed, err := launch(ctx)
@@ -56,8 +60,8 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	return c.awaitStart(ctx, failed)
 }
 
-// steadyStatus asks again where the agent ended while it was asked.
-func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
+// statusOrRetry tries again if the agent ended during the request.
+func (c *Client) statusOrRetry(ctx context.Context) (api.Status, error) {
 	ended := time.After(endTimeout)
 	for {
 		st, err := c.Status(ctx)
@@ -74,9 +78,9 @@ func (c *Client) steadyStatus(ctx context.Context) (api.Status, error) {
 	}
 }
 
-// cutOff reports whether err comes of an agent that took the connection and ended
-// before it had answered. What that is called depends on the moment and the system:
-// an end, a reset, a broken pipe, or what net/http has no exported name for.
+// cutOff reports whether the agent accepted the connection and ended before it had
+// answered. Depending on the moment and the system the error is an end of file, a
+// reset, a broken pipe, or one that net/http does not export.
 func cutOff(err error) bool {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
@@ -86,7 +90,7 @@ func cutOff(err error) bool {
 	return ok && !failed.Timeout() && (op == nil || op.Op != "dial")
 }
 
-// awaitStart asks until the agent answers, or has failed.
+// awaitStart waits until the agent answers or has failed.
 func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Status, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
@@ -125,4 +129,56 @@ func (c *Client) AwaitGone(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Detached returns a launcher that runs argv without a terminal, in its own process
+// group, with its output in the agent's log.
+func Detached(paths home.Paths, argv ...string) Launcher {
+	return func(ctx context.Context) (<-chan error, error) {
+		if err := home.MakePrivate(paths.State); err != nil {
+			return nil, err
+		}
+		out, err := os.OpenFile(paths.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = out.Close() }()
+		begin, err := out.Seek(0, io.SeekEnd)
+		if err != nil {
+			return nil, err
+		}
+		// The agent outlives the command that starts it.
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+		cmd.Stdout, cmd.Stderr = out, out
+		cmd.Dir = paths.State
+		cmd.SysProcAttr = detach()
+		if err := cmd.Start(); err != nil {
+			return nil, fmt.Errorf("run %q: %w", argv[0], err)
+		}
+		ended := make(chan error, 1)
+		// It waits as long as the agent or this program runs, so that the agent does not
+		// become a zombie of the tray.
+		go func() {
+			if err := cmd.Wait(); err != nil {
+				ended <- startupError(paths.Log(), begin, err)
+			}
+		}()
+		return ended, nil
+	}
+}
+
+// startupError is the error that an agent, which ended with err, wrote to its log after
+// begin, as commands write theirs to a terminal.
+func startupError(log string, begin int64, err error) error {
+	f, openErr := os.Open(log)
+	if openErr != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	text, readErr := io.ReadAll(io.NewSectionReader(f, begin, 1<<20))
+	if i := bytes.LastIndex(text, []byte("tunctl: error: ")); readErr == nil && i >= 0 {
+		line, _, _ := strings.Cut(string(text[i:]), "\n")
+		return errors.New(strings.TrimPrefix(line, "tunctl: error: "))
+	}
+	return err
 }

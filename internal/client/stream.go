@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"time"
 
 	"tunctl/internal/api"
 )
@@ -22,11 +21,11 @@ type Stream struct {
 // Read returns what comes from the host.
 func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
 
-// CloseWrite says that nothing more is sent.
+// CloseWrite ends what is sent.
 func (s *Stream) CloseWrite() error { return s.Conn.(*net.UnixConn).CloseWrite() }
 
-// Stream opens a private stream. It waits as long as ctx lasts for the host to be
-// connected, since a person may be answering its questions.
+// Stream opens a private stream. It waits until the host is connected or ctx ends: a
+// person may be answering its prompts.
 func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, error) {
 	req.Env = environment()
 	body, err := json.Marshal(req)
@@ -73,10 +72,4 @@ func (c *Client) upgrade(ctx context.Context, conn net.Conn, req *http.Request) 
 		return &Stream{Conn: conn, read: read}, nil
 	}
 	return nil, refusal(res)
-}
-
-// Ping returns how long a connected host takes to answer now. It never connects.
-func (c *Client) Ping(ctx context.Context, host string) (time.Duration, error) {
-	r, err := askFar[api.PingResponse](ctx, c, "/v1/ping", api.PingRequest{Host: host})
-	return time.Duration(r.RTTMs * float64(time.Millisecond)), err
 }

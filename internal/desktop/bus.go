@@ -10,12 +10,11 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// busLimit is how long a session bus may take to let us in.
-const busLimit = 5 * time.Second
+// busTimeout bounds the handshake with the session bus.
+const busTimeout = 5 * time.Second
 
-// SessionBus makes a private connection to the person's session bus, which ends
-// with ctx. It never starts a bus: one that we had started would have no desktop
-// on it.
+// SessionBus makes a private connection to the person's session bus, which ends with
+// ctx. It never starts a bus: a new one would have no desktop on it.
 func SessionBus(ctx context.Context) (*dbus.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	conn, err := dbus.SessionBusPrivateNoAutoStartup(dbus.WithContext(ctx))
@@ -24,7 +23,7 @@ func SessionBus(ctx context.Context) (*dbus.Conn, error) {
 		return nil, fmt.Errorf("find the session bus: %w", err)
 	}
 	// The library's handshake has no time limit of its own; closing ends it.
-	limit := time.AfterFunc(busLimit, cancel)
+	limit := time.AfterFunc(busTimeout, cancel)
 	err = conn.Auth(nil)
 	if err == nil {
 		err = conn.Hello()

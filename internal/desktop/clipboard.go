@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"strings"
 	"time"
@@ -12,15 +11,15 @@ import (
 	"tunctl/internal/api"
 )
 
-// Copy puts text on the clipboard, through a program's standard input, since a
-// command line is no place for it.
+// Copy puts text on the clipboard. The text goes to a program's standard input, since
+// every user can read a command line.
 func Copy(ctx context.Context, text string, env api.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	e := environOf(env)
 	failures := []error{ErrUnavailable}
-	for _, argv := range copiers(runtime.GOOS, e) {
-		err := feed(ctx, e, argv, text)
+	for _, argv := range clipboardPrograms(runtime.GOOS, e) {
+		err := runWithInput(ctx, e, argv, text)
 		if err == nil {
 			return nil
 		}
@@ -29,8 +28,8 @@ func Copy(ctx context.Context, text string, env api.Env) error {
 	return errors.Join(failures...)
 }
 
-// copiers lists the programs that would take the clipboard's new content.
-func copiers(goos string, env environ) [][]string {
+// clipboardPrograms lists the command lines that copy their input to the clipboard.
+func clipboardPrograms(goos string, env environ) [][]string {
 	switch {
 	case goos == "windows", goos == "linux" && env.wsl():
 		return [][]string{{"clip.exe"}}
@@ -47,14 +46,11 @@ func copiers(goos string, env environ) [][]string {
 	return list
 }
 
-func feed(ctx context.Context, env environ, argv []string, text string) error {
-	path, err := env.find(argv[0])
+func runWithInput(ctx context.Context, env environ, argv []string, text string) error {
+	cmd, err := command(ctx, env, argv) // which on X and Wayland outlives us with the clipboard
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, path, argv[1:]...)
-	cmd.Env = env.list()
-	cmd.SysProcAttr = detached() // what holds the clipboard on X and Wayland outlives us
 	cmd.Stdin = strings.NewReader(text)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", argv[0], err)

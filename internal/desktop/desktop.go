@@ -1,10 +1,9 @@
 // Package desktop does what needs a person's desktop: it opens pages, files and
 // terminals, copies to the clipboard, shows notifications, and asks questions.
 //
-// It owns how a page with a secret in its address reaches the browser: by a link
-// that works once, so that the secret is on no command line. It keeps nothing
-// between two calls, knows neither the agent nor sessions, and never asks which
-// page is worth opening.
+// It owns how a page with a secret in its address gets to the browser: by a link that
+// works once, so that the secret is on no command line. It keeps no state between two
+// calls, and knows neither the agent nor sessions.
 package desktop
 
 import (
@@ -21,9 +20,9 @@ import (
 )
 
 var (
-	// ErrNoBrowser says that nothing here can show a page: the caller prints the address.
+	// ErrNoBrowser says that no browser can show a page: the caller prints the address.
 	ErrNoBrowser = errors.New("no browser found")
-	// ErrNotOpened says that a browser was started and never asked for the page.
+	// ErrNotOpened says that a browser was started but did not request the page.
 	ErrNotOpened = errors.New("the browser did not load the page")
 	// ErrUnavailable says that this desktop has no such thing.
 	ErrUnavailable = errors.New("not available on this desktop")
@@ -40,8 +39,8 @@ func environOf(env api.Env) environ {
 	return readEnviron(runtime.GOOS, os.Environ())
 }
 
-// readEnviron takes an environment in the form of os.Environ. Windows does not mind
-// letter case, and its own name for PATH is "Path": there all names are in capitals.
+// readEnviron reads an environment in the form of os.Environ. Windows ignores letter
+// case, and its name for PATH is "Path": there all names become upper case.
 func readEnviron(goos string, pairs []string) environ {
 	e := environ{}
 	for _, pair := range pairs {

@@ -16,12 +16,12 @@ import (
 // ErrCancelled says that the person closed a dialog without an answer, or said no.
 var ErrCancelled = errors.New("cancelled")
 
-// Question is put to the person in a window.
+// Question is what a window asks.
 type Question struct {
 	Title string
 	Text  string
 	Kind  QuestionKind
-	// Yes and No label the buttons of a choice, where the system lets us.
+	// Yes and No label the buttons of a choice, if the system allows that.
 	Yes, No string
 }
 
@@ -35,16 +35,16 @@ const (
 	AskChoice                     // yes or no; no is what Enter means
 )
 
-// dialog is a program's way to put a question. What it is given is on its command
-// line or in its environment, so no answer ever is: answers come by its output.
+// dialog is a program that asks. Its command line and environment have the question;
+// the answer is its output.
 type dialog struct {
 	argv      []string
 	env       map[string]string
-	cancelled func(code int, said string) bool // nil: exit code 1
+	cancelled func(code int, stderr string) bool // nil: exit code 1
 	read      func(output string) (string, error)
 }
 
-// CanAsk reports whether this desktop has a program that asks.
+// CanAsk reports whether this desktop has a program that can ask.
 func CanAsk(env api.Env) bool {
 	e := environOf(env)
 	for _, d := range dialogs(runtime.GOOS, e, Question{}) {
@@ -56,8 +56,8 @@ func CanAsk(env api.Env) bool {
 }
 
 // Ask shows a question until it is answered or ctx ends, and returns the line, or
-// "yes" for a choice. It returns ErrCancelled when the person would not answer, and an
-// error that wraps ErrUnavailable where nothing here can ask.
+// "yes" for a choice. It returns ErrCancelled if the person declined to answer, and an
+// error that wraps ErrUnavailable if this desktop has no program that can ask.
 func Ask(ctx context.Context, q Question, env api.Env) (string, error) {
 	e := environOf(env)
 	q.Title, q.Text = printable(q.Title), printable(q.Text)
@@ -77,7 +77,7 @@ func Ask(ctx context.Context, q Question, env api.Env) (string, error) {
 	return "", errors.Join(failures...)
 }
 
-// dialogs lists the ways to put a question on a system, the best first.
+// dialogs lists the programs that can ask on a system, the best first.
 func dialogs(goos string, env environ, q Question) []dialog {
 	switch {
 	case goos == "windows":
@@ -94,22 +94,19 @@ func dialogs(goos string, env environ, q Question) []dialog {
 
 // show runs the program to its end.
 func (d dialog) show(ctx context.Context, env environ) (string, error) {
-	path, err := env.find(d.argv[0])
+	cmd, err := command(ctx, env.with(d.env), d.argv)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, path, d.argv[1:]...)
-	cmd.Env = env.with(d.env).list()
-	cmd.SysProcAttr = detached()
 	cmd.WaitDelay = time.Second
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
 		exit, ended := errors.AsType[*exec.ExitError](err)
-		if ended && d.isCancelled(exit.ExitCode(), said.String()) {
+		if ended && d.isCancelled(exit.ExitCode(), stderr.String()) {
 			return "", ErrCancelled
 		}
-		return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(stderr.String()))
 	}
 	if d.read != nil {
 		return d.read(out.String())
@@ -117,14 +114,14 @@ func (d dialog) show(ctx context.Context, env environ) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-func (d dialog) isCancelled(code int, said string) bool {
+func (d dialog) isCancelled(code int, stderr string) bool {
 	if d.cancelled != nil {
-		return d.cancelled(code, said)
+		return d.cancelled(code, stderr)
 	}
 	return code == 1
 }
 
-// printable leaves out what could change how a window shows a server's words.
+// printable removes what could change how a window shows a server's text.
 func printable(text string) string {
 	return strings.ReplaceAll(api.Sanitize(text), "\t", " ")
 }

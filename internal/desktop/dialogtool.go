@@ -9,7 +9,7 @@ import (
 // dialogWidth holds the longest fingerprint in one line.
 const dialogWidth = "460"
 
-// zenity is GNOME's, and most other desktops' on Linux.
+// zenity is the tool of GNOME, and of most other desktops on Linux.
 func zenity(q Question) dialog {
 	argv := []string{"zenity", "--title=" + q.Title, "--width=" + dialogWidth}
 	text := strings.ReplaceAll(fold(q.Text), `\`, `\\`) // it reads C's escapes
@@ -26,14 +26,14 @@ func zenity(q Question) dialog {
 	}
 	return dialog{
 		argv: append(argv, "--text="+text),
-		// Without a display it ends with 1 too, but complains: GTK 3 "cannot open
-		// display", GTK 4 "Failed to open display". Other words of theirs mean nothing.
-		cancelled: func(code int, said string) bool { return code == 1 && !strings.Contains(said, "open display") },
+		// Without a display it also exits with 1, but prints "cannot open display"
+		// (GTK 3) or "Failed to open display" (GTK 4). Other messages mean nothing.
+		cancelled: func(code int, stderr string) bool { return code == 1 && !strings.Contains(stderr, "open display") },
 	}
 }
 
-// fold breaks long lines between words: zenity's windows grow with them. A word is
-// never broken, since a fingerprint is one.
+// fold breaks long lines between words: zenity's windows grow with them. It never
+// breaks a word, since a fingerprint is one.
 func fold(text string) string {
 	const columns = 66
 	var b strings.Builder
@@ -53,9 +53,9 @@ func fold(text string) string {
 	return b.String()
 }
 
-// kdialog is KDE's.
+// kdialog is the tool of KDE.
 func kdialog(q Question) dialog {
-	text := strings.ReplaceAll(q.Text, "<", "‹") // what looks like HTML is taken for it
+	text := strings.ReplaceAll(q.Text, "<", "‹") // it takes text that looks like HTML for HTML
 	argv := []string{"kdialog", "--title", q.Title}
 	switch q.Kind {
 	case AskChoice:
@@ -68,8 +68,8 @@ func kdialog(q Question) dialog {
 	return dialog{argv: argv}
 }
 
-// osascriptDialog is what macOS has. The words are arguments of the script and no
-// part of it.
+// osascriptDialog is the tool of macOS. The texts are arguments of the script, not part
+// of it.
 func osascriptDialog(q Question) dialog {
 	show := `display dialog (item 2 of argv) with title (item 1 of argv) `
 	switch q.Kind {
@@ -85,13 +85,13 @@ func osascriptDialog(q Question) dialog {
 			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run",
 			q.Title, q.Text, q.Yes, q.No,
 		},
-		cancelled: func(_ int, said string) bool { return strings.Contains(said, "(-128)") }, // userCanceledErr
+		cancelled: func(_ int, stderr string) bool { return strings.Contains(stderr, "(-128)") }, // userCanceledErr
 	}
 }
 
-// windowScript asks in a window of Windows' own. PowerShell's own failures exit with
-// 1, so being cancelled is 3. The answer travels in base64: a console's code page
-// would mangle it.
+// windowScript asks in a window of Windows. PowerShell exits with 1 if it fails, so 3
+// is for a cancelled dialog. The answer is in base64, since the console's code page
+// would change it.
 const windowScript = `$ErrorActionPreference = 'Stop'
 Add-Type -AssemblyName System.Windows.Forms, System.Drawing
 if ($env:TUNCTL_ASK_KIND -eq 'choice') {
@@ -114,8 +114,8 @@ if ($f.ShowDialog() -ne 'OK') { exit 3 }
 [Console]::Out.Write([Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($t.Text)))
 `
 
-// powershellDialog is what Windows has. The words travel in the environment, where no
-// quoting can mangle them.
+// powershellDialog is the tool of Windows. The texts are in the environment, where they
+// need no quoting.
 func powershellDialog(q Question) dialog {
 	return dialog{
 		argv: powershell(windowScript),

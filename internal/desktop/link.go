@@ -14,39 +14,39 @@ import (
 	"time"
 )
 
-// link is an address on loopback that leads to one page, once. Its own address is
-// what a browser gets on its command line, where every user of the machine can
-// read it; the page's address, with its token, only travels in the answer.
+// link is an address on loopback that redirects to one page, once. Its own address is
+// on the command line of the browser, where every user of the machine can read it; the
+// page's address, with its token, is only in the response.
 type link struct {
 	target string
 	path   string
 	port   string
-	name   string // of the loopback, as the browser is told it
+	name   string // of the loopback, in the address
 	server *http.Server
 	served chan struct{} // closed once the server has ended
-	used   chan struct{} // closed at the one use
-	// samePerson says whether the peer of a connection is ours, as far as the system
-	// can tell.
-	samePerson func(local, remote netip.AddrPort) bool
+	used   chan struct{} // closed when it is used
+	// sameUser reports whether the peer of a connection is ours, as far as the system
+	// knows.
+	sameUser func(local, remote netip.AddrPort) bool
 
 	mu    sync.Mutex
 	spent bool
 }
 
 // newLink listens for the one use.
-func newLink(ctx context.Context, target, name string, samePerson func(local, remote netip.AddrPort) bool) (*link, error) {
+func newLink(ctx context.Context, target, name string, sameUser func(local, remote netip.AddrPort) bool) (*link, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
 	l := &link{
-		target:     target,
-		path:       "/" + rand.Text(),
-		port:       strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
-		name:       name,
-		served:     make(chan struct{}),
-		used:       make(chan struct{}),
-		samePerson: samePerson,
+		target:   target,
+		path:     "/" + rand.Text(),
+		port:     strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
+		name:     name,
+		served:   make(chan struct{}),
+		used:     make(chan struct{}),
+		sameUser: sameUser,
 	}
 	l.server = &http.Server{
 		Handler:           l,
@@ -99,7 +99,7 @@ func (l *link) ownPeer(r *http.Request) bool {
 	}
 	l1, err1 := netip.ParseAddrPort(local.String())
 	r1, err2 := netip.ParseAddrPort(r.RemoteAddr)
-	return err1 == nil && err2 == nil && l.samePerson(l1, r1)
+	return err1 == nil && err2 == nil && l.sameUser(l1, r1)
 }
 
 // spend reports whether this is the first use.
@@ -111,7 +111,7 @@ func (l *link) spend() bool {
 	return first
 }
 
-// close ends the link once the answers under way are out.
+// close ends the link after the responses in progress.
 func (l *link) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -27,9 +27,9 @@ func ask(t *testing.T, l *link, method, path, host string) (status int, header h
 	return resp.StatusCode, resp.Header
 }
 
-func testLink(t *testing.T, samePerson func(local, remote netip.AddrPort) bool) *link {
+func testLink(t *testing.T, sameUser func(local, remote netip.AddrPort) bool) *link {
 	t.Helper()
-	l, err := newLink(t.Context(), secretPage, "127.0.0.1", samePerson)
+	l, err := newLink(t.Context(), secretPage, "127.0.0.1", sameUser)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	case "failing":
 		os.Exit(3)
 	case "idle":
+		report(map[string]any{"args": os.Args})
 	case "copy":
 		text, _ := io.ReadAll(os.Stdin)
 		report(map[string]any{"args": os.Args, "text": string(text)})

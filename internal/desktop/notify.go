@@ -4,18 +4,18 @@ import "strings"
 
 // Note is a notification.
 type Note struct {
-	// Tag names what the note is about. A note replaces the one of its tag that is
-	// still shown, and Withdraw takes it away; without a tag it stands for itself.
+	// Tag identifies the subject. A note replaces the one of the same tag that is still
+	// shown, and Withdraw removes it. A note without a tag does neither.
 	Tag     string
 	Title   string
 	Body    string
-	Urgent  bool     // stays until it is seen to
-	Actions []Action // shown as buttons where the desktop has them; the first is also a click on the note
-	Instead string   // a sentence for where it has none: how else to do it
+	Urgent  bool     // stays until the person reacts
+	Actions []Action // buttons, if the desktop has them; the first is also a click on the note
+	Instead string   // how to do it on a desktop without buttons
 }
 
-// bare is the note for a desktop without buttons.
-func (n Note) bare() Note {
+// withoutButtons is the note for a desktop that has none.
+func (n Note) withoutButtons() Note {
 	if len(n.Actions) > 0 && n.Instead != "" {
 		n.Body = strings.TrimSpace(n.Body + "\n" + n.Instead)
 	}

@@ -23,9 +23,9 @@ const (
 	notifyLimit = 5 * time.Second
 )
 
-// Notifier shows notifications over a connection of its own to the session bus:
-// on a shared one, its signals would reach the tray library, which takes any short
-// signal for the end.
+// Notifier shows notifications over its own connection to the session bus: on a shared
+// one, its signals would reach the tray library, which takes any short signal for the
+// end of the bus.
 type Notifier struct {
 	conn *dbus.Conn
 	done chan struct{}
@@ -56,7 +56,7 @@ func NewNotifier(ctx context.Context) (*Notifier, error) {
 	go func() {
 		defer close(n.done)
 		for s := range signals {
-			n.answer(s)
+			n.handleSignal(s)
 		}
 	}()
 	return n, nil
@@ -78,13 +78,13 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 		return fmt.Errorf("%w: no notification service responds: %w", ErrUnavailable, err)
 	}
 	if !slices.Contains(able, "actions") {
-		note = note.bare()
+		note = note.withoutButtons()
 	}
 	body := note.Body
 	if slices.Contains(able, "body-markup") {
 		body = html.EscapeString(body)
 	}
-	name, buttons := n.expect(note.Actions)
+	name, buttons := n.register(note.Actions)
 	urgency := byte(1)
 	if note.Urgent {
 		urgency = 2
@@ -118,7 +118,7 @@ func (n *Notifier) tagged(tag string) uint32 {
 	return n.tags[tag]
 }
 
-// Withdraw takes the note of a tag away, if it is still shown.
+// Withdraw removes the note of a tag, if it is still shown.
 func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
 	id := n.tagged(tag)
 	if id == 0 {
@@ -132,11 +132,10 @@ func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
 	return nil
 }
 
-// expect remembers actions and returns them as the bus wants them: keys and labels in
-// turn. A key carries a name of ours for the note, since an answer may arrive before
-// the desktop's id for it does. The name is no other notifier's: desktops tell
-// everybody on the bus what was pressed.
-func (n *Notifier) expect(actions []Action) (name string, buttons []string) {
+// register remembers actions and returns them as the bus wants them: keys and labels in
+// turn. A key contains our name for the note, since an answer may arrive before the
+// desktop's id. The name is unique: desktops send everybody on the bus what was pressed.
+func (n *Notifier) register(actions []Action) (name string, buttons []string) {
 	if len(actions) == 0 {
 		return "", []string{}
 	}
@@ -153,8 +152,8 @@ func (n *Notifier) expect(actions []Action) (name string, buttons []string) {
 	return name, buttons
 }
 
-// answer does what a person chose, or forgets a note that was put away.
-func (n *Notifier) answer(s *dbus.Signal) {
+// handleSignal does what a person chose, or forgets a note that was closed.
+func (n *Notifier) handleSignal(s *dbus.Signal) {
 	if len(s.Body) < 2 {
 		return
 	}
@@ -163,13 +162,13 @@ func (n *Notifier) answer(s *dbus.Signal) {
 		return
 	}
 	key, _ := s.Body[1].(string)
-	if action, ok := n.take(id, key); ok && s.Name == notifyName+".ActionInvoked" {
+	if action, ok := n.remove(id, key); ok && s.Name == notifyName+".ActionInvoked" {
 		action.Do()
 	}
 }
 
-// take forgets a note and returns its action of that key.
-func (n *Notifier) take(id uint32, key string) (Action, bool) {
+// remove forgets a note and returns its action of that key.
+func (n *Notifier) remove(id uint32, key string) (Action, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	name, number, found := strings.Cut(key, ".")

@@ -163,10 +163,10 @@ func TestAnothersNoteDoesNothingHere(t *testing.T) {
 		}
 		notifiers[i], keys[i] = n, (<-service.shown).actions[2]
 	}
-	if _, ours := notifiers[1].take(8, keys[0]); ours {
+	if _, ours := notifiers[1].remove(8, keys[0]); ours {
 		t.Error("one notifier took the press of a button of the other's")
 	}
-	if _, ours := notifiers[0].take(7, keys[0]); !ours {
+	if _, ours := notifiers[0].remove(7, keys[0]); !ours {
 		t.Error("a notifier does not know its own button")
 	}
 }

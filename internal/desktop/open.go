@@ -4,29 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/peer"
 )
 
-// linkLife is how long a one-time link waits for its use.
-const linkLife = 30 * time.Second
+const (
+	linkTimeout = 30 * time.Second // for the use of a one-time link
+	pageFileFor = 10 * time.Second // how long a page file stays for a browser to read it
+)
 
-// OpenOptions say in which surroundings a page is opened.
+// OpenOptions are the options of Open, OpenFile and OpenHTML.
 type OpenOptions struct {
 	Env api.Env // the environment to find and start the browser in; nil: the process's own
 }
 
-// openPage shows target, an http or https address that may carry a token, in the
-// person's browser. No command line ever holds the address: the browser is given
-// a link that works once. It returns as soon as the browser asked for the page,
-// however long the browser runs, and an error that wraps ErrNoBrowser where the
-// caller had better print the address.
+// Open shows target: a web page in the browser, anything else in the desktop's program
+// for it.
+func Open(ctx context.Context, target string, o OpenOptions) error {
+	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
+		return openPage(ctx, target, o)
+	}
+	return openLink(ctx, target, o)
+}
+
+// openPage shows target, an http or https address that may contain a token, in the
+// person's browser. The address is on no command line: the browser gets a link that
+// works once. openPage returns as soon as the browser requested the page, and an error
+// that wraps ErrNoBrowser if there is none.
 func openPage(ctx context.Context, target string, o OpenOptions) error {
 	u, err := url.Parse(target)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -36,7 +49,7 @@ func openPage(ctx context.Context, target string, o OpenOptions) error {
 	if len(browsers(runtime.GOOS, env, "")) == 0 {
 		return fmt.Errorf("%w: neither DISPLAY, WAYLAND_DISPLAY nor BROWSER is set", ErrNoBrowser)
 	}
-	ctx, cancel := context.WithTimeout(ctx, linkLife)
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	name := "127.0.0.1"
 	if env.wsl() {
@@ -47,17 +60,17 @@ func openPage(ctx context.Context, target string, o OpenOptions) error {
 		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
 	}
 	defer l.close()
-	return browse(ctx, env, browsers(runtime.GOOS, env, l.URL()), l.used)
+	return tryBrowsers(ctx, env, browsers(runtime.GOOS, env, l.URL()), l.used)
 }
 
-// browse starts one browser after another until used is closed. One that ended
-// well is trusted to have passed the link on; one that failed gives way.
-func browse(ctx context.Context, env environ, programs [][]string, used <-chan struct{}) error {
+// tryBrowsers starts one browser after another until used is closed. One that ended
+// without an error has passed the link on; after one that failed, the next is tried.
+func tryBrowsers(ctx context.Context, env environ, programs [][]string, used <-chan struct{}) error {
 	failures := []error{ErrNoBrowser}
 	for _, argv := range programs {
 		ended, err := start(env, argv)
 		if err == nil {
-			err = untilUsed(ctx, used, ended)
+			err = awaitUse(ctx, used, ended)
 			if err == nil || errors.Is(err, ErrNotOpened) {
 				return err
 			}
@@ -67,8 +80,8 @@ func browse(ctx context.Context, env environ, programs [][]string, used <-chan s
 	return errors.Join(failures...)
 }
 
-// untilUsed waits for the link's use, or the browser's failure.
-func untilUsed(ctx context.Context, used <-chan struct{}, ended <-chan error) error {
+// awaitUse waits until the link is used or the browser fails.
+func awaitUse(ctx context.Context, used <-chan struct{}, ended <-chan error) error {
 	for {
 		select {
 		case <-used:
@@ -84,7 +97,60 @@ func untilUsed(ctx context.Context, used <-chan struct{}, ended <-chan error) er
 	}
 }
 
-// OpenFile shows a file in the person's editor or viewer for it.
+// openPageFile redirects a browser to target with a file that only this person can
+// read. It is for machines on which nothing can listen on loopback.
+func openPageFile(ctx context.Context, target string, o OpenOptions) error {
+	path, err := writePageFile(environOf(o.Env)["XDG_RUNTIME_DIR"], target)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
+	}
+	defer func() { _ = os.RemoveAll(filepath.Dir(path)) }()
+	if err := OpenHTML(ctx, path, o); err != nil {
+		return err
+	}
+	_ = ctxtime.Sleep(ctx, pageFileFor)
+	return nil
+}
+
+// writePageFile writes a page that redirects to target, in a new folder under dir, or
+// under the system's temporary folder.
+func writePageFile(dir, target string) (string, error) {
+	folder, err := os.MkdirTemp(dir, "tunctl-open-") // 0700
+	if err != nil {
+		return "", fmt.Errorf("create a directory for the page: %w", err)
+	}
+	path := filepath.Join(folder, "open.html")
+	page := `<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=` +
+		html.EscapeString(target) + `">`
+	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+		_ = os.RemoveAll(folder)
+		return "", fmt.Errorf("write the page: %w", err)
+	}
+	return path, nil
+}
+
+// openLink opens an address that is no web page, such as vnc://localhost:5901, in the
+// desktop's program for it. The address is on a command line, so it must contain no
+// secret. Without a desktop the error wraps ErrUnavailable.
+func openLink(ctx context.Context, target string, o OpenOptions) error {
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" {
+		return errors.New("only a complete address without secrets can be opened")
+	}
+	env := environOf(o.Env)
+	var programs [][]string
+	switch {
+	case runtime.GOOS == "windows":
+		programs = [][]string{{"rundll32.exe", "url.dll,FileProtocolHandler", u.String()}}
+	case runtime.GOOS == "darwin":
+		programs = [][]string{{"open", u.String()}}
+	case env.graphical():
+		programs = [][]string{{"xdg-open", u.String()}, {"gio", "open", u.String()}}
+	}
+	return startFirst(ctx, env, programs)
+}
+
+// OpenFile opens a file in the person's editor or viewer.
 func OpenFile(ctx context.Context, path string, o OpenOptions) error {
 	env := environOf(o.Env)
 	var programs [][]string
@@ -99,7 +165,7 @@ func OpenFile(ctx context.Context, path string, o OpenOptions) error {
 	return startFirst(ctx, env, programs)
 }
 
-// OpenHTML shows a page that is a file on this machine in the person's browser.
+// OpenHTML shows an HTML file in the person's browser.
 func OpenHTML(ctx context.Context, path string, o OpenOptions) error {
 	env := environOf(o.Env)
 	if err := startFirst(ctx, env, browsers(runtime.GOOS, env, fileURL(filepath.ToSlash(path)))); err != nil {
@@ -108,11 +174,54 @@ func OpenHTML(ctx context.Context, path string, o OpenOptions) error {
 	return nil
 }
 
-// fileURL is the address of a file, given by its whole path with slashes. One of
-// Windows begins with a drive, which without a slash before it would be a host.
+// fileURL is the address of a file with that absolute path, with slashes. A Windows
+// path begins with a drive, which without a slash before it would be a host.
 func fileURL(path string) string {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
 	return (&url.URL{Scheme: "file", Path: path}).String()
+}
+
+// browsers lists the command lines that show url, the best first.
+func browsers(goos string, env environ, url string) [][]string {
+	list := chosenBrowsers(env["BROWSER"], url)
+	switch {
+	case goos == "windows":
+		list = append(list, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url})
+	case goos == "darwin":
+		list = append(list, []string{"open", url})
+	case env.wsl():
+		list = append(list, []string{"wslview", url}, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url})
+	case env.graphical():
+		list = append(list, []string{"xdg-open", url}, []string{"gio", "open", url})
+		for _, name := range []string{"sensible-browser", "x-www-browser", "firefox", "chromium", "google-chrome"} {
+			list = append(list, []string{name, url})
+		}
+	}
+	return list
+}
+
+// chosenBrowsers reads $BROWSER: commands separated by colons, each with %s for the
+// address, or without, and then the address is the last argument.
+func chosenBrowsers(value, url string) [][]string {
+	var list [][]string
+	for entry := range strings.SplitSeq(value, ":") {
+		words := strings.Fields(entry)
+		if len(words) == 0 {
+			continue
+		}
+		placed := false
+		for i, w := range words[1:] {
+			if strings.Contains(w, "%s") {
+				words[i+1] = strings.ReplaceAll(w, "%s", url)
+				placed = true
+			}
+		}
+		if !placed {
+			words = append(words, url)
+		}
+		list = append(list, words)
+	}
+	return list
 }

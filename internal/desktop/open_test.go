@@ -8,10 +8,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
 )
@@ -110,10 +110,17 @@ func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
 }
 
 func TestABrowserThatNeverAsksIsTold(t *testing.T) {
-	env, _ := standIn(t, "idle")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	env, report := standIn(t, "idle")
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := openPage(ctx, secretPage, OpenOptions{Env: env}); !errors.Is(err, ErrNotOpened) {
+	opened := make(chan error, 1)
+	go func() { opened <- openPage(ctx, secretPage, OpenOptions{Env: env}) }()
+	until(t, "the browser ran", func() bool {
+		_, err := os.Stat(report)
+		return err == nil
+	})
+	cancel()
+	if err := <-opened; !errors.Is(err, ErrNotOpened) {
 		t.Errorf("got %v, want ErrNotOpened", err)
 	}
 }
@@ -174,5 +181,78 @@ func TestAFilesAddressHasNoHost(t *testing.T) {
 		if got := fileURL(path); got != want {
 			t.Errorf("%s is at %s, want %s", path, got, want)
 		}
+	}
+}
+
+func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("xdg-open is asked on Linux")
+	}
+	dir := t.TempDir()
+	seen := filepath.Join(dir, "seen")
+	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + ".new && mv " + seen + ".new " + seen + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
+		got, err = os.ReadFile(seen)
+		return err == nil
+	})
+	if string(got) != "vnc://localhost:5901/" {
+		t.Errorf("xdg-open was given %q", got)
+	}
+}
+
+func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
+	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "http://localhost:8888/lab?token=s3cr3t", "localhost"} {
+		err := openLink(t.Context(), link, OpenOptions{Env: api.Env{"DISPLAY": ":0"}})
+		if err == nil || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("openLink(%q): %v", link, err)
+		}
+	}
+}
+
+func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems always have a desktop")
+	}
+	if err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{}}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhichBrowserIsTriedFirst(t *testing.T) {
+	const url = "http://127.0.0.1:1/x"
+	tests := []struct {
+		name string
+		goos string
+		env  environ
+		want []string // the first; nil: none at all
+	}{
+		{"a desktop", "linux", environ{"DISPLAY": ":0"}, []string{"xdg-open", url}},
+		{"wayland", "linux", environ{"WAYLAND_DISPLAY": "wayland-0"}, []string{"xdg-open", url}},
+		{"headless", "linux", environ{}, nil},
+		{"a chosen one", "linux", environ{"BROWSER": "w3m"}, []string{"w3m", url}},
+		{"a chosen one with a place for the address", "linux", environ{"BROWSER": "::links -g %s -x"}, []string{"links", "-g", url, "-x"}},
+		{"WSL", "linux", environ{"WSL_DISTRO_NAME": "Debian", "DISPLAY": ":0"}, []string{"wslview", url}},
+		{"WSL with a chosen one", "linux", environ{"WSL_INTEROP": "/run/x", "BROWSER": "b"}, []string{"b", url}},
+		{"macOS", "darwin", environ{}, []string{"open", url}},
+		{"Windows", "windows", environ{}, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			if list := browsers(tt.goos, tt.env, url); len(list) > 0 {
+				got = list[0]
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -2,26 +2,38 @@ package desktop
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os/exec"
 	"time"
+	"unicode/utf16"
 )
 
-// settle is how long a program that reports nothing is watched for failing at once.
-const settle = 2 * time.Second
+// failWithin is how long a program that reports nothing is watched for failing at once.
+const failWithin = 2 * time.Second
 
-// start runs argv on its own, out of reach of our terminal's Ctrl-C, and tells on
-// the channel how it ended. The program may outlive us: a browser does. Whoever
-// started it need not wait, the reading of its end costs one sleeping goroutine.
-func start(env environ, argv []string) (<-chan error, error) {
+// command is argv, found and run in an environment, in a session of its own: out of
+// reach of our terminal's Ctrl-C.
+func command(ctx context.Context, env environ, argv []string) (*exec.Cmd, error) {
 	path, err := env.find(argv[0])
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.Background(), path, argv[1:]...)
+	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Env = env.list()
 	cmd.SysProcAttr = detached()
+	return cmd, nil
+}
+
+// start runs argv and sends on the channel how it ended. The program may outlive us: a
+// browser does. The caller need not receive.
+func start(env environ, argv []string) (<-chan error, error) {
+	cmd, err := command(context.Background(), env, argv)
+	if err != nil {
+		return nil, err
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -42,7 +54,7 @@ func startFirst(ctx context.Context, env environ, programs [][]string) error {
 	for _, argv := range programs {
 		ended, err := start(env, argv)
 		if err == nil {
-			err = survives(ctx, ended)
+			err = awaitFailure(ctx, ended)
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -52,9 +64,9 @@ func startFirst(ctx context.Context, env environ, programs [][]string) error {
 	return errors.Join(append([]error{ErrUnavailable}, failures...)...)
 }
 
-// survives waits until a program ended well, or ran for long enough to trust it.
-func survives(ctx context.Context, ended <-chan error) error {
-	timer := time.NewTimer(settle)
+// awaitFailure returns nil once a program ended well, or ran for longer than failWithin.
+func awaitFailure(ctx context.Context, ended <-chan error) error {
+	timer := time.NewTimer(failWithin)
 	defer timer.Stop()
 	select {
 	case err := <-ended:
@@ -63,5 +75,19 @@ func survives(ctx context.Context, ended <-chan error) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// powershell is the command line that runs a script in the PowerShell of every Windows.
+// The script is encoded, since programs on Windows differ in how they read quotes.
+func powershell(script string) []string {
+	units := utf16.Encode([]rune(script))
+	text := make([]byte, 0, 2*len(units))
+	for _, u := range units {
+		text = binary.LittleEndian.AppendUint16(text, u)
+	}
+	return []string{
+		"powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-ExecutionPolicy", "Bypass",
+		"-EncodedCommand", base64.StdEncoding.EncodeToString(text),
 	}
 }

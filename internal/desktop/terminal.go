@@ -9,8 +9,8 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// holdOpen runs its arguments, and keeps the window of a program that failed until
-// somebody has read why. macOS keeps every window; on Windows it closes.
+// holdOpen runs its arguments, and keeps the window of a failed program open until
+// somebody has read why. macOS keeps every window; Windows closes it.
 const holdOpen = `"$@" || { echo; echo "Press Enter to close this window."; read -r _; }`
 
 // Terminal runs argv in a new terminal window.
@@ -19,7 +19,7 @@ func Terminal(ctx context.Context, argv []string, env api.Env) error {
 	return startFirst(ctx, e, terminals(runtime.GOOS, e, argv))
 }
 
-// terminals lists the command lines that would run argv in a window.
+// terminals lists the command lines that run argv in a window.
 func terminals(goos string, env environ, argv []string) [][]string {
 	switch {
 	case goos == "windows":

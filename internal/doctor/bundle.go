@@ -2,10 +2,15 @@ package doctor
 
 import (
 	"archive/zip"
+	"cmp"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // Item is a file of a bundle.
@@ -14,11 +19,10 @@ type Item struct {
 	Text string
 }
 
-// maxItem bounds a file of a bundle; of a longer one the end is kept.
+// maxItem is the largest size of a file in a bundle; of a larger one the end is kept.
 const maxItem = 512 << 10
 
-// WriteBundle writes items as a zip file, each scrubbed, and returns them as they are
-// in it.
+// WriteBundle writes items to a zip file, each scrubbed, and returns the scrubbed ones.
 func WriteBundle(w io.Writer, items []Item, s *Scrubber, now time.Time) ([]Item, error) {
 	z := zip.NewWriter(w)
 	packed := make([]Item, 0, len(items))
@@ -38,4 +42,64 @@ func WriteBundle(w io.Writer, items []Item, s *Scrubber, now time.Time) ([]Item,
 		packed = append(packed, item)
 	}
 	return packed, z.Close()
+}
+
+// Scrubber removes secrets and names from text that leaves this machine.
+type Scrubber struct {
+	names []replacement
+}
+
+type replacement struct {
+	old *regexp.Regexp
+	new string
+}
+
+// shortest is the length from which a name is also removed inside of words: "al" is part
+// of too many.
+const shortest = 4
+
+// NewScrubber returns a scrubber for names, which map to their replacements.
+func NewScrubber(names map[string]string) *Scrubber {
+	olds := make([]string, 0, len(names))
+	for old := range names {
+		if len(old) > 1 {
+			olds = append(olds, old)
+		}
+	}
+	// The longest first: the path of a home folder contains the user's name.
+	slices.SortFunc(olds, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	s := &Scrubber{}
+	for _, old := range olds {
+		pattern := regexp.QuoteMeta(old)
+		if len(old) < shortest {
+			pattern = `\b` + pattern + `\b`
+		}
+		s.names = append(s.names, replacement{regexp.MustCompile(`(?i)` + pattern), names[old]})
+	}
+	return s
+}
+
+var scrubbing = []replacement{
+	// The names of users in addresses, and of accounts.
+	{regexp.MustCompile(`\b[\w.+-]+@([\w-]+(?:\.[\w-]+)*)`), "user@$1"},
+	{regexp.MustCompile(`((?:--account|--project|-A|-P)(?:[= ]|", ?"))[^\s"',\]]+`), "${1}•••"},
+	// Commands and headers that a person wrote secrets into.
+	{regexp.MustCompile(`(before_login\s*=\s*).+`), `$1"•••"`},
+	{regexp.MustCompile(`(?i)(authorization:|bearer|password|passwd|passphrase|api[_-]?key)(["']?\s*[:= ]\s*["']?)[^\s"',]+`), "$1$2•••"},
+	// Long random words.
+	{regexp.MustCompile(`\b[0-9a-fA-F]{24,}\b`), "•••"},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|$)`), "•••"},
+	{regexp.MustCompile(`\b(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S+) [A-Za-z0-9+/=]{30,}`), "•••"},
+}
+
+// Scrub returns text without secrets and names.
+func (s *Scrubber) Scrub(text string) string {
+	text = api.Redact(text)
+	for _, r := range scrubbing {
+		text = r.old.ReplaceAllString(text, r.new)
+	}
+	for _, r := range s.names {
+		text = r.old.ReplaceAllString(text, r.new)
+	}
+	return text
 }

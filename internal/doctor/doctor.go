@@ -19,8 +19,8 @@ import (
 // checkTime bounds one look at the world.
 const checkTime = 20 * time.Second
 
-// Sight is what can be seen of a host's port without logging in; see tunnel.Look.
-type Sight struct {
+// PreflightResult is what a host's port shows without a login; see tunnel.Preflight.
+type PreflightResult struct {
 	Address, Greeting, HostKey string
 }
 
@@ -35,11 +35,11 @@ type World struct {
 	// State is the folder that the agent writes to.
 	State  string
 	Status func(ctx context.Context) (api.Status, error)
-	// Resolve reads the ssh settings of a host, Look sees how its port answers, and
+	// Resolve reads the ssh settings of a host, Preflight sees how its port answers, and
 	// Lookup asks for the addresses of a name.
-	Resolve func(ctx context.Context, host string) (api.Host, error)
-	Look    func(ctx context.Context, host string) (Sight, error)
-	Lookup  func(ctx context.Context, name string) ([]string, error)
+	Resolve   func(ctx context.Context, host string) (api.Host, error)
+	Preflight func(ctx context.Context, host string) (PreflightResult, error)
+	Lookup    func(ctx context.Context, name string) ([]string, error)
 	// AgentSocket is where an ssh agent should answer; empty for none.
 	AgentSocket string
 	// Advice is what the host's site requires before SSH works, if anything. It is asked

@@ -35,8 +35,8 @@ func healthy(t *testing.T) World {
 		Resolve: func(_ context.Context, host string) (api.Host, error) {
 			return api.Host{Alias: host, Hostname: host + ".example.org", Port: 22, User: "alice", Source: "ssh -G", IdentityFiles: []string{key}}, nil
 		},
-		Look: func(context.Context, string) (Sight, error) {
-			return Sight{"192.0.2.7:22", "SSH-2.0-OpenSSH_9.2", "SHA256:abc"}, nil
+		Preflight: func(context.Context, string) (PreflightResult, error) {
+			return PreflightResult{"192.0.2.7:22", "SSH-2.0-OpenSSH_9.2", "SHA256:abc"}, nil
 		},
 		Lookup: func(context.Context, string) ([]string, error) { return []string{"192.0.2.7"}, nil },
 		Advice: func(context.Context, string) string { return "" },
@@ -158,19 +158,19 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		}, "name", api.CheckBad, "cannot resolve the name", "VPN"},
 		"the site wants a VPN": {func(_ *testing.T, w *World) {
 			w.Advice = func(context.Context, string) string { return "Connect to the campus VPN first." }
-			w.Look = look(Sight{}, &api.Error{Code: api.CodeUnreachable, Message: "192.0.2.7:22 does not answer within 10s", Hint: "is the network up?"})
+			w.Preflight = look(PreflightResult{}, &api.Error{Code: api.CodeUnreachable, Message: "192.0.2.7:22 does not answer within 10s", Hint: "is the network up?"})
 		}, "port", api.CheckBad, "does not answer", "campus VPN"},
 		"the port is closed": {func(_ *testing.T, w *World) {
-			w.Look = look(Sight{}, unreachable("192.0.2.7:22 refuses connections"))
+			w.Preflight = look(PreflightResult{}, unreachable("192.0.2.7:22 refuses connections"))
 		}, "port", api.CheckBad, "refuses connections", "network"},
 		"a captive portal": {func(_ *testing.T, w *World) {
-			w.Look = look(Sight{Address: "192.0.2.7:22"}, unreachable("answers, but not as an SSH server"))
+			w.Preflight = look(PreflightResult{Address: "192.0.2.7:22"}, unreachable("answers, but not as an SSH server"))
 		}, "greeting", api.CheckBad, "not as an SSH server", "portal"},
 		"the host key has changed": {func(_ *testing.T, w *World) {
-			w.Look = look(Sight{"a", "b", "c"}, &api.Error{Code: api.CodeHostKey, Message: "the host key has changed", Hint: "ssh-keygen -R"})
+			w.Preflight = look(PreflightResult{"a", "b", "c"}, &api.Error{Code: api.CodeHostKey, Message: "the host key has changed", Hint: "ssh-keygen -R"})
 		}, "host key", api.CheckBad, "has changed", "ssh-keygen -R"},
 		"the host key is not known": {func(_ *testing.T, w *World) {
-			w.Look = look(Sight{"a", "b", "c"}, &api.Error{Code: api.CodeNeedsPerson, Message: "the host key is unknown", Hint: "run `tunctl login narval`"})
+			w.Preflight = look(PreflightResult{"a", "b", "c"}, &api.Error{Code: api.CodeNeedsPerson, Message: "the host key is unknown", Hint: "run `tunctl login narval`"})
 		}, "host key", api.CheckUnknown, "unknown", "tunctl login narval"},
 		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a ProxyCommand", "tunctl login narval"},
 		"through another host": {host(func(h *api.Host) { h.ProxyJump = jumpFor(h, "gate") }), "port", api.CheckUnknown, "behind the jump host", "tunctl login narval"},
@@ -206,9 +206,9 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		},
 		"the agent finds something": {func(t *testing.T, w *World) {
 			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)
-			w.Look = func(context.Context, string) (Sight, error) {
+			w.Preflight = func(context.Context, string) (PreflightResult, error) {
 				t.Error("a connected host is dialled again")
-				return Sight{}, nil
+				return PreflightResult{}, nil
 			}
 			w.Remote = func(_ context.Context, req api.CheckRequest) ([]api.Check, error) {
 				if req.Session != "" {
@@ -263,8 +263,8 @@ func jumpFor(h *api.Host, gate string) string {
 	return gate
 }
 
-func look(s Sight, err error) func(context.Context, string) (Sight, error) {
-	return func(context.Context, string) (Sight, error) { return s, err }
+func look(s PreflightResult, err error) func(context.Context, string) (PreflightResult, error) {
+	return func(context.Context, string) (PreflightResult, error) { return s, err }
 }
 
 func TestAHostThatIsConnectedNeedsNoKeyHere(t *testing.T) {

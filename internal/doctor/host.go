@@ -132,25 +132,25 @@ func (e *examination) way(ctx context.Context, name string, h api.Host) bool {
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
 	}
-	sight, err := e.Look(ctx, name)
-	if sight.Address == "" {
+	seen, err := e.Preflight(ctx, name)
+	if seen.Address == "" {
 		e.away(ctx, "port", name, err)
 		return false
 	}
-	e.ok("port", "%s responds", sight.Address)
-	if sight.Greeting == "" {
+	e.ok("port", "%s responds", seen.Address)
+	if seen.Greeting == "" {
 		e.away(ctx, "greeting", name, err)
 		return false
 	}
-	e.ok("greeting", "%s", sight.Greeting)
-	return e.hostKey(sight, err)
+	e.ok("greeting", "%s", seen.Greeting)
+	return e.hostKey(seen, err)
 }
 
-func (e *examination) hostKey(sight Sight, err error) bool {
+func (e *examination) hostKey(seen PreflightResult, err error) bool {
 	x, known := errors.AsType[*api.Error](err)
 	switch {
 	case err == nil:
-		e.ok("host key", "%s is known", sight.HostKey)
+		e.ok("host key", "%s is known", seen.HostKey)
 	case known && x.Code == api.CodeNeedsPerson:
 		e.unknown("host key", x.Message, x.Hint)
 	default:

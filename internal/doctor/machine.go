@@ -12,7 +12,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// machine looks at what is on this machine.
+// machine checks this machine.
 func (e *examination) machine(ctx context.Context) {
 	e.program()
 	e.config()
@@ -20,8 +20,8 @@ func (e *examination) machine(ctx context.Context) {
 	e.agent(ctx)
 }
 
-// program finds another tunctl that a shell would start in place of this one: there
-// is an older program of that name, which makes TUN/TAP devices.
+// program finds another tunctl that a shell would start instead of this one: there is an
+// older program of that name, which creates TUN/TAP devices.
 func (e *examination) program() {
 	own, err := os.Stat(e.Program)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *examination) config() {
 	e.ok("config", "%s", summary)
 }
 
-// folder proves that the agent can save its state.
+// folder checks that the agent can save its state.
 func (e *examination) folder() {
 	fix := "free disk space, or make the folder writable; TUNCTL_HOME moves all of tunctl's files"
 	if err := os.MkdirAll(e.State, 0o700); err != nil {
@@ -75,7 +75,7 @@ func (e *examination) folder() {
 	}
 	if err != nil {
 		if x, ok := errors.AsType[*fs.PathError](err); ok {
-			err = x.Err // our own file's name means nothing to a person
+			err = x.Err // without the name of the temporary file
 		}
 		e.bad("state", fmt.Sprintf("cannot write to the state directory %s: %v", e.State, err), fix)
 		return

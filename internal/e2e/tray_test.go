@@ -38,7 +38,7 @@ func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	t.Parallel()
 	l := newLaptop(t, notebookConfig)
 	d := desktest.New(t)
-	onlooker := desktest.NewOnlooker(t)
+	onlooker := desktest.WatchProcesses(t)
 	profile, script := filepath.Join(d.Home, "chromium"), filepath.Join(d.Home, "browser")
 	if err := os.WriteFile(script, fmt.Appendf(nil, browserCommand, profile), 0o700); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,9 @@
-// Package gateway is the server side of SSH on a private stream: whoever speaks to
-// it, a stock ssh, scp, rsync or VS Code, gets channels of a connection that is
-// already logged in, and so is asked for nothing.
+// Package gateway is an SSH server on a private stream. Its clients, such as ssh, scp,
+// rsync or VS Code, get channels of a connection that is already logged in.
 //
-// It passes sessions with all that belongs to them, and connections to addresses
-// and sockets beyond the host. What the host refuses stays refused, in its own
-// words. The gateway asks for no login itself: only who can open the private stream
-// can speak to it. It owns no connection: that is its caller's, behind [Host].
+// It forwards sessions, and connections to addresses and sockets behind the host, and
+// returns the host's refusals as they are. It needs no login: only its owner can open
+// the private stream. It owns no connection: that is the caller's [Host].
 package gateway
 
 import (
@@ -20,30 +18,30 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Host is the connection that channels are passed on to.
+// Host is the connection that channels are opened on.
 type Host interface {
 	OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
 }
 
-// Options say what one guest is given.
+// Options configure the server for one client.
 type Options struct {
 	Name string     // of the host, for messages
 	Host Host       // where channels go
 	Key  ssh.Signer // the gateway's own host key
 	Log  *slog.Logger
-	// PatienceBeforeNotice is how long a session may wait for its turn before the
-	// guest is told; zero is a second.
-	PatienceBeforeNotice time.Duration
+	// NoticeAfter is how long a session may wait for its turn before the client is
+	// told; zero is a second.
+	NoticeAfter time.Duration
 }
 
-// handshakeTimeout bounds the beginning: a guest has nothing to ask a person for.
+// handshakeTimeout bounds the handshake, which waits for no person.
 const handshakeTimeout = 30 * time.Second
 
-// Serve speaks to one guest until it leaves or ctx ends, and then leaves nothing of it
-// behind: every channel that was opened for it is closed.
+// Serve serves one client until it disconnects or ctx ends, and then closes every
+// channel that was opened for it.
 func Serve(ctx context.Context, stream net.Conn, o Options) error {
-	if o.PatienceBeforeNotice == 0 {
-		o.PatienceBeforeNotice = time.Second
+	if o.NoticeAfter == 0 {
+		o.NoticeAfter = time.Second
 	}
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
@@ -62,16 +60,16 @@ func Serve(ctx context.Context, stream net.Conn, o Options) error {
 	wg.Go(func() { answerGlobal(requests) })
 	wg.Go(func() {
 		_ = conn.Wait()
-		cancel() // what still waits for its turn need not
+		cancel() // for channels that still wait for their turn
 	})
-	g := &guest{Options: o}
+	s := &server{Options: o}
 	for ch := range channels {
-		wg.Go(func() { g.pass(ctx, ch) })
+		wg.Go(func() { s.serveChannel(ctx, ch) })
 	}
 	return nil
 }
 
-// config lets everybody in who could open the stream.
+// config accepts every client that could open the stream.
 func config(key ssh.Signer) *ssh.ServerConfig {
 	c := &ssh.ServerConfig{NoClientAuth: true, ServerVersion: "SSH-2.0-tunctl"}
 	// Go's AES-GCM is the quickest, and the stream never leaves this machine.
@@ -80,11 +78,11 @@ func config(key ssh.Signer) *ssh.ServerConfig {
 	return c
 }
 
-// answerGlobal answers what concerns the connection as a whole (RFC 4254, section 4).
-// None of it is passed on, since the connection is shared: a guest's
-// no-more-sessions@openssh.com would end it for all others. A keepalive is answered
-// here: when the host's connection ends, so do the guest's channels. Listening on the
-// host (tcpip-forward) is refused.
+// answerGlobal answers requests about the whole connection (RFC 4254, section 4). It
+// forwards none, since the connection is shared: one client's
+// no-more-sessions@openssh.com would apply to all others. It answers a keepalive itself:
+// when the host's connection ends, so do the client's channels. Listening on the host
+// (tcpip-forward) is refused.
 func answerGlobal(requests <-chan *ssh.Request) {
 	for r := range requests {
 		if r.WantReply {
@@ -93,27 +91,27 @@ func answerGlobal(requests <-chan *ssh.Request) {
 	}
 }
 
-// guest is one client of the gateway.
-type guest struct{ Options }
+// server serves one client.
+type server struct{ Options }
 
-// passed are the kinds of channels a guest may open.
-var passed = []string{kindSession, "direct-tcpip", "direct-streamlocal@openssh.com"}
+// channelTypes are the types of channels that a client may open.
+var channelTypes = []string{kindSession, "direct-tcpip", "direct-streamlocal@openssh.com"}
 
 const (
 	kindSession = "session"
 	keepalive   = "keepalive@openssh.com"
 )
 
-// pass carries one channel from its opening to its end.
-func (g *guest) pass(ctx context.Context, asked ssh.NewChannel) {
-	if !slices.Contains(passed, asked.ChannelType()) {
-		_ = asked.Reject(ssh.UnknownChannelType, "the gateway does not support channels of type "+asked.ChannelType())
+// serveChannel serves one channel from its opening to its end.
+func (s *server) serveChannel(ctx context.Context, newChannel ssh.NewChannel) {
+	if !slices.Contains(channelTypes, newChannel.ChannelType()) {
+		_ = newChannel.Reject(ssh.UnknownChannelType, "the gateway does not support channels of type "+newChannel.ChannelType())
 		return
 	}
-	near, far, ok := g.open(ctx, asked)
+	client, host, ok := s.open(ctx, newChannel)
 	if !ok {
 		return
 	}
-	g.Log.Debug("a guest's channel", "host", g.Name, "kind", asked.ChannelType())
-	join(ctx, near, far, asked.ChannelType() == kindSession)
+	s.Log.Debug("a guest's channel", "host", s.Name, "kind", newChannel.ChannelType())
+	join(ctx, client, host, newChannel.ChannelType() == kindSession)
 }

@@ -14,15 +14,14 @@ import (
 	"tunctl/internal/atomicfile"
 )
 
-// Alias is the name under which the gateway's host key is known; ssh is told it by
-// HostKeyAlias.
+// Alias is the name of the gateway's host key in known_hosts, for HostKeyAlias.
 const Alias = "tunctl-gateway"
 
 // KnownHosts is the known_hosts file, in the gateway's folder, with its host key.
 func KnownHosts(dir string) string { return filepath.Join(dir, "known_hosts") }
 
-// HostKey is the gateway's own host key, kept in a folder that only its owner can
-// enter. The first call makes it, and the known_hosts file beside it.
+// HostKey is the gateway's own host key, in a folder that only its owner can enter. The
+// first call creates it, and the known_hosts file next to it.
 func HostKey(dir string) (ssh.Signer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func HostKey(dir string) (ssh.Signer, error) {
 	return key, atomicfile.Write(KnownHosts(dir), []byte(line), 0o600)
 }
 
-// makeKey makes a key unless another process is quicker.
+// makeKey creates a key, unless another process was faster.
 func makeKey(path string) error {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package home knows where tunctl keeps its files: the config, the state, the
-// log and the agent's socket. It makes folders private and short socket paths
-// possible. Of the files themselves it reads and writes only the one that says which
-// agent runs.
+// Package home has the paths of tunctl's files: the config, the state, the log and the
+// agent's socket. It makes folders private and keeps socket paths short. Of the files
+// themselves it reads and writes only the one that names the running agent.
 package home
 
 import (
@@ -12,37 +11,42 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
-// maxSocketPath keeps below sun_path's 104 bytes on macOS (108 on Linux).
+// maxSocketPath is less than the 104 bytes of sun_path on macOS (108 on Linux).
 const maxSocketPath = 100
 
-// Paths are the places of one installation of tunctl for one person on one machine.
+// Paths are the paths of tunctl for one person on one machine.
 type Paths struct {
 	Config string // the config file
 	State  string // the folder of state, log and locks
 	Socket string // the agent's socket
-	// Moved reports that TUNCTL_HOME moved everything away from the person's own files.
+	// Moved reports that TUNCTL_HOME is set: none of these are the person's own files.
 	Moved bool
 }
 
-// StateFile is what the agent remembers.
+// StateFile has what the agent remembers.
 func (p Paths) StateFile() string { return filepath.Join(p.State, "state.json") }
 
 // Log is the agent's log file.
 func (p Paths) Log() string { return filepath.Join(p.State, "agent.log") }
 
-// History is what ran, one job a line.
+// History has the jobs that ran, one on each line.
 func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl") }
 
-// Gateway is the folder of the gateway's own host key and what ssh needs to know of it.
+// Gateway is the folder of the gateway's host key and its known_hosts file.
 func (p Paths) Gateway() string { return filepath.Join(p.State, "gateway") }
 
-// Lock is the file that the running agent holds a lock on, from its start to its end.
+// Lock is the file that the running agent has locked, from its start to its end.
 func (p Paths) Lock() string { return filepath.Join(p.State, "agent.lock") }
 
-// Find returns the places according to the environment: TUNCTL_HOME moves them
-// all, TUNCTL_CONFIG the config file alone, else each system's own conventions.
+// SpareSocket is where an agent listens that cannot listen at Socket: in the state
+// folder, which does not depend on the environment.
+func (p Paths) SpareSocket() string { return shortSocket(filepath.Join(p.State, "run", "agent.sock")) }
+
+// Find returns the paths that the environment asks for: TUNCTL_HOME moves all of them,
+// TUNCTL_CONFIG only the config file. The defaults follow each system's conventions.
 func Find() (Paths, error) {
 	p, err := find()
 	if err != nil {
@@ -54,7 +58,7 @@ func Find() (Paths, error) {
 	return p, nil
 }
 
-// In returns the places below one folder, as TUNCTL_HOME has them.
+// In returns the paths in one folder, as with TUNCTL_HOME.
 func In(dir string) Paths {
 	return Paths{
 		Config: filepath.Join(dir, "config.toml"),
@@ -91,7 +95,7 @@ func find() (Paths, error) {
 	return p, nil
 }
 
-// stateFolder is where the system wants state to be kept.
+// stateFolder is the system's folder for state.
 func stateFolder() (string, error) {
 	switch runtime.GOOS {
 	case "windows":
@@ -111,8 +115,8 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// shortSocket is the path itself where a socket can have it, else one in a short
-// folder of its own.
+// shortSocket is the path itself if it is short enough for a socket, else one in a
+// temporary folder.
 func shortSocket(path string) string {
 	if len(path) <= maxSocketPath {
 		return path
@@ -123,8 +127,8 @@ func shortSocket(path string) string {
 // ErrShared is wrapped when a folder that must be private belongs to another user.
 var ErrShared = errors.New("the folder belongs to another user")
 
-// MakePrivate makes a folder that only its owner can enter, or checks that an
-// existing one is so: a socket in a folder that others can write to can be replaced.
+// MakePrivate creates a folder that only its owner can enter, or makes an existing one
+// so: others could replace a socket in a folder that they can write to.
 func MakePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -139,7 +143,7 @@ func MakePrivate(dir string) error {
 	return nil
 }
 
-// CheckOwned refuses a folder that is another user's: what listens there is not ours.
+// CheckOwned returns an error for another user's folder: what listens there is not ours.
 func CheckOwned(dir string) error {
 	_, err := owned(dir)
 	return err
@@ -154,4 +158,13 @@ func owned(dir string) (os.FileInfo, error) {
 		return nil, fmt.Errorf("%q: %w", dir, ErrShared)
 	}
 	return info, nil
+}
+
+// FullDiskHint is the hint for a write that failed because the disk is full or the quota
+// exceeded; "" for other errors.
+func FullDiskHint(err error) string {
+	if slices.ContainsFunc(fullDisk, func(full error) bool { return errors.Is(err, full) }) {
+		return "free disk space, then try again"
+	}
+	return ""
 }

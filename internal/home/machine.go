@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// machine names this machine, since a home can be shared by several.
+// machine identifies this machine, since several can share a home.
 func machine() string {
 	id := machineID()
 	if id == "" {
@@ -19,7 +19,7 @@ func machine() string {
 	return short("tunctl" + id)
 }
 
-// machineID is what the system calls itself for good, or "".
+// machineID is the permanent id of the system, or "".
 func machineID() string {
 	if runtime.GOOS == "darwin" {
 		return platformUUID(registryOfDevices())
@@ -31,9 +31,8 @@ func machineID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// registryOfDevices is macOS's entry for the computer itself. The name of the host
-// would not do there: it changes with the network, and a laptop that came to another
-// one would look for its agent in another folder.
+// registryOfDevices is the entry of macOS for the computer. The host name is no id
+// there: it changes with the network, and the agent would not be found any more.
 func registryOfDevices() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -44,7 +43,7 @@ func registryOfDevices() string {
 	return string(out)
 }
 
-// platformUUID finds the computer's own id in what ioreg prints.
+// platformUUID finds the computer's id in the output of ioreg.
 func platformUUID(registry string) string {
 	for line := range strings.Lines(registry) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")

@@ -12,16 +12,15 @@ import (
 	"tunctl/internal/atomicfile"
 )
 
-// Running is the agent that runs: the one that holds the lock. Where it listens need
-// not be where others would look, since XDG_RUNTIME_DIR differs between a terminal,
-// cron and su.
+// Running is the agent that holds the lock. Its socket may differ from that in Paths,
+// since XDG_RUNTIME_DIR differs between a terminal, cron and su.
 type Running struct {
 	PID    int       `json:"pid"`
 	Since  time.Time `json:"since"`
 	Socket string    `json:"socket"`
 }
 
-// String says which agent is meant.
+// String describes the agent.
 func (r Running) String() string {
 	if r.PID == 0 {
 		return "another agent"
@@ -29,11 +28,11 @@ func (r Running) String() string {
 	return fmt.Sprintf("the agent with pid %d, running since %s", r.PID, r.Since.Local().Format("Mon 2 Jan 15:04"))
 }
 
-// runningFile is beside the lock and not in it: Windows lets nobody read a locked file.
+// runningFile is not the lock file: on Windows nobody can read a locked file.
 func (p Paths) runningFile() string { return filepath.Join(p.State, "agent.json") }
 
-// Running reads which agent last said that it runs. One that was killed is still named:
-// whether it runs is known by the lock, or by its answer.
+// Running reads which agent was last announced. That may be one that was killed: only
+// the lock, or an answer, shows whether it runs.
 func (p Paths) Running() (Running, error) {
 	var r Running
 	text, err := os.ReadFile(p.runningFile())
@@ -65,7 +64,3 @@ func (p Paths) ClearRunning() error {
 	}
 	return nil
 }
-
-// SpareSocket is where an agent listens that cannot listen at Socket: in the state
-// folder, which is there whatever the environment says.
-func (p Paths) SpareSocket() string { return shortSocket(filepath.Join(p.State, "run", "agent.sock")) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pbsNoPermission is the exit code of a PBS program whose request only a manager may
+// pbsNoPermission is the exit code of a PBS program for a request that only a manager may
 // make.
 const pbsNoPermission = 159
 
@@ -23,13 +23,13 @@ func (c *Cluster) SetLimit(id string, limit time.Duration) error {
 	return c.batch.setLimit(id, limit, true)
 }
 
-// Age lets the jobs that start from now on count as having run for so long already: what
-// happens towards their end need not be waited for.
+// Age makes jobs that start from now on seem to have run for so long already, so that
+// tests need not wait for their end.
 func (c *Cluster) Age(by time.Duration) {
 	c.batch.update(func() { c.batch.age = by })
 }
 
-// TimeOut has a running job reach its time limit.
+// TimeOut ends a running job by its time limit.
 func (c *Cluster) TimeOut(id string) error {
 	j, err := c.batch.find(id)
 	if err != nil {

@@ -46,12 +46,12 @@ type Job struct {
 	Restarts  int
 }
 
-// Over reports whether the job will not run again.
+// Over reports whether the job has ended for good.
 func (j *Job) Over() bool {
 	return j.State != statePending && j.State != stateRunning && j.State != stateEnding
 }
 
-// order is what a submission asks for.
+// order is the content of a submission.
 type order struct {
 	name      string
 	queue     string
@@ -84,7 +84,7 @@ type job struct {
 	spoolIn string // the job's folder on its node
 	errLog  string // standard error, as asked for
 	errFile string // where it really goes: joined to the output, it is the same
-	// cancelled says that it was asked to end by its owner.
+	// cancelled says that its owner ended it.
 	cancelled bool
 	stops     chan stopReason
 	altered   chan time.Duration // a new time limit
@@ -105,7 +105,7 @@ var (
 	errFinishedJob = errors.New("job has finished")
 )
 
-// batch is the scheduler: a queue, two nodes, and a memory of all jobs.
+// batch is the scheduler: a queue, two nodes, and all jobs since the start.
 type batch struct {
 	c        *Cluster
 	queueFor time.Duration
@@ -118,7 +118,7 @@ type batch struct {
 	failing    string
 	failRC     int
 	extendable bool
-	forgets    bool          // PBS: keeps no history
+	noHistory  bool          // PBS: keeps no history
 	connected  int           // PBS: how many connections its programs have made
 	freed      chan struct{} // closed and replaced when a node has a free slot again
 }
@@ -187,14 +187,14 @@ func (b *batch) submit(o order) (string, error) {
 		return "", err
 	}
 	b.jobs = append(b.jobs, j)
-	b.c.wg.Go(func() { b.live(j) })
+	b.c.wg.Go(func() { b.serveJob(j) })
 	b.mu.Unlock()
 	b.c.log.Info("practice job submitted", "job", j.ID, "name", j.Name)
 	return j.ID, nil
 }
 
-// live takes a job from the queue to its end, again after each requeue.
-func (b *batch) live(j *job) {
+// serveJob runs a job from the queue to its end, again after each requeue.
+func (b *batch) serveJob(j *job) {
 	defer close(j.over)
 	for {
 		if !b.wait(j) {
@@ -249,7 +249,8 @@ func (b *batch) wait(j *job) bool {
 	}
 }
 
-// place gives a job a node, not the one it had before, or tells when to ask again.
+// place assigns a node to a job, not the one it had before. If none is free, freed is
+// closed when to try again.
 func (b *batch) place(j *job) (freed chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -299,7 +300,7 @@ func (b *batch) find(id string) (*job, error) {
 	return nil, fmt.Errorf("%w: %q", errUnknownJob, id)
 }
 
-// stop asks a job to end for some reason. Asking twice is asking once.
+// stop requests the end of a job. A second request has no effect.
 func (b *batch) stop(id string, why stopReason) error {
 	j, err := b.find(id)
 	if err != nil {
@@ -328,10 +329,10 @@ func (b *batch) connect(n int) {
 	b.connected += max(n, 1)
 }
 
-func (b *batch) remembers() bool {
+func (b *batch) keepsHistory() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.forgets
+	return !b.noHistory
 }
 
 // view is a copy of the job that needs no lock.

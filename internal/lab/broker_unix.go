@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// A caller may take callWait to come back for its answer, or lastWait when the
-// cluster ends.
+// callWait is how long a caller may take to read its answer, closeWait when the cluster
+// ends.
 const (
-	callWait = 30 * time.Second
-	lastWait = 300 * time.Millisecond
+	callWait  = 30 * time.Second
+	closeWait = 300 * time.Millisecond
 )
 
 // broker answers the calls of the batch system's programs, which real shells run as
@@ -55,11 +55,11 @@ func (c *Cluster) startBroker() error {
 	return nil
 }
 
-// drain ends the broker with the cluster: callers that are under way still get an
-// answer, as they would otherwise wait for ever, and later ones find no folder.
+// drain ends the broker with the cluster. Waiting callers still get an answer, since they
+// would wait for ever; later ones find no folder.
 func (b *broker) drain() {
 	<-b.c.ctx.Done()
-	deadline := time.Now().Add(lastWait)
+	deadline := time.Now().Add(closeWait)
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for b.busy() && time.Now().Before(deadline) {
@@ -74,10 +74,10 @@ func (b *broker) drain() {
 // busy reports whether any caller, each of which has a folder of its pid, is alive.
 func (b *broker) busy() bool {
 	entries, _ := os.ReadDir(b.c.callDir())
-	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool { return callerLives(entry.Name()) })
+	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool { return callerAlive(entry.Name()) })
 }
 
-func callerLives(name string) bool {
+func callerAlive(name string) bool {
 	pid, err := strconv.Atoi(name)
 	return err == nil && syscall.Kill(pid, 0) == nil
 }
@@ -171,9 +171,9 @@ func (b *broker) reply(dir, word string) error {
 		notYet := errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EPIPE)
 		wait := callWait
 		if b.c.ctx.Err() != nil {
-			wait = lastWait
+			wait = closeWait
 		}
-		if !notYet || time.Since(began) > wait || !callerLives(filepath.Base(dir)) {
+		if !notYet || time.Since(began) > wait || !callerAlive(filepath.Base(dir)) {
 			return err
 		}
 		<-ticker.C
@@ -205,7 +205,7 @@ func (i *callInput) fetch() ([]byte, error) {
 	i.b.mu.Lock()
 	i.b.waiting[i.name] = arrived
 	i.b.mu.Unlock()
-	defer i.b.resume(i.name) // forgets it, whatever comes: pids come again
+	defer i.b.resume(i.name) // in any case: pids are reused
 	if err := i.b.reply(i.dir, "stdin"); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// call is one run of a program of ours: what it was given, and where it answers.
+// call is one run of a program of the cluster, with its input and output.
 type call struct {
 	c              *Cluster
 	args           []string // after the program's name
@@ -20,7 +20,7 @@ type call struct {
 
 func (c *call) printf(format string, args ...any) { fmt.Fprintf(c.stdout, format, args...) }
 
-// failf says what is wrong and returns the exit status for it.
+// failf prints an error and returns the exit status.
 func (c *call) failf(status int, format string, args ...any) int {
 	fmt.Fprintf(c.stderr, format+"\n", args...)
 	return status

@@ -74,7 +74,7 @@ func (c *Cluster) Controller(up bool) { c.batch.controller(up) }
 // History lets a PBS server remember jobs that have ended, or forget them, as OpenPBS
 // does unless it is told otherwise.
 func (c *Cluster) History(keep bool) {
-	c.batch.update(func() { c.batch.forgets = !keep })
+	c.batch.update(func() { c.batch.noHistory = !keep })
 }
 
 // Connections is how many connections PBS's programs have made to their server: one

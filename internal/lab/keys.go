@@ -15,10 +15,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-var errStranger = errors.New("the practice cluster accepts only its own key")
+var errUnknownKey = errors.New("the practice cluster accepts only its own key")
 
-// writeKeys makes the keys of this run, writes what a client needs into the
-// cluster's folder, and returns the server's side of it.
+// writeKeys creates the keys of this run, writes what a client needs to the cluster's
+// folder, and returns the config of the server.
 func (c *Cluster) writeKeys() (*ssh.ServerConfig, error) {
 	host, _, err := c.writeKey("host_ed25519")
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Cluster) writeKeys() (*ssh.ServerConfig, error) {
 			if meta.User() == user && bytes.Equal(key.Marshal(), student.Marshal()) {
 				return &ssh.Permissions{}, nil
 			}
-			return nil, errStranger
+			return nil, errUnknownKey
 		},
 	}
 	config.AddHostKey(host)

@@ -1,18 +1,16 @@
 // Package lab is tunctl's practice cluster: a login node, a batch system and two
-// compute nodes that live in this process and on this computer's loopback only.
+// compute nodes, all in this process and on this computer's loopback.
 //
-// Start brings up an SSH server on 127.0.0.1 that accepts one key, made for this
-// run, and writes beside it what a client needs: the key, a known_hosts file and
-// an ssh_config with the alias "practice". Commands sent to it run in a real shell
-// as a student's with a home of their own, where sbatch, squeue, scontrol, sacct
-// and scancel, or qsub, qselect, qstat and qdel, answer in the real programs'
-// formats for what tunctl uses of them. A job waits in the queue for a moment and
-// then runs as a local process that believes it is on node cn01 or cn02.
+// Start starts an SSH server on 127.0.0.1 that accepts one key, made for this run, and
+// writes what a client needs: the key, a known_hosts file and an ssh_config with the
+// alias "practice". Commands run in a real shell with a student's home, where sbatch,
+// squeue, scontrol, sacct and scancel, or qsub, qselect, qstat and qdel, have the real
+// programs' formats for what tunctl uses of them. A job waits in the queue for a moment
+// and then runs as a local process whose host name is cn01 or cn02.
 //
-// It serves `tunctl demo` and quick tests, whose faults (Pause, DropAll, Requeue
-// and the like) are methods of Cluster. It is a practice ground and says so
-// wherever a person may look: it is no sandbox, since jobs run with the rights of
-// whoever started it, and it never stands in for tests against real servers.
+// It is for `tunctl demo` and quick tests, whose faults (Pause, DropAll, Requeue and
+// others) are methods of Cluster. It is no sandbox, since jobs run with the rights of
+// whoever started it, and it does not replace tests against real servers.
 package lab
 
 import (
@@ -31,7 +29,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The dialects a practice cluster can speak.
+// The dialects of a practice cluster.
 const (
 	Slurm = "slurm"
 	PBS   = "pbs"
@@ -47,14 +45,14 @@ const (
 // nodes are the compute nodes; all of them are this computer's loopback.
 var nodes = []string{"cn01", "cn02"}
 
-// Options say what kind of cluster to practise on.
+// Options are the options of Start.
 type Options struct {
 	Dir      string        // where its files go; default: a temporary folder, removed by Close
 	Dialect  string        // Slurm (default) or PBS
 	QueueFor time.Duration // how long a job is queued; default 700 ms, negative: not at all
-	Jupyter  bool          // the built-in job serves a real Jupyter where one is on the PATH
-	// PageCommand runs ServePage in a process of its own, the job script's
-	// arguments following. Without it the built-in job runs in this process.
+	Jupyter  bool          // the built-in job serves a real Jupyter if one is on the PATH
+	// PageCommand runs ServePage in its own process; the arguments of the job script
+	// follow. Without it the built-in job runs in this process.
 	PageCommand []string
 	Path        string // the computer's programs; default: this process's PATH
 	Log         *slog.Logger
@@ -84,7 +82,7 @@ type Cluster struct {
 	closed   bool
 }
 
-// Start brings a practice cluster up. The caller closes it.
+// Start starts a practice cluster. The caller closes it.
 func Start(o Options) (*Cluster, error) {
 	o.Dialect = cmp.Or(o.Dialect, Slurm)
 	if o.Dialect != Slurm && o.Dialect != PBS {
@@ -183,17 +181,17 @@ func (c *Cluster) Close() error {
 	}
 	c.links.drop()
 	c.wg.Wait()
-	c.sweep()
+	c.killLeftovers()
 	if c.ownDir {
 		return os.RemoveAll(c.dir)
 	}
 	return nil
 }
 
-// Alias is the name that the cluster's ssh_config knows it by.
+// Alias is the name of the cluster in its ssh_config.
 func (c *Cluster) Alias() string { return alias }
 
-// SSHConfig is the path of an ssh_config that leads to the cluster.
+// SSHConfig is the path of an ssh_config for the cluster.
 func (c *Cluster) SSHConfig() string { return filepath.Join(c.sshDir(), "config") }
 
 // Addr is the address of the login node's SSH server.
@@ -202,7 +200,7 @@ func (c *Cluster) Addr() string { return c.addr }
 // Home is the student's home folder.
 func (c *Cluster) Home() string { return filepath.Join(c.dir, "home", user) }
 
-// Dialect is the batch system the cluster speaks.
+// Dialect is the batch system of the cluster.
 func (c *Cluster) Dialect() string { return c.dialect }
 
 func (c *Cluster) sshDir() string   { return filepath.Join(c.dir, "ssh") }

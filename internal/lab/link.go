@@ -225,7 +225,7 @@ func (k *link) drop() {
 	})
 }
 
-// done waits for the link's end and forgets it.
+// done waits for the link's end and removes it.
 func (k *link) done() {
 	_ = k.Close()
 	k.wg.Wait()

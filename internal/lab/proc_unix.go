@@ -23,5 +23,5 @@ func exitSignal(state *os.ProcessState) int {
 	return 0
 }
 
-// groupLives reports whether a group still has a process in it.
-func groupLives(p *os.Process) bool { return syscall.Kill(-p.Pid, 0) == nil }
+// groupAlive reports whether a group still has a process in it.
+func groupAlive(p *os.Process) bool { return syscall.Kill(-p.Pid, 0) == nil }

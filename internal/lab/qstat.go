@@ -33,7 +33,7 @@ func qstat(_ context.Context, c *call) int {
 	if has("F", "B", "Q") {
 		return c.failf(2, "qstat: the practice cluster prints jobs as text only")
 	}
-	if has("x", "H") && !c.c.batch.remembers() {
+	if has("x", "H") && !c.c.batch.keepsHistory() {
 		// As OpenPBS does: success, and nothing of jobs that run either.
 		return c.failf(0, "qstat: PBS is not configured to maintain job history %s", strings.Join(ids, " "))
 	}
@@ -73,7 +73,7 @@ func (c *call) pbsJobs(ids []string, history bool) ([]view, int) {
 		switch {
 		case !isNumber(number):
 			status = c.failf(pbsUnknownQueue, "qstat: Unknown queue destination %s", id)
-		case i < 0, all[i].Over() && !c.c.batch.remembers():
+		case i < 0, all[i].Over() && !c.c.batch.keepsHistory():
 			status = c.failf(pbsUnknownJob, "qstat: Unknown Job Id %s", pbsID(id))
 		case all[i].Over() && !history:
 			status = c.failf(pbsFinished, "qstat: %s Job has finished, use -x or -H to obtain historical job information", all[i].ID)
@@ -94,7 +94,7 @@ func qselect(_ context.Context, c *call) int {
 		return c.failf(255, pbsNoReach, "qselect")
 	}
 	history := slices.ContainsFunc(options, func(x option) bool { return x.name == "x" || x.name == "H" })
-	if history && !c.c.batch.remembers() {
+	if history && !c.c.batch.keepsHistory() {
 		return c.failf(0, "qselect: PBS is not configured to maintain job history")
 	}
 	jobs, _ := c.pbsJobs(nil, history)

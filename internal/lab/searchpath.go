@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// foreign are the programs of real schedulers. A computer that has them must not
-// show through: the practice cluster would seem to speak another dialect, and a
-// practice job could reach a real queue.
-var foreign = []string{
+// realSchedulers are the programs of real schedulers, which must be hidden: the practice
+// cluster would seem to have another dialect, and a practice job could reach a real
+// queue.
+var realSchedulers = []string{
 	"sbatch", "srun", "salloc", "squeue", "scontrol", "sacct", "sacctmgr", "scancel", "sinfo", "sstat", "sprio", "sshare",
 	"qsub", "qstat", "qdel", "qselect", "qalter", "qhold", "qrls", "qrerun", "qmgr", "pbsnodes", "bsub", "bjobs",
 }
 
-// common are the programs that commands and job scripts may count on.
+// common are the programs that commands and job scripts may use.
 var common = strings.Fields(`
 awk base64 basename bash bunzip2 busybox bzip2 cat chmod cksum cmp comm cp curl cut dash date dd df diff dirname du echo
 env expr false file find flock fold getent git grep egrep fgrep gunzip gzip head ip join kill less ln
@@ -41,7 +41,7 @@ func (c *Cluster) searchPath(computers string) (string, error) {
 			continue
 		}
 		seen[target] = true
-		if slices.ContainsFunc(foreign, func(name string) bool { return exists(filepath.Join(dir, name)) }) {
+		if slices.ContainsFunc(realSchedulers, func(name string) bool { return exists(filepath.Join(dir, name)) }) {
 			links := filepath.Join(c.linkDir(), strconv.Itoa(i))
 			if err := linkCommon(dir, links); err != nil {
 				return "", err

@@ -1,3 +1,3 @@
-// Package ptytest is a person at a terminal, for tests: it runs a program in a
-// pseudo-terminal, waits for what it says, and types. It knows nothing of tunctl.
+// Package ptytest runs programs in a pseudo-terminal, for tests: it waits for their output
+// and types. It knows nothing of tunctl.
 package ptytest

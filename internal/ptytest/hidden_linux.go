@@ -6,26 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AnswerHidden answers once the terminal shows no more what is typed.
-func (k *Talk) AnswerHidden(line string) {
-	k.t.Helper()
-	late := time.NewTimer(patience)
+// AnswerHidden types a line once the terminal no longer echoes.
+func (p *Program) AnswerHidden(line string) {
+	p.t.Helper()
+	late := time.NewTimer(timeout)
 	defer late.Stop()
-	tick := time.NewTicker(5 * time.Millisecond) // nothing tells of a terminal's mode
+	tick := time.NewTicker(5 * time.Millisecond) // nothing reports a change of the mode
 	defer tick.Stop()
 	for {
-		mode, err := unix.IoctlGetTermios(int(k.pty.Fd()), unix.TCGETS)
+		mode, err := unix.IoctlGetTermios(int(p.pty.Fd()), unix.TCGETS)
 		if err != nil {
-			k.t.Fatal(err)
+			p.t.Fatal(err)
 		}
 		if mode.Lflag&unix.ECHO == 0 {
-			k.Answer(line)
+			p.Answer(line)
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-late.C:
-			k.t.Fatal("what is typed is shown")
+			p.t.Fatal("what is typed is shown")
 		}
 	}
 }

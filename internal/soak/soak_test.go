@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
@@ -50,13 +51,21 @@ func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
 	files := openFiles()
 	length := span(t)
 	s := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), length)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer cancel()
+		_ = ctxtime.Sleep(ctx, length)
+		// A busy machine may take longer for a first stream.
+		for late := time.Now().Add(patience); ctx.Err() == nil && s.whole.Load() == 0 && time.Now().Before(late); {
+			_ = ctxtime.Sleep(ctx, 20*time.Millisecond)
+		}
+	})
 	for i := range clients {
 		wg.Go(func() { s.use(ctx, byte(i)) })
 	}
-	s.torment(ctx)
+	s.breakLink(ctx)
 	wg.Wait()
 	s.recovers(t)
 	s.stop(t)
@@ -153,40 +162,29 @@ func serveEcho(l net.Listener) {
 	}
 }
 
-// torment does something to the link every few seconds.
-func (s *soak) torment(ctx context.Context) {
+// breakLink does something to the link every few seconds.
+func (s *soak) breakLink(ctx context.Context) {
 	dice := rand.New(rand.NewPCG(7, 7))
 	rest := 500 * time.Millisecond
-	for ; wait(ctx, rest); rest = time.Duration(500+dice.IntN(3000)) * time.Millisecond {
+	for ; ctxtime.Sleep(ctx, rest) == nil; rest = time.Duration(500+dice.IntN(3000)) * time.Millisecond {
 		s.faults++
 		switch dice.IntN(4) {
 		case 0:
 			s.cluster.Pause()
-			wait(ctx, 500*time.Millisecond)
+			_ = ctxtime.Sleep(ctx, 500*time.Millisecond)
 			s.cluster.Resume()
 		case 1:
 			if err := s.cluster.Refuse(true); err != nil {
-				s.complain(err)
+				s.fail(err)
 			}
 			s.cluster.DropAll()
-			wait(ctx, time.Second)
+			_ = ctxtime.Sleep(ctx, time.Second)
 			if err := s.cluster.Refuse(false); err != nil {
-				s.complain(err)
+				s.fail(err)
 			}
 		default:
 			s.cluster.DropAll()
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -201,23 +199,21 @@ func (s *soak) use(ctx context.Context, seed byte) {
 		s.compared.Add(int64(len(got)))
 		switch {
 		case len(got) > len(sent) || !bytes.Equal(got, sent[:len(got)]):
-			s.complain(fmt.Errorf("%d bytes came back of %d, and not the same", len(got), len(sent)))
+			s.fail(fmt.Errorf("%d bytes came back of %d, and not the same", len(got), len(sent)))
 		case err == nil && len(got) < len(sent):
-			s.complain(fmt.Errorf("a stream of %d bytes ended after %d as if that were all", len(sent), len(got)))
+			s.fail(fmt.Errorf("a stream of %d bytes ended after %d as if that were all", len(sent), len(got)))
 		case err == nil:
 			s.whole.Add(1)
 		default:
 			s.cut.Add(1)
-			if !wait(ctx, 20*time.Millisecond) {
-				return
-			}
+			_ = ctxtime.Sleep(ctx, 20*time.Millisecond)
 		}
 	}
 }
 
 // exchange sends bytes, ends its side, and returns what came back.
 func (s *soak) exchange(sent []byte, dice *rand.Rand) ([]byte, error) {
-	c, err := net.DialTimeout("tcp", s.forward.Addr().String(), time.Second)
+	c, err := net.DialTimeout("tcp", s.forward.Addr().String(), patience)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +246,7 @@ func (s *soak) exchange(sent []byte, dice *rand.Rand) ([]byte, error) {
 	return got, err
 }
 
-func (s *soak) complain(err error) {
+func (s *soak) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.wrong) < 20 {
@@ -258,7 +254,7 @@ func (s *soak) complain(err error) {
 	}
 }
 
-// recovers shows that all is as before once the torment is over.
+// recovers shows that all is as before once the breakLink is over.
 func (s *soak) recovers(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -279,7 +275,10 @@ func (s *soak) recovers(t *testing.T) {
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("after it all: %q, %v", got, err)
 	}
-	if conns := s.forward.Status().Conns; conns > 1 {
+	for s.forward.Status().Conns > 0 && ctxtime.Sleep(ctx, 5*time.Millisecond) == nil {
+		continue // those that just ended
+	}
+	if conns := s.forward.Status().Conns; conns > 0 {
 		t.Errorf("%d connections are left", conns)
 	}
 }

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
@@ -29,24 +28,5 @@ func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestTalkIntoAPipeStaysOneLineAMessage(t *testing.T) {
-	var said bytes.Buffer
-	text := strings.Repeat("word ", 60) + "end"
-	New(nil, nil, &said).Say("%s", text)
-	if said.String() != text+"\n" {
-		t.Errorf("said %q", said.String())
-	}
-}
-
-func TestTalkTakesThePlaceOfAllUnfinishedLines(t *testing.T) {
-	var screen bytes.Buffer
-	term := &Terminal{Err: &screen, Live: true}
-	term.Draw("⠋ waiting\n  because")
-	term.Say("done")
-	if want := "⠋ waiting\n  because" + "\r\x1b[K" + "\x1b[A\x1b[K" + "done\n"; screen.String() != want {
-		t.Errorf("got %q, want %q", screen.String(), want)
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// partOf is what a file is called until it is whole. The name says of which version of
-// which file it is a part, so that a changed source never goes on with an old part.
+// partOf is the name of a file until it is complete. It contains the version of the
+// source, so that a changed source never continues an old part.
 func (c *copier) partOf(j job) string {
 	dir, base := c.To.split(j.to)
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", base, j.info.Size(), j.info.ModTime().Unix()))
 	return c.To.join(dir, partPrefix+hex.EncodeToString(sum[:8])+partSuffix)
 }
 
-// copySmall copies a file in one go.
+// copySmall copies a file in one piece.
 func (c *copier) copySmall(ctx context.Context, j job) error {
 	part, size := c.partOf(j), int(j.info.Size())
-	if err := c.pace.take(ctx, size); err != nil {
+	if err := c.pace.acquire(ctx, size); err != nil {
 		return err
 	}
-	defer c.pace.give(size)
+	defer c.pace.release(size)
 	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if c.Resume && c.finished(from, to, j) {
 			c.Progress.skipped.Add(j.info.Size())
@@ -40,11 +40,11 @@ func (c *copier) copySmall(ctx context.Context, j job) error {
 		}
 		err = writeAll(to, part, data)
 		if err == nil {
-			err = c.settle(from, to, j, part)
+			err = c.putInPlace(from, to, j, part)
 		}
 		if err != nil {
 			_ = to.Remove(part)
-			return inWords(err, to, part, j.to)
+			return writeError(err, to, part, j.to)
 		}
 		c.Progress.copied.Add(int64(len(data)))
 		return nil
@@ -60,7 +60,7 @@ func readAll(from files, j job) ([]byte, error) {
 	data := make([]byte, j.info.Size())
 	n, err := f.ReadAt(data, 0)
 	if errors.Is(err, io.EOF) {
-		err = nil // it may have become shorter: settle says so
+		err = nil // it may have become shorter: putInPlace warns
 	}
 	return data[:n], err
 }
@@ -79,9 +79,9 @@ func writeAll(to writable, part string, data []byte) error {
 	return err
 }
 
-// settle gives a whole part its mode, its times and its name. The source is looked at
-// once more: a file that was written to meanwhile may be torn.
-func (c *copier) settle(from files, to writable, j job, part string) error {
+// putInPlace gives a complete part its mode, its times and its name. It checks the
+// source once more: the copy of a file that was changed meanwhile may be inconsistent.
+func (c *copier) putInPlace(from files, to writable, j job, part string) error {
 	mode := make(chan error, 1)
 	go func() { mode <- to.SetMode(part, j.info.Mode()) }() // at once: each is a round trip
 	err := to.SetTimes(part, j.info.ModTime())
@@ -103,10 +103,10 @@ func (c *copier) settle(from files, to writable, j job, part string) error {
 	return nil
 }
 
-// tailSize is how much of the end of what is there is compared before it is trusted.
+// tailSize is how much of the end of an existing file is compared with the source.
 const tailSize = 1 << 20
 
-// finished reports whether an earlier copy is in place: the same size, time and tail.
+// finished reports whether an earlier copy is complete: the same size, time and tail.
 func (c *copier) finished(from, to readable, j job) bool {
 	there, err := to.Stat(j.to)
 	return err == nil && there.Mode().IsRegular() && there.Size() == j.info.Size() &&
@@ -136,12 +136,11 @@ func tailHash(in readable, name string, end int64) ([sha256.Size]byte, error) {
 	return sha256.Sum256(tail), nil
 }
 
-// errFull is a disk or quota with no room left.
+// errFull is a full disk or quota.
 var errFull = errors.New("no space left (the disk is full or the quota is used up)")
 
-// inWords finds out what a failed write means, and says which file it was for: the
-// part's name is nobody's affair.
-func inWords(err error, to writable, part, name string) error {
+// writeError explains a failed write, with the name of the target instead of the part.
+func writeError(err error, to writable, part, name string) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok && !isLost(err) {
 		err = e.Err
 	}
@@ -151,7 +150,7 @@ func inWords(err error, to writable, part, name string) error {
 	return fmt.Errorf("cannot write %q: %w", name, reason(err, to, part))
 }
 
-// reason tells a place without room from one that refuses.
+// reason distinguishes a full disk from other failures.
 func reason(err error, to writable, part string) error {
 	if full(err) {
 		return fmt.Errorf("%w: %w", errFull, err)

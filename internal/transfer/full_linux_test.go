@@ -56,7 +56,7 @@ func resize(t *testing.T, disk string, flags uintptr, mb int) {
 }
 
 func TestAFullDiskIsSaidAndWhatWasCopiedIsKept(t *testing.T) {
-	const room, size, more = ahead>>20 + 8, ahead + 16*chunkSize, 200
+	const room, size, more = writeWindow>>20 + 8, writeWindow + 16*chunkSize, 200
 	disk, child := onSmallDisk(t, room)
 	if !child {
 		return

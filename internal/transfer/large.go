@@ -10,39 +10,39 @@ import (
 
 const (
 	chunkSize = 1 << 20
-	// chunkWorkers keep twice a channel's window in flight on each lane.
+	// chunkWorkers keep twice the window of a channel in flight on each lane.
 	chunkWorkers = 4 * lanes
-	// ahead is how far past the first missing byte a large file is written. A part is
-	// whole up to that much before its end, however the copy ended.
-	ahead = 32 * chunkSize
+	// writeWindow is how far after the first missing byte a large file is written. A
+	// part is complete up to that much before its end, however the copy ended.
+	writeWindow = 32 * chunkSize
 )
 
-// chunk is a stretch of a large file.
+// chunk is a range of a large file.
 type chunk struct {
 	file *largeFile
 	off  int64
 	n    int
 }
 
-// largeFile is one that is copied in chunks.
+// largeFile is a file that is copied in chunks.
 type largeFile struct {
 	job
 	part string
 
-	mu      sync.Mutex
-	sources map[files]func() (source, error)
-	sinks   map[writable]func() (sink, error)
-	upTo    int64         // all before it is written
-	beyond  map[int64]int // written stretches after it
-	flying  int           // chunks under way
-	err     error         // the first failure
-	moved   chan struct{} // closed when one of these changed
+	mu       sync.Mutex
+	sources  map[files]func() (source, error)
+	sinks    map[writable]func() (sink, error)
+	upTo     int64         // all before it is written
+	written  map[int64]int // written stretches after it
+	inFlight int           // chunks under way
+	err      error         // the first failure
+	changed  chan struct{} // closed when one of these changed
 }
 
-// copyLarge copies a file in chunks that travel on all lanes at once.
+// copyLarge copies a file in chunks, on all lanes at once.
 func (c *copier) copyLarge(ctx context.Context, j job) error {
 	f := &largeFile{
-		job: j, part: c.partOf(j), beyond: map[int64]int{}, moved: make(chan struct{}),
+		job: j, part: c.partOf(j), written: map[int64]int{}, changed: make(chan struct{}),
 		sources: map[files]func() (source, error){}, sinks: map[writable]func() (sink, error){},
 	}
 	defer func() { _ = f.close() }()
@@ -52,17 +52,17 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	}
 	c.Progress.skipped.Add(start)
 	f.upTo = start
-	for off := start; off < j.info.Size() && f.room(ctx, off); {
-		ch := chunk{f, off, int(min(int64(c.pace.stretch()), j.info.Size()-off))}
+	for off := start; off < j.info.Size() && f.awaitWindow(ctx, off); {
+		ch := chunk{f, off, int(min(int64(c.pace.chunkLen()), j.info.Size()-off))}
 		select {
 		case c.chunks <- ch:
 		case <-ctx.Done():
-			f.landed(ch, ctx.Err())
+			f.finishChunk(ch, ctx.Err())
 		}
 		off += int64(ch.n)
 	}
-	err = f.settled()
-	if errors.Is(err, errShrank) { // a later copy cannot go on from it
+	err = f.wait()
+	if errors.Is(err, errShrank) { // a later copy cannot continue it
 		_ = c.dst.write(ctx, 0, func(to writable) error { return to.Remove(f.part) })
 	}
 	if err != nil {
@@ -71,7 +71,8 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	return c.finish(ctx, f)
 }
 
-// begin finds where to begin: where an earlier copy left off, or nowhere.
+// begin finds the start: where an earlier copy stopped, or 0. Done says that the file
+// is already complete.
 func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done bool, err error) {
 	err = c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		start, done = 0, false
@@ -86,10 +87,10 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 		case err != nil:
 			return err
 		case c.Resume && there.Size() <= f.info.Size():
-			start = max(0, there.Size()-ahead)
+			start = max(0, there.Size()-writeWindow)
 			start -= start % chunkSize
 			if start > 0 && sameTail(from, to, f.from, f.part, start) {
-				return to.SetMode(f.part, 0o600) // an older tunctl left it open to others
+				return to.SetMode(f.part, 0o600) // an older version left it readable for others
 			}
 		}
 		start = 0
@@ -98,68 +99,69 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 	return start, done, err
 }
 
-// room waits until the file may be written at off, and reports whether it should be.
-func (f *largeFile) room(ctx context.Context, off int64) bool {
+// awaitWindow waits until the file may be written at off, and reports whether it should
+// be.
+func (f *largeFile) awaitWindow(ctx context.Context, off int64) bool {
 	for {
 		f.mu.Lock()
-		failed, near, moved := f.err != nil, off-f.upTo < ahead, f.moved
+		failed, near, changed := f.err != nil, off-f.upTo < writeWindow, f.changed
 		if !failed && near {
-			f.flying++
+			f.inFlight++
 		}
 		f.mu.Unlock()
 		if failed || near {
 			return !failed
 		}
 		select {
-		case <-moved:
+		case <-changed:
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// landed takes note of a chunk that was written, or was not.
-func (f *largeFile) landed(ch chunk, err error) {
+// finishChunk records that a chunk was written, or why not.
+func (f *largeFile) finishChunk(ch chunk, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.flying--
+	f.inFlight--
 	if err != nil && f.err == nil {
 		f.err = err
 	}
 	if err == nil {
-		f.beyond[ch.off] = ch.n
-		for n, ok := f.beyond[f.upTo]; ok; n, ok = f.beyond[f.upTo] {
-			delete(f.beyond, f.upTo)
+		f.written[ch.off] = ch.n
+		for n, ok := f.written[f.upTo]; ok; n, ok = f.written[f.upTo] {
+			delete(f.written, f.upTo)
 			f.upTo += int64(n)
 		}
 	}
-	close(f.moved)
-	f.moved = make(chan struct{})
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
-// settled waits for the chunks under way. Each ends by itself when the copy's ctx does.
-func (f *largeFile) settled() error {
+// wait waits for the chunks in flight, which end with the copy's ctx.
+func (f *largeFile) wait() error {
 	for {
 		f.mu.Lock()
-		flying, err, moved := f.flying, f.err, f.moved
+		inFlight, err, changed := f.inFlight, f.err, f.changed
 		f.mu.Unlock()
-		if flying == 0 {
+		if inFlight == 0 {
 			return err
 		}
-		<-moved
+		<-changed
 	}
 }
 
-// carryChunks copies chunks on one lane until there are no more.
-func (c *copier) carryChunks(ctx context.Context, lane int) {
-	if c.eager {
-		_ = c.with(ctx, lane, func(files, writable) error { return nil }) // what is wrong shows when it is used
+// copyChunks copies chunks on one lane until all are copied.
+func (c *copier) copyChunks(ctx context.Context, lane int) {
+	if c.openLanes {
+		_ = c.with(ctx, lane, func(files, writable) error { return nil }) // an error shows again when it is used
 	}
 	buf := make([]byte, chunkSize)
 	for ch := range c.chunks {
 		f := ch.file
-		if err := c.pace.take(ctx, ch.n); err != nil {
-			f.landed(ch, err)
+		if err := c.pace.acquire(ctx, ch.n); err != nil {
+			f.finishChunk(ch, err)
 			continue
 		}
 		err := c.with(ctx, lane, func(from files, to writable) error {
@@ -169,7 +171,7 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 			}
 			dst, err := f.sink(to)
 			if err != nil {
-				return inWords(err, to, f.part, f.to)
+				return writeError(err, to, f.part, f.to)
 			}
 			n, err := src.ReadAt(buf[:ch.n], ch.off)
 			if n < ch.n {
@@ -179,21 +181,21 @@ func (c *copier) carryChunks(ctx context.Context, lane int) {
 				return err
 			}
 			if _, err := dst.WriteAt(buf[:ch.n], ch.off); err != nil {
-				return inWords(err, to, f.part, f.to)
+				return writeError(err, to, f.part, f.to)
 			}
 			return nil
 		})
-		c.pace.give(ch.n)
+		c.pace.release(ch.n)
 		if err == nil {
 			c.Progress.copied.Add(int64(ch.n))
 		}
-		f.landed(ch, err)
+		f.finishChunk(ch, err)
 	}
 }
 
 var errShrank = errors.New("the file became shorter during the copy")
 
-// source is the file to read over one connection, opened once.
+// source is the file to read on one connection, opened once.
 func (f *largeFile) source(from files) (source, error) {
 	f.mu.Lock()
 	open, ok := f.sources[from]
@@ -205,7 +207,7 @@ func (f *largeFile) source(from files) (source, error) {
 	return open()
 }
 
-// sink is the part to write over one connection, opened once.
+// sink is the part to write on one connection, opened once.
 func (f *largeFile) sink(to writable) (sink, error) {
 	f.mu.Lock()
 	open, ok := f.sinks[to]
@@ -217,7 +219,7 @@ func (f *largeFile) sink(to writable) (sink, error) {
 	return open()
 }
 
-// close closes what was opened. A connection that was lost took its files with it.
+// close closes what was opened. A lost connection has closed its files already.
 func (f *largeFile) close() error {
 	f.mu.Lock()
 	sources, sinks := f.sources, f.sinks
@@ -232,17 +234,17 @@ func (f *largeFile) close() error {
 	for _, open := range sources {
 		if s, err := open(); err == nil {
 			all = append(all, func() error {
-				_ = s.Close() // it was read whole, or has failed for another reason
+				_ = s.Close() // all was read, or reading has failed
 				return nil
 			})
 		}
 	}
-	return atOnce(all...)
+	return concurrently(all...)
 }
 
-// atOnce does several things that each take a round trip, and returns what failed but
-// for connections that were lost.
-func atOnce(all ...func() error) error {
+// concurrently calls functions that each take a round trip, and returns their errors
+// except lost connections.
+func concurrently(all ...func() error) error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, f := range all {
@@ -261,7 +263,7 @@ func isLost(err error) bool {
 	return lost
 }
 
-// finish puts a whole part in place.
+// finish puts a complete part in place.
 func (c *copier) finish(ctx context.Context, f *largeFile) error {
 	if err := f.close(); err != nil {
 		return err // a full disk may show only now
@@ -269,7 +271,7 @@ func (c *copier) finish(ctx context.Context, f *largeFile) error {
 	again := false
 	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if again {
-			// The answer was lost with the connection; was it done?
+			// The answer was lost with the connection: the part may be in place.
 			if there, err := to.Stat(f.to); err == nil && there.Size() == f.info.Size() {
 				if _, err := to.Stat(f.part); errors.Is(err, fs.ErrNotExist) {
 					return nil
@@ -277,8 +279,8 @@ func (c *copier) finish(ctx context.Context, f *largeFile) error {
 			}
 		}
 		again = true
-		if err := c.settle(from, to, f.job, f.part); err != nil {
-			return inWords(err, to, f.part, f.to)
+		if err := c.putInPlace(from, to, f.job, f.part); err != nil {
+			return writeError(err, to, f.part, f.to)
 		}
 		return nil
 	})

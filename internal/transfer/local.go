@@ -7,15 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Local is this computer.
 func Local() Place { return local{} }
 
-// local is this computer to read from. What is written is below a folder; see below.
+// local is this computer as a source. Only localTarget writes.
 type local struct{ localPaths }
 
-// localPaths are how this computer writes paths.
 type localPaths struct{}
 
 func (localPaths) join(dir, name string) string { return filepath.Join(dir, name) }
@@ -56,7 +56,126 @@ func (local) ReadDir(name string) ([]fs.FileInfo, error) {
 	return infos, err
 }
 
-// full reports whether an error of this computer's is a full disk or quota.
+// full reports whether an error of this computer means a full disk or quota.
 func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota)
+}
+
+// localTarget is this computer as the target of a copy. It reads, writes and changes
+// nothing outside of one folder, whatever names and links a host lists.
+type localTarget struct {
+	localPaths
+	dir  string
+	root *os.Root
+}
+
+func (local) target(dir string) (to target, done func() error, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &localTarget{dir: dir, root: root}, root.Close, nil
+}
+
+func (t *localTarget) write(ctx context.Context, _ int, f func(writable) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return f(t)
+}
+
+// rel is a name relative to the root, which refuses one that leads out of it.
+func (t *localTarget) rel(name string) string {
+	rel, err := filepath.Rel(t.dir, name)
+	if err != nil {
+		return name
+	}
+	return rel
+}
+
+func (t *localTarget) Stat(name string) (fs.FileInfo, error)  { return t.root.Stat(t.rel(name)) }
+func (t *localTarget) Lstat(name string) (fs.FileInfo, error) { return t.root.Lstat(t.rel(name)) }
+func (t *localTarget) Symlink(target, name string) error      { return t.root.Symlink(target, t.rel(name)) }
+func (t *localTarget) Remove(name string) error               { return t.root.Remove(t.rel(name)) }
+func (t *localTarget) SetTimes(name string, mtime time.Time) error {
+	return t.root.Chtimes(t.rel(name), mtime, mtime)
+}
+
+func (t *localTarget) Replace(name, other string) error {
+	return t.root.Rename(t.rel(name), t.rel(other))
+}
+
+func (t *localTarget) SetMode(name string, mode fs.FileMode) error {
+	return t.root.Chmod(t.rel(name), mode.Perm())
+}
+
+// Full is not needed: the errors of the system are specific.
+func (t *localTarget) Full(string) bool { return false }
+
+// Mkdir follows no link, not even one inside the root: the copy itself may have created
+// it, for a hostile host.
+func (t *localTarget) Mkdir(name string, mode fs.FileMode) error {
+	rel := t.rel(name)
+	err := t.root.Mkdir(rel, 0o700)
+	if err == nil {
+		return nil
+	}
+	there, e := t.root.Lstat(rel)
+	switch {
+	case e != nil:
+		return err
+	case there.Mode()&fs.ModeSymlink != 0:
+		return errLinkInPlace
+	case !there.IsDir():
+		return err
+	}
+	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
+		_ = t.root.Chmod(rel, narrow) // fails for another's folder: a warning follows at the end
+	}
+	return nil
+}
+
+func (t *localTarget) Open(name string) (source, error) {
+	return openRegular(t.rel(name), os.O_RDONLY, t.root.Stat, t.root.OpenFile)
+}
+
+func (t *localTarget) Create(name string) (sink, error) {
+	return openRegular(t.rel(name), os.O_RDWR|os.O_CREATE, t.root.Lstat, t.root.OpenFile)
+}
+
+var (
+	errLinkInPlace = errors.New("the target has a link of this name, and links are not followed: name the folder it leads to")
+	errNotAFile    = errors.New("not a regular file")
+)
+
+// narrower is the mode of a folder during the copy: others have no permission that they
+// do not have at the end.
+func narrower(there, wanted fs.FileMode) fs.FileMode {
+	return there.Perm() & (wanted.Perm() | 0o700)
+}
+
+// openRegular opens only regular files: opening a FIFO blocks, and opening a device may
+// have effects.
+func openRegular(
+	name string, flags int,
+	stat func(string) (fs.FileInfo, error),
+	open func(string, int, fs.FileMode) (*os.File, error),
+) (*os.File, error) {
+	info, err := stat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return nil, errNotAFile
+	case err == nil, errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0:
+	default:
+		return nil, err
+	}
+	f, err := open(name, flags|nonblock, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, errors.Join(errNotAFile, err)
+	}
+	return f, nil
 }

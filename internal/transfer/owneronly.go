@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// ownerOnly is the way to a file server on which each file is made for its owner alone.
-// The SFTP library sends no mode with a new file; the server would take what its umask
-// leaves, and who opened the file before its mode was set could read what comes after.
+// ownerOnly writes to a file server and makes each new file for its owner alone. The
+// SFTP library sends no mode with a new file, and the server would use its umask: who
+// opened the file before its mode was set could read what is written later.
 type ownerOnly struct {
 	io.WriteCloser
-	left int // of the packet under way
+	left int // of the current packet
 }
 
 // The numbers of draft-ietf-secsh-filexfer-02.
@@ -20,14 +20,15 @@ const (
 	sftpAttrPermissions = 0x04
 )
 
-// Write passes on packets, of which the library writes each from its beginning.
+// Write changes packets that create a file. The library writes each packet from its
+// beginning.
 func (w *ownerOnly) Write(p []byte) (int, error) {
 	if w.left > 0 || len(p) < 4 {
 		w.left = max(0, w.left-len(p))
 		return w.WriteCloser.Write(p)
 	}
 	w.left = max(0, 4+int(binary.BigEndian.Uint32(p))-len(p))
-	if !makesFile(p) {
+	if !createsFile(p) {
 		return w.WriteCloser.Write(p)
 	}
 	const mode = 0o600
@@ -42,9 +43,9 @@ func (w *ownerOnly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// makesFile reports whether a packet opens a file that it makes, and says nothing of its
-// mode: length, type, id, path, flags, and no attributes.
-func makesFile(p []byte) bool {
+// createsFile reports whether a packet creates a file without a mode: length, type, id,
+// path, flags, and no attributes.
+func createsFile(p []byte) bool {
 	const before = 4 + 1 + 4
 	if len(p) < before+4 || len(p) != 4+int(binary.BigEndian.Uint32(p)) || p[4] != sftpOpen {
 		return false

@@ -12,38 +12,39 @@ import (
 type Ping func(ctx context.Context) (time.Duration, error)
 
 const (
-	maxFlying   = chunkWorkers * chunkSize // bytes under way: twice what the lanes' windows hold
-	firstFlying = 2 << 20                  // before anything is known about the link
-	minFlying   = 2 * packet
-	// minQueue is how long what is under way may wait on a link, however near the host.
+	maxInFlight   = chunkWorkers * chunkSize // bytes: twice the windows of all lanes
+	firstInFlight = 2 << 20                  // before anything is known about the link
+	minInFlight   = 2 * packet
+	// minQueue is how long data may wait in the queues of a link, even to a near host.
 	minQueue  = 25 * time.Millisecond
 	pingEvery = 100 * time.Millisecond
 	holdBack  = 100 // pings: every ten seconds, or a hundred round trips
 )
 
-// pace bounds how many bytes are under way, so that the queues of a link that is slower
-// than the host stay short and what others do over it, such as the page of a notebook,
-// goes on as if there were no copy. It watches the time of a round trip: while that is
-// about as short as on an empty link, more may be under way; once it has doubled, no
-// more than the link holds. Now and then it holds back, to see the empty link again:
-// the way may have become another.
+// pace limits the bytes in flight, so that the queues of a slow link stay short and other
+// traffic, such as the page of a notebook, is not slowed down by the copy. It measures
+// round trips: while they are about as short as on an empty link, the limit grows; once
+// they have doubled, it shrinks to what the link itself holds. Regularly it holds back to
+// measure the empty link again: the route may have changed.
 type pace struct {
 	ping Ping // nil: the link is not measured
 
-	mu     sync.Mutex
-	limit  int
-	flying int
-	freed  chan struct{} // closed when there may be room
-	base   time.Duration // a round trip on the empty link; 0: not known
-	full   bool          // the link was found to be full before
-	pings  int           // since it was empty
-	before int           // the limit before it holds back
+	mu       sync.Mutex
+	limit    int
+	inFlight int
+	freed    chan struct{} // closed when more may be allowed
+	base     time.Duration // a round trip on the empty link; 0: not known
+	full     bool          // the link was found to be full before
+	pings    int           // since it was empty
+	before   int           // the limit before it holds back
 }
 
-func newPace(ping Ping) *pace { return &pace{ping: ping, limit: maxFlying, freed: make(chan struct{})} }
+func newPace(ping Ping) *pace {
+	return &pace{ping: ping, limit: maxInFlight, freed: make(chan struct{})}
+}
 
-// watch measures the link until ctx ends. A link that cannot be measured has no limit
-// but ours.
+// watch measures the link until ctx ends. A link that cannot be measured has only the
+// limit maxInFlight.
 func (p *pace) watch(ctx context.Context) {
 	for p.ping != nil && ctx.Err() == nil {
 		rtt, err := p.ping(ctx)
@@ -56,7 +57,7 @@ func (p *pace) watch(ctx context.Context) {
 	}
 }
 
-// measured takes in a round trip that was just made.
+// measured adjusts the limit to a new round trip.
 func (p *pace) measured(rtt time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,12 +65,12 @@ func (p *pace) measured(rtt time.Duration) {
 	switch {
 	case p.base == 0:
 		p.base, p.pings = rtt, 0
-		p.allowLocked(firstFlying)
+		p.allowLocked(firstInFlight)
 	case p.pings == holdBack:
 		p.before = p.limit
 		p.allowLocked(p.limit / 4)
 	case p.pings == holdBack+1:
-		// What was under way is arriving.
+		// What was in flight is still arriving.
 	case p.pings == holdBack+2:
 		p.base, p.pings = rtt, 0
 		p.allowLocked(p.before)
@@ -83,12 +84,12 @@ func (p *pace) adjustLocked(rtt time.Duration) {
 	queue := max(p.base, minQueue)
 	switch {
 	case rtt > p.base+queue:
-		// About what the link itself holds stays under way, and the queue runs empty. One
+		// About what the link itself holds stays in flight, and the queue drains. One
 		// late answer may have had other reasons.
 		p.full = true
-		p.allowLocked(max(int(float64(p.flying)*float64(queue)/float64(rtt)), p.flying/4))
-	case 2*p.flying < p.limit:
-		// It is not the limit that holds the copy up.
+		p.allowLocked(max(int(float64(p.inFlight)*float64(queue)/float64(rtt)), p.inFlight/4))
+	case 2*p.inFlight < p.limit:
+		// The limit does not slow the copy.
 	case p.full:
 		p.allowLocked(p.limit + p.limit/8)
 	default:
@@ -101,11 +102,11 @@ func (p *pace) unknown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.base, p.full = 0, false
-	p.allowLocked(maxFlying)
+	p.allowLocked(maxInFlight)
 }
 
 func (p *pace) allowLocked(limit int) {
-	p.limit = min(max(limit, minFlying), maxFlying)
+	p.limit = min(max(limit, minInFlight), maxInFlight)
 	p.wakeLocked()
 }
 
@@ -114,21 +115,21 @@ func (p *pace) wakeLocked() {
 	p.freed = make(chan struct{})
 }
 
-// stretch is how much to send at once, so that many stretches make up the limit.
-func (p *pace) stretch() int {
+// chunkLen is how much to send at once, so that many chunks make up the limit.
+func (p *pace) chunkLen() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.limit / chunkWorkers
 	return min(max(n-n%packet, packet), chunkSize)
 }
 
-// take waits until n bytes may be under way. More than the limit may go alone.
-func (p *pace) take(ctx context.Context, n int) error {
+// acquire waits until n bytes may be in flight. More than the limit may be alone.
+func (p *pace) acquire(ctx context.Context, n int) error {
 	for {
 		p.mu.Lock()
-		room := p.flying == 0 || p.flying+n <= p.limit
+		room := p.inFlight == 0 || p.inFlight+n <= p.limit
 		if room {
-			p.flying += n
+			p.inFlight += n
 		}
 		freed := p.freed
 		p.mu.Unlock()
@@ -143,15 +144,15 @@ func (p *pace) take(ctx context.Context, n int) error {
 	}
 }
 
-// give says that n bytes have arrived.
-func (p *pace) give(n int) {
+// release records that n bytes have arrived.
+func (p *pace) release(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.flying -= n
+	p.inFlight -= n
 	p.wakeLocked()
 }
 
-// paces are those of a copy's links: none, one, or both ends'.
+// paces are those of the links of a copy: none, one or two.
 type paces []*pace
 
 func pacesOf(ends ...Place) paces {
@@ -164,26 +165,26 @@ func pacesOf(ends ...Place) paces {
 	return all
 }
 
-func (all paces) stretch() int {
+func (all paces) chunkLen() int {
 	n := chunkSize
 	for _, p := range all {
-		n = min(n, p.stretch())
+		n = min(n, p.chunkLen())
 	}
 	return n
 }
 
-func (all paces) take(ctx context.Context, n int) error {
+func (all paces) acquire(ctx context.Context, n int) error {
 	for i, p := range all {
-		if err := p.take(ctx, n); err != nil {
-			all[:i].give(n)
+		if err := p.acquire(ctx, n); err != nil {
+			all[:i].release(n)
 			return err
 		}
 	}
 	return nil
 }
 
-func (all paces) give(n int) {
+func (all paces) release(n int) {
 	for _, p := range all {
-		p.give(n)
+		p.release(n)
 	}
 }

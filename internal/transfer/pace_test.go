@@ -18,8 +18,8 @@ type link struct {
 func (l link) holds() int { return int(l.rate * l.rtt.Seconds()) }
 
 // ping is the round trip while so much is under way.
-func (l link) ping(flying int) time.Duration {
-	return l.rtt + time.Duration(float64(max(0, flying-l.holds()))/l.rate*float64(time.Second))
+func (l link) ping(inFlight int) time.Duration {
+	return l.rtt + time.Duration(float64(max(0, inFlight-l.holds()))/l.rate*float64(time.Second))
 }
 
 func TestACopyFillsTheLinkButNotItsQueue(t *testing.T) {
@@ -33,10 +33,10 @@ func TestACopyFillsTheLinkButNotItsQueue(t *testing.T) {
 			t.Run(name+", "+when, func(t *testing.T) {
 				p := newPace(nil)
 				p.measured(l.ping(start))
-				worst, least := time.Duration(0), maxFlying
+				worst, least := time.Duration(0), maxInFlight
 				for i := range 1000 {
-					p.flying = p.limit // the copy takes all that it may
-					rtt := l.ping(p.flying)
+					p.inFlight = p.limit // the copy takes all that it may
+					rtt := l.ping(p.inFlight)
 					if i > 600 && p.pings < holdBack {
 						worst, least = max(worst, rtt), min(least, p.limit)
 					}
@@ -46,7 +46,7 @@ func TestACopyFillsTheLinkButNotItsQueue(t *testing.T) {
 				if most := l.rtt + max(l.rtt, minQueue)*3/2 + l.rtt/2; worst > most {
 					t.Errorf("a round trip took %v, want at most %v", worst, most)
 				}
-				if want := min(l.holds(), maxFlying) * 8 / 10; least < want {
+				if want := min(l.holds(), maxInFlight) * 8 / 10; least < want {
 					t.Errorf("only %d bytes were under way, of %d that the link holds", least, l.holds())
 				}
 			})
@@ -58,12 +58,12 @@ func TestAWayThatBecameLongerIsUsedAgainInTime(t *testing.T) {
 	p := newPace(nil)
 	before, after := link{50e6, 20 * time.Millisecond}, link{50e6, 80 * time.Millisecond}
 	for range 50 {
-		p.flying = p.limit
-		p.measured(before.ping(p.flying))
+		p.inFlight = p.limit
+		p.measured(before.ping(p.inFlight))
 	}
 	for range 2 * holdBack {
-		p.flying = p.limit
-		p.measured(after.ping(p.flying))
+		p.inFlight = p.limit
+		p.measured(after.ping(p.inFlight))
 	}
 	if want := after.holds() / 2; p.limit < want {
 		t.Errorf("%d bytes may be under way, want %d and more", p.limit, want)
@@ -77,8 +77,8 @@ func TestALinkThatCannotBeMeasuredIsNotHeldBack(t *testing.T) {
 		defer cancel()
 		go p.watch(ctx)
 		synctest.Wait()
-		if p.limit != maxFlying || p.stretch() != chunkSize {
-			t.Errorf("limit %d in stretches of %d", p.limit, p.stretch())
+		if p.limit != maxInFlight || p.chunkLen() != chunkSize {
+			t.Errorf("limit %d in stretches of %d", p.limit, p.chunkLen())
 		}
 	})
 }
@@ -86,26 +86,26 @@ func TestALinkThatCannotBeMeasuredIsNotHeldBack(t *testing.T) {
 func TestWhatIsTooMuchWaitsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace(nil)
-		p.limit = minFlying
-		if err := p.take(t.Context(), 10*minFlying); err != nil { // alone, it may be more
+		p.limit = minInFlight
+		if err := p.acquire(t.Context(), 10*minInFlight); err != nil { // alone, it may be more
 			t.Fatal(err)
 		}
 		taken := false
 		go func() {
-			taken = p.take(t.Context(), 1) == nil
+			taken = p.acquire(t.Context(), 1) == nil
 		}()
 		synctest.Wait()
 		if taken {
 			t.Error("there was no room")
 		}
-		p.give(10 * minFlying)
+		p.release(10 * minInFlight)
 		synctest.Wait()
 		if !taken {
 			t.Error("room was made, and nobody told")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := p.take(ctx, minFlying); !errors.Is(err, context.Canceled) {
+		if err := p.acquire(ctx, minInFlight); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	})

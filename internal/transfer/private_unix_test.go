@@ -293,7 +293,7 @@ func TestAFIFOIsNeitherReadNorWritten(t *testing.T) {
 	if _, err := (local{}).Open(fifo); !errors.Is(err, errNotAFile) {
 		t.Errorf("as a source: %v", err)
 	}
-	to, done, err := Local().below(here)
+	to, done, err := Local().target(here)
 	if err != nil {
 		t.Fatal(err)
 	}

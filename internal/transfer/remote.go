@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 	"tunctl/internal/ctxtime"
 )
 
-// Dial opens a stream to a host's file server. Again says that one was lost before:
-// it then waits until the host is connected again. Spare says that the stream is
-// wanted only if the host allows it besides those there are.
+// Dial opens a stream to a host's file server. Again says that one was lost before: it
+// then waits until the host is connected again. Spare says that the stream is wanted
+// only if the host allows a further one.
 type Dial func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error)
 
 // Host is a host as one end of a copy. Close ends its channels.
@@ -28,27 +29,37 @@ type Host struct {
 	lanes [lanes]lane
 }
 
-// NewHost returns a host; nothing is dialled yet. Without a ping, a copy takes all of
-// the link that it can get.
-func NewHost(dial Dial, ping Ping) *Host { return &Host{dial: dial, pace: newPace(ping)} }
+// NewHost returns a host; it dials nothing yet. Without a ping, a copy uses all of the
+// link.
+func NewHost(dial Dial, ping Ping) *Host {
+	h := &Host{dial: dial, pace: newPace(ping)}
+	for i := range h.lanes {
+		h.lanes[i].opening = make(chan struct{}, 1)
+	}
+	return h
+}
 
-// lane is one channel, made at its first use and again when it was lost.
+// lane is one channel, opened at its first use and again when it was lost.
 type lane struct {
+	// opening has an element while a channel is opened, which may take long. Its owner
+	// alone uses the two fields below it.
+	opening chan struct{}
+	again   bool      // there was a channel before
+	absent  time.Time // until then a spare channel is not tried again
+
 	mu     sync.Mutex
-	files  *remoteFiles
+	files  *remoteFiles // nil: not open
 	opened time.Time
-	lost   bool          // there was one
-	pause  time.Duration // before the next
-	absent time.Time     // until then a spare one is not asked for again
+	pause  time.Duration // before the next is opened
 }
 
 const (
-	// spareAgain is how long a host that allowed no further channel is not asked again.
+	// spareAgain is when a host that allowed no further channel is tried again.
 	spareAgain = 30 * time.Second
-	// maxLosses is how many channels in a row one piece of work may lose. A host may end
-	// its file server each time, as for a limit that the work exceeds.
+	// maxLosses is how many channels in a row one operation may lose. A host may end its
+	// file server each time, as for a limit that the operation exceeds.
 	maxLosses = 6
-	// The pause before a lost channel is made again doubles between these, until one
+	// The pause before a lost channel is opened again doubles between these, until one
 	// has lasted.
 	firstPause, longestPause = 250 * time.Millisecond, 8 * time.Second
 	lasting                  = 30 * time.Second
@@ -62,8 +73,8 @@ func (h *Host) write(ctx context.Context, i int, f func(writable) error) error {
 	return h.do(ctx, i, func(r *remoteFiles) error { return f(r) })
 }
 
-// below is the host itself: what a person may write there is for the host to say.
-func (h *Host) below(string) (to target, done func() error, err error) {
+// target is the host itself, which decides what a person may write.
+func (h *Host) target(string) (to target, done func() error, err error) {
 	return h, func() error { return nil }, nil
 }
 
@@ -88,21 +99,28 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 	}
 }
 
-// channel is the lane's channel; the first one's where the host allows no more.
+// channel is the channel of a lane, or of the first one if the host allows no more.
 func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) {
 	l := &h.lanes[i]
+	select {
+	case l.opening <- struct{}{}:
+		defer func() { <-l.opening }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.files != nil {
-		return l, l.files, nil
+	r, pause := l.files, l.pause
+	l.mu.Unlock()
+	if r != nil {
+		return l, r, nil
 	}
 	if i > 0 && time.Now().Before(l.absent) {
 		return h.channel(ctx, 0)
 	}
-	if err := ctxtime.Sleep(ctx, l.pause); err != nil {
+	if err := ctxtime.Sleep(ctx, pause); err != nil {
 		return nil, nil, err
 	}
-	stream, err := h.dial(ctx, l.lost, i > 0)
+	stream, err := h.dial(ctx, l.again, i > 0)
 	if err != nil && i > 0 && ctx.Err() == nil {
 		l.absent = time.Now().Add(spareAgain)
 		return h.channel(ctx, 0)
@@ -110,30 +128,37 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if err != nil {
 		return nil, nil, &connectError{err}
 	}
-	l.opened, l.lost = time.Now(), true
-	l.files, err = newRemoteFiles(ctx, stream)
+	opened := time.Now()
+	r, err = newRemoteFiles(ctx, stream)
+	l.again = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files, l.opened = r, opened
 	if err != nil {
-		l.slowDown()
+		l.slowDownLocked()
 	}
-	return l, l.files, err
+	return l, r, err
 }
 
-// slowDown has the next channel wait for longer than this one did, unless this one
-// lasted.
-func (l *lane) slowDown() {
+// slowDownLocked makes the pause before the next channel longer, unless this one lasted.
+func (l *lane) slowDownLocked() {
 	l.pause = min(max(2*l.pause, firstPause), longestPause)
 	if time.Since(l.opened) >= lasting {
 		l.pause = firstPause
 	}
 }
 
+// drop closes a lost channel, once.
 func (l *lane) drop(r *remoteFiles) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.files == r {
-		_ = r.Close()
+	ours := l.files == r
+	if ours {
 		l.files = nil
-		l.slowDown()
+		l.slowDownLocked()
+	}
+	l.mu.Unlock()
+	if ours {
+		_ = r.Close()
 	}
 }
 
@@ -142,11 +167,12 @@ func (h *Host) Close() error {
 	for i := range h.lanes {
 		l := &h.lanes[i]
 		l.mu.Lock()
-		if l.files != nil {
-			_ = l.files.Close()
-			l.files = nil
-		}
+		r := l.files
+		l.files = nil
 		l.mu.Unlock()
+		if r != nil {
+			_ = r.Close()
+		}
 	}
 	return nil
 }
@@ -154,7 +180,7 @@ func (h *Host) Close() error {
 func (*Host) join(dir, name string) string         { return path.Join(dir, name) }
 func (*Host) split(name string) (dir, base string) { return path.Dir(name), path.Base(name) }
 
-// connectError says that there is no way to the file server.
+// connectError says that the file server cannot be reached.
 type connectError struct{ err error }
 
 // Error implements error.
@@ -180,14 +206,14 @@ type remoteFiles struct {
 	c    *sftp.Client
 	stop func() bool
 
-	probe  sync.Once
-	widens bool // the server takes no mode with a new file; after probe
+	probe       sync.Once
+	ignoresMode bool // the server ignores the mode of a new file; set by probe
 }
 
-// errNoServer says that a channel was there but no file server spoke on it.
+// errNoServer says that a channel was open but no file server responded.
 var errNoServer = errors.New("the file server did not respond")
 
-// packet is what OpenSSH's own sftp sends at once, and every server must take.
+// packet is the size that OpenSSH's sftp uses, and every server must accept.
 const packet = 32 << 10
 
 func newRemoteFiles(ctx context.Context, stream io.ReadWriteCloser) (*remoteFiles, error) {
@@ -207,8 +233,8 @@ func (r *remoteFiles) Close() error {
 	return r.c.Close()
 }
 
-// judge tells a lost channel from a file server's answer.
-func (r *remoteFiles) judge(err error) error {
+// classify distinguishes a lost channel from an answer of the file server.
+func (r *remoteFiles) classify(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -223,18 +249,17 @@ func (r *remoteFiles) judge(err error) error {
 
 func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
 	info, err := r.c.Stat(name)
-	return info, r.judge(err)
+	return info, r.classify(err)
 }
 
-// Lstat tells of a link itself.
 func (r *remoteFiles) Lstat(name string) (fs.FileInfo, error) {
 	info, err := r.c.Lstat(name)
-	return info, r.judge(err)
+	return info, r.classify(err)
 }
 
 func (r *remoteFiles) ReadDir(name string) ([]fs.FileInfo, error) {
 	infos, err := r.c.ReadDir(name)
-	return infos, r.judge(err)
+	return infos, r.classify(err)
 }
 
 func (r *remoteFiles) Glob(pattern string) ([]string, error) {
@@ -242,34 +267,36 @@ func (r *remoteFiles) Glob(pattern string) ([]string, error) {
 	if errors.Is(err, path.ErrBadPattern) {
 		return nil, err
 	}
-	return names, r.judge(err)
+	return names, r.classify(err)
 }
 
 func (r *remoteFiles) ReadLink(name string) (string, error) {
 	target, err := r.c.ReadLink(name)
-	return target, r.judge(err)
+	return target, r.classify(err)
 }
 
-func (r *remoteFiles) Symlink(target, name string) error { return r.judge(r.c.Symlink(target, name)) }
-func (r *remoteFiles) Remove(name string) error          { return r.judge(r.c.Remove(name)) }
+func (r *remoteFiles) Symlink(target, name string) error {
+	return r.classify(r.c.Symlink(target, name))
+}
+func (r *remoteFiles) Remove(name string) error { return r.classify(r.c.Remove(name)) }
 
 func (r *remoteFiles) SetMode(name string, mode fs.FileMode) error {
-	return r.judge(r.c.Chmod(name, mode.Perm()))
+	return r.classify(r.c.Chmod(name, mode.Perm()))
 }
 
 func (r *remoteFiles) SetTimes(name string, t time.Time) error {
-	return r.judge(r.c.Chtimes(name, t, t))
+	return r.classify(r.c.Chtimes(name, t, t))
 }
 
 func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) error {
-	err := r.judge(r.c.Mkdir(name))
+	err := r.classify(r.c.Mkdir(name))
 	if err == nil {
 		return r.SetMode(name, 0o700) // before anything is in it
 	}
 	if isLost(err) {
 		return err
 	}
-	// Servers only say "failure" of a folder that is there.
+	// For a folder that exists, servers only report "failure".
 	there, e := r.c.Stat(name)
 	if e != nil || !there.IsDir() {
 		return err
@@ -280,18 +307,18 @@ func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) error {
 	return nil
 }
 
-// Replace renames as POSIX does where the server can, else it must remove first.
+// Replace renames as POSIX does if the server can, else it removes the other file first.
 func (r *remoteFiles) Replace(name, other string) error {
 	if _, can := r.c.HasExtension("posix-rename@openssh.com"); can {
-		return r.judge(r.c.PosixRename(name, other))
+		return r.classify(r.c.PosixRename(name, other))
 	}
 	if err := r.c.Remove(other); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return r.judge(err)
+		return r.classify(err)
 	}
-	return r.judge(r.c.Rename(name, other))
+	return r.classify(r.c.Rename(name, other))
 }
 
-// Full asks the server for the room left, since of a write it only says "failure".
+// Full asks for the free space: for a failed write, servers only report "failure".
 func (r *remoteFiles) Full(name string) bool {
 	st, err := r.c.StatVFS(path.Dir(name))
 	return err == nil && st.Bavail*st.Frsize < chunkSize
@@ -299,12 +326,12 @@ func (r *remoteFiles) Full(name string) bool {
 
 func (r *remoteFiles) Open(name string) (source, error) { return r.open(name, os.O_RDONLY) }
 
-// Create looks at the first file that it makes: a server that takes the mode which it is
-// told for a new file does so for all. Of a file that is there it looks at each.
+// Create checks the mode of the first new file: a server that respects the mode does so
+// for all. It checks every file that existed before.
 func (r *remoteFiles) Create(name string) (sink, error) {
 	f, err := r.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	isNew := err == nil
-	if err != nil && !isLost(err) { // servers only say "failure" of a file that is there
+	if err != nil && !isLost(err) { // for a file that exists, servers only report "failure"
 		f, err = r.open(name, os.O_RDWR|os.O_CREATE)
 	}
 	if err != nil {
@@ -312,13 +339,13 @@ func (r *remoteFiles) Create(name string) (sink, error) {
 	}
 	var wide bool
 	if isNew {
-		r.probe.Do(func() { r.widens = f.isWide() })
-		wide = r.widens
+		r.probe.Do(func() { r.ignoresMode = f.isShared() })
+		wide = r.ignoresMode
 	} else {
-		wide = f.isWide()
+		wide = f.isShared()
 	}
 	if wide {
-		if err := r.judge(f.f.Chmod(0o600)); err != nil {
+		if err := r.classify(f.f.Chmod(0o600)); err != nil {
 			_ = f.Close()
 			return nil, err
 		}
@@ -329,7 +356,7 @@ func (r *remoteFiles) Create(name string) (sink, error) {
 func (r *remoteFiles) open(name string, flags int) (*remoteFile, error) {
 	f, err := r.c.OpenFile(name, flags)
 	if err != nil {
-		return nil, r.judge(err)
+		return nil, r.classify(err)
 	}
 	return &remoteFile{f, r}, nil
 }
@@ -340,9 +367,9 @@ type remoteFile struct {
 	r *remoteFiles
 }
 
-// isWide reports whether others than the owner can do anything with the file, or that
-// cannot be known.
-func (f *remoteFile) isWide() bool {
+// isShared reports whether others than the owner have a permission, or the mode is
+// unknown.
+func (f *remoteFile) isShared() bool {
 	const others = 0o077
 	info, err := f.f.Stat()
 	return err != nil || info.Mode().Perm()&others != 0
@@ -351,17 +378,48 @@ func (f *remoteFile) isWide() bool {
 // ReadAt implements io.ReaderAt.
 func (f *remoteFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.f.ReadAt(p, off)
-	return n, f.r.judge(err)
+	return n, f.r.classify(err)
 }
 
 // WriteAt implements io.WriterAt.
 func (f *remoteFile) WriteAt(p []byte, off int64) (int, error) {
 	n, err := f.f.WriteAt(p, off)
-	return n, f.r.judge(err)
+	return n, f.r.classify(err)
 }
 
-// Truncate cuts the file.
-func (f *remoteFile) Truncate(size int64) error { return f.r.judge(f.f.Truncate(size)) }
+// Truncate shortens the file.
+func (f *remoteFile) Truncate(size int64) error { return f.r.classify(f.f.Truncate(size)) }
 
 // Close implements io.Closer.
-func (f *remoteFile) Close() error { return f.r.judge(f.f.Close()) }
+func (f *remoteFile) Close() error { return f.r.classify(f.f.Close()) }
+
+// List returns the names in a host's folder that begin with prefix, over a stream to
+// its file server, which it closes. Folders, and links to one, end in a slash.
+func List(ctx context.Context, stream io.ReadWriteCloser, dir, prefix string) ([]string, error) {
+	files, err := newRemoteFiles(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = files.Close() }()
+	infos, err := files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, info := range infos {
+		name := info.Name()
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if target, err := files.Stat(path.Join(dir, name)); err == nil {
+				info = target
+			}
+		}
+		if info.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

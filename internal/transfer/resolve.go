@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// resolve finds what the sources name and what each is to be called, and the folder that
-// all of it is below.
+// resolve finds the sources, their new names, and the folder of all of them.
 func (c *copier) resolve(ctx context.Context) (found []job, dir string, err error) {
 	found, err = c.expand(ctx)
 	if err != nil {
@@ -22,7 +21,7 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, "", about(c.Target, err)
+		return nil, "", withPath(c.Target, err)
 	}
 	folder := err == nil && target.IsDir()
 	switch into := len(found) > 1 || strings.HasSuffix(c.Target, "/"); {
@@ -60,8 +59,7 @@ type NoFolderError struct{ Path string }
 // Error implements error.
 func (e *NoFolderError) Error() string { return fmt.Sprintf("no folder %q", e.Path) }
 
-// checkFolder looks for the folder of a target that is yet to be made: a part that
-// cannot be written would not say what is wrong.
+// checkFolder checks the folder of a target that does not exist yet, for a clear error.
 func (c *copier) checkFolder(ctx context.Context) error {
 	dir, _ := c.To.split(c.Target)
 	err := c.To.use(ctx, 0, func(to files) error {
@@ -72,15 +70,15 @@ func (c *copier) checkFolder(ctx context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return &NoFolderError{dir}
 	case err != nil:
-		return about(dir, err)
+		return withPath(dir, err)
 	}
 	return nil
 }
 
-// NoSourceError says that a source names nothing that can be copied.
+// NoSourceError says that a source does not exist.
 type NoSourceError struct {
 	Path    string
-	Link    string // where the link of that name leads, which is not there; "": no link
+	Link    string // the target of a broken link; "": no link
 	Pattern bool   // Path is a pattern that nothing matches
 }
 
@@ -95,10 +93,10 @@ func (e *NoSourceError) Error() string {
 	return fmt.Sprintf("no file or folder %q", e.Path)
 }
 
-// Is reports whether target is what a missing file is.
+// Is reports that it is fs.ErrNotExist.
 func (e *NoSourceError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// expand finds the sources. What a pattern matches and cannot be looked at fails alone.
+// expand finds the sources. A match of a pattern that cannot be read fails alone.
 func (c *copier) expand(ctx context.Context) ([]job, error) {
 	var found []job
 	for _, name := range c.Sources {
@@ -111,7 +109,7 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 			return nil, err
 		}
 		if err != nil {
-			return nil, about(name, bare(err))
+			return nil, withPath(name, withoutPath(err))
 		}
 		found = append(found, s.jobs...)
 		for path, err := range s.failed {
@@ -124,13 +122,13 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 	return found, nil
 }
 
-// sources are what one name or pattern stands for.
+// sources are the files of one name or pattern.
 type sources struct {
 	jobs   []job
 	failed map[string]error
 }
 
-// sourcesOf takes a name first as it is, then as a pattern.
+// sourcesOf reads a name as it is, and else as a pattern.
 func sourcesOf(from files, name string) (sources, error) {
 	info, err := from.Stat(name)
 	switch {
@@ -157,8 +155,8 @@ func sourcesOf(from files, name string) (sources, error) {
 	return matched(from, matches)
 }
 
-// matched looks at what a pattern matches. A link that leads nowhere is copied as a
-// link, as within a folder.
+// matched reads the matches of a pattern. A broken link is copied as a link, as within a
+// folder.
 func matched(from files, names []string) (sources, error) {
 	s := sources{failed: map[string]error{}}
 	for _, name := range names {
@@ -172,7 +170,7 @@ func matched(from files, names []string) (sources, error) {
 		case isLost(err):
 			return sources{}, err
 		case err != nil:
-			s.failed[name] = bare(err)
+			s.failed[name] = withoutPath(err)
 		default:
 			s.jobs = append(s.jobs, job{from: name, info: info})
 		}
@@ -180,16 +178,16 @@ func matched(from files, names []string) (sources, error) {
 	return s, nil
 }
 
-// about says which file an error is about, unless no file could be looked at.
-func about(path string, err error) error {
+// withPath adds the path to an error, unless the host cannot be reached.
+func withPath(path string, err error) error {
 	if _, ok := errors.AsType[*connectError](err); ok {
 		return err
 	}
 	return fmt.Errorf("%q: %w", path, err)
 }
 
-// bare is a system's error without the call and the name, which the caller tells.
-func bare(err error) error {
+// withoutPath is a system's error without the call and the path, which the caller adds.
+func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok && !isLost(err) {
 		return e.Err
 	}

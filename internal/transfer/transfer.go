@@ -1,12 +1,12 @@
 // Package transfer copies files and folders between this computer and hosts, or
 // between two hosts, over SFTP.
 //
-// It is made for long ways: many small files are in flight at once, and a large one
-// travels in chunks over several channels of the host's one connection, since a
-// channel's window alone allows 2 MiB a round trip. A file gets its name when it is
-// whole; until then it is a hidden part beside it, from which a later copy may go on.
-// A lost connection is waited for. How a host's file server is reached is the
-// caller's affair; see [Dial].
+// It is made for long distances: it copies many small files at once, and a large one in
+// chunks over several channels of the host's connection, since the window of a channel
+// allows only 2 MiB for each round trip. A file gets its name when it is complete; until
+// then it is a hidden part in the same folder, with which a later copy can continue.
+// Copies wait for a lost connection. The caller connects to the host's file server; see
+// [Dial].
 package transfer
 
 import (
@@ -16,30 +16,30 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
-// Options say what is copied where.
+// Options are the options of Copy.
 type Options struct {
 	From    Place
 	Sources []string // paths, or patterns of them
 	To      Place
 	Target  string // a folder to copy into, or the new name of the only source
-	// Resume goes on with what an earlier copy left unfinished, and skips what it
-	// finished.
+	// Resume continues what an earlier copy left unfinished, and skips what it finished.
 	Resume   bool
 	Progress *Progress
-	// Warn is told what is wrong but stops nothing.
+	// Warn reports problems that do not stop the copy.
 	Warn func(format string, args ...any)
 }
 
 const (
-	smallFile  = 256 << 10 // up to here a file is copied in one go
-	smallFiles = 128       // so many at once; each takes six round trips and hardly any bytes
-	largeFiles = 6         // larger ones at once
-	listings   = 8         // folders that are listed at once
+	smallFile  = 256 << 10 // up to this size a file is copied in one piece
+	smallFiles = 128       // at once; each takes six round trips and few bytes
+	largeFiles = 6         // larger ones, at once
+	listings   = 8         // folders, listed at once
 )
 
-// Copy copies. One file's failure does not stop the others; all are returned.
+// Copy copies. The failure of one file does not stop the others; it returns all of them.
 func Copy(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,22 +56,22 @@ func Copy(ctx context.Context, o Options) error {
 	watching, done := context.WithCancel(ctx)
 	defer done()
 	for _, p := range c.pace {
-		workers.Go(func() { p.watch(watching) }) // from now on, while the link is still empty
+		workers.Go(func() { p.watch(watching) }) // beginning while the link is still empty
 	}
 	jobs, dir, err := c.resolve(ctx)
 	if err != nil {
 		return err
 	}
-	dst, release, err := o.To.below(dir)
+	dst, release, err := o.To.target(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = release() }()
 	c.dst = dst
-	// A large file will need every lane: they are opened while the first looks around.
-	c.eager = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
+	// A large file needs every lane: open them while the first one lists.
+	c.openLanes = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
 	for i := range chunkWorkers {
-		workers.Go(func() { c.carryChunks(ctx, i%lanes) })
+		workers.Go(func() { c.copyChunks(ctx, i%lanes) })
 	}
 	c.Progress.listing.Add(1)
 	for _, j := range jobs {
@@ -89,15 +89,15 @@ func Copy(ctx context.Context, o Options) error {
 	return c.failure()
 }
 
-// copier is one Copy under way.
+// copier is the state of one Copy.
 type copier struct {
 	Options
 	dst                 target
 	stop                context.CancelCauseFunc
-	small, large, lists chan struct{} // what may be under way at once
+	small, large, lists chan struct{} // limits for what is done at once
 	chunks              chan chunk
 	pace                paces
-	eager               bool
+	openLanes           bool
 	work                sync.WaitGroup
 	next                sync.Mutex
 	lane                int
@@ -113,11 +113,10 @@ type job struct {
 	info     fs.FileInfo
 }
 
-// maxShown is how many failures are told one by one.
+// maxShown is how many failures are listed.
 const maxShown = 20
 
-// fail takes note of a file's failure. Where a host cannot be reached at all, no other
-// file has a chance.
+// fail records a file's failure. If a host cannot be reached at all, it stops the copy.
 func (c *copier) fail(path string, err error) {
 	if err == nil {
 		return
@@ -147,10 +146,35 @@ func (c *copier) nextLane() int {
 	return c.lane % lanes
 }
 
-// with calls f with both ends of a copy. What f does it must be able to do again: it
-// is called again on new connections when one was lost.
+// with calls f with both ends of a copy, and calls it again with new connections when
+// one was lost.
 func (c *copier) with(ctx context.Context, lane int, f func(from files, to writable) error) error {
 	return c.From.use(ctx, lane, func(from files) error {
 		return c.dst.write(ctx, lane, func(to writable) error { return f(from, to) })
 	})
+}
+
+// Progress counts during a copy. The totals grow until all folders are listed.
+type Progress struct {
+	copied, skipped, total atomic.Int64
+	files, filesTotal      atomic.Int64
+	listing                atomic.Int64 // folders yet to be listed
+}
+
+// Counts are the values of a Progress.
+type Counts struct {
+	Copied  int64 // bytes that were transferred
+	Skipped int64 // bytes that the target already had
+	Total   int64 // bytes in all
+	Files   int64 // files that are in place
+	Of      int64 // files in all
+	Listed  bool  // the totals are final
+}
+
+// Counts returns the current values.
+func (p *Progress) Counts() Counts {
+	return Counts{
+		Copied: p.copied.Load(), Skipped: p.skipped.Load(), Total: p.total.Load(),
+		Files: p.files.Load(), Of: p.filesTotal.Load(), Listed: p.listing.Load() == 0,
+	}
 }

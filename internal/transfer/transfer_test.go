@@ -162,7 +162,7 @@ func noParts(t *testing.T, dir string) {
 }
 
 func TestFilesOfEverySizeArriveWhole(t *testing.T) {
-	for _, size := range []int{0, 1, packet, smallFile, smallFile + 1, chunkSize, 3*chunkSize + 7, ahead + 5*chunkSize + 1} {
+	for _, size := range []int{0, 1, packet, smallFile, smallFile + 1, chunkSize, 3*chunkSize + 7, writeWindow + 5*chunkSize + 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := newServer(t)
 			here := filepath.Join(t.TempDir(), "a")
@@ -216,7 +216,7 @@ func TestALostConnectionIsMadeAgainAndTheCopyGoesOn(t *testing.T) {
 }
 
 func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
-	const size = ahead + 20*chunkSize
+	const size = writeWindow + 20*chunkSize
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
 	data := file(t, here, size)
@@ -226,7 +226,7 @@ func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
 	}
 	c := &copier{Options: Options{To: Local()}}
 	part := c.partOf(job{to: s.path("up"), info: info})
-	cut := ahead + 10*chunkSize + 77
+	cut := writeWindow + 10*chunkSize + 77
 	for _, tc := range []struct {
 		name    string
 		part    []byte
@@ -369,13 +369,13 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	c := &copier{Options: Options{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }}}
 	part := s.path("p")
 	file(t, part, 1000)
-	there, done, err := Local().below(s.dir)
+	there, done, err := Local().target(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = done() }()
 	err = there.write(t.Context(), 0, func(to writable) error {
-		return c.settle(local{}, to, job{from: here, to: s.path("a"), info: stale}, part)
+		return c.putInPlace(local{}, to, job{from: here, to: s.path("a"), info: stale}, part)
 	})
 	if err != nil {
 		t.Fatal(err)

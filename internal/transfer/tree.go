@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// folder is one that was made; its mode and times come last, since what is put into it
-// needs the one and changes the other.
+// folder is one that was created. Its mode and times are set last: files that are
+// written into it need the one and change the other.
 type folder struct {
 	path string
 	info fs.FileInfo
 }
 
-// copyAny copies a file, a folder or a link, soon: it returns once it is under way.
+// copyAny starts to copy a file, a folder or a link.
 func (c *copier) copyAny(ctx context.Context, j job) {
 	switch mode := j.info.Mode(); {
 	case ctx.Err() != nil:
@@ -35,18 +35,18 @@ func (c *copier) copyAny(ctx context.Context, j job) {
 	}
 }
 
-// start copies one file beside us, when it is its turn.
-func (c *copier) start(ctx context.Context, turns chan struct{}, j job, copyOne func(context.Context, job) error) {
+// start copies one file in a goroutine, when the limit allows it.
+func (c *copier) start(ctx context.Context, limit chan struct{}, j job, copyOne func(context.Context, job) error) {
 	c.Progress.total.Add(j.info.Size())
 	c.Progress.filesTotal.Add(1)
 	select {
-	case turns <- struct{}{}:
+	case limit <- struct{}{}:
 	case <-ctx.Done():
 		c.fail(j.from, ctx.Err())
 		return
 	}
 	c.work.Go(func() {
-		defer func() { <-turns }()
+		defer func() { <-limit }()
 		err := copyOne(ctx, j)
 		if err == nil {
 			c.Progress.files.Add(1)
@@ -55,7 +55,8 @@ func (c *copier) start(ctx context.Context, turns chan struct{}, j job, copyOne 
 	})
 }
 
-// copyFolder copies a folder's entries, beside us while few others are being listed.
+// copyFolder copies a folder's entries, in a goroutine unless many folders are being
+// listed.
 func (c *copier) copyFolder(ctx context.Context, j job) {
 	c.Progress.listing.Add(1)
 	select {
@@ -103,8 +104,8 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 	}
 }
 
-// isName reports whether a name that a place lists is one in the target, rather than a
-// way to somewhere else.
+// isName reports whether a listed name is a file name for the target, not a path to
+// somewhere else.
 func (c *copier) isName(name string) bool {
 	_, base := c.To.split(c.To.join("folder", name))
 	return base == name
@@ -123,9 +124,8 @@ func (c *copier) finishFolders(ctx context.Context) {
 	}
 }
 
-// copyLink copies a link as one: what it leads to is copied where it is itself. It takes
-// another link's place, or a file's, but never a folder's: what is being copied into
-// that would go where the link leads.
+// copyLink copies a link as a link. It replaces another link or a file, but never a
+// folder: files that are copied into that would follow the link.
 func (c *copier) copyLink(ctx context.Context, j job) error {
 	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		target, err := from.ReadLink(j.from)

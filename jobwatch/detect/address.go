@@ -1,55 +1,56 @@
 package detect
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
 )
 
-// target is an address as a log prints it, before anything is believed of it.
-type target struct {
-	scheme string
-	host   string
-	port   int
-	socket string
-	path   string
-	token  string
-	masked bool // a token is needed, but the log hides it: token=...
-	inner  bool // on the loopback of host
+// address is an address as a log prints it.
+type address struct {
+	scheme     string
+	host       string
+	port       int
+	socket     string
+	path       string
+	token      string
+	masked     bool // a token is needed, but the log hides it: token=...
+	onLoopback bool // it is on the loopback of host
 }
 
-// place is what a printed host name is worth to somebody on the login node.
-type place int
+// hostKind is what a printed host means to a client on the login node.
+type hostKind int
 
 const (
-	nowhere  place = iota // no host printed, or a word that stands for one
-	loopback              // the node's own loopback
-	wildcard              // every address of the node
-	named                 // a name or an address that can be dialled
+	noHost       hostKind = iota // no host, or a placeholder
+	loopbackHost                 // the loopback of the node
+	wildcardHost                 // every address of the node
+	namedHost                    // a name or an address that can be dialled
 )
 
-// place classifies the target's host.
-func (t target) place() place {
-	h := strings.ToLower(strings.Trim(t.host, "[]"))
+// kind classifies the host.
+func (a address) kind() hostKind {
+	h := strings.ToLower(strings.Trim(a.host, "[]"))
 	switch h {
 	case "0.0.0.0", "::", "*", "...", "all ip addresses on your system":
-		return wildcard
+		return wildcardHost
 	case "localhost", "::1", "localhost.localdomain", "ip6-localhost", "0:0:0:0:0:0:0:1":
-		return loopback
+		return loopbackHost
 	case "", "unix":
-		return nowhere
+		return noHost
 	}
 	switch {
 	case strings.HasPrefix(h, "127."):
-		return loopback
+		return loopbackHost
 	case isPlaceholderHost(h):
-		return nowhere
+		return noHost
 	}
-	return named
+	return namedHost
 }
 
-// isPlaceholderHost reports whether h stands for a host name without being one.
-// NVIDIA's images print the word "hostname" itself.
+// isPlaceholderHost reports whether h is a placeholder. NVIDIA's images print the word
+// "hostname" itself.
 func isPlaceholderHost(h string) bool {
 	switch h {
 	case "hostname", "your-hostname", "host", "host_name", "node", "nodename", "node_name", "computenode", "compute_node",
@@ -59,23 +60,23 @@ func isPlaceholderHost(h string) bool {
 	return strings.ContainsAny(h, "<>${}%*()|\\")
 }
 
-// clone copies the target's words, which are parts of a long line, and leaves out
-// those that no server would print.
-func (t target) clone() target {
+// clone copies the strings, which are parts of a long line, and drops those that are
+// too long to be real.
+func (a address) clone() address {
 	keep := func(s string, most int) string {
 		if len(s) > most {
 			return ""
 		}
 		return strings.Clone(s)
 	}
-	t.scheme, t.host, t.socket = keep(t.scheme, 16), keep(t.host, 255), keep(t.socket, 1024)
-	t.path, t.token = keep(t.path, 1024), keep(t.token, 1024)
-	return t
+	a.scheme, a.host, a.socket = keep(a.scheme, 16), keep(a.host, 255), keep(a.socket, 1024)
+	a.path, a.token = keep(a.path, 1024), keep(a.token, 1024)
+	return a
 }
 
-// foundURL is a URL and where in its line it stands.
+// foundURL is a URL and its place in the line.
 type foundURL struct {
-	target
+	address
 	start, end int
 }
 
@@ -103,7 +104,7 @@ func findURLs(text string) []foundURL {
 	}
 }
 
-// schemeStart walks back from the colon of "://" to where the scheme begins.
+// schemeStart is where the scheme before the colon of "://" begins.
 func schemeStart(text string, colon int) int {
 	i := colon
 	for i > 0 && (isLetter(text[i-1]) || text[i-1] == '+') {
@@ -118,10 +119,10 @@ func schemeStart(text string, colon int) int {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// parseWebURL reads what follows "http://" at from. Servers print hosts that no
-// URL parser accepts, so each form has its branch.
+// parseWebURL reads what follows "http://" at from. Servers print hosts that no URL
+// parser accepts.
 func parseWebURL(text, scheme string, from int) foundURL {
-	u := foundURL{target: target{scheme: scheme}}
+	u := foundURL{address: address{scheme: scheme}}
 	rest := text[from:]
 	n := authorityLen(rest)
 	u.host, u.port = splitAuthority(rest[:n])
@@ -133,7 +134,7 @@ func parseWebURL(text, scheme string, from int) foundURL {
 	}
 	tail := trimURL(rest[n:pathEnd(rest, n)], text[:from])
 	u.end = from + n + len(tail)
-	u.readTail(tail)
+	u.parseTail(tail)
 	return u
 }
 
@@ -160,7 +161,7 @@ func hostPortTail(authority string) string {
 }
 
 // splitAuthority separates the host from the port. More than one colon outside
-// brackets is an IPv6 address that the server forgot to bracket.
+// brackets is an IPv6 address without brackets.
 func splitAuthority(authority string) (host string, port int) {
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		authority = authority[i+1:]
@@ -177,7 +178,7 @@ func splitAuthority(authority string) (host string, port int) {
 	return unwrapHost(host), port
 }
 
-// unwrapHost takes the brackets from a host and chooses from "(a or b)".
+// unwrapHost drops the brackets of a host, and takes the first of "(a or b)".
 func unwrapHost(host string) string {
 	if inner, ok := strings.CutPrefix(host, "("); ok {
 		first, _, _ := strings.Cut(strings.TrimSuffix(inner, ")"), " or ")
@@ -215,8 +216,8 @@ func pathEnd(rest string, from int) int {
 	return len(rest)
 }
 
-// trimURL drops the punctuation of the sentence around a URL. Dots that stand for
-// something left out stay, since they mean that the token is not whole.
+// trimURL drops the punctuation of the sentence around a URL. An ellipsis is kept,
+// since it means that the token is not complete.
 func trimURL(tail, before string) string {
 	for tail != "" {
 		last := tail[len(tail)-1]
@@ -242,14 +243,11 @@ func trimURL(tail, before string) string {
 	return tail
 }
 
-// readTail fills in the path and the token.
-func (t *target) readTail(tail string) {
+// parseTail reads the path and the token.
+func (a *address) parseTail(tail string) {
 	tail, _, _ = strings.Cut(tail, "#")
 	path, query, _ := strings.Cut(tail, "?")
-	t.path = path
-	if t.path == "" {
-		t.path = "/"
-	}
+	a.path = cmp.Or(path, "/")
 	for pair := range strings.SplitSeq(query, "&") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
@@ -257,37 +255,28 @@ func (t *target) readTail(tail string) {
 		}
 		switch strings.ToLower(key) {
 		case "token", "access_token", "secret", "tkn":
-			t.setToken(value)
+			a.setToken(value)
 		}
 	}
 }
 
-// setToken takes the value of a token parameter. Dots, dashes and stars alone
-// mean that there is one which the server does not print.
-func (t *target) setToken(value string) {
+// setToken reads the value of a token parameter. Only dots, dashes or stars mean that
+// the server hides its token.
+func (a *address) setToken(value string) {
 	if strings.Trim(value, ".-*_•…") == "" {
-		t.masked = true
+		a.masked = true
 		return
 	}
 	if text, err := url.QueryUnescape(value); err == nil {
 		value = text
 	}
-	t.token = value
+	a.token = value
 }
 
-// hasRealToken reports whether the token could be one, rather than the
-// placeholder of an instruction.
-func (t target) hasRealToken() bool {
-	if len(t.token) < 16 {
-		return false
-	}
-	for i := range len(t.token) {
-		c := t.token[i]
-		if !isLetter(c) && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return strings.ContainsAny(t.token, "0123456789")
+// hasRealToken reports whether the token can be a real one, rather than the placeholder
+// of an instruction.
+func (a address) hasRealToken() bool {
+	return len(a.token) >= 16 && isAlphanumericOr(a.token, "-_") && strings.ContainsAny(a.token, "0123456789")
 }
 
 // parseUnixURL reads what follows "http+unix://": a socket's path, escaped.
@@ -295,37 +284,37 @@ func parseUnixURL(text string, from int) foundURL {
 	rest := text[from:]
 	n := authorityLen(rest)
 	end := pathEnd(rest, n)
-	u := foundURL{target: target{scheme: "http"}, end: from + end}
-	u.readTail(trimURL(rest[n:end], ""))
+	u := foundURL{address: address{scheme: "http"}, end: from + end}
+	u.parseTail(trimURL(rest[n:end], ""))
 	if path, err := url.PathUnescape(rest[:n]); err == nil {
 		u.socket = path
 	}
 	return u
 }
 
-// String shows the target without its token.
-func (t target) String() string {
+// String returns the address without its token.
+func (a address) String() string {
 	switch {
-	case t.socket != "":
-		return t.socket
-	case t.host == "" && t.port == 0:
+	case a.socket != "":
+		return a.socket
+	case a.host == "" && a.port == 0:
 		return ""
-	case t.port == 0:
-		return t.host
+	case a.port == 0:
+		return a.host
 	}
-	text := t.host + ":" + strconv.Itoa(t.port)
-	if t.scheme != "" {
-		text = t.scheme + "://" + text
+	text := a.host + ":" + strconv.Itoa(a.port)
+	if a.scheme != "" {
+		text = a.scheme + "://" + text
 	}
-	if t.path != "/" {
-		text += t.path
+	if a.path != "/" {
+		text += a.path
 	}
 	return text
 }
 
-// link is the target as a link to open.
-func (t target) link() string {
-	u := url.URL{Scheme: t.scheme, Host: t.host, Path: t.path}
+// link is the address as a link to open.
+func (a address) link() string {
+	u := url.URL{Scheme: a.scheme, Host: a.host, Path: a.path}
 	return u.String()
 }
 

@@ -4,7 +4,7 @@ import "testing"
 
 func TestURLsAreReadAsServersPrintThem(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]target{
+	for text, want := range map[string]address{
 		"http://n003:8888/lab?token=abc":                   {scheme: "http", host: "n003", port: 8888, path: "/lab", token: "abc"},
 		"https://n003/":                                    {scheme: "https", host: "n003", port: 443, path: "/"},
 		"http://n003":                                      {scheme: "http", host: "n003", port: 80, path: "/"},
@@ -34,7 +34,7 @@ func TestURLsAreReadAsServersPrintThem(t *testing.T) {
 			t.Errorf("%q: no URL", text)
 			continue
 		}
-		if got := urls[0].target; got != want {
+		if got := urls[0].address; got != want {
 			t.Errorf("%q:\n got %#v\nwant %#v", text, got, want)
 		}
 	}
@@ -51,12 +51,12 @@ func TestOtherSchemesAreNoURLs(t *testing.T) {
 
 func TestAHostIsWorthWhatItNames(t *testing.T) {
 	t.Parallel()
-	for host, want := range map[string]place{
-		"n003": named, "10.3.0.7": named, "fd00::7": named, "localhost": loopback, "127.0.1.1": loopback, "::1": loopback,
-		"[::1]": loopback, "0.0.0.0": wildcard, "::": wildcard, "*": wildcard, "[all ip addresses on your system]": wildcard,
-		"hostname": nowhere, "HOSTNAME": nowhere, "<node>": nowhere, "${NODE}": nowhere, "": nowhere,
+	for host, want := range map[string]hostKind{
+		"n003": namedHost, "10.3.0.7": namedHost, "fd00::7": namedHost, "localhost": loopbackHost, "127.0.1.1": loopbackHost, "::1": loopbackHost,
+		"[::1]": loopbackHost, "0.0.0.0": wildcardHost, "::": wildcardHost, "*": wildcardHost, "[all ip addresses on your system]": wildcardHost,
+		"hostname": noHost, "HOSTNAME": noHost, "<node>": noHost, "${NODE}": noHost, "": noHost,
 	} {
-		if got := (target{host: host}).place(); got != want {
+		if got := (address{host: host}).kind(); got != want {
 			t.Errorf("%q: place %d, want %d", host, got, want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestOnlyAPlausibleTokenIsReal(t *testing.T) {
 		"your-token-goes-in-here":                          false,
 		"0123456789abcdef...":                              false,
 	} {
-		if got := (target{token: token}).hasRealToken(); got != want {
+		if got := (address{token: token}).hasRealToken(); got != want {
 			t.Errorf("%q: %v, want %v", token, got, want)
 		}
 	}

@@ -1,19 +1,20 @@
 package detect
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// App is a person's own app: patterns with the named groups host, port, token,
-// path and scheme, tried on every line of the log.
+// App is an app from the config: patterns with the named groups host, port, token,
+// path and scheme, which are tried on every line of the log.
 type App struct {
 	Name     string
 	Patterns []*regexp.Regexp
 }
 
-// The apps we know. Their names are what `app =` of a session takes.
+// The known apps. These are the values of `app =` of a session.
 const (
 	appJupyter     = "jupyter"
 	appRStudio     = "rstudio"
@@ -31,12 +32,12 @@ const (
 	appDask        = "dask"
 	appRay         = "ray"
 	appSpark       = "spark"
-	appWeb         = "http" // some web server: offered, never opened by itself
+	appWeb         = "http" // any other web server: offered, never opened unasked
 )
 
-// appsByRank is whom to believe to be what a person came for, when one log
-// announces several: places to work in, then pages made to be looked at, then
-// dashboards that come along with a computation, then any web server.
+// appsByRank is the order in which a log that announces several apps is resolved:
+// apps to work in, then pages to look at, then dashboards of a computation, then any
+// web server.
 var appsByRank = []string{
 	appJupyter, appRStudio, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC,
 	appStreamlit, appGradio, appBokeh,
@@ -44,13 +45,16 @@ var appsByRank = []string{
 	appWeb,
 }
 
-// Apps are the names of the apps we know, those first that people mean most often.
+// Apps are the names of the known apps, those first that people most likely want.
 func Apps() []string { return slices.Clone(appsByRank) }
 
-// appRank is an app's place in that order; a person's own app comes before all.
+// appRank is an app's place in that order; apps from the config come before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 
-// appWords are the words by which a line tells which app it speaks of.
+// isWorkApp reports whether people work in the app, as in those up to VNC.
+func isWorkApp(app string) bool { return appRank(app) <= appRank(appVNC) }
+
+// appWords are the words by which a line names an app.
 var appWords = []struct{ word, app string }{
 	{"jupyter", appJupyter},
 	{"ipython notebook", appJupyter},
@@ -67,94 +71,90 @@ var appWords = []struct{ word, app string }{
 	{"gradio", appGradio},
 }
 
-// passRules are lines that look like an announcement and are none; they come
-// first, and end the reading of their line.
-var passRules = []rule{
-	{act: passes, needle: "jupyterhub", said: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`JupyterHub is now running at ` + urlPattern)},
-	{act: passes, needle: "hub api listening", said: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`Hub API listening (?:on|at) ` + urlPattern)},
-	{act: passes, needle: "configproxy", said: "the proxy of JupyterHub", re: regexp.MustCompile(`\[ConfigProxy\].*` + urlPattern)},
-	{act: passes, needle: "--logdir", said: "advice on how to start TensorBoard", re: regexp.MustCompile(`tensorboard --logdir.*` + urlPattern)},
-	{act: passes, needle: "distributed.", said: "a worker's page, not the scheduler's", re: regexp.MustCompile(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
-	{act: passes, needle: "public url", said: "a public link through the maker's own service", re: regexp.MustCompile(`(?i)running on public URL:\s*` + urlPattern)},
-	{act: passes, needle: "external url", said: "the address as the Internet would see it", re: regexp.MustCompile(`External URL:\s*` + urlPattern)},
+// misleadingRules come first: no other rule is tried on a line that matches.
+var misleadingRules = []rule{
+	{act: misleads, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`JupyterHub is now running at ` + urlPattern)},
+	{act: misleads, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`Hub API listening (?:on|at) ` + urlPattern)},
+	{act: misleads, needle: "configproxy", desc: "the proxy of JupyterHub", re: regexp.MustCompile(`\[ConfigProxy\].*` + urlPattern)},
+	{act: misleads, needle: "--logdir", desc: "advice on how to start TensorBoard", re: regexp.MustCompile(`tensorboard --logdir.*` + urlPattern)},
+	{act: misleads, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: regexp.MustCompile(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
+	{act: misleads, needle: "public url", desc: "a public link through the maker's own service", re: regexp.MustCompile(`(?i)running on public URL:\s*` + urlPattern)},
+	{act: misleads, needle: "external url", desc: "the address as the Internet would see it", re: regexp.MustCompile(`External URL:\s*` + urlPattern)},
 }
 
-// workRules are places to work in.
+// workRules are of apps to work in.
 var workRules = []rule{
-	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", said: "the tunnel's link", re: regexp.MustCompile(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
-	{app: appCodeServer, act: announces, needle: "server listening on", said: ownURL, re: regexp.MustCompile(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
-	{app: appCodeServer, act: announces, needle: "web ui available at", said: ownURL, re: regexp.MustCompile(`^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern)},
-	{app: appPluto, act: announces, needle: "go to http", said: ownURL, re: regexp.MustCompile(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
-	{app: appPluto, act: announces, needle: "have fun", said: ownURL, re: regexp.MustCompile(urlPattern + `.* have fun`)},
-	{app: appMarimo, act: announces, needle: "access_token=", said: ownURL, re: regexp.MustCompile(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
+	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: regexp.MustCompile(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
+	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: regexp.MustCompile(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
+	{app: appCodeServer, act: announces, needle: "web ui available at", desc: ownURL, re: regexp.MustCompile(`^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern)},
+	{app: appPluto, act: announces, needle: "go to http", desc: ownURL, re: regexp.MustCompile(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
+	{app: appPluto, act: announces, needle: "have fun", desc: ownURL, re: regexp.MustCompile(urlPattern + `.* have fun`)},
+	{app: appMarimo, act: announces, needle: "access_token=", desc: ownURL, re: regexp.MustCompile(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
 	{app: appMarimo, act: marks, needle: "➜", re: regexp.MustCompile(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
-	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, said: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Network):\s+` + urlPattern)},
+	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, desc: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Network):\s+` + urlPattern)},
 	{
-		app: appRStudio, act: announces, needle: "rstudio", said: "the RStudio port named by the job script",
+		app: appRStudio, act: announces, needle: "rstudio", desc: "the RStudio port named by the job script",
 		re: regexp.MustCompile(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
-	{needle: "discovered", named: true, read: readDiscovered},
+	{needle: "discovered", needsApp: true, read: readDiscovered},
 }
 
-// pageRules are pages made to be looked at.
+// pageRules are of pages to look at.
 var pageRules = []rule{
 	{app: appStreamlit, act: marks, needle: "your streamlit app", re: regexp.MustCompile(`view your Streamlit app`)},
-	{app: appStreamlit, act: announces, needle: "network url:", said: ownURL, re: regexp.MustCompile(`\bNetwork URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "local url:", said: ownURL, re: regexp.MustCompile(`\bLocal URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, said: ownURL, re: regexp.MustCompile(`\bURL:\s+` + urlPattern)},
-	{app: appGradio, act: announces, needle: "running on local url:", said: ownURL, re: regexp.MustCompile(`Running on local URL:\s+` + urlPattern)},
-	{app: appGradio, act: announces, needle: "running locally at:", said: ownURL, re: regexp.MustCompile(`Running locally at:\s+` + urlPattern)},
-	{app: appBokeh, act: announces, needle: "app running at:", said: ownURL, re: regexp.MustCompile(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
-	{app: appBokeh, act: announces, needle: "launching server at", said: ownURL, re: regexp.MustCompile(`Launching server at ` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: regexp.MustCompile(`\bNetwork URL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "local url:", desc: ownURL, re: regexp.MustCompile(`\bLocal URL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, desc: ownURL, re: regexp.MustCompile(`\bURL:\s+` + urlPattern)},
+	{app: appGradio, act: announces, needle: "running on local url:", desc: ownURL, re: regexp.MustCompile(`Running on local URL:\s+` + urlPattern)},
+	{app: appGradio, act: announces, needle: "running locally at:", desc: ownURL, re: regexp.MustCompile(`Running locally at:\s+` + urlPattern)},
+	{app: appBokeh, act: announces, needle: "app running at:", desc: ownURL, re: regexp.MustCompile(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
+	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: regexp.MustCompile(`Launching server at ` + urlPattern)},
 }
 
-// dashboardRules are pages that come along with a computation.
+// dashboardRules are of dashboards of a computation.
 var dashboardRules = []rule{
-	{app: appTensorBoard, act: announces, needle: "tensorboard", said: ownURL, re: regexp.MustCompile(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
+	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: regexp.MustCompile(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
 	{app: appMLflow, act: marks, needle: "mlflow", re: regexp.MustCompile(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`)},
-	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, said: ownURL, re: regexp.MustCompile(`Listening at: ` + urlPattern)},
-	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, said: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
+	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, desc: ownURL, re: regexp.MustCompile(`Listening at: ` + urlPattern)},
+	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, desc: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
 	{needle: "scheduler at:", read: readDaskScheduler},
 	{needle: "dashboard at:", read: readDaskDashboard},
 	{needle: "bokeh at:", read: readDaskDashboard},
-	{app: appDask, act: announces, needle: "/status", said: "a link to the dashboard", re: regexp.MustCompile(`(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`)},
-	{app: appRay, act: announces, needle: "dashboard at", said: ownURL, re: regexp.MustCompile(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
-	{app: appSpark, act: announces, needle: "and started at", said: ownURL, re: regexp.MustCompile(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "web ui available at", said: ownURL, re: regexp.MustCompile(`Spark context Web UI available at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "started service '", said: "the port of Spark's page", re: regexp.MustCompile(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
+	{app: appDask, act: announces, needle: "/status", desc: "a link to the dashboard", re: regexp.MustCompile(`(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`)},
+	{app: appRay, act: announces, needle: "dashboard at", desc: ownURL, re: regexp.MustCompile(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
+	{app: appSpark, act: announces, needle: "and started at", desc: ownURL, re: regexp.MustCompile(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
+	{app: appSpark, act: announces, needle: "web ui available at", desc: ownURL, re: regexp.MustCompile(`Spark context Web UI available at ` + urlPattern)},
+	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: regexp.MustCompile(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
 }
 
-// webRules are web servers of any kind.
+// webRules are of any other web server.
 var webRules = []rule{
-	{app: appWeb, act: announces, needle: "uvicorn running on", said: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "running on http", said: ownURL, re: regexp.MustCompile(`\bRunning on ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening at: ", said: ownURL, re: regexp.MustCompile(`\[INFO\] Listening at: ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "serving http on", said: ownURL, re: regexp.MustCompile(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
-	{app: appWeb, act: announces, needle: "development server at", said: ownURL, re: regexp.MustCompile(`Starting development server at ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening on", said: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "msg=\"listening on ", said: ownURL, re: regexp.MustCompile(`msg="Listening on ` + wherePattern)},
-	{app: appWeb, act: announces, needle: "to see the gui go to:", said: ownURL, re: regexp.MustCompile(`To see the GUI go to: ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "open h2o flow", said: ownURL, re: regexp.MustCompile(`Open H2O Flow in your web browser: ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: regexp.MustCompile(`\bRunning on ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "listening at: ", desc: ownURL, re: regexp.MustCompile(`\[INFO\] Listening at: ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "serving http on", desc: ownURL, re: regexp.MustCompile(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
+	{app: appWeb, act: announces, needle: "development server at", desc: ownURL, re: regexp.MustCompile(`Starting development server at ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "listening on", desc: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: regexp.MustCompile(`msg="Listening on ` + wherePattern)},
+	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: regexp.MustCompile(`To see the GUI go to: ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: regexp.MustCompile(`Open H2O Flow in your web browser: ` + urlPattern)},
 	{app: appWeb, act: marks, needle: "access matlab at", re: regexp.MustCompile(`(?i)\baccess matlab at:?\s*$`)},
 	{app: appWeb, act: marks, needle: "is running at:", re: regexp.MustCompile(`(?i)\bvoil\S+ is running at:\s*$`)},
-	{app: appWeb, act: announces, needle: "://", near: appWeb, said: ownURL, re: regexp.MustCompile(`^\s*` + urlPattern + `\s*$`)},
-	{app: appWeb, act: announces, needle: "is running", said: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: regexp.MustCompile(`^\s*` + urlPattern + `\s*$`)},
+	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
 }
 
-// discovered is how Open OnDemand's scripts tell that they saw a server's port open.
+// discovered matches the line of Open OnDemand's scripts when a server's port is open.
 var discovered = regexp.MustCompile(`(?i)\bDiscovered .* listening on port (?P<port>\d+)`)
 
-func readDiscovered(r *reading, l logLine) {
-	if m := discovered.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.announce(sighting{
-			at: l.at, app: l.app, to: matchedTarget(discovered, l.text, m),
-			said: "the portal's script, which has seen the port open",
-		})
+func readDiscovered(r *reader, l logLine) {
+	if addr, ok := l.match(discovered); ok {
+		r.ev.addOwn(statement{at: l.at, app: l.app, addr: addr, desc: "the portal's script, which has seen the port open"})
 	}
 }
 
-// Dask's scheduler tells its own address and its dashboard's, the latter often as
-// a bare port:
+// Dask's scheduler prints its own address and that of its dashboard, which is often
+// only a port:
 //
 //	distributed.scheduler - INFO -   Scheduler at:   tcp://10.201.0.91:8786
 //	distributed.scheduler - INFO -   dashboard at:                     :8787
@@ -163,23 +163,16 @@ var (
 	daskDashboard = regexp.MustCompile(`(?:dashboard|bokeh) at:\s+(?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `)?:(?P<port>\d+)(?P<path>/\S+)?`)
 )
 
-func readDaskScheduler(r *reading, l logLine) {
+func readDaskScheduler(r *reader, l logLine) {
 	if m := daskScheduler.FindStringSubmatch(l.text); m != nil {
 		r.daskHost = strings.Clone(m[1])
 	}
 }
 
-func readDaskDashboard(r *reading, l logLine) {
-	m := daskDashboard.FindStringSubmatchIndex(l.text)
-	if m == nil {
-		return
+func readDaskDashboard(r *reader, l logLine) {
+	if addr, ok := l.match(daskDashboard); ok {
+		addr.host = cmp.Or(addr.host, r.daskHost)
+		addr.path = cmp.Or(addr.path, "/status")
+		r.ev.addOwn(statement{at: l.at, app: appDask, addr: addr, desc: ownURL})
 	}
-	s := sighting{at: l.at, app: appDask, to: matchedTarget(daskDashboard, l.text, m), said: ownURL}
-	if s.to.host == "" {
-		s.to.host = r.daskHost
-	}
-	if s.to.path == "" {
-		s.to.path = "/status"
-	}
-	r.ev.announce(s)
 }

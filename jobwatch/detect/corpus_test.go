@@ -29,7 +29,7 @@ func describe(f Finding) string {
 	add(f.Reach != "", "reach="+string(f.Reach))
 	add(f.NeedsNode, "node")
 	add(f.Ended, "ended")
-	add(f.Low, "low")
+	add(f.Guess, "low")
 	add(f.Doubt, "doubt")
 	add(f.Link != "", "link="+f.Link)
 	return strings.Join(words, " ")

@@ -7,21 +7,21 @@
 // it finds.
 package detect
 
-// Detector reads a job's log as it grows and says where the job serves. It takes
-// bytes in any chunks and remembers a bounded amount of them. It is not safe for
-// concurrent use.
+// Detector reads a job's log while it grows and finds the address of the job's
+// server. It accepts bytes in any chunks and remembers a bounded amount of them. It is
+// not safe for concurrent use.
 type Detector struct {
 	custom  []App
-	book    *ruleBook
+	rules   *ruleSet
 	ev      *evidence
 	streams []*Stream
-	found   *Finding // nil when the evidence changed since
+	found   *Finding // nil if the evidence has changed since
 }
 
-// New returns a detector that looks for the app called only, or for any
-// app if only is empty. A person's own apps are looked for first.
+// New returns a detector for the app called only, or for any app if only is empty.
+// Apps from the config are tried first.
 func New(only string, custom ...App) *Detector {
-	d := &Detector{book: builtinRules(), ev: newEvidence(only)}
+	d := &Detector{rules: builtinRules(), ev: newEvidence(only)}
 	for _, app := range custom {
 		if d.ev.wants(app.Name) {
 			d.custom = append(d.custom, app)
@@ -30,103 +30,98 @@ func New(only string, custom ...App) *Detector {
 	return d
 }
 
-// Stream returns the part of the detector that reads the file called name. A job
-// that writes its hints to one file and its errors to another gives evidence in
-// both; each file has its own lines, all are judged together.
+// Stream returns the part of the detector that reads the file called name. A job may
+// write its hints to one file and its errors to another: the lines of each file are
+// its own, and the finding follows from all of them.
 func (d *Detector) Stream(name string) *Stream {
 	for _, s := range d.streams {
 		if s.name == name {
 			return s
 		}
 	}
-	s := &Stream{d: d, name: name, reading: newReading(d.ev)}
+	s := &Stream{d: d, name: name, reader: newReader(d.ev)}
 	d.streams = append(d.streams, s)
 	return s
 }
 
-// Write takes the next bytes of the log. It never fails.
+// Write reads the next bytes of the log. It never fails.
 func (d *Detector) Write(p []byte) (int, error) { return d.Stream("").Write(p) }
 
-// Flush says that the log ends here: a last line without a newline is taken as it
-// is. It is for who reads a log once; one that grows may be cut off anywhere.
+// Flush reads a last line without a newline. It is for a log that is complete: one
+// that grows may be cut off anywhere.
 func (d *Detector) Flush() {
 	for _, s := range d.streams {
-		s.flush()
+		if len(s.split.buf) > 0 {
+			s.split.feed([]byte("\n"), s.line)
+		}
 	}
 }
 
-// Finding is the best that can be said so far.
+// Finding returns what the log says so far.
 func (d *Detector) Finding() Finding {
 	if d.found == nil {
-		f := d.ev.judge()
+		f := d.ev.resolve()
 		d.found = &f
 	}
 	return *d.found
 }
 
-// Stream is one of a job's files.
+// Stream is one file of a job's log.
 type Stream struct {
-	d       *Detector
-	name    string
-	split   lineSplitter
-	gauge   wrapGauge
-	reading *reading
-	open    string // the last line, if a URL at its end may go on in the next
-	openAt  int
+	d         *Detector
+	name      string
+	split     lineSplitter
+	wrap      wrapWidth
+	reader    *reader
+	pending   string // the last line, if the next one may continue it
+	pendingAt int
 }
 
-// Write takes the next bytes of the file. It never fails.
+// Write reads the next bytes of the file. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.split.feed(p, s.line)
 	return len(p), nil
 }
 
-// flush ends a last line without a newline.
-func (s *Stream) flush() {
-	if len(s.split.buf) > 0 {
-		s.split.feed([]byte("\n"), s.line)
-	}
-}
-
-// Reset forgets what this file said: it was truncated or replaced.
+// Reset drops everything read from this file: it was truncated or replaced.
 func (s *Stream) Reset() {
-	s.d.ev.forget(s.name)
+	s.d.ev.dropStream(s.name)
 	s.d.found = nil
-	*s = Stream{d: s.d, name: s.name, reading: newReading(s.d.ev)}
+	*s = Stream{d: s.d, name: s.name, reader: newReader(s.d.ev)}
 }
 
 // line reads one line.
 func (s *Stream) line(n int, raw []byte) {
-	s.gauge.see(len(raw))
-	rules, app := s.d.book.find(raw)
-	if rules.empty() && s.open == "" && len(s.d.custom) == 0 {
+	s.wrap.observe(len(raw))
+	rules, app := s.d.rules.find(raw)
+	if rules.empty() && s.pending == "" && len(s.d.custom) == 0 {
 		return
 	}
 	text := cleanLine(raw)
-	if joined, ok := s.gauge.rejoin(s.open, text); s.open != "" && ok {
-		s.d.ev.retract(spot{s.name, s.openAt})
-		n, text = s.openAt, joined
-		rules, app = s.d.book.find([]byte(joined))
+	if joined, ok := s.wrap.join(s.pending, text); ok {
+		s.d.ev.dropLine(position{s.name, s.pendingAt})
+		n, text = s.pendingAt, joined
+		rules, app = s.d.rules.find([]byte(joined))
 	}
-	s.open, s.openAt = "", n
-	if len(text) < maxLine/2 && mayGoOn(text) {
-		s.open = text
+	s.pending, s.pendingAt = "", n
+	if len(text) < maxLine/2 && mayContinue(text) {
+		s.pending = text
 	}
-	s.interpret(logLine{at: spot{s.name, n}, text: text, app: app}, rules)
+	s.applyRules(logLine{at: position{s.name, n}, text: text, app: app}, rules)
 }
 
-// interpret tries the rules on a line.
-func (s *Stream) interpret(l logLine, rules bitset) {
+// applyRules tries the patterns from the config and then the given rules.
+func (s *Stream) applyRules(l logLine, rules bitset) {
 	for _, app := range s.d.custom {
 		for _, re := range app.Patterns {
-			if s.reading.custom(app.Name, re, l) {
+			if s.reader.applyCustom(app.Name, re, l) {
 				s.d.found = nil
 			}
 		}
 	}
 	for i := range rules.all {
 		s.d.found = nil
-		if s.reading.apply(&s.d.book.rules[i], l) {
+		if s.reader.apply(&s.d.rules.rules[i], l) {
 			return
 		}
 	}

@@ -39,7 +39,7 @@ func TestResetForgetsTheOldLog(t *testing.T) {
 	fmt.Fprint(d, banner, "half a li")
 	d.Stream("").Reset()
 	d.Flush()
-	if f := d.Finding(); f.Found || len(f.Notes) != 0 {
+	if f := d.Finding(); f.Found || len(f.notes) != 0 {
 		t.Errorf("still found: %s", describe(f))
 	}
 }
@@ -127,12 +127,12 @@ func TestNotesTellWhatWasPassedOver(t *testing.T) {
 	t.Parallel()
 	f := detect(t, "[I 2024-05-02 JupyterHub app:3245] JupyterHub is now running at http://:8000\n"+banner)
 	var passed, found bool
-	for _, n := range f.Notes {
-		passed = passed || n.Passed && n.Line == 1 && strings.Contains(n.Text, "JupyterHub")
-		found = found || !n.Passed && n.Line == 3
+	for _, n := range f.notes {
+		passed = passed || n.ignored && n.at.line == 1 && strings.Contains(n.text, "JupyterHub")
+		found = found || !n.ignored && n.at.line == 3
 	}
 	if !passed || !found {
-		t.Errorf("notes %+v", f.Notes)
+		t.Errorf("notes %+v", f.notes)
 	}
 }
 
@@ -195,8 +195,8 @@ func FuzzDetector(f *testing.F) {
 		if whole.Found && (whole.Port < 0 || whole.Port > 65535 || whole.Path == "" || whole.Scheme == "") {
 			t.Errorf("impossible: %s", describe(whole))
 		}
-		if len(whole.Notes) > maxNotes {
-			t.Errorf("%d notes", len(whole.Notes))
+		if len(whole.notes) > maxNotes {
+			t.Errorf("%d notes", len(whole.notes))
 		}
 	})
 }

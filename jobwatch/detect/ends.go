@@ -2,68 +2,68 @@ package detect
 
 import "regexp"
 
-// endRules notice that a server, or its whole job, is over. Servers whose own
-// words are not known here end with their job.
+// endRules notice that a server, or its whole job, is over. A server whose last words
+// are not known here ends with its job.
 var endRules = []rule{
 	{
-		act: endsJob, needle: "cancelled at", said: "Slurm ended the job",
+		act: endsJob, needle: "cancelled at", desc: "Slurm ended the job",
 		re: regexp.MustCompile(`\*\*\* (?:JOB|STEP) .*CANCELLED AT`),
 	},
-	{act: endsJob, needle: "pbs: job killed", said: "PBS ended the job", re: regexp.MustCompile(`=>> PBS: job killed`)},
-	{act: endsJob, needle: "term_", said: "LSF ended the job", re: regexp.MustCompile(`\bTERM_[A-Z]+: job killed`)},
+	{act: endsJob, needle: "pbs: job killed", desc: "PBS ended the job", re: regexp.MustCompile(`=>> PBS: job killed`)},
+	{act: endsJob, needle: "term_", desc: "LSF ended the job", re: regexp.MustCompile(`\bTERM_[A-Z]+: job killed`)},
 	{
-		act: endsJob, needle: "srun:", said: "Slurm ended the job's step",
+		act: endsJob, needle: "srun:", desc: "Slurm ended the job's step",
 		re: regexp.MustCompile(`srun: (?:Force Terminated|forcing job termination|Job step aborted|error: \S+: tasks? .*: (?:Killed|Terminated|Exited|Out Of Memory))`),
 	},
-	{act: endsJob, needle: "memory limit", said: "Slurm killed the job: memory limit exceeded", re: regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)},
-	{act: endsJob, needle: "resource usage on", said: "PBS's closing report", re: regexp.MustCompile(`^\s*Resource Usage on \d{4}-`)},
-	{act: endsJob, needle: "execution finished", said: "the job script has finished", re: regexp.MustCompile(`(?i)\bjob \S+ execution finished`)},
+	{act: endsJob, needle: "memory limit", desc: "Slurm killed the job: memory limit exceeded", re: regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)},
+	{act: endsJob, needle: "resource usage on", desc: "PBS's closing report", re: regexp.MustCompile(`^\s*Resource Usage on \d{4}-`)},
+	{act: endsJob, needle: "execution finished", desc: "the job script has finished", re: regexp.MustCompile(`(?i)\bjob \S+ execution finished`)},
 	{
-		app: appJupyter, act: ends, needle: "received signal", said: "the server was told to stop",
+		app: appJupyter, act: ends, needle: "received signal", desc: "the server was told to stop",
 		re: regexp.MustCompile(`\] received signal \d+, stopping`),
 	},
 	{
-		app: appJupyter, act: ends, needle: "shutting down", said: "the server is shutting down",
+		app: appJupyter, act: ends, needle: "shutting down", desc: "the server is shutting down",
 		re: regexp.MustCompile(`(?:App|SingleUser\w*)\b[^\]]*\] .*?\b[Ss]hutting down(?: \d+ (?:kernel|extension|terminal)s?| kernels| on /api/shutdown|\.?$)`),
 	},
-	{app: appJupyter, act: ends, needle: "shutdown confirmed", said: "the server was stopped by a user", re: regexp.MustCompile(`\] Shutdown confirmed`)},
+	{app: appJupyter, act: ends, needle: "shutdown confirmed", desc: "the server was stopped by a user", re: regexp.MustCompile(`\] Shutdown confirmed`)},
 	{
-		app: appJupyter, act: fails, needle: "could not be started", said: "the server could not start",
+		app: appJupyter, act: fails, needle: "could not be started", desc: "the server could not start",
 		re: regexp.MustCompile(`(?i)ERROR: the (?:notebook|jupyter) server could not be started`),
 	},
 	{
-		app: appJupyter, act: fails, needle: "not found", said: "Jupyter is not installed",
+		app: appJupyter, act: fails, needle: "not found", desc: "Jupyter is not installed",
 		re: regexp.MustCompile(`(?i)jupyter[\w-]*: (?:command )?not found|command not found: jupyter|Jupyter command .jupyter-[\w-]+. not found|"jupyter[\w-]*": executable file not found`),
 	},
 	{
-		app: appJupyter, act: fails, needle: "no module named", said: "Jupyter is not installed",
+		app: appJupyter, act: fails, needle: "no module named", desc: "Jupyter is not installed",
 		re: regexp.MustCompile(`No module named ['"]?(?:jupyter|jupyterlab|notebook)['"]?\s*$`),
 	},
-	{app: appJupyter, act: fails, needle: "error executing jupyter", said: "Jupyter is not installed", re: regexp.MustCompile(`Error executing Jupyter command`)},
+	{app: appJupyter, act: fails, needle: "error executing jupyter", desc: "Jupyter is not installed", re: regexp.MustCompile(`Error executing Jupyter command`)},
 	{
-		app: appJupyter, act: fails, needle: "running as root", said: "Jupyter refuses to run as root",
+		app: appJupyter, act: fails, needle: "running as root", desc: "Jupyter refuses to run as root",
 		re: regexp.MustCompile(`Running as root is not recommended`),
 	},
-	{app: appDask, act: ends, needle: "scheduler", said: "the scheduler stops", re: regexp.MustCompile(`distributed\.scheduler - INFO - (?:End scheduler|Stopped scheduler|Scheduler closing)`)},
-	{app: appSpark, act: ends, needle: "stopped spark", said: "the Spark page stops", re: regexp.MustCompile(`Stopped Spark web UI at`)},
-	{app: appStreamlit, act: ends, needle: "stopping...", said: "Streamlit stops", re: regexp.MustCompile(`^\s*Stopping\.\.\.\s*$`)},
-	{app: appGradio, act: ends, needle: "closing server", said: "Gradio stops", re: regexp.MustCompile(`Keyboard interruption in main thread\.\.\. closing server`)},
-	{app: appVNC, act: ends, needle: "killing xvnc", said: "the VNC server was killed", re: regexp.MustCompile(`Killing Xvnc process ID \d+`)},
-	{app: appPluto, act: ends, needle: "closing pluto", said: "Pluto stops", re: regexp.MustCompile(`Closing Pluto\.\.\.`)},
-	{needle: "killed", named: true, read: readKilled},
-	{needle: "terminated", named: true, read: readKilled},
-	{app: appWeb, act: ends, needle: "finished server process", said: "the web server stops", re: regexp.MustCompile(`Finished server process \[\d+\]`)},
-	{app: appWeb, act: ends, needle: "shutting down: master", said: "the web server stops", re: regexp.MustCompile(`Shutting down: Master`)},
-	{app: appWeb, act: ends, needle: "keyboard interrupt received", said: "the web server stops", re: regexp.MustCompile(`Keyboard interrupt received, exiting`)},
+	{app: appDask, act: ends, needle: "scheduler", desc: "the scheduler stops", re: regexp.MustCompile(`distributed\.scheduler - INFO - (?:End scheduler|Stopped scheduler|Scheduler closing)`)},
+	{app: appSpark, act: ends, needle: "stopped spark", desc: "the Spark page stops", re: regexp.MustCompile(`Stopped Spark web UI at`)},
+	{app: appStreamlit, act: ends, needle: "stopping...", desc: "Streamlit stops", re: regexp.MustCompile(`^\s*Stopping\.\.\.\s*$`)},
+	{app: appGradio, act: ends, needle: "closing server", desc: "Gradio stops", re: regexp.MustCompile(`Keyboard interruption in main thread\.\.\. closing server`)},
+	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: regexp.MustCompile(`Killing Xvnc process ID \d+`)},
+	{app: appPluto, act: ends, needle: "closing pluto", desc: "Pluto stops", re: regexp.MustCompile(`Closing Pluto\.\.\.`)},
+	{needle: "killed", needsApp: true, read: readKilled},
+	{needle: "terminated", needsApp: true, read: readKilled},
+	{app: appWeb, act: ends, needle: "finished server process", desc: "the web server stops", re: regexp.MustCompile(`Finished server process \[\d+\]`)},
+	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: regexp.MustCompile(`Shutting down: Master`)},
+	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: regexp.MustCompile(`Keyboard interrupt received, exiting`)},
 }
 
-// killed matches the shell's word on a command that ended by a signal:
+// killed matches the shell's message about a command that a signal ended:
 //
 //	/var/spool/slurmd/job7/slurm_script: line 9: 4711 Killed   jupyter lab --no-browser
 var killed = regexp.MustCompile(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`)
 
-func readKilled(r *reading, l logLine) {
+func readKilled(r *reader, l logLine) {
 	if killed.MatchString(l.text) {
-		r.ev.end(sighting{at: l.at, app: l.app, said: "the shell reported that the server died"})
+		r.ev.addEnd(statement{at: l.at, app: l.app, desc: "the shell reported that the server died"})
 	}
 }

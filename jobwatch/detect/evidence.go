@@ -8,163 +8,165 @@ import (
 
 // Bounds of what is remembered of a log of any length.
 const (
-	maxOwn   = 8
-	maxLinks = 4
-	maxHints = 8
-	maxTaken = 64
-	farApart = 20 // lines between two announcements of one server, at most
+	maxOwn        = 8
+	maxLinks      = 4
+	maxHints      = 8
+	maxPortsInUse = 64
+	maxGap        = 20 // lines between two announcements of one server, at most
 )
 
-// spot is a place in a log.
-type spot struct {
-	stream string // the name of the file, where there are several
+// evidence is what a log said about servers, in bounded memory.
+type evidence struct {
+	only       string // the requested app, or "" for any
+	seq        int
+	servers    map[string]*server // by app
+	hints      []statement        // of the job script, about where a server will be
+	reverse    *statement         // a port that the job opened on the login node
+	portsInUse []statement
+	jobEnd     *statement
+	notes      noteList
+}
+
+// server is one run of an app's server: what was said about it since it started.
+type server struct {
+	own           []statement // the server's own URLs
+	links         []statement // URLs of instructions
+	ended         *statement
+	runtimeFile   string
+	runtimeFileAt position
+	lastAt        position // where it last printed an address
+	announcing    bool     // it printed the heading of an announcement
+}
+
+// statement is what one line says about a server.
+type statement struct {
+	at      position
+	seq     int // its number, over all streams
+	app     string
+	addr    address
+	desc    string // what the line is, for a person
+	leadsTo int    // of a reverse tunnel, the port it leads to
+}
+
+// position is a line of a log.
+type position struct {
+	stream string // the name of the file, if there are several
 	line   int
 }
 
-// sighting is something a line said about a server.
-type sighting struct {
-	at   spot
-	seq  int // when it was read, over all streams
-	app  string
-	to   target
-	said string // what the line is, for a person
-	into int    // of a reverse tunnel, the port it leads to
-}
-
-// source names the sighting in a reason.
-func (s *sighting) source() string {
+// source names the statement in a reason.
+func (s *statement) source() string {
 	if s.at.stream != "" {
-		return fmt.Sprintf("%s (%s line %d)", s.said, s.at.stream, s.at.line)
+		return fmt.Sprintf("%s (%s line %d)", s.desc, s.at.stream, s.at.line)
 	}
-	return fmt.Sprintf("%s (line %d)", s.said, s.at.line)
-}
-
-// run is one life of one server: what it and others said since it started.
-type run struct {
-	own       []sighting // the server's own URLs
-	links     []sighting // URLs of instructions
-	ended     *sighting
-	runtime   string
-	runtimeAt spot
-	heard     spot // where it last told an address
-	beginning bool // it said that it is about to say where it is
-}
-
-// evidence is everything a log said that matters, in bounded memory.
-type evidence struct {
-	only   string
-	seq    int
-	runs   map[string]*run
-	hints  []sighting
-	here   *sighting
-	taken  []sighting
-	jobEnd *sighting
-	notes  notebook
+	return fmt.Sprintf("%s (line %d)", s.desc, s.at.line)
 }
 
 func newEvidence(only string) *evidence {
-	return &evidence{only: only, runs: map[string]*run{}}
+	return &evidence{only: only, servers: map[string]*server{}}
 }
 
-// wants reports whether anybody asked for this app.
+// wants reports whether an app was requested. A statement about no particular app
+// may be about the requested one.
 func (e *evidence) wants(app string) bool { return e.only == "" || app == "" || app == e.only }
 
-func (e *evidence) run(app string) *run {
-	r := e.runs[app]
-	if r == nil {
-		r = &run{}
-		e.runs[app] = r
+func (e *evidence) server(app string) *server {
+	srv := e.servers[app]
+	if srv == nil {
+		srv = &server{}
+		e.servers[app] = srv
 	}
-	return r
+	return srv
 }
 
-// stamp numbers a sighting, and frees it from the line it was read from.
-func (e *evidence) stamp(s sighting) sighting {
+// stamp numbers a statement, and copies it out of the line it was read from.
+func (e *evidence) stamp(s statement) statement {
 	e.seq++
 	s.seq = e.seq
-	s.to = s.to.clone()
+	s.addr = s.addr.clone()
 	return s
 }
 
-// begin notes that a server is about to announce itself.
-func (e *evidence) begin(app string) {
+// appendNew adds a statement to a list of at most most, if its address is new there.
+func (e *evidence) appendNew(list []statement, most int, s statement) []statement {
+	if len(list) >= most || slices.ContainsFunc(list, func(o statement) bool { return o.addr == s.addr }) {
+		return list
+	}
+	e.notes.found(s, "")
+	return append(list, s)
+}
+
+// startAnnouncement means that the server is about to print its addresses.
+func (e *evidence) startAnnouncement(app string) {
 	if e.wants(app) {
-		e.run(app).beginning = true
+		e.server(app).announcing = true
 	}
 }
 
-// announce takes a server's own word.
-func (e *evidence) announce(s sighting) {
+// addOwn adds an address that the server itself printed.
+func (e *evidence) addOwn(s statement) {
 	if !e.wants(s.app) {
-		e.notes.pass(s, "not the requested app")
+		e.notes.ignored(s, "not the requested app")
 		return
 	}
 	s = e.stamp(s)
-	r := e.run(s.app)
-	if r.succeededBy(s) {
-		e.notes.find(s, "a newer server: the last one in the log counts")
-		r = &run{runtime: r.runtime, runtimeAt: r.runtimeAt}
-		if r.runtimeAt.line < s.at.line-farApart {
-			r.runtime = ""
+	srv := e.server(s.app)
+	if srv.replacedBy(s) {
+		e.notes.found(s, "a newer server: the last one in the log counts")
+		srv = &server{runtimeFile: srv.runtimeFile, runtimeFileAt: srv.runtimeFileAt}
+		if srv.runtimeFileAt.line < s.at.line-maxGap {
+			srv.runtimeFile = ""
 		}
-		e.runs[s.app] = r
+		e.servers[s.app] = srv
 	}
-	r.beginning, r.heard = false, s.at
-	if len(r.own) < maxOwn && !slices.ContainsFunc(r.own, func(o sighting) bool { return o.to == s.to }) {
-		r.own = append(r.own, s)
-		e.notes.find(s, "")
-	}
+	srv.announcing, srv.lastAt = false, s.at
+	srv.own = e.appendNew(srv.own, maxOwn, s)
 }
 
-// succeededBy reports whether s announces a new server rather than another
-// address of the one that runs.
-func (r *run) succeededBy(s sighting) bool {
-	if r.ended != nil {
+// replacedBy reports whether s announces a new server rather than another address of
+// this one.
+func (srv *server) replacedBy(s statement) bool {
+	if srv.ended != nil {
 		return true
 	}
-	if len(r.own) == 0 {
+	if len(srv.own) == 0 {
 		return false
 	}
-	for _, o := range r.own {
-		if o.to.port == s.to.port && o.to.socket == s.to.socket && (o.to.token == s.to.token || s.to.token == "") {
+	for _, o := range srv.own {
+		if o.addr.port == s.addr.port && o.addr.socket == s.addr.socket && (o.addr.token == s.addr.token || s.addr.token == "") {
 			return false
 		}
 	}
-	return r.beginning || r.heard.stream == s.at.stream && s.at.line-r.heard.line > farApart
+	return srv.announcing || srv.lastAt.stream == s.at.stream && s.at.line-srv.lastAt.line > maxGap
 }
 
-// link takes a URL of the job's instructions.
-func (e *evidence) link(s sighting) {
+// addLink adds a URL of the job's instructions.
+func (e *evidence) addLink(s statement) {
 	if !e.wants(s.app) {
 		return
 	}
 	s = e.stamp(s)
-	r := e.run(s.app)
-	if r.ended != nil && r.ended.at.stream == s.at.stream {
-		r = &run{}
-		e.runs[s.app] = r
+	srv := e.server(s.app)
+	if srv.ended != nil && srv.ended.at.stream == s.at.stream {
+		srv = &server{}
+		e.servers[s.app] = srv
 	}
-	if len(r.links) < maxLinks && !slices.ContainsFunc(r.links, func(o sighting) bool { return o.to == s.to }) {
-		r.links = append(r.links, s)
-		e.notes.find(s, "")
-	}
+	srv.links = e.appendNew(srv.links, maxLinks, s)
 }
 
-// hint takes what the job script says about where the server will be.
-func (e *evidence) hint(s sighting) {
-	if e.only != "" && s.app == "" {
-		s.app = e.only
-	}
-	if s.to.port == 0 {
+// addHint adds what the job script says about where the server will be.
+func (e *evidence) addHint(s statement) {
+	s.app = cmp.Or(s.app, e.only)
+	if s.addr.port == 0 {
 		return
 	}
 	if !e.wants(s.app) {
-		e.notes.pass(s, "not about the requested app")
+		e.notes.ignored(s, "not about the requested app")
 		return
 	}
 	s = e.stamp(s)
-	e.forgetEnded(s)
-	if i := slices.IndexFunc(e.hints, func(o sighting) bool { return o.to == s.to }); i >= 0 {
+	e.dropEnded(s)
+	if i := slices.IndexFunc(e.hints, func(o statement) bool { return o.addr == s.addr }); i >= 0 {
 		e.hints[i].app = cmp.Or(e.hints[i].app, s.app)
 		e.hints[i].seq = s.seq
 		return
@@ -173,108 +175,113 @@ func (e *evidence) hint(s sighting) {
 		e.hints = slices.Delete(e.hints, 0, 1)
 	}
 	e.hints = append(e.hints, s)
-	e.notes.find(s, "")
+	e.notes.found(s, "")
 }
 
-// forgetEnded drops what came before a hint that follows the end of a server: the
-// job was requeued, or a loop starts the next one.
-func (e *evidence) forgetEnded(s sighting) {
-	fresh := func(end *sighting) bool { return end != nil && end.at.stream == s.at.stream }
-	ended := fresh(e.jobEnd)
-	for app, r := range e.runs {
-		if fresh(r.ended) && (s.app == "" || s.app == app) {
-			delete(e.runs, app)
+// dropEnded drops what came before a hint that follows the end of a server: the job
+// was requeued, or a loop starts the next server.
+func (e *evidence) dropEnded(hint statement) {
+	before := func(end *statement) bool { return end != nil && end.at.stream == hint.at.stream }
+	ended := before(e.jobEnd)
+	for app, srv := range e.servers {
+		if before(srv.ended) && (hint.app == "" || hint.app == app) {
+			delete(e.servers, app)
 			ended = true
 		}
 	}
 	if ended {
-		e.jobEnd, e.here, e.hints, e.taken = nil, nil, nil, nil
+		e.jobEnd, e.reverse, e.hints, e.portsInUse = nil, nil, nil, nil
 	}
 }
 
-// reverse takes a port that the job opened on the login node.
-func (e *evidence) reverse(s sighting) {
-	if e.only != "" && s.app == "" {
-		s.app = e.only
-	}
+// addReverse adds a port that the job opened on the login node.
+func (e *evidence) addReverse(s statement) {
+	s.app = cmp.Or(s.app, e.only)
 	if e.wants(s.app) {
 		s = e.stamp(s)
-		e.here = &s
-		e.notes.find(s, "")
+		e.reverse = &s
+		e.notes.found(s, "")
 	}
 }
 
-// take notes that a port is in use by somebody else.
-func (e *evidence) take(s sighting) {
-	if len(e.taken) < maxTaken {
-		e.taken = append(e.taken, e.stamp(s))
-		e.notes.find(s, "")
+// addPortInUse adds a port that another process listens on.
+func (e *evidence) addPortInUse(s statement) {
+	if len(e.portsInUse) < maxPortsInUse {
+		e.portsInUse = append(e.portsInUse, e.stamp(s))
+		e.notes.found(s, "")
 	}
 }
 
-func (e *evidence) isTaken(port int) bool {
-	return slices.ContainsFunc(e.taken, func(s sighting) bool { return s.to.port == port })
+func (e *evidence) inUse(port int) bool {
+	return slices.ContainsFunc(e.portsInUse, func(s statement) bool { return s.addr.port == port })
 }
 
-// fail takes a server's word that it could not start. Said after it announced
-// itself, it is about something else.
-func (e *evidence) fail(s sighting) {
-	if r := e.runs[s.app]; r == nil || len(r.own) == 0 || r.ended != nil {
-		e.end(s)
+// addFailure means that a server could not start. After the server announced itself,
+// such a line is about something else.
+func (e *evidence) addFailure(s statement) {
+	if srv := e.servers[s.app]; srv == nil || len(srv.own) == 0 || srv.ended != nil {
+		e.addEnd(s)
 	}
 }
 
-// end takes a server's word that it stops.
-func (e *evidence) end(s sighting) {
+// addEnd means that a server stops.
+func (e *evidence) addEnd(s statement) {
 	if !e.wants(s.app) {
 		return
 	}
 	s = e.stamp(s)
-	r := e.run(s.app)
-	if r.ended == nil {
-		r.ended = &s
-		e.notes.find(s, "")
+	if srv := e.server(s.app); srv.ended == nil {
+		srv.ended = &s
+		e.notes.found(s, "")
 	}
 }
 
-// endJob takes the scheduler's word that the job is over.
-func (e *evidence) endJob(s sighting) {
+// addJobEnd means that the job is over, and all its servers with it.
+func (e *evidence) addJobEnd(s statement) {
 	s = e.stamp(s)
 	e.jobEnd = &s
-	for _, r := range e.runs {
-		if r.ended == nil {
-			r.ended = &s
-		}
+	for _, srv := range e.servers {
+		srv.ended = cmp.Or(srv.ended, &s)
 	}
-	e.notes.find(s, "")
+	e.notes.found(s, "")
 }
 
-// appOfHint is which app a hint is about: the one that announced itself on the
-// port, or the one spoken of nearby.
-func (e *evidence) appOfHint(h sighting) string { return cmp.Or(e.appOn(h.to.port), h.app) }
+// setRuntimeFile notes where Jupyter wrote its runtime file.
+func (e *evidence) setRuntimeFile(path string, at position) {
+	if !e.wants(appJupyter) {
+		return
+	}
+	srv := e.server(appJupyter)
+	srv.runtimeFile, srv.runtimeFileAt = path, at
+	e.notes.add(note{at: at, text: "the runtime file: " + path})
+}
 
-// appOfHere is likewise which app a reverse tunnel leads to.
-func (e *evidence) appOfHere() string { return cmp.Or(e.appOn(e.here.into), e.here.app) }
+// appOfHint is the app that a hint is about: the one that announced itself on the
+// port, or the one that the lines nearby name.
+func (e *evidence) appOfHint(h statement) string { return cmp.Or(e.appOn(h.addr.port), h.app) }
+
+// appOfReverse is the app that the reverse tunnel leads to.
+func (e *evidence) appOfReverse() string { return cmp.Or(e.appOn(e.reverse.leadsTo), e.reverse.app) }
 
 // appOn is the app that announced itself on a port, or "".
 func (e *evidence) appOn(port int) string {
 	for _, app := range appsByRank {
-		if r := e.runs[app]; r != nil && slices.ContainsFunc(r.own, func(o sighting) bool { return port != 0 && o.to.port == port }) {
+		if srv := e.servers[app]; srv != nil && slices.ContainsFunc(srv.own, func(o statement) bool { return port != 0 && o.addr.port == port }) {
 			return app
 		}
 	}
 	return ""
 }
 
-// hintFor is the best hint about an app that listens on port, if that is known:
-// one that agrees on the port, else the last one. A hint whose app is unknown
-// counts for a server that moved away from its port.
-func (e *evidence) hintFor(app string, port int) *sighting {
-	var best *sighting
+// hintFor is the best hint about an app that listens on port, if that is known: one
+// that has this port, else the last one. A hint about an unknown app counts if its
+// port was in use, since the server then took another.
+func (e *evidence) hintFor(app string, port int) *statement {
+	var best *statement
 	for i := range e.hints {
 		h := &e.hints[i]
 		about := e.appOfHint(*h)
-		mine := about == app || about == "" && (port == 0 || h.to.port == port || e.isTaken(h.to.port))
+		mine := about == app || about == "" && (port == 0 || h.addr.port == port || e.inUse(h.addr.port))
 		if !mine || app == "" && about != "" {
 			continue
 		}
@@ -285,53 +292,44 @@ func (e *evidence) hintFor(app string, port int) *sighting {
 	return best
 }
 
-// rank orders hints: those that name a node, then those that agree on the port.
-func (s *sighting) rank(port int) int {
+// rank orders hints: first those that name a node, then those that have the port.
+func (s *statement) rank(port int) int {
 	n := 0
-	if s.to.place() == named {
+	if s.addr.kind() == namedHost {
 		n += 2
 	}
-	if s.to.port == port {
+	if s.addr.port == port {
 		n++
 	}
 	return n
 }
 
-// retract takes back what was read from a line that turned out to be a part of a
-// longer one.
-func (e *evidence) retract(at spot) { e.drop(func(o spot) bool { return o == at }) }
+// dropLine drops what was read from a line that turned out to be only the start of one.
+func (e *evidence) dropLine(at position) { e.drop(func(o position) bool { return o == at }) }
 
-// forget takes back everything that a stream said.
-func (e *evidence) forget(stream string) { e.drop(func(o spot) bool { return o.stream == stream }) }
+// dropStream drops everything that was read from a stream.
+func (e *evidence) dropStream(stream string) {
+	e.drop(func(o position) bool { return o.stream == stream })
+}
 
-func (e *evidence) drop(gone func(spot) bool) {
-	said := func(s sighting) bool { return gone(s.at) }
-	only := func(s *sighting) *sighting {
-		if s == nil || said(*s) {
+func (e *evidence) drop(gone func(position) bool) {
+	isGone := func(s statement) bool { return gone(s.at) }
+	unlessGone := func(s *statement) *statement {
+		if s == nil || gone(s.at) {
 			return nil
 		}
 		return s
 	}
-	e.hints = slices.DeleteFunc(e.hints, said)
-	e.taken = slices.DeleteFunc(e.taken, said)
-	e.here, e.jobEnd = only(e.here), only(e.jobEnd)
-	for _, r := range e.runs {
-		r.own = slices.DeleteFunc(r.own, said)
-		r.links = slices.DeleteFunc(r.links, said)
-		r.ended = only(r.ended)
-		if gone(r.runtimeAt) {
-			r.runtime, r.runtimeAt = "", spot{}
+	e.hints = slices.DeleteFunc(e.hints, isGone)
+	e.portsInUse = slices.DeleteFunc(e.portsInUse, isGone)
+	e.reverse, e.jobEnd = unlessGone(e.reverse), unlessGone(e.jobEnd)
+	for _, srv := range e.servers {
+		srv.own = slices.DeleteFunc(srv.own, isGone)
+		srv.links = slices.DeleteFunc(srv.links, isGone)
+		srv.ended = unlessGone(srv.ended)
+		if gone(srv.runtimeFileAt) {
+			srv.runtimeFile, srv.runtimeFileAt = "", position{}
 		}
 	}
 	e.notes.drop(gone)
-}
-
-// runtimeFile notes where Jupyter wrote its runtime file.
-func (e *evidence) runtimeFile(path string, at spot) {
-	if !e.wants(appJupyter) {
-		return
-	}
-	r := e.run(appJupyter)
-	r.runtime, r.runtimeAt = path, at
-	e.notes.add(Note{Stream: at.stream, Line: at.line, Text: "the runtime file: " + path})
 }

@@ -2,7 +2,7 @@ package detect
 
 import "math/bits"
 
-// bitset is a set of numbers below 192: of words found in a line, or of rules.
+// bitset is a set of numbers below 192, of words or of rules.
 type bitset [3]uint64
 
 func (b *bitset) add(i int)     { b[i>>6] |= 1 << (i & 63) }
@@ -32,9 +32,9 @@ func (b bitset) all(yield func(int) bool) {
 	}
 }
 
-// lineFilter finds which of a set of words stand in a line, in one pass and
-// without regard to case: an Aho-Corasick automaton. Almost all lines of a long
-// log hold none, and no regular expression ever sees them.
+// lineFilter finds which of a set of words a line contains, in one pass and in any
+// case: it is an Aho-Corasick automaton. Almost all lines of a long log contain none,
+// and no regular expression is tried on them.
 type lineFilter struct {
 	next  [][256]uint16 // per state and byte, the next state; with finds where a word ends
 	found []bitset      // per state
@@ -72,8 +72,8 @@ func (f *lineFilter) insert(i int, word string) {
 	f.found[s].add(i)
 }
 
-// link turns the trie into an automaton: where a word breaks off, go on with the
-// longest end of it that begins a word.
+// link turns the trie into an automaton: where no word continues, the next state is
+// that of the longest suffix that begins a word.
 func (f *lineFilter) link() {
 	fail := make([]uint16, len(f.next))
 	var queue []uint16
@@ -97,11 +97,11 @@ func (f *lineFilter) link() {
 	}
 }
 
-// finds marks a state in which a word ends, so that the loop over all bytes of all
-// logs looks at one table only.
+// finds marks a state in which a word ends, so that scan reads only one table for most
+// bytes.
 const finds = 1 << 15
 
-// scan returns the words that stand in line.
+// scan returns the words that line contains.
 func (f *lineFilter) scan(line []byte) bitset {
 	var hits bitset
 	s := uint16(0)

@@ -9,28 +9,19 @@ import (
 	"tunctl/internal/api"
 )
 
-// Finding is what a log says about where its job serves.
+// Finding is what a log says about the server of its job.
 type Finding struct {
 	Found bool
 	api.Endpoint
-	Ended       bool   // it was announced, and then stopped in the same log
-	Why         string // what was believed, and why; holds no secret
-	Low         bool   // a guess: offer it, never open it unasked
-	RuntimeFile string // where the server wrote its runtime file, when the log tells
+	Ended       bool   // it was announced, and stopped later in the same log
+	Why         string // the reasons; holds no secret
+	RuntimeFile string // the path of the server's runtime file, if the log has it
 	Doubt       bool   // the runtime file should be read
 	Link        string // open this as it is: there is nothing to forward
-	Notes       []Note // what was found or passed over, by line
+	notes       []note
 }
 
-// Note is a remark about one line of a log. It holds no secret.
-type Note struct {
-	Stream string // the file, where there are several
-	Line   int
-	Text   string
-	Passed bool // passed over, rather than found
-}
-
-// Report is a finding in the JSON form of `tunctl detect`.
+// Report is a finding as `tunctl detect --json` prints it.
 type Report struct {
 	Found     bool      `json:"found"`
 	App       string    `json:"app,omitempty"`
@@ -46,8 +37,7 @@ type Report struct {
 	Why       string    `json:"why,omitempty"`
 }
 
-// Report returns the finding as `tunctl detect --json` prints it, with the token
-// only if secrets are asked for.
+// Report returns the finding for printing, with the token only if secrets is set.
 func (f Finding) Report(secrets bool) Report {
 	r := Report{
 		Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
@@ -59,7 +49,7 @@ func (f Finding) Report(secrets bool) Report {
 	return r
 }
 
-// Explain tells a person what was found, why, and what was passed over.
+// Explain prints what was found, why, and what was ignored.
 func (f Finding) Explain(w io.Writer, secrets bool) {
 	fmt.Fprintln(w, f.summary())
 	if f.Found {
@@ -78,16 +68,16 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 	if f.Doubt {
 		fmt.Fprintln(w, "  note   the log is incomplete: the runtime file decides")
 	}
-	for _, n := range f.Notes {
+	for _, n := range f.notes {
 		verb := "found"
-		if n.Passed {
+		if n.ignored {
 			verb = "ignored"
 		}
-		where := fmt.Sprintf("line %d", n.Line)
-		if n.Stream != "" {
-			where = n.Stream + " " + where
+		where := fmt.Sprintf("line %d", n.at.line)
+		if n.at.stream != "" {
+			where = n.at.stream + " " + where
 		}
-		fmt.Fprintf(w, "  %-9s %s: %s\n", where, verb, n.Text)
+		fmt.Fprintf(w, "  %-9s %s: %s\n", where, verb, n.text)
 	}
 }
 
@@ -113,7 +103,7 @@ func (f Finding) summary() string {
 	if f.NeedsNode {
 		text += ", on the job's node"
 	}
-	if f.Low {
+	if f.Guess {
 		text += " (a guess)"
 	}
 	if f.Ended {
@@ -122,47 +112,51 @@ func (f Finding) summary() string {
 	return text
 }
 
+// note is a remark about one line of a log. It holds no secret.
+type note struct {
+	at      position
+	text    string
+	ignored bool // ignored, rather than found
+}
+
 // maxNotes bounds the remarks kept of a log: half of them from its beginning, half
 // from its end, where the last server is.
 const maxNotes = 40
 
-// notebook keeps remarks about lines.
-type notebook struct{ notes []Note }
+type noteList []note
 
-// find remarks that a line was taken in.
-func (b *notebook) find(s sighting, more string) {
-	text := s.said
-	if where := s.to.String(); where != "" {
+// found notes a line that counts.
+func (l *noteList) found(s statement, more string) {
+	text := s.desc
+	if where := s.addr.String(); where != "" {
 		text += ": " + where
 	}
 	if more != "" {
 		text += "; " + more
 	}
-	b.add(Note{Stream: s.at.stream, Line: s.at.line, Text: text})
+	l.add(note{at: s.at, text: text})
 }
 
-// pass remarks that a line was passed over.
-func (b *notebook) pass(s sighting, why string) {
+// ignored notes a line that does not count.
+func (l *noteList) ignored(s statement, why string) {
 	text := why
-	if where := s.to.String(); where != "" {
+	if where := s.addr.String(); where != "" {
 		text = where + ": " + why
 	}
-	b.add(Note{Stream: s.at.stream, Line: s.at.line, Text: text, Passed: true})
+	l.add(note{at: s.at, text: text, ignored: true})
 }
 
-func (b *notebook) add(n Note) {
-	n.Text = api.NewRemoteText(n.Text).FirstLine(240).String()
-	if slices.ContainsFunc(b.notes, func(o Note) bool { return o.Text == n.Text && o.Passed == n.Passed }) {
+func (l *noteList) add(n note) {
+	n.text = api.NewRemoteText(n.text).FirstLine(240).String()
+	if slices.ContainsFunc(*l, func(o note) bool { return o.text == n.text && o.ignored == n.ignored }) {
 		return
 	}
-	if len(b.notes) == maxNotes {
-		b.notes = slices.Delete(b.notes, maxNotes/2, maxNotes/2+1)
+	if len(*l) == maxNotes {
+		*l = slices.Delete(*l, maxNotes/2, maxNotes/2+1)
 	}
-	b.notes = append(b.notes, n)
+	*l = append(*l, n)
 }
 
-func (b *notebook) drop(gone func(spot) bool) {
-	b.notes = slices.DeleteFunc(b.notes, func(n Note) bool { return gone(spot{n.Stream, n.Line}) })
+func (l *noteList) drop(gone func(position) bool) {
+	*l = slices.DeleteFunc(*l, func(n note) bool { return gone(n.at) })
 }
-
-func (b *notebook) list() []Note { return slices.Clone(b.notes) }

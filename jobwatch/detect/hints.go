@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// hintRules read what a job's script tells the person: the command for a tunnel,
-// or in its own words where the server will be. It was written before the server
-// tried to bind, by somebody who knew the node's name.
+// hintRules read what a job script prints for the person: the command for a tunnel,
+// or a sentence about where the server will be. It was printed before the server tried
+// to bind, by a script that knows the name of its node.
 var hintRules = []rule{
 	{needle: "ssh", read: readTunnelCommand},
 	{needle: "plink", read: readTunnelCommand},
 	{needle: "localforward", read: readLocalForward},
-	{needle: "port", named: true, read: readPortOnHost},
-	{needle: "listen", named: true, read: readHostPort},
-	{needle: "running on", named: true, read: readHostPort},
-	{needle: "running at", named: true, read: readWorkHostPort},
-	{needle: "started", named: true, read: readWorkHostPort},
-	{needle: "available", named: true, read: readWorkHostPort},
-	{needle: "://", named: true, read: readAppURL},
+	{needle: "port", needsApp: true, read: readPortOnHost},
+	{needle: "listen", needsApp: true, read: readHostPort},
+	{needle: "running on", needsApp: true, read: readHostPort},
+	{needle: "running at", needsApp: true, read: readWorkHostPort},
+	{needle: "started", needsApp: true, read: readWorkHostPort},
+	{needle: "available", needsApp: true, read: readWorkHostPort},
+	{needle: "://", needsApp: true, read: readAppURL},
 	{needle: "tunnel port", read: readTunnelProse},
 	{needle: "login", read: readReversePort},
 	{needle: "reverse", read: readReversePort},
 }
 
-// tunnelCommand matches each -L of an ssh command: bundled with other letters or
-// not, with a bind address or not. The local port may be anything, also a
-// placeholder; what counts is the far side.
+// tunnelSpec matches each -L of an ssh command: bundled with other letters or not,
+// with a bind address or not. The local port may be anything, also a placeholder: only
+// the remote address counts.
 var (
 	sshCommand    = regexp.MustCompile(`\b(?:(?:auto)?ssh|plink|putty)(?:\.exe)?\s.*?-`)
 	tunnelSpec    = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
@@ -35,43 +35,43 @@ var (
 	forwardConfig = regexp.MustCompile(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)
 )
 
-func readTunnelCommand(r *reading, l logLine) {
+func readTunnelCommand(r *reader, l logLine) {
 	if !sshCommand.MatchString(l.text) {
 		return
 	}
-	s := sighting{at: l.at, app: r.about(l), said: "the job's ssh command"}
+	s := statement{at: l.at, app: r.appNear(l), desc: "the job's ssh command"}
 	for _, m := range tunnelSpec.FindAllStringSubmatchIndex(l.text, -1) {
-		s.to = matchedTarget(tunnelSpec, l.text, m)
-		s.to.host = unwrapHost(s.to.host)
-		switch s.to.place() {
-		case named:
-			r.ev.hint(s)
-		case loopback:
+		s.addr = matchedAddress(tunnelSpec, l.text, m)
+		s.addr.host = unwrapHost(s.addr.host)
+		switch s.addr.kind() {
+		case namedHost:
+			r.ev.addHint(s)
+		case loopbackHost:
 			r.readLoopbackHint(s, l)
 		}
 	}
 	if m := reverseSpec.FindStringSubmatchIndex(l.text); m != nil {
-		s.to, s.said = matchedTarget(reverseSpec, l.text, m), "the job's reverse tunnel"
-		s.into, _ = parsePort(l.text[m[4]:m[5]])
-		r.ev.reverse(s)
+		s.addr, s.desc = matchedAddress(reverseSpec, l.text, m), "the job's reverse tunnel"
+		s.leadsTo, _ = parsePort(l.text[m[4]:m[5]])
+		r.ev.addReverse(s)
 	}
 }
 
-// readLoopbackHint takes `ssh -L 8888:localhost:8888 HOST`. It does not name the
-// node unless HOST is reached through a jump: then HOST is the node.
-func (r *reading) readLoopbackHint(s sighting, l logLine) {
+// readLoopbackHint reads `ssh -L 8888:localhost:8888 HOST`. HOST is the node only if it
+// is reached through a jump.
+func (r *reader) readLoopbackHint(s statement, l logLine) {
 	node := innerHost(l.text)
 	if node == "" {
-		r.ev.notes.pass(s, "a tunnel to a loopback address names no node")
+		r.ev.notes.ignored(s, "a tunnel to a loopback address names no node")
 		return
 	}
-	s.to.host, s.to.inner = node, true
-	if s.to.place() == named {
-		r.ev.hint(s)
+	s.addr.host, s.addr.onLoopback = node, true
+	if s.addr.kind() == namedHost {
+		r.ev.addHint(s)
 	}
 }
 
-// innerHost is the host at the end of a command that goes through another one:
+// innerHost is the last host of a command that goes through another one:
 // `ssh -J login node`, or `ssh … login ssh … node`. It is "" for a plain ssh.
 func innerHost(text string) string {
 	last := strings.LastIndex(text, "ssh ")
@@ -91,17 +91,14 @@ func innerHost(text string) string {
 	return ""
 }
 
-func readLocalForward(r *reading, l logLine) {
-	if m := forwardConfig.FindStringSubmatchIndex(l.text); m != nil {
-		s := sighting{at: l.at, app: r.about(l), said: "the job's LocalForward line", to: matchedTarget(forwardConfig, l.text, m)}
-		if s.to.place() == named {
-			r.ev.hint(s)
-		}
+func readLocalForward(r *reader, l logLine) {
+	if addr, ok := l.match(forwardConfig); ok && addr.kind() == namedHost {
+		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "the job's LocalForward line", addr: addr})
 	}
 }
 
-// Prose about where a server will be. The line must name an app, and the host must
-// look like a node's name: "on port 8888 on this machine" is no hint.
+// Sentences about where a server will be. The line must name an app, and the host must
+// look like the name of a node: "on port 8888 on this machine" is no hint.
 var (
 	portOnHost = []*regexp.Regexp{
 		regexp.MustCompile(`(?i)\bport(?: number)?[\s:=#]+(?P<port>\d{4,5})\b[^\w]{0,3}(?:\s?\bon\b|@|\bat\b)\s*(?:the |compute |node |host |server )*(?P<host>` + hostPattern + `)`),
@@ -109,10 +106,10 @@ var (
 	}
 	hostPort    = regexp.MustCompile(`(?i)\b(?:listen\w*|running|started|starting|launch\w*|serving|available)\b.{0,30}?\b(?:on|at)[:\s]+` + wherePattern)
 	tunnelProse = regexp.MustCompile(`(?i)tunnel port \d+ to ` + wherePattern)
-	notYet      = regexp.MustCompile(`(?i)refused|failed|failure|error|exception|cannot|could not|unable|in use|timed? ?out|waiting for|retry|no such|denied`)
+	notRunning  = regexp.MustCompile(`(?i)refused|failed|failure|error|exception|cannot|could not|unable|in use|timed? ?out|waiting for|retry|no such|denied`)
 )
 
-func readPortOnHost(r *reading, l logLine) {
+func readPortOnHost(r *reader, l logLine) {
 	for _, re := range portOnHost {
 		if r.readProse(re, l, looksLikeNode) {
 			return
@@ -120,46 +117,43 @@ func readPortOnHost(r *reading, l logLine) {
 	}
 }
 
-func readHostPort(r *reading, l logLine) {
+func readHostPort(r *reader, l logLine) {
 	r.readProse(hostPort, l, func(host string) bool { return strings.Trim(host, "0123456789") != "" }) // not a time of day
 }
 
-// readWorkHostPort takes the same in words that are also used of dashboards which run
-// somewhere else: only apps to work in count.
-func readWorkHostPort(r *reading, l logLine) {
-	if appRank(l.app) <= appRank(appVNC) {
+// readWorkHostPort reads the same in words that are also used for dashboards on other
+// machines: only apps to work in count.
+func readWorkHostPort(r *reader, l logLine) {
+	if isWorkApp(l.app) {
 		readHostPort(r, l)
 	}
 }
 
-// readProse takes a sentence about an app's host and port.
-func (r *reading) readProse(re *regexp.Regexp, l logLine, isHost func(string) bool) bool {
+// readProse reads a sentence about an app's host and port. It reports whether there is
+// one.
+func (r *reader) readProse(re *regexp.Regexp, l logLine, isHost func(string) bool) bool {
 	if isHub(l.text) {
 		return false
 	}
-	m := re.FindStringSubmatchIndex(l.text)
-	if m == nil || notYet.MatchString(l.text) {
+	addr, ok := l.match(re)
+	if !ok || notRunning.MatchString(l.text) || addr.kind() != namedHost || !isHost(addr.host) {
 		return false
 	}
-	s := sighting{at: l.at, app: l.app, said: "a line printed by the job script", to: matchedTarget(re, l.text, m)}
-	if s.to.place() != named || !isHost(s.to.host) {
-		return false
-	}
-	r.ev.hint(s)
+	r.ev.addHint(statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: addr})
 	return true
 }
 
-// looksLikeNode reports whether a word in a sentence is a host's name.
+// looksLikeNode reports whether a word in a sentence can be the name of a host.
 func looksLikeNode(host string) bool { return strings.ContainsAny(host, "0123456789.") }
 
-// appURL matches a sentence that leads to a URL.
+// appURL matches a sentence that a URL follows.
 var appURL = regexp.MustCompile(`(?i)\b(?:running|available|listening|accessible|reachable|started|access it|url)\b[^/]{0,40}$`)
 
-// readAppURL takes a sentence such as "RStudio is now running at http://n003:8787".
-// A training job speaks of its dashboards' servers in the same words, wherever they
-// are: only apps to work in count, and only with a port of their own.
-func readAppURL(r *reading, l logLine) {
-	if appRank(l.app) > appRank(appVNC) || isHub(l.text) {
+// readAppURL reads a sentence such as "RStudio is now running at http://n003:8787".
+// Training jobs print the same about dashboards on other machines: only apps to work
+// in count, and only with a port of their own.
+func readAppURL(r *reader, l logLine) {
+	if !isWorkApp(l.app) || isHub(l.text) {
 		return
 	}
 	urls := findURLs(l.text)
@@ -167,29 +161,29 @@ func readAppURL(r *reading, l logLine) {
 		return
 	}
 	u := urls[0]
-	if u.place() != named || u.port == 80 || u.port == 443 || !appURL.MatchString(l.text[:u.start]) || notYet.MatchString(l.text) {
+	if u.kind() != namedHost || u.port == 80 || u.port == 443 || !appURL.MatchString(l.text[:u.start]) || notRunning.MatchString(l.text) {
 		return
 	}
-	r.ev.hint(sighting{at: l.at, app: l.app, said: "a line printed by the job script", to: u.target})
+	r.ev.addHint(statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: u.address})
 }
 
-func readTunnelProse(r *reading, l logLine) {
-	if m := tunnelProse.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.hint(sighting{at: l.at, app: r.about(l), said: "an instruction printed by the job script", to: matchedTarget(tunnelProse, l.text, m)})
+func readTunnelProse(r *reader, l logLine) {
+	if addr, ok := l.match(tunnelProse); ok {
+		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "an instruction printed by the job script", addr: addr})
 	}
 }
 
-// reversePort matches the words of sites whose jobs open a port on the login node,
-// after TACC's scripts: "got login node VNC port 18455".
+// reversePort matches what jobs print that open a port on the login node, as TACC's
+// scripts do: "got login node VNC port 18455".
 var reversePort = regexp.MustCompile(`(?i)\blogin[ -](?:node|host)s?\b(?:'s)?(?: \w+){0,2} port(?: is|:)? (?P<port>\d{4,5})\b|\breverse (?:tunnel|port)\w*\b.{0,30}\bport (?P<port2>\d{4,5})\b`)
 
-func readReversePort(r *reading, l logLine) {
+func readReversePort(r *reader, l logLine) {
 	m := reversePort.FindStringSubmatch(l.text)
 	if m == nil {
 		return
 	}
 	port, ok := parsePort(m[1] + m[2])
-	if ok && !notYet.MatchString(l.text) {
-		r.ev.reverse(sighting{at: l.at, app: r.about(l), said: "the reverse tunnel named by the job script", to: target{port: port}})
+	if ok && !notRunning.MatchString(l.text) {
+		r.ev.addReverse(statement{at: l.at, app: r.appNear(l), desc: "the reverse tunnel named by the job script", addr: address{port: port}})
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Jupyter announces itself with one header and one or more URLs, each on a line
-// with or without the logger's tag, and says it all again at the end of its start:
+// Jupyter prints a header and one or more URLs, each on a line with or without the
+// logger's tag, and all of it again at the end of its start:
 //
 //	[I 2024-05-02 10:11:12.123 ServerApp] Jupyter Server 2.14.2 is running at:
 //	[I 2024-05-02 10:11:12.123 ServerApp] http://n003:8888/lab?token=…
@@ -16,15 +16,15 @@ import (
 //	    Or copy and paste one of these URLs:
 //	        http://n003:8888/lab?token=…
 //
-// Versions differ in all of it, so a URL is believed for where it stands: alone on
-// a line of Jupyter's logger, or alone on a line within such a block.
+// Versions differ in all of it, so the place of a URL decides: alone on a line of
+// Jupyter's logger, or alone on a line within such a block.
 
-// jupyterTag is the tag of Jupyter's logger, whose last word is the program.
+// jupyterTag matches the tag of Jupyter's logger, whose last word is the program.
 // JupyterHub itself logs as "JupyterHub", Optuna with no program at all.
 var jupyterTag = regexp.MustCompile(`\b\w*(?:NotebookApp|LabApp|ServerApp|LabHubApp|SingleUser\w*|ExtensionApp)\b[^\[\]]*\]`)
 
 const (
-	jupyterBlock = "jupyter URLs" // the mark of a line that URLs follow
+	jupyterBlock = "jupyter URLs" // marks a line that URLs follow
 	ownURL       = "the server's own URL"
 	blockLines   = 8
 )
@@ -42,7 +42,7 @@ var jupyterRules = []rule{
 	{needle: "token=", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
 	{
-		app: appJupyter, act: moves, needle: "already in use", said: "a port that is in use",
+		app: appJupyter, act: skipsPort, needle: "already in use", desc: "a port that is in use",
 		re: regexp.MustCompile(`(?i)\bport (?P<port>\d+) is already in use`),
 	},
 }
@@ -50,69 +50,68 @@ var jupyterRules = []rule{
 // jupyterHeader matches the header, in all versions back to IPython's.
 var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyterlab)\b(?:[ /]?[\w.]+){0,4} is running at\b`)
 
-func readJupyterHeader(r *reading, l logLine) {
+func readJupyterHeader(r *reader, l logLine) {
 	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
-		r.ev.begin(appJupyter)
+		r.ev.startAnnouncement(appJupyter)
 		r.mark(jupyterBlock, l)
 	}
 }
 
-func markJupyterBlock(r *reading, l logLine) { r.mark(jupyterBlock, l) }
+func markJupyterBlock(r *reader, l logLine) { r.mark(jupyterBlock, l) }
 
-// isHub reports whether a line is JupyterHub's own: it serves logins, not a
-// person's notebook.
+// isHub reports whether a line is from JupyterHub itself, which serves logins, not a
+// notebook.
 func isHub(text string) bool {
 	return strings.Contains(text, "JupyterHub") && !strings.Contains(text, "SingleUser")
 }
 
-// readJupyterURLs sorts the URLs of a line into the server's own, links of the
-// instructions, and the rest.
-func readJupyterURLs(r *reading, l logLine) {
+// readJupyterURLs sorts the URLs of a line into the server's own, links of
+// instructions, and others.
+func readJupyterURLs(r *reader, l logLine) {
 	urls := findURLs(l.text)
 	if len(urls) == 0 || isHub(l.text) {
 		return
 	}
 	own := isJupyterAnnouncement(r, l, urls[0])
 	for _, u := range urls {
-		s := sighting{at: l.at, app: appJupyter, to: u.target, said: ownURL}
+		s := statement{at: l.at, app: appJupyter, addr: u.address, desc: ownURL}
 		switch {
 		case own:
-			r.ev.announce(s)
+			r.ev.addOwn(s)
 		case hasTokenParam(l.text[u.start:u.end]) && !isRequestLine(l.text):
-			s.said = "a link with a token"
-			r.ev.link(s)
+			s.desc = "a link with a token"
+			r.ev.addLink(s)
 		}
 	}
 }
 
 // Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
-// token that is named as one.
+// token after the word "token".
 var (
-	bareLink  = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
-	toldToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
+	bareLink   = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
+	namedToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
 )
 
-func readJupyterLink(r *reading, l logLine) {
-	if m := bareLink.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(bareLink, l.text, m), said: "a link with a token"})
+func readJupyterLink(r *reader, l logLine) {
+	if addr, ok := l.match(bareLink); ok {
+		r.ev.addLink(statement{at: l.at, app: appJupyter, addr: addr, desc: "a link with a token"})
 	}
 }
 
-func readJupyterToken(r *reading, l logLine) {
-	if r.about(l) != appJupyter || hasTokenParam(l.text) {
+func readJupyterToken(r *reader, l logLine) {
+	if r.appNear(l) != appJupyter || hasTokenParam(l.text) {
 		return
 	}
-	if m := toldToken.FindStringSubmatchIndex(l.text); m != nil {
-		r.ev.link(sighting{at: l.at, app: appJupyter, to: matchedTarget(toldToken, l.text, m), said: "the token named by the job script"})
+	if addr, ok := l.match(namedToken); ok {
+		r.ev.addLink(statement{at: l.at, app: appJupyter, addr: addr, desc: "the token named by the job script"})
 	}
 }
 
-// isJupyterAnnouncement reports whether the line says no more than where the
-// server is.
-func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
+// isJupyterAnnouncement reports whether the line has nothing but the server's address.
+func isJupyterAnnouncement(r *reader, l logLine, u foundURL) bool {
 	before, after := strings.TrimRight(l.text[:u.start], "[<`"), strings.TrimSpace(l.text[u.end:])
 	if strings.Trim(after, ">`") != "" && !strings.HasPrefix(after, "](") && !strings.HasPrefix(after, "::") {
-		return false // "](" goes on in Markdown, "::" in the output of `jupyter server list`
+		return false // "](" follows a URL in Markdown, "::" in the output of `jupyter server list`
 	}
 	if strings.Contains(before, "is running at") && jupyterHeader.MatchString(before) {
 		return true
@@ -123,10 +122,10 @@ func isJupyterAnnouncement(r *reading, l logLine, u foundURL) bool {
 		return false
 	}
 	inBlock := r.marked(jupyterBlock, l, blockLines)
-	return tagged || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.place() != loopback
+	return tagged || inBlock || hasTokenParam(l.text[u.start:u.end]) && u.hasRealToken() && u.kind() != loopbackHost
 }
 
-// dropConjunction drops the word or bullet that leads to a further URL.
+// dropConjunction drops the word or bullet before a further URL.
 func dropConjunction(before string) string {
 	before = strings.TrimSpace(before)
 	i := strings.LastIndexByte(before, ' ') + 1
@@ -137,7 +136,7 @@ func dropConjunction(before string) string {
 	return before
 }
 
-// linePrefix is what wrappers put before each line: "notebook_1  | " by compose,
+// linePrefix matches what wrappers print before each line: "notebook_1  | " by compose,
 // "0: " by srun --label, a time by others.
 var linePrefix = regexp.MustCompile(`^(?:\s*[\w.@/-]+\s*\|\s|\d+: |[\dT:., -]+Z?\s)`)
 
@@ -146,8 +145,7 @@ func dropPrefix(text string) string {
 	return strings.TrimSpace(text[len(linePrefix.FindString(text)):])
 }
 
-// hasTokenParam reports whether a URL carries a parameter called token, as
-// Jupyter's do.
+// hasTokenParam reports whether a URL has a parameter called token, as Jupyter's have.
 func hasTokenParam(text string) bool {
 	return strings.Contains(text, "?token=") || strings.Contains(text, "&token=")
 }
@@ -157,11 +155,11 @@ func isRequestLine(text string) bool {
 	return strings.Contains(text, " GET ") || strings.Contains(text, " POST ") || strings.Contains(text, "referer=")
 }
 
-// openFile is the page that Jupyter leaves beside its runtime file.
+// openFile matches the page that Jupyter writes next to its runtime file.
 var openFile = regexp.MustCompile(`file://(/\S*/(?:jp|nb)server-\d+)-open\.html`)
 
-func readRuntimeFile(r *reading, l logLine) {
+func readRuntimeFile(r *reader, l logLine) {
 	if m := openFile.FindStringSubmatch(l.text); m != nil {
-		r.ev.runtimeFile(unescapePath(m[1])+".json", l.at)
+		r.ev.setRuntimeFile(unescapePath(m[1])+".json", l.at)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"tunctl/internal/api"
 )
 
-// maxLine bounds what is kept of a line without an end. Progress bars and dumped
-// arrays can run for megabytes; what is longer is read in pieces.
+// maxLine bounds what is kept of an unfinished line. Progress bars and printed arrays
+// can have megabytes without a newline; a longer line is read in pieces.
 const maxLine = 16 << 10
 
-// lineSplitter cuts a byte stream into lines, whatever its chunks. A carriage
-// return ends a line too: progress bars write over themselves.
+// lineSplitter splits a byte stream into lines, whatever its chunks. A carriage return
+// ends a line too: progress bars overwrite themselves.
 type lineSplitter struct {
-	buf  []byte // the start of a line whose end has not come yet
+	buf  []byte // the start of an unfinished line
 	line int    // newlines seen
 }
 
@@ -33,7 +33,7 @@ func (s *lineSplitter) feed(p []byte, read func(line int, text []byte)) {
 	}
 }
 
-// cut hands over everything up to a newline.
+// cut reads everything up to a newline.
 func (s *lineSplitter) cut(p []byte, read func(int, []byte)) {
 	for {
 		part := p
@@ -49,7 +49,7 @@ func (s *lineSplitter) cut(p []byte, read func(int, []byte)) {
 	}
 }
 
-// emit hands over one line, joined with what was kept of it.
+// emit reads one line, with what was kept of it.
 func (s *lineSplitter) emit(p []byte, read func(int, []byte)) {
 	if len(s.buf) == 0 && len(p) <= maxLine {
 		if len(p) > 0 {
@@ -64,7 +64,7 @@ func (s *lineSplitter) emit(p []byte, read func(int, []byte)) {
 	}
 }
 
-// keep holds the start of an unfinished line.
+// keep remembers the start of an unfinished line.
 func (s *lineSplitter) keep(p []byte, read func(int, []byte)) {
 	if i := bytes.LastIndexByte(p, '\r'); i >= 0 {
 		s.cut(p[:i], read)
@@ -73,7 +73,7 @@ func (s *lineSplitter) keep(p []byte, read func(int, []byte)) {
 	s.grow(p, read)
 }
 
-// grow appends p to the kept line, handing over pieces when it gets too long.
+// grow appends p to the unfinished line, and reads a piece of it when it gets too long.
 func (s *lineSplitter) grow(p []byte, read func(int, []byte)) {
 	for len(p) > 0 {
 		n := min(len(p), maxLine-len(s.buf))
@@ -88,8 +88,8 @@ func (s *lineSplitter) grow(p []byte, read func(int, []byte)) {
 	}
 }
 
-// breakPoint is where an overlong line is cut: at the last blank near its end, so
-// that no URL is torn, or else at its end.
+// breakPoint is where a line that is too long is split: at the last blank near its end,
+// so that no URL is split, or else at its end.
 func breakPoint(line []byte) int {
 	const near = 2 << 10
 	if i := bytes.LastIndexAny(line[len(line)-near:], " \t"); i >= 0 {
@@ -98,8 +98,8 @@ func breakPoint(line []byte) int {
 	return len(line)
 }
 
-// cleanLine drops what a terminal would not show: colours, cursor moves, titles,
-// link targets and NUL bytes.
+// cleanLine drops what a terminal does not show: colours, cursor moves, titles, link
+// targets and NUL bytes.
 func cleanLine(p []byte) string {
 	if bytes.IndexByte(p, 0x1b) < 0 && bytes.IndexByte(p, 0) < 0 {
 		return string(p)
@@ -107,42 +107,39 @@ func cleanLine(p []byte) string {
 	return api.Sanitize(string(p))
 }
 
-// jupyterTokenLen is the length of the token Jupyter makes up: 24 bytes in hex.
+// jupyterTokenLen is the length of a token that Jupyter generates: 24 bytes in hex.
 const jupyterTokenLen = 48
 
-// wrapGauge tells whether lines were broken by a terminal of fixed width: then
-// the longest lines are all of the same length.
-type wrapGauge struct {
+// wrapWidth is the width at which a terminal wrapped the lines: then the longest lines
+// all have the same length.
+type wrapWidth struct {
 	width int // the longest line so far
 	full  int // how many were that long
 }
 
-// see takes in the length of one more line.
-func (g *wrapGauge) see(n int) {
+// observe adds the length of one more line.
+func (w *wrapWidth) observe(n int) {
 	switch {
-	case n > g.width:
-		g.width, g.full = n, 1
-	case n == g.width:
-		g.full++
+	case n > w.width:
+		w.width, w.full = n, 1
+	case n == w.width:
+		w.full++
 	}
 }
 
-// fills reports whether a line of n bytes reached the terminal's edge.
-func (g *wrapGauge) fills(n int) bool {
-	return n == g.width && n >= 60 && (g.full > 1 || n == 80)
+// isFull reports whether a line of n bytes was wrapped.
+func (w *wrapWidth) isFull(n int) bool {
+	return n == w.width && n >= 60 && (w.full > 1 || n == 80)
 }
 
-// rejoin returns the line that was broken into first and next, if a URL at the
-// end of first goes on in next.
-func (g *wrapGauge) rejoin(first, next string) (string, bool) {
-	if breaksOff(first) {
+// join returns the line that was split into first and next, if a URL at the end of
+// first continues in next.
+func (w *wrapWidth) join(first, next string) (string, bool) {
+	if endsInAddress(first) {
 		return strings.TrimRight(first, " \t\\") + " " + strings.TrimSpace(next), true
 	}
 	open, word := lastURL(first), strings.TrimSpace(next)
-	if open == "" {
-		return "", false
-	}
-	if word == "" || strings.HasPrefix(word, "http") {
+	if open == "" || word == "" || strings.HasPrefix(word, "http") {
 		return "", false
 	}
 	switch {
@@ -151,7 +148,7 @@ func (g *wrapGauge) rejoin(first, next string) (string, bool) {
 			return "", false
 		}
 	case isHex(word) && len(tokenOf(open))+len(word) == jupyterTokenLen && isHex(tokenOf(open)):
-	case g.fills(len(first)) && !tokenIsWhole(open):
+	case w.isFull(len(first)) && !tokenIsWhole(open):
 		if word, _, _ = strings.Cut(word, " "); next[0] == ' ' || !isURLWord(word) {
 			return "", false
 		}
@@ -170,10 +167,10 @@ func lastURL(line string) string {
 	return line[i:]
 }
 
-// breaksOff reports whether a line ends in the midst of an address: within the
-// parentheses of "http://(n003 or 127.0.0.1):8888/", or before an address that is
-// put on a line of its own.
-func breaksOff(line string) bool {
+// endsInAddress reports whether a line ends within the parentheses of
+// "http://(n003 or 127.0.0.1):8888/", or before an address that follows on a line of
+// its own.
+func endsInAddress(line string) bool {
 	line = strings.TrimRight(line, " \t\\")
 	if strings.HasSuffix(line, "view the dashboard at") {
 		return true
@@ -182,8 +179,8 @@ func breaksOff(line string) bool {
 	return i >= 0 && !strings.Contains(line[i:], ")")
 }
 
-// mayGoOn reports whether the next line could be a part of this one.
-func mayGoOn(line string) bool { return lastURL(line) != "" || breaksOff(line) }
+// mayContinue reports whether the next line can be a part of this one.
+func mayContinue(line string) bool { return lastURL(line) != "" || endsInAddress(line) }
 
 // tokenOf is the token at the end of a URL.
 func tokenOf(text string) string {
@@ -191,7 +188,7 @@ func tokenOf(text string) string {
 	return token
 }
 
-// tokenIsWhole reports whether the URL ends with a complete token of Jupyter's.
+// tokenIsWhole reports whether the URL ends with a complete token of Jupyter.
 func tokenIsWhole(text string) bool {
 	token := tokenOf(text)
 	return len(token) == jupyterTokenLen && isHex(token)
@@ -201,13 +198,15 @@ func isHex(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isURLWord reports whether a line's first word could be the rest of a URL.
-func isURLWord(s string) bool {
+// isURLWord reports whether a word can be the rest of a URL.
+func isURLWord(s string) bool { return s != "" && isAlphanumericOr(s, "/?=&_-.:%") }
+
+// isAlphanumericOr reports whether s has only ASCII letters, digits and other characters.
+func isAlphanumericOr(s, other string) bool {
 	for i := range len(s) {
-		c := s[i]
-		if !isLetter(c) && (c < '0' || c > '9') && !strings.ContainsRune("/?=&_-.:%", rune(c)) {
+		if c := s[i]; !isLetter(c) && (c < '0' || c > '9') && strings.IndexByte(other, c) < 0 {
 			return false
 		}
 	}
-	return s != ""
+	return true
 }

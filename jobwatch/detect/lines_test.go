@@ -88,15 +88,15 @@ func TestWrappedURLsAreJoinedAndOthersAreNot(t *testing.T) {
 		{"running at http://(n003 or \\", "  127.0.0.1):8888/", true},
 		{strings.Repeat("x", 60) + " http://n003:1889", "0/?token=" + token[:9], false},
 	} {
-		var g wrapGauge
-		g.see(len(c.first))
-		if got, ok := g.rejoin(c.first, c.next); ok != c.joined {
+		var g wrapWidth
+		g.observe(len(c.first))
+		if got, ok := g.join(c.first, c.next); ok != c.joined {
 			t.Errorf("%q + %q: %v (%q), want %v", c.first, c.next, ok, got, c.joined)
 		}
 	}
-	g := wrapGauge{width: 77, full: 2}
+	g := wrapWidth{width: 77, full: 2}
 	first := strings.Repeat("x", 60) + " http://n003:1889"
-	if got, ok := g.rejoin(first, "0/?token=ab and more"); !ok || got != first+"0/?token=ab" {
+	if got, ok := g.join(first, "0/?token=ab and more"); !ok || got != first+"0/?token=ab" {
 		t.Errorf("at the terminal's edge: %v, %q", ok, got)
 	}
 }

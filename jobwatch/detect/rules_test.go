@@ -8,8 +8,8 @@ import (
 func TestEveryRuleFitsTheFilter(t *testing.T) {
 	t.Parallel()
 	book := builtinRules()
-	if n, limit := len(book.rules), len(bitset{})*64; n > limit || len(book.tries) > limit {
-		t.Errorf("%d rules and %d needles, of at most %d", n, len(book.tries), limit)
+	if n, limit := len(book.rules), len(bitset{})*64; n > limit || len(book.byNeedle) > limit {
+		t.Errorf("%d rules and %d needles, of at most %d", n, len(book.byNeedle), limit)
 	}
 	if n := len(book.filter.next); n >= finds {
 		t.Errorf("%d states, of less than %d", n, finds)

@@ -37,27 +37,27 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	} else if e.Port <= 0 || e.Port > 65535 {
 		return api.Endpoint{}, errors.New("runtime file: no port in it")
 	}
-	e.Reach, e.NeedsNode = reachOf(target{host: e.Host, socket: e.Socket})
+	e.Reach, e.NeedsNode = reachOf(address{host: e.Host, socket: e.Socket})
 	return e, nil
 }
 
-// reachOf is how a server bound to a printed host is reached.
-func reachOf(t target) (reach api.Reach, needsNode bool) {
+// reachOf is how a server that is bound to an address is reached.
+func reachOf(a address) (reach api.Reach, needsNode bool) {
 	switch {
-	case t.socket != "" || t.place() == loopback:
+	case a.socket != "" || a.kind() == loopbackHost:
 		return api.ReachNode, true
-	case t.place() == named:
+	case a.kind() == namedHost:
 		return api.ReachLogin, false
 	}
 	return api.ReachLogin, true
 }
 
-// WithRuntime returns the finding corrected by the server's runtime file, which is
-// believed over everything in the log; see the order in resolve.go. What the file
-// cannot know stays: a reverse tunnel's port, the name of the node when the server
-// listens on every address, and the page below the base URL.
+// WithRuntime returns the finding corrected by the server's runtime file, which counts
+// more than everything in the log; see the order in resolve.go. What the file cannot
+// know is kept: a reverse tunnel's port, the name of the node when the server listens
+// on every address, and the page below the base URL.
 func (f Finding) WithRuntime(e api.Endpoint) Finding {
-	f.Found, f.Doubt, f.Low = true, false, false
+	f.Found, f.Doubt, f.Guess = true, false, false
 	f.App, f.Token, f.Scheme = e.App, e.Token, e.Scheme
 	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
 		f.Path = e.Path
@@ -72,7 +72,7 @@ func (f Finding) WithRuntime(e api.Endpoint) Finding {
 		why = "token from the runtime file"
 	default:
 		f.Socket, f.Port = "", e.Port
-		if (target{host: f.Host}).place() != named || !e.NeedsNode || e.Reach == api.ReachNode {
+		if (address{host: f.Host}).kind() != namedHost || !e.NeedsNode || e.Reach == api.ReachNode {
 			f.Host, f.Reach, f.NeedsNode = e.Host, e.Reach, e.NeedsNode
 		}
 	}

@@ -1,4 +1,3 @@
-// Package realtest holds the tests of jobwatch against a real Slurm, which the lab of
-// real parts provides; they are a package of their own since the lab ends with its
-// test process.
+// Package realtest has the tests of jobwatch with a real Slurm, which internal/lab/real
+// provides. They are a separate package because that lab ends with its test process.
 package realtest

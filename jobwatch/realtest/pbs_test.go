@@ -14,8 +14,8 @@ import (
 	"tunctl/jobwatch"
 )
 
-// TestAJobsLifeUnderARealPBS runs where TUNCTL_PBS_HOST names a host for ssh, with a
-// key that needs no person. It keeps to a good guest's limits, so it takes a while.
+// TestAJobsLifeUnderARealPBS needs TUNCTL_PBS_HOST, an ssh host whose login needs no person.
+// It uses the default limits, so it takes a while.
 func TestAJobsLifeUnderARealPBS(t *testing.T) {
 	host := os.Getenv("TUNCTL_PBS_HOST")
 	if host == "" {
@@ -26,29 +26,29 @@ func TestAJobsLifeUnderARealPBS(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { _ = w.Serve(ctx) })
 	t.Cleanup(func() { cancel(); done.Wait() })
-	b := &bench{Watcher: w, t: t}
-	if name, err := b.Scheduler(ctx); err != nil || name != jobwatch.PBS {
+	f := &fixture{Watcher: w, t: t}
+	if name, err := f.Scheduler(ctx); err != nil || name != jobwatch.PBS {
 		t.Fatalf("scheduler %q, %v", name, err)
 	}
 	tag := fmt.Sprintf("t%d", time.Now().UnixNano())
 	script := jobwatch.Submission{
 		Tag: tag, Content: []byte("#!/bin/bash\n#PBS -l walltime=00:05:00\necho hello\nsleep 240\n"), Base: "job.sh",
 	}
-	job, err := b.Submit(ctx, script)
+	job, err := f.Submit(ctx, script)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.Cancel(context.WithoutCancel(ctx), job.ID) })
-	if again, err := b.Submit(ctx, script); err != nil || again.ID != job.ID {
+	t.Cleanup(func() { _ = f.Cancel(context.WithoutCancel(ctx), job.ID) })
+	if again, err := f.Submit(ctx, script); err != nil || again.ID != job.ID {
 		t.Errorf("the same submission again is job %q, %v; want job %s", again.ID, err, job.ID)
 	}
-	x := b.watch(job.ID)
-	running := b.awaitFor(x, time.Hour, "running", func(j api.Job) bool { return j.State == api.JobRunning })
+	x := f.watch(job.ID)
+	running := f.awaitFor(x, time.Hour, "running", func(j api.Job) bool { return j.State == api.JobRunning })
 	if running.Node == "" || running.Log == "" {
 		t.Errorf("running %+v", running)
 	}
-	if err := b.Cancel(ctx, job.ID); err != nil {
+	if err := f.Cancel(ctx, job.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.awaitFor(x, 10*time.Minute, "over", func(j api.Job) bool { return j.State.Ended() })
+	f.awaitFor(x, 10*time.Minute, "over", func(j api.Job) bool { return j.State.Ended() })
 }

@@ -12,8 +12,8 @@ import (
 	"tunctl/jobwatch"
 )
 
-// onTerminal is a job as a person starts it at a terminal: what it prints goes there
-// and nowhere else, and it reads what is typed.
+// onTerminal starts a job as from a terminal: its output goes only there, and it reads the
+// terminal's input.
 const onTerminal = `python3 -c '
 import os, subprocess, sys
 keyboard, typing = os.pipe()
@@ -23,32 +23,32 @@ subprocess.run(["salloc", "--quiet", "--job-name=typed", "--time=10", "srun", "s
 
 func TestWhatAJobWithoutALogPrintsIsHeardAndItsInputStaysOpenUnderARealSlurm(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	if out, err := b.lab.As("hpcuser", "sh", "-c", onTerminal); err != nil {
+	f := newFixture(t)
+	if out, err := f.lab.As("hpcuser", "sh", "-c", onTerminal); err != nil {
 		t.Fatal(err, out)
 	}
-	t.Cleanup(func() { _, _ = b.lab.As("hpcuser", "scancel", "--name=typed") })
-	job := b.found(jobwatch.Query{Name: "typed"})
-	if job = b.awaitState(b.watch(job.ID), api.JobRunning); job.Log != "" {
+	t.Cleanup(func() { _, _ = f.lab.As("hpcuser", "scancel", "--name=typed") })
+	job := f.waitForJob(jobwatch.Query{Name: "typed"})
+	if job = f.awaitState(f.watch(job.ID), api.JobRunning); job.Log != "" {
 		t.Fatalf("it has a log: %+v", job)
 	}
-	for range 2 { // the second time shows what the first one did to it
-		out := b.heard(job.ID, "serving at http://"+job.Node+":8123/")
+	for range 2 { // the second time shows the effect of the first
+		out := f.waitForOutput(job.ID, "serving at http://"+job.Node+":8123/")
 		if strings.Contains(out, "the input ended") {
 			t.Fatalf("listening ended the program's input: %q", out)
 		}
 	}
 }
 
-// found waits until there is such a job.
-func (b *bench) found(q jobwatch.Query) api.Job {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+// waitForJob waits until the job exists.
+func (f *fixture) waitForJob(q jobwatch.Query) api.Job {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	for {
-		job, ok, err := b.Find(ctx, q)
+		job, ok, err := f.Find(ctx, q)
 		if err != nil {
-			b.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		if ok {
 			return job
@@ -56,18 +56,18 @@ func (b *bench) found(q jobwatch.Query) api.Job {
 	}
 }
 
-// heard listens to a job until it has printed words.
-func (b *bench) heard(id, words string) string {
-	b.t.Helper()
-	for range 10 { // its step may have yet to start
-		out, err := b.StepOutput(b.t.Context(), id)
+// waitForOutput reads a job's step output until it has words.
+func (f *fixture) waitForOutput(id, words string) string {
+	f.t.Helper()
+	for range 10 { // its step may not have started yet
+		out, err := f.StepOutput(f.t.Context(), id)
 		if err != nil {
-			b.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		if strings.Contains(string(out), words) {
 			return string(out)
 		}
 	}
-	b.t.Fatalf("job %s never said %q", id, words)
+	f.t.Fatalf("job %s never said %q", id, words)
 	return ""
 }

@@ -15,24 +15,24 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Options say which master to ride.
+// Options describe a master.
 type Options struct {
-	Path  string // its control socket
-	Heard func() // called at each sign of life from beyond it; nil: nobody asks
+	Path     string // its control socket
+	Received func() // called when anything arrives from the host; may be nil
 }
 
-// conn is a master's connection, lent to us. It implements [ssh.Conn]: sessions,
-// streams to addresses and sockets, listeners on the host. What concerns the
-// connection as a whole, keepalives above all, is its owner's business.
+// conn is the connection of a master that is not ours. It implements [ssh.Conn]:
+// sessions, streams to addresses and sockets, and listeners on the host. Keepalives and
+// everything else about the connection as a whole are the master's.
 type conn struct {
-	o    Options
-	held link // open as long as we ride: it ends with the master, and keeps it from an idle end
-	pid  int  // of the master
+	o       Options
+	control link // ends with the master, and while it is open ControlPersist does not end that
+	pid     int  // of the master
 
 	incoming chan ssh.NewChannel
 	requests chan *ssh.Request
-	closing  chan struct{} // closed when the end begins
-	done     chan struct{} // closed when all is gone
+	closing  chan struct{} // closed when closing begins
+	done     chan struct{} // closed when everything has ended
 
 	mu        sync.Mutex
 	closed    bool
@@ -41,43 +41,43 @@ type conn struct {
 	wg        sync.WaitGroup
 }
 
-// Attach makes a connection of raw, which leads to the control socket and is owned
-// from now on. The channels are those of [ssh.NewClientConn].
+// Attach makes a connection of raw, a connection to the control socket that it owns from
+// now on. The channels are those of [ssh.NewClientConn].
 func Attach(raw net.Conn, o Options) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
-	if o.Heard == nil {
-		o.Heard = func() {}
+	if o.Received == nil {
+		o.Received = func() {}
 	}
 	c := &conn{
-		o: o, held: link{raw}, links: map[link]bool{}, listeners: map[forward]*listener{},
+		o: o, control: link{raw}, links: map[link]bool{}, listeners: map[forward]*listener{},
 		incoming: make(chan ssh.NewChannel), requests: make(chan *ssh.Request), closing: make(chan struct{}), done: make(chan struct{}),
 	}
-	if err := c.held.hurry(c.check); err != nil {
+	if err := c.control.withTimeout(c.checkAlive); err != nil {
 		_ = raw.Close()
 		return nil, nil, nil, err
 	}
-	go c.hold()
+	go c.serve()
 	return c, c.incoming, c.requests, nil
 }
 
-// check asks whether there is a master behind the socket.
-func (c *conn) check() error {
-	if err := c.held.greet(); err != nil {
+// checkAlive checks that a master listens at the socket.
+func (c *conn) checkAlive() error {
+	if err := c.control.hello(); err != nil {
 		return err
 	}
-	if err := c.held.write(struct{ Kind, ID uint32 }{askAlive, 0}); err != nil {
+	if err := c.control.write(struct{ Kind, ID uint32 }{clientAliveCheck, 0}); err != nil {
 		return err
 	}
-	kind, pid, err := c.held.answer(ssh.ConnectionFailed)
-	if err == nil && kind != sayAlive {
+	kind, pid, err := c.control.answer(ssh.ConnectionFailed)
+	if err == nil && kind != serverAlive {
 		err = unexpected(kind)
 	}
 	c.pid = int(pid)
 	return err
 }
 
-// hold waits for the master's end, or ours, and for all that runs beside.
-func (c *conn) hold() {
-	_, _ = io.Copy(io.Discard, c.held)
+// serve waits for the end of the master or of the connection, and for all goroutines.
+func (c *conn) serve() {
+	_, _ = io.Copy(io.Discard, c.control)
 	_ = c.Close()
 	c.wg.Wait()
 	close(c.incoming)
@@ -85,30 +85,30 @@ func (c *conn) hold() {
 	close(c.done)
 }
 
-// dial opens a connection to the control socket for one request. A master that was
-// told to take no more (ssh -O stop) has ended for us, though what it carries goes on.
+// dial opens a connection to the control socket for one request. A master that accepts
+// no more (ssh -O stop) has ended for us, though what it carries continues.
 func (c *conn) dial() (link, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), replyTimeout)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "unix", c.o.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		_ = c.held.Close()
+		_ = c.control.Close()
 	}
 	if err != nil {
 		return link{}, err
 	}
 	l := link{raw}
-	if err := l.hurry(l.greet); err != nil {
+	if err := l.withTimeout(l.hello); err != nil {
 		_ = l.Close()
 		return link{}, err
 	}
 	return l, nil
 }
 
-// begin makes a request that the server answers, and that a person may have to allow
-// first (ControlMaster ask): only the end of the connection, or of the link that send
-// is given, ends the wait.
-func (c *conn) begin(want uint32, reason ssh.RejectionReason, send func(link) error) (link, uint32, error) {
+// request makes a request that the server answers, and that a person may have to allow
+// first (ControlMaster ask). Only the end of the connection, or of the link that send
+// gets, ends the wait.
+func (c *conn) request(want uint32, reason ssh.RejectionReason, send func(link) error) (link, uint32, error) {
 	l, err := c.dial()
 	if err != nil {
 		return link{}, 0, err
@@ -123,18 +123,18 @@ func (c *conn) begin(want uint32, reason ssh.RejectionReason, send func(link) er
 		kind, number, err = l.answer(reason)
 	}
 	if _, refused := errors.AsType[*ssh.OpenChannelError](err); err == nil || refused {
-		c.o.Heard()
+		c.o.Received()
 	}
 	if err == nil && kind != want {
 		err = unexpected(kind)
 	}
 	if err != nil {
-		c.drop(l)
+		c.closeLink(l)
 	}
 	return l, number, err
 }
 
-// track has a link end with the connection, unless that has ended.
+// track makes a link end with the connection. It reports false if that has ended.
 func (c *conn) track(l link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,8 +144,8 @@ func (c *conn) track(l link) bool {
 	return !c.closed
 }
 
-// drop ends a request.
-func (c *conn) drop(l link) {
+// closeLink ends a request.
+func (c *conn) closeLink(l link) {
 	_ = l.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,8 @@ func (c *conn) drop(l link) {
 
 func unexpected(kind uint32) error { return fmt.Errorf("the ssh master replied %#x", kind) }
 
-// spawn runs f beside the connection, unless that has ended.
+// spawn runs f in a goroutine that serve waits for. It reports false if the connection
+// has ended.
 func (c *conn) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +196,7 @@ func (c *conn) OpenChannel(kind string, payload []byte) (ssh.Channel, <-chan *ss
 	return nil, nil, &ssh.OpenChannelError{Reason: ssh.UnknownChannelType, Message: "a shared ssh connection has no " + kind}
 }
 
-// SendRequest implements ssh.Conn: listeners on the host, and nothing else.
+// SendRequest implements ssh.Conn, only for listeners on the host.
 func (c *conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, error) {
 	switch name {
 	case "tcpip-forward":
@@ -210,7 +211,7 @@ func (c *conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, e
 	return false, nil, nil
 }
 
-// Close implements ssh.Conn: it lets the master go, which stays.
+// Close implements ssh.Conn. The master continues.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -227,9 +228,9 @@ func (c *conn) Close() error {
 	c.mu.Unlock()
 	for _, l := range listeners {
 		_ = l.Close()
-		c.cancel(l.asked)
+		c.cancel(l.requested)
 	}
-	return c.held.Close()
+	return c.control.Close()
 }
 
 // Wait implements ssh.Conn.
@@ -238,11 +239,11 @@ func (c *conn) Wait() error {
 	return io.EOF
 }
 
-// The rest of ssh.Conn: a master tells none of it.
+// The rest of ssh.Conn: a master reports none of it.
 
 func (c *conn) User() string          { return "" }
 func (c *conn) SessionID() []byte     { return nil }
 func (c *conn) ClientVersion() []byte { return nil }
 func (c *conn) ServerVersion() []byte { return nil }
-func (c *conn) RemoteAddr() net.Addr  { return c.held.RemoteAddr() }
-func (c *conn) LocalAddr() net.Addr   { return c.held.LocalAddr() }
+func (c *conn) RemoteAddr() net.Addr  { return c.control.RemoteAddr() }
+func (c *conn) LocalAddr() net.Addr   { return c.control.LocalAddr() }

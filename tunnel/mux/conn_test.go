@@ -79,12 +79,12 @@ func (m master) attach(t *testing.T) (*ssh.Client, error) {
 // greeted answers a hello, and says whether the request that follows is a check.
 func greeted(l link) (check bool) {
 	_, _, _ = l.read()
-	_ = l.write(struct{ Kind, Version uint32 }{hello, version})
+	_ = l.write(struct{ Kind, Version uint32 }{msgHello, version})
 	kind, _, err := l.read()
-	if err != nil || kind != askAlive {
+	if err != nil || kind != clientAliveCheck {
 		return false
 	}
-	_ = l.write(struct{ Kind, ID, PID uint32 }{sayAlive, 0, 1})
+	_ = l.write(struct{ Kind, ID, PID uint32 }{serverAlive, 0, 1})
 	return true
 }
 
@@ -101,7 +101,7 @@ func TestWhatIsNoMasterIsNotRidden(t *testing.T) {
 	} {
 		m := newMaster(t, func(l link) { _, _ = l.Write(says) })
 		if _, err := m.attach(t); err == nil {
-			t.Errorf("%s: ridden", name)
+			t.Errorf("%s: used", name)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestAMastersNoIsAnAnswer(t *testing.T) {
 		_ = l.write(struct {
 			Kind, ID uint32
 			Reason   string
-		}{sayFailure, 0, "Session open refused by peer"})
+		}{serverFailure, 0, "Session open refused by peer"})
 		_, _ = io.Copy(io.Discard, l)
 	})
 	c, err := m.attach(t)
@@ -149,7 +149,7 @@ func TestAMasterThatTalksNonsenseKeepsNobodyWaiting(t *testing.T) {
 	nonsense := func() []byte {
 		mu.Lock()
 		defer mu.Unlock()
-		kinds := []uint32{hello, sayOK, sayDenied, sayFailure, sayExit, sayAlive, sayOpened, sayPort, random.Uint32()}
+		kinds := []uint32{msgHello, serverOK, serverPermissionDenied, serverFailure, serverExitMessage, serverAlive, serverSessionOpened, serverRemotePort, random.Uint32()}
 		var out bytes.Buffer
 		for range random.IntN(4) {
 			body := binary.BigEndian.AppendUint32(nil, kinds[random.IntN(len(kinds))])

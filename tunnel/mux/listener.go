@@ -20,7 +20,7 @@ const (
 	socketPort    = 0xfffffffe
 )
 
-// forward is one in a master's list, which it finds again by all of these.
+// forward is an entry of a master's list, which it identifies by all of these fields.
 type forward struct {
 	Kind       uint32
 	Listen     string
@@ -29,13 +29,13 @@ type forward struct {
 	ToPort     uint32
 }
 
-// listener takes what a master forwards from the host to a socket of ours.
+// listener accepts what a master forwards from the host to a socket of ours.
 type listener struct {
 	*net.UnixListener
-	asked forward // as the master has it in its list
+	requested forward // as in the master's list
 }
 
-// tcpForward and socketForward read the requests of RFC 4254, section 7.1, and of
+// tcpForward and socketForward parse the requests of RFC 4254, section 7.1, and of
 // OpenSSH's PROTOCOL, section 2.4.
 func tcpForward(payload []byte) (forward, error) {
 	var at struct {
@@ -52,9 +52,9 @@ func socketForward(payload []byte) (forward, error) {
 	return forward{Kind: forwardRemote, Listen: at.Path, ListenPort: socketPort}, err
 }
 
-// listen has the host listen. The master carries connections to a socket whose name
-// is always the same for one address there: if we were killed, the forward still
-// stands, and is ours again.
+// listen makes the host listen. The master forwards connections to a socket whose name
+// depends only on the address there. So, after we were killed, a new process gets the
+// forward that is still open.
 func (c *conn) listen(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
 	f, err := read(payload)
 	if err != nil {
@@ -78,16 +78,17 @@ func (c *conn) listen(payload []byte, read func([]byte) (forward, error)) (bool,
 	if f.ListenPort == 0 {
 		f.ListenPort = port
 	}
-	if !c.keep(f, l) {
+	if !c.addListener(f, l) {
 		_ = l.Close()
-		c.cancel(l.asked)
+		c.cancel(l.requested)
 		return false, nil, net.ErrClosed
 	}
 	return true, ssh.Marshal(struct{ Port uint32 }{f.ListenPort}), nil
 }
 
-// keep serves a listener until it is closed, unless the connection is.
-func (c *conn) keep(f forward, l *listener) bool {
+// addListener serves a listener until it is closed. It reports false if the connection
+// has ended.
+func (c *conn) addListener(f forward, l *listener) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -98,23 +99,23 @@ func (c *conn) keep(f forward, l *listener) bool {
 	return true
 }
 
-// accept offers each connection to whoever handles incoming channels.
+// accept passes each connection on as an incoming channel.
 func (c *conn) accept(f forward, l *listener) {
 	for {
 		raw, err := l.AcceptUnix()
 		if err != nil {
 			return
 		}
-		c.o.Heard()
+		c.o.Received()
 		select {
-		case c.incoming <- &offer{forward: f, raw: raw}:
+		case c.incoming <- &incomingChannel{forward: f, raw: raw}:
 		case <-c.closing:
 			_ = raw.Close()
 		}
 	}
 }
 
-// unlisten ends a listener on the host.
+// unlisten closes a listener on the host.
 func (c *conn) unlisten(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
 	f, err := read(payload)
 	if err != nil {
@@ -133,12 +134,12 @@ func (c *conn) unlisten(payload []byte, read func([]byte) (forward, error)) (boo
 		return false, nil, nil
 	}
 	_ = l.Close()
-	c.cancel(l.asked)
+	c.cancel(l.requested)
 	return true, nil, nil
 }
 
-// message is a forward as it travels.
-type message struct {
+// forwardMessage is a forward on the wire.
+type forwardMessage struct {
 	Kind, ID uint32
 	Type     uint32
 	Listen   string
@@ -147,34 +148,34 @@ type message struct {
 	ToPort   uint32
 }
 
-func (f forward) message(what uint32) message {
-	return message{what, 0, f.Kind, f.Listen, f.ListenPort, f.To, f.ToPort}
+func (f forward) message(what uint32) forwardMessage {
+	return forwardMessage{what, 0, f.Kind, f.Listen, f.ListenPort, f.To, f.ToPort}
 }
 
-// forward adds one to the master's list, and returns the port where that was left to
-// the host.
+// forward adds a forward to the master's list, and returns the port if the host chose
+// it.
 func (c *conn) forward(f forward) (port uint32, err error) {
-	want := uint32(sayOK)
+	want := uint32(serverOK)
 	if f.ListenPort == 0 {
-		want = sayPort
+		want = serverRemotePort
 	}
-	l, port, err := c.begin(want, ssh.Prohibited, func(l link) error { return l.write(f.message(askForward)) })
+	l, port, err := c.request(want, ssh.Prohibited, func(l link) error { return l.write(f.message(clientOpenForward)) })
 	if err == nil {
-		c.drop(l)
+		c.closeLink(l)
 	}
 	return port, err
 }
 
-// cancel takes a forward off the list, also when we are about to leave. A master that
-// has gone has none.
+// cancel removes a forward from the list, also while the connection closes. If the
+// master has ended, there is no list.
 func (c *conn) cancel(f forward) {
 	l, err := c.dial()
 	if err != nil {
 		return
 	}
 	defer func() { _ = l.Close() }()
-	_ = l.hurry(func() error {
-		if err := l.write(f.message(askUnforward)); err != nil {
+	_ = l.withTimeout(func() error {
+		if err := l.write(f.message(clientCloseForward)); err != nil {
 			return err
 		}
 		_, _, err := l.answer(ssh.Prohibited)
@@ -182,8 +183,8 @@ func (c *conn) cancel(f forward) {
 	})
 }
 
-// openSocket connects to a socket on the host: by a forward that is taken away as soon
-// as it has carried this connection.
+// openSocket connects to a socket on the host, by a forward that is removed once this
+// connection is open.
 func (c *conn) openSocket(path string) (ssh.Channel, <-chan *ssh.Request, error) {
 	dir, err := privateDir()
 	if err != nil {
@@ -207,22 +208,22 @@ func (c *conn) openSocket(path string) (ssh.Channel, <-chan *ssh.Request, error)
 	return s, s.requests, nil
 }
 
-// offer is a connection from the host that nobody has taken yet.
-type offer struct {
+// incomingChannel is a connection from the host that is not yet accepted.
+type incomingChannel struct {
 	forward
 	raw *net.UnixConn
 }
 
 // ChannelType implements ssh.NewChannel.
-func (o *offer) ChannelType() string {
+func (o *incomingChannel) ChannelType() string {
 	if o.ListenPort == socketPort {
 		return "forwarded-streamlocal@openssh.com"
 	}
 	return "forwarded-tcpip"
 }
 
-// ExtraData implements ssh.NewChannel. A master does not say who connected.
-func (o *offer) ExtraData() []byte {
+// ExtraData implements ssh.NewChannel. A master does not report who connected.
+func (o *incomingChannel) ExtraData() []byte {
 	if o.ListenPort == socketPort {
 		return ssh.Marshal(struct{ Path, Reserved string }{Path: o.Listen})
 	}
@@ -235,15 +236,15 @@ func (o *offer) ExtraData() []byte {
 }
 
 // Accept implements ssh.NewChannel.
-func (o *offer) Accept() (ssh.Channel, <-chan *ssh.Request, error) {
+func (o *incomingChannel) Accept() (ssh.Channel, <-chan *ssh.Request, error) {
 	s := newSocketStream(o.raw)
 	return s, s.requests, nil
 }
 
 // Reject implements ssh.NewChannel.
-func (o *offer) Reject(ssh.RejectionReason, string) error { return o.raw.Close() }
+func (o *incomingChannel) Reject(ssh.RejectionReason, string) error { return o.raw.Close() }
 
-// listenAt listens on a socket, in place of one that a killed process left.
+// listenAt listens on a socket, and replaces one that a killed process left.
 func listenAt(f forward) (*listener, error) {
 	if err := os.Remove(f.To); err != nil && !os.IsNotExist(err) {
 		return nil, err
@@ -252,11 +253,12 @@ func listenAt(f forward) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{UnixListener: l, asked: f}, nil
+	return &listener{UnixListener: l, requested: f}, nil
 }
 
-// privateDir is a folder with a short name that is nobody else's: sockets' paths are
-// bounded, and the one for a forward must be found again by the next process.
+// privateDir is a folder with a short name that only this user can access. The length of
+// a socket's path is bounded, and the next process must find the socket of a forward
+// again.
 func privateDir() (string, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-mux-%d", os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {

@@ -15,53 +15,53 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The messages of PROTOCOL.mux: what we ask for, and what a master says.
+// The messages of PROTOCOL.mux: MUX_MSG_HELLO, MUX_C_… from us, and MUX_S_… from a master.
 const (
-	hello = 1
+	msgHello = 1
 
-	askSession   = 0x10000002
-	askAlive     = 0x10000004
-	askForward   = 0x10000006
-	askUnforward = 0x10000007
-	askStream    = 0x10000008
+	clientNewSession      = 0x10000002
+	clientAliveCheck      = 0x10000004
+	clientOpenForward     = 0x10000006
+	clientCloseForward    = 0x10000007
+	clientNewStdioForward = 0x10000008
 
-	sayOK      = 0x80000001
-	sayDenied  = 0x80000002
-	sayFailure = 0x80000003
-	sayExit    = 0x80000004
-	sayAlive   = 0x80000005
-	sayOpened  = 0x80000006
-	sayPort    = 0x80000007
+	serverOK               = 0x80000001
+	serverPermissionDenied = 0x80000002
+	serverFailure          = 0x80000003
+	serverExitMessage      = 0x80000004
+	serverAlive            = 0x80000005
+	serverSessionOpened    = 0x80000006
+	serverRemotePort       = 0x80000007
 )
 
 const (
 	version = 4
-	// maxPacket is far more than any message of a master.
+	// maxPacket is far more than any message has.
 	maxPacket = 256 << 10
-	// patience bounds what a master answers by itself, without asking its server.
-	patience = 5 * time.Second
+	// replyTimeout bounds a reply that the master gives without its server.
+	replyTimeout = 5 * time.Second
 )
 
 // link is a connection to the control socket; each serves one request.
 type link struct{ net.Conn }
 
-// hurry bounds f, which needs nothing but the master.
-func (l link) hurry(f func() error) error {
-	_ = l.SetDeadline(time.Now().Add(patience))
+// withTimeout bounds f, which needs only the master.
+func (l link) withTimeout(f func() error) error {
+	_ = l.SetDeadline(time.Now().Add(replyTimeout))
 	defer func() { _ = l.SetDeadline(time.Time{}) }()
 	return f()
 }
 
-// greet exchanges versions.
-func (l link) greet() error {
-	if err := l.write(struct{ Kind, Version uint32 }{hello, version}); err != nil {
+// hello exchanges versions.
+func (l link) hello() error {
+	if err := l.write(struct{ Kind, Version uint32 }{msgHello, version}); err != nil {
 		return err
 	}
 	kind, body, err := l.read()
 	if err != nil {
 		return err
 	}
-	if kind != hello || len(body) < 4 || binary.BigEndian.Uint32(body) != version {
+	if kind != msgHello || len(body) < 4 || binary.BigEndian.Uint32(body) != version {
 		return errors.New("the ssh master uses another version of the protocol")
 	}
 	return nil
@@ -74,8 +74,8 @@ func (l link) write(message any) error {
 	return err
 }
 
-// give hands files over, one a message, as the master expects them.
-func (l link) give(files ...*os.File) error {
+// sendFiles sends files, one per message, as the master expects them.
+func (l link) sendFiles(files ...*os.File) error {
 	c, ok := l.Conn.(*net.UnixConn)
 	if !ok {
 		return errors.New("files need a unix socket")
@@ -103,8 +103,8 @@ func (l link) read() (kind uint32, body []byte, err error) {
 	return binary.BigEndian.Uint32(head[4:]), body, err
 }
 
-// answer receives what the master says to a request: its kind of yes, and the number
-// that comes with it. A no is an *ssh.OpenChannelError with that reason.
+// answer receives the reply to a request: its kind and the number that comes with it. A
+// refusal is an *ssh.OpenChannelError with that reason.
 func (l link) answer(reason ssh.RejectionReason) (kind, number uint32, err error) {
 	kind, body, err := l.read()
 	if err != nil {
@@ -113,9 +113,9 @@ func (l link) answer(reason ssh.RejectionReason) (kind, number uint32, err error
 	if len(body) < 4 {
 		return 0, 0, fmt.Errorf("the reply is too long: %d bytes", len(body))
 	}
-	body = body[4:] // the request's number: there is but one
+	body = body[4:] // the request's number: a link has only one
 	switch kind {
-	case sayDenied, sayFailure:
+	case serverPermissionDenied, serverFailure:
 		var said struct{ Reason string }
 		if err := ssh.Unmarshal(body, &said); err != nil {
 			return 0, 0, err

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// noEscape tells a master to pass every byte on, `~.` too.
+// noEscape tells a master to forward every byte, also ~. sequences.
 const noEscape = 0xffffffff
 
-// session is a program on the host. A master opens the channel and starts the program
-// in one go, so that nothing happens before the request that names the program.
+// session is a program on the host. A master opens the channel and starts the program in
+// one step, so nothing happens before the request that names the program.
 type session struct {
 	conn     *conn
 	requests chan *ssh.Request
-	ready    chan struct{} // closed when the program has been started, or never will be
+	ready    chan struct{} // closed when the program has started, or never will
 
 	mu       sync.Mutex
 	env      []byte
-	terminal *terminal // nil: none is wanted
-	begun    bool      // a program was named
+	terminal *terminal // nil: no terminal
+	started  bool      // a program was requested
 	watched  bool      // it runs, and requests is closed at its end
 	closed   bool
 	link     link
@@ -51,7 +51,7 @@ func (s *session) SendRequest(name string, _ bool, payload []byte) (bool, error)
 	case "env":
 		return s.setEnv(payload)
 	case "pty-req":
-		return s.wantTerminal(payload)
+		return s.allocTerminal(payload)
 	case "window-change":
 		return s.resize(payload)
 	}
@@ -66,43 +66,43 @@ func (s *session) setEnv(payload []byte) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.env = append(s.env, ssh.Marshal(struct{ Text string }{v.Name + "=" + v.Value})...)
-	return true, nil // the master passes on what its SendEnv names
+	return true, nil // the master sends what its SendEnv names
 }
 
-// start has the master open a session and run a program in it. An
-// *ssh.OpenChannelError is the server's word that it has no session to spare.
+// start makes the master open a session and run a program in it. An
+// *ssh.OpenChannelError means that the server has no free session.
 func (s *session) start(program string, subsystem bool) (bool, error) {
-	ask := request{Kind: askSession, Escape: noEscape, Program: program}
+	ask := sessionRequest{Kind: clientNewSession, Escape: noEscape, Program: program}
 	if subsystem {
 		ask.Subsystem = 1
 	}
-	p, err := s.prepare(&ask)
+	p, err := s.makePipes(&ask)
 	if p == nil {
 		return false, err
 	}
-	l, id, err := s.conn.begin(sayOpened, ssh.ResourceShortage, func(l link) error {
-		if !s.hold(l) {
+	l, id, err := s.conn.request(serverSessionOpened, ssh.ResourceShortage, func(l link) error {
+		if !s.setLink(l) {
 			return net.ErrClosed
 		}
 		if err := l.write(ask); err != nil {
 			return err
 		}
-		return l.give(p.far...)
+		return l.sendFiles(p.theirs...)
 	})
-	p.handedOver()
-	if err == nil && !s.started(p, id) {
-		s.conn.drop(l)
+	p.closeTheirs()
+	if err == nil && !s.connect(p, id) {
+		s.conn.closeLink(l)
 		err = net.ErrClosed
 	}
 	if err != nil {
 		p.close()
-		_ = s.Close() // there is no other program to be had from it
+		_ = s.Close() // a session runs only one program
 	}
 	return err == nil, err
 }
 
-// request is what a master is asked for a session with.
-type request struct {
+// sessionRequest is MUX_C_NEW_SESSION.
+type sessionRequest struct {
 	Kind, ID                        uint32
 	Reserved                        string
 	Terminal, X11, Agent, Subsystem uint32
@@ -111,33 +111,34 @@ type request struct {
 	Env                             []byte `ssh:"rest"`
 }
 
-// prepare makes the files that the program's input and output are. There are none
-// when it is too late for a program.
-func (s *session) prepare(ask *request) (*pipes, error) {
+// makePipes makes the program's input and output; nil if a program was already
+// requested, or the session is closed.
+func (s *session) makePipes(ask *sessionRequest) (*pipes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.begun || s.closed {
+	if s.started || s.closed {
 		return nil, nil
 	}
-	s.begun = true
+	s.started = true
 	ask.Env = s.env
 	if t := s.terminal; t != nil {
 		ask.Terminal, ask.Term = 1, t.kind
-		return &pipes{near: []*os.File{t.near}, far: []*os.File{t.far, t.far, t.far}}, nil
+		return &pipes{ours: []*os.File{t.ours}, theirs: []*os.File{t.theirs, t.theirs, t.theirs}}, nil
 	}
 	return newPipes(2)
 }
 
-// hold keeps the link for Close, which ends the wait for an answer.
-func (s *session) hold(l link) bool {
+// setLink records the link for Close, which ends the wait for a reply.
+func (s *session) setLink(l link) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.link = l
 	return !s.closed
 }
 
-// started lets data flow, unless the session or the connection was closed meanwhile.
-func (s *session) started(p *pipes, id uint32) bool {
+// connect connects the pipes. It reports false if the session or the connection was
+// closed.
+func (s *session) connect(p *pipes, id uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || !s.conn.spawn(func() { s.watch(id) }) {
@@ -146,25 +147,25 @@ func (s *session) started(p *pipes, id uint32) bool {
 	s.watched = true
 	if s.terminal != nil {
 		s.terminal.raw()
-		s.in, s.out = p.near[0], p.near[0]
+		s.in, s.out = p.ours[0], p.ours[0]
 	} else {
-		s.in, s.out, s.errs = p.near[0], p.near[1], p.near[2]
+		s.in, s.out, s.errs = p.ours[0], p.ours[1], p.ours[2]
 	}
 	close(s.ready)
 	return true
 }
 
-// watch passes the program's status on and waits for the end of its channel.
+// watch forwards the program's status and waits for the end of its channel.
 func (s *session) watch(id uint32) {
 	defer close(s.requests)
-	defer s.conn.drop(s.link)
+	defer s.conn.closeLink(s.link)
 	for told := false; ; {
 		kind, body, err := s.link.read()
 		if err != nil {
 			return
 		}
-		s.conn.o.Heard()
-		if kind == sayExit && len(body) == 8 && binary.BigEndian.Uint32(body) == id && !told {
+		s.conn.o.Received()
+		if kind == serverExitMessage && len(body) == 8 && binary.BigEndian.Uint32(body) == id && !told {
 			told = true
 			s.requests <- &ssh.Request{Type: "exit-status", Payload: body[4:]}
 		}
@@ -179,10 +180,10 @@ func (s *session) Read(p []byte) (int, error) {
 	}
 	n, err := s.out.Read(p)
 	if n > 0 {
-		s.conn.o.Heard()
+		s.conn.o.Received()
 	}
 	if err != nil && s.errs == nil {
-		err = io.EOF // a terminal whose other side is closed reads as an I/O error
+		err = io.EOF // reading a terminal whose other side is closed is an I/O error
 	}
 	return n, err
 }
@@ -196,7 +197,7 @@ func (s *session) Write(p []byte) (int, error) {
 	return s.in.Write(p)
 }
 
-// CloseWrite implements ssh.Channel. A terminal has no end of input.
+// CloseWrite implements ssh.Channel. The input of a terminal cannot be half-closed.
 func (s *session) CloseWrite() error {
 	<-s.ready
 	if s.errs == nil {
@@ -214,8 +215,8 @@ func (s *session) Close() error {
 	}
 	s.closed = true
 	if s.terminal != nil {
-		_ = s.terminal.near.Close()
-		_ = s.terminal.far.Close()
+		_ = s.terminal.ours.Close()
+		_ = s.terminal.theirs.Close()
 	}
 	for _, f := range []*os.File{s.in, s.out, s.errs} {
 		if f != nil {
@@ -223,7 +224,7 @@ func (s *session) Close() error {
 		}
 	}
 	if s.link.Conn != nil {
-		s.conn.drop(s.link)
+		s.conn.closeLink(s.link)
 	}
 	if !s.watched {
 		close(s.ready)
@@ -233,12 +234,12 @@ func (s *session) Close() error {
 }
 
 // Stderr implements ssh.Channel.
-func (s *session) Stderr() io.ReadWriter { return aside{s} }
+func (s *session) Stderr() io.ReadWriter { return sessionStderr{s} }
 
-// aside is a session's error output.
-type aside struct{ s *session }
+// sessionStderr is a session's standard error.
+type sessionStderr struct{ s *session }
 
-func (a aside) Read(p []byte) (int, error) {
+func (a sessionStderr) Read(p []byte) (int, error) {
 	<-a.s.ready
 	if a.s.errs == nil {
 		return 0, io.EOF
@@ -246,4 +247,4 @@ func (a aside) Read(p []byte) (int, error) {
 	return a.s.errs.Read(p)
 }
 
-func (aside) Write([]byte) (int, error) { return nothing{}.Write(nil) }
+func (sessionStderr) Write([]byte) (int, error) { return noStderr{}.Write(nil) }

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// pipes are how a master is given a program's input and outputs: it closes each end
-// by itself, which a socket's two directions would not show.
+// pipes are a program's input and outputs, of which the master gets the other ends. It
+// closes each separately, which would not show on one socket.
 type pipes struct {
-	near []*os.File // ours: the input's writing end first
-	far  []*os.File // the master's
+	ours   []*os.File // the input's writing end first
+	theirs []*os.File
 }
 
-// newPipes makes one for the input and one for each output.
+// newPipes makes one pipe for the input and one for each output.
 func newPipes(outputs int) (*pipes, error) {
 	p := &pipes{}
 	for i := range 1 + outputs {
@@ -31,26 +31,26 @@ func newPipes(outputs int) (*pipes, error) {
 		if i == 0 {
 			r, w = w, r
 		}
-		p.near, p.far = append(p.near, r), append(p.far, w)
+		p.ours, p.theirs = append(p.ours, r), append(p.theirs, w)
 	}
 	return p, nil
 }
 
-// handedOver closes the ends that are the master's now.
-func (p *pipes) handedOver() {
-	for _, f := range p.far {
+// closeTheirs closes our copies of the ends that the master has now.
+func (p *pipes) closeTheirs() {
+	for _, f := range p.theirs {
 		_ = f.Close()
 	}
 }
 
 func (p *pipes) close() {
-	p.handedOver()
-	for _, f := range p.near {
+	p.closeTheirs()
+	for _, f := range p.ours {
 		_ = f.Close()
 	}
 }
 
-// stream is a connection to an address beyond the host.
+// stream is a connection to an address through the host.
 type stream struct {
 	conn     *conn
 	link     link
@@ -58,24 +58,24 @@ type stream struct {
 	requests chan *ssh.Request
 }
 
-// openStream asks for a connection to an address.
+// openStream connects to an address.
 func (c *conn) openStream(host string, port uint32) (ssh.Channel, <-chan *ssh.Request, error) {
 	p, err := newPipes(1)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, _, err := c.begin(sayOpened, ssh.ConnectionFailed, func(l link) error {
+	l, _, err := c.request(serverSessionOpened, ssh.ConnectionFailed, func(l link) error {
 		ask := struct {
 			Kind, ID       uint32
 			Reserved, Host string
 			Port           uint32
-		}{Kind: askStream, Host: host, Port: port}
+		}{Kind: clientNewStdioForward, Host: host, Port: port}
 		if err := l.write(ask); err != nil {
 			return err
 		}
-		return l.give(p.far...)
+		return l.sendFiles(p.theirs...)
 	})
-	p.handedOver()
+	p.closeTheirs()
 	if err != nil {
 		p.close()
 		return nil, nil, err
@@ -88,32 +88,32 @@ func (c *conn) openStream(host string, port uint32) (ssh.Channel, <-chan *ssh.Re
 	return s, s.requests, nil
 }
 
-// watch waits for the master to be done with the stream.
+// watch waits until the master has closed the stream.
 func (s *stream) watch() {
 	_, _ = io.Copy(io.Discard, s.link)
-	s.conn.drop(s.link)
+	s.conn.closeLink(s.link)
 	close(s.requests)
 }
 
 // Read implements ssh.Channel.
 func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.pipes.near[1].Read(p)
+	n, err := s.pipes.ours[1].Read(p)
 	if n > 0 {
-		s.conn.o.Heard()
+		s.conn.o.Received()
 	}
 	return n, err
 }
 
 // Write implements ssh.Channel.
-func (s *stream) Write(p []byte) (int, error) { return s.pipes.near[0].Write(p) }
+func (s *stream) Write(p []byte) (int, error) { return s.pipes.ours[0].Write(p) }
 
 // CloseWrite implements ssh.Channel.
-func (s *stream) CloseWrite() error { return s.pipes.near[0].Close() }
+func (s *stream) CloseWrite() error { return s.pipes.ours[0].Close() }
 
 // Close implements ssh.Channel.
 func (s *stream) Close() error {
 	s.pipes.close()
-	s.conn.drop(s.link)
+	s.conn.closeLink(s.link)
 	return nil
 }
 
@@ -121,15 +121,15 @@ func (s *stream) Close() error {
 func (s *stream) SendRequest(string, bool, []byte) (bool, error) { return false, nil }
 
 // Stderr implements ssh.Channel.
-func (s *stream) Stderr() io.ReadWriter { return nothing{} }
+func (s *stream) Stderr() io.ReadWriter { return noStderr{} }
 
-// nothing is the error output of what has none.
-type nothing struct{}
+// noStderr is the standard error of a channel that has none.
+type noStderr struct{}
 
-func (nothing) Read([]byte) (int, error)  { return 0, io.EOF }
-func (nothing) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
+func (noStderr) Read([]byte) (int, error)  { return 0, io.EOF }
+func (noStderr) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
-// socketStream is a stream that the master carries by a socket of its own or ours.
+// socketStream is a stream over a unix socket, the master's or ours.
 type socketStream struct {
 	*net.UnixConn
 	requests chan *ssh.Request
@@ -161,4 +161,4 @@ func (s *socketStream) ended() { s.once.Do(func() { close(s.requests) }) }
 func (s *socketStream) SendRequest(string, bool, []byte) (bool, error) { return false, nil }
 
 // Stderr implements ssh.Channel.
-func (s *socketStream) Stderr() io.ReadWriter { return nothing{} }
+func (s *socketStream) Stderr() io.ReadWriter { return noStderr{} }

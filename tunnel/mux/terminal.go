@@ -11,15 +11,15 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is a pseudo-terminal of ours that stands for a guest's own: a master reads
-// the kind, the size and the modes of the one it is given.
+// terminal is a pseudo-terminal of ours that represents the person's own: a master reads
+// kind, size and modes of the one that it gets.
 type terminal struct {
-	kind      string
-	near, far *os.File
+	kind         string
+	ours, theirs *os.File
 }
 
-// wantTerminal makes a terminal for the program to come (RFC 4254, section 6.2).
-func (s *session) wantTerminal(payload []byte) (bool, error) {
+// allocTerminal makes a terminal for the program (RFC 4254, section 6.2).
+func (s *session) allocTerminal(payload []byte) (bool, error) {
 	var want struct {
 		Kind                         string
 		Columns, Rows, Width, Height uint32
@@ -30,20 +30,20 @@ func (s *session) wantTerminal(payload []byte) (bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.terminal != nil || s.begun || s.closed {
+	if s.terminal != nil || s.started || s.closed {
 		return false, nil
 	}
-	near, far, err := pty.Open()
+	ours, theirs, err := pty.Open()
 	if err != nil {
 		return false, err
 	}
-	s.terminal = &terminal{kind: want.Kind, near: near, far: far}
+	s.terminal = &terminal{kind: want.Kind, ours: ours, theirs: theirs}
 	s.terminal.size(want.Columns, want.Rows)
 	return true, nil
 }
 
-// resize tells the master of a new size as ssh does: by a signal, at which it looks
-// (RFC 4254, section 6.7).
+// resize tells the master of a new size as ssh does, by a signal (RFC 4254, section
+// 6.7).
 func (s *session) resize(payload []byte) (bool, error) {
 	var to struct{ Columns, Rows, Width, Height uint32 }
 	if err := ssh.Unmarshal(payload, &to); err != nil {
@@ -62,8 +62,8 @@ func (s *session) resize(payload []byte) (bool, error) {
 }
 
 func (t *terminal) size(columns, rows uint32) {
-	_ = pty.Setsize(t.near, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)})
+	_ = pty.Setsize(t.ours, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)})
 }
 
-// raw ends all work of our terminal on what passes: the host's does it.
-func (t *terminal) raw() { _, _ = term.MakeRaw(int(t.near.Fd())) }
+// raw puts our terminal into raw mode: the one on the host does the line editing.
+func (t *terminal) raw() { _, _ = term.MakeRaw(int(t.ours.Fd())) }

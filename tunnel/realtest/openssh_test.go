@@ -21,13 +21,13 @@ import (
 func TestAnSSHThatLogsInForUsAsksAtTheTerminal(t *testing.T) {
 	for _, x := range []struct {
 		host  string
-		talks func(d *desk, k *ptytest.Talk)
+		talks func(d *desk, k *ptytest.Program)
 	}{
-		{"lab-login", func(*desk, *ptytest.Talk) {}},
-		{"lab-inner", func(*desk, *ptytest.Talk) {}},
-		{"lab-pass", func(_ *desk, k *ptytest.Talk) { k.Expect("password:"); k.AnswerHidden(real.Password) }},
-		{"lab-otp", func(d *desk, k *ptytest.Talk) { k.Expect("One-time password"); k.AnswerHidden(d.lab.Code()) }},
-		{"lab-pwotp", func(d *desk, k *ptytest.Talk) {
+		{"lab-login", func(*desk, *ptytest.Program) {}},
+		{"lab-inner", func(*desk, *ptytest.Program) {}},
+		{"lab-pass", func(_ *desk, k *ptytest.Program) { k.Expect("password:"); k.AnswerHidden(real.Password) }},
+		{"lab-otp", func(d *desk, k *ptytest.Program) { k.Expect("One-time password"); k.AnswerHidden(d.lab.Code()) }},
+		{"lab-pwotp", func(d *desk, k *ptytest.Program) {
 			k.Expect("Password:")
 			k.AnswerHidden(real.Password)
 			k.Expect("One-time password")

@@ -57,12 +57,12 @@ func newDesk(t *testing.T, config string, change func(string) string) *desk {
 }
 
 // run runs tunctl in a terminal.
-func (d *desk) run(args ...string) *ptytest.Talk {
+func (d *desk) run(args ...string) *ptytest.Program {
 	d.t.Helper()
 	return d.start(testprogram.Path(), args...)
 }
 
-func (d *desk) start(name string, args ...string) *ptytest.Talk {
+func (d *desk) start(name string, args ...string) *ptytest.Program {
 	d.t.Helper()
 	cmd := exec.CommandContext(d.t.Context(), name, args...)
 	cmd.Env = d.env
@@ -158,7 +158,7 @@ func TestAQuestionIsAskedInTheTerminalThatCausedIt(t *testing.T) {
 	up.AnswerHidden(real.Password)
 	login.Expect("connected to lab-pass")
 	other.AnswerHidden(d.lab.Code())
-	for k, alien := range map[*ptytest.Talk]string{up: "One-time", login: "password:", other: "lab-pass"} {
+	for k, alien := range map[*ptytest.Program]string{up: "One-time", login: "password:", other: "lab-pass"} {
 		if status, said := k.End(); status != 0 || strings.Contains(said, alien) {
 			t.Errorf("exit code %d, or asked for another's login:\n%s", status, said)
 		}

@@ -14,10 +14,9 @@ import (
 	"tunctl/internal/api"
 )
 
-// supportedAlgorithms are those of the library, the fastest cipher first: Go's
-// AES-GCM is three times faster than its ChaCha20 where the CPU has AES. Host keys
-// are in OpenSSH's order, so that a new host shows the key, and the fingerprint,
-// that ssh would show.
+// supportedAlgorithms are those of the library, the fastest cipher first: Go's AES-GCM
+// is three times faster than its ChaCha20 on a CPU with AES. Host keys are in OpenSSH's
+// order, so that a new host shows the key and fingerprint that ssh would show.
 func supportedAlgorithms() ssh.Algorithms {
 	all := ssh.SupportedAlgorithms()
 	gcm := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM}
@@ -45,8 +44,8 @@ func hostKeyRank(algorithm string) int {
 
 var hostKeyKinds = []string{"ed25519", "ecdsa", "rsa-sha2-512", "rsa-sha2-256"}
 
-// Algorithms are those to offer: the person's own as far as the library has them,
-// else ours. A list of which nothing is left is an error, never a quiet default:
+// Algorithms are those to offer: the person's as far as the library supports them,
+// otherwise ours. If nothing is left of a list that is an error, not a silent default:
 // somebody restricted it for a reason.
 func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error) {
 	ours, insecure := supportedAlgorithms(), ssh.InsecureAlgorithms()
@@ -79,8 +78,8 @@ func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error
 	return common, hostKeys, err
 }
 
-// AcceptsCASignature reports whether an authority may have signed a host's key by that
-// algorithm: not with SHA-1, unless the person has it otherwise.
+// AcceptsCASignature reports whether an authority may sign a host's key with that
+// algorithm. The default excludes SHA-1.
 func (s *Settings) AcceptsCASignature(algorithm string) bool {
 	accepted := s.CASignatureAlgorithms
 	if len(accepted) == 0 {
@@ -105,8 +104,8 @@ func (s *Settings) CheckRSASize(key ssh.PublicKey) error {
 	return fmt.Errorf("an RSA key of %d bits is too short: RequiredRSASize is %d", public.N.BitLen(), s.RequiredRSASize)
 }
 
-// Restrict keeps a key to the signatures that PubkeyAcceptedAlgorithms has. Only RSA keys
-// have several. Its error is why the key cannot be used at all.
+// Restrict limits a key to the signatures of PubkeyAcceptedAlgorithms; only RSA keys
+// have several. The error is why the key cannot be used at all.
 func (s *Settings) Restrict(signer ssh.Signer) (ssh.Signer, error) {
 	if len(s.PubkeyAcceptedAlgorithms) == 0 {
 		return signer, nil

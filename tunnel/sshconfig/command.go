@@ -9,8 +9,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// FindSSH finds the ssh program in the person's PATH, which an agent started at login
-// may not have, and then in our own.
+// FindSSH finds the ssh program in the person's PATH, or in our own: an agent started at
+// login may lack the former.
 func FindSSH(env api.Env) (string, error) {
 	for _, dir := range filepath.SplitList(env["PATH"]) {
 		if !filepath.IsAbs(dir) {
@@ -23,8 +23,8 @@ func FindSSH(env api.Env) (string, error) {
 	return exec.LookPath("ssh")
 }
 
-// ShellCommand is a line to be run as ssh runs those of its settings: by the person's
-// shell, in their newest environment. Its end is that of the programs it started.
+// ShellCommand runs a line as ssh runs the commands of its settings: by the person's
+// shell, in their newest environment. Ending it ends the programs that it started.
 func ShellCommand(ctx context.Context, line string, env api.Env) *exec.Cmd {
 	cmd := shell(ctx, line)
 	cmd.Env = env.Environ()
@@ -32,7 +32,7 @@ func ShellCommand(ctx context.Context, line string, env api.Env) *exec.Cmd {
 	return cmd
 }
 
-// ProxyProgram is the ProxyCommand, to be run.
+// ProxyProgram runs the ProxyCommand.
 func (s *Settings) ProxyProgram(ctx context.Context, env api.Env) *exec.Cmd {
 	return ShellCommand(ctx, replaceShell+newTokens(s).expand(s.ProxyCommand), env)
 }

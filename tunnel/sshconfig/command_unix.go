@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// replaceShell before a single command saves a process, as ssh does.
+// replaceShell before a single command saves a process, as in ssh.
 const replaceShell = "exec "
 
 // shell runs a line by the person's shell, in a process group that ends as a whole.
@@ -21,7 +21,7 @@ func shell(ctx context.Context, line string) *exec.Cmd {
 	return cmd
 }
 
-// endAsGroup has a command's end be that of the programs which it started, too.
+// endAsGroup makes the end of a command end the programs that it started too.
 func endAsGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

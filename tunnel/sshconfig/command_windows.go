@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// replaceShell is for shells that can be replaced.
+// replaceShell is empty: cmd.exe has no exec.
 const replaceShell = ""
 
 // shell runs a line by cmd.exe, without a window.

@@ -18,8 +18,8 @@ func (d directives) first(key string) string {
 	return ""
 }
 
-// settingsFrom reads directives into Settings; defaults tell what the person did
-// not write.
+// settingsFrom turns directives into Settings. Values equal to the defaults were not set
+// by the person.
 func settingsFrom(destination string, d, defaults directives) Settings {
 	_, alias, _ := splitDestination(destination)
 	s := Settings{
@@ -84,7 +84,7 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 	return s
 }
 
-// unsupported names what the person wrote that this transport does not do.
+// unsupported warns of directives that have no effect here.
 func unsupported(d, defaults directives) []string {
 	var warnings []string
 	for key, why := range map[string]string{
@@ -104,41 +104,40 @@ func unsupported(d, defaults directives) []string {
 	return warnings
 }
 
-// keychainWarning explains UseKeychain, by which Apple's ssh takes passphrases from
-// the system's keychain. Those are kept for Apple's own programs: what another can
-// have is the unlocked key, from the agent.
+// keychainWarning explains UseKeychain: only Apple's programs can read those
+// passphrases. Others get the unlocked key from the agent.
 const keychainWarning = "UseKeychain: only Apple's ssh can read those passphrases; " +
 	"run `ssh-add --apple-use-keychain KEYFILE` once, later `ssh-add --apple-load-keychain`, and the key comes from the ssh-agent"
 
-// explainKeychain warns where UseKeychain would matter. Other systems' ssh does not
-// know it, and `ssh -G` need not print it, so the files are looked at too.
+// explainKeychain warns where UseKeychain has an effect. Only Apple's ssh knows it, and
+// `ssh -G` may not print it, so the files are read too.
 func explainKeychain(goos string, s *Settings, said directives, config string) {
 	if goos != "darwin" {
 		return
 	}
-	wish := said.first("usekeychain")
-	if wish == "" {
+	value := said.first("usekeychain")
+	if value == "" {
 		written, _, err := readDirectives(s.Alias, config)
 		if err != nil {
-			return // ssh -G could read them, and says no
+			return // ssh -G could read them, and prints no yes
 		}
-		wish = written.first("usekeychain")
+		value = written.first("usekeychain")
 	}
-	if yes(wish) {
+	if yes(value) {
 		s.Warnings = append(s.Warnings, keychainWarning)
 	}
 }
 
-// dynamicForwards leaves out the unix socket forwards that `ssh -G` of OpenSSH 9.2
-// lists under both names.
+// dynamicForwards drops the unix socket forwards that `ssh -G` of OpenSSH 9.2 also lists
+// here.
 func dynamicForwards(d directives) []string {
 	return slices.DeleteFunc(slices.Clone(d["dynamicforward"]), func(v string) bool {
 		return strings.HasPrefix(v, "/")
 	})
 }
 
-// pathList splits the paths of a known_hosts directive, which `ssh -G` prints
-// expanded and unquoted: a new path begins where a word looks like one.
+// pathList splits the paths of a known_hosts directive, which `ssh -G` prints expanded
+// and unquoted: a word that looks like a path begins a new one.
 func pathList(value string) []string {
 	if value == "" || value == "none" {
 		return nil
@@ -167,7 +166,7 @@ func unlessNone(v string) string {
 	return v
 }
 
-// strict reads StrictHostKeyChecking, which `ssh -G` prints as true and false.
+// strict normalizes StrictHostKeyChecking, which `ssh -G` prints as true and false.
 func strict(v string) string {
 	switch v {
 	case "yes", "true":
@@ -194,7 +193,7 @@ func atoi(v string, otherwise int) int {
 	return otherwise
 }
 
-// seconds reads a time as ssh_config has it: 30, 5m, 1h30m, none.
+// seconds parses a time of ssh_config: 30, 5m, 1h30m, none.
 func seconds(v string) time.Duration {
 	if n, err := strconv.Atoi(v); err == nil {
 		return time.Duration(max(n, 0)) * time.Second

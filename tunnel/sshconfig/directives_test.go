@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestUseKeychainIsExplainedWhereItWouldMatter(t *testing.T) {
@@ -26,5 +27,20 @@ func TestUseKeychainIsExplainedWhereItWouldMatter(t *testing.T) {
 				t.Errorf("explained: %v", got)
 			}
 		})
+	}
+}
+
+func TestTimesOfSSHConfigAreRead(t *testing.T) {
+	for in, want := range map[string]time.Duration{"": 0, "none": 0, "30": 30 * time.Second, "2m": 2 * time.Minute, "1h30m": 90 * time.Minute, "-5": 0} {
+		if got := seconds(in); got != want {
+			t.Errorf("%q: %v", in, got)
+		}
+	}
+}
+
+func TestPathsOfSSHGAreSplitWhereTheyBegin(t *testing.T) {
+	got := pathList("/home/a b/.ssh/known_hosts /etc/ssh/x ~/y")
+	if !slices.Equal(got, []string{"/home/a b/.ssh/known_hosts", "/etc/ssh/x", "~/y"}) {
+		t.Errorf("%q", got)
 	}
 }

@@ -63,8 +63,8 @@ func fromFiles(destination, config string) (Settings, error) {
 
 func override(d directives, key, value string) { d[key] = []string{value} }
 
-// readDirectives reads what the config files say about an alias, in order: the
-// first value of a keyword counts, except where values add up.
+// readDirectives reads what the config files say about an alias, in order: the first
+// value of a keyword counts, unless its values add up.
 func readDirectives(alias, config string) (directives, []string, error) {
 	d := directives{}
 	var warnings []string
@@ -87,7 +87,7 @@ func readDirectives(alias, config string) (directives, []string, error) {
 	return d, warnings, nil
 }
 
-// rivals are keywords of which only the first to be written counts.
+// rivals are keywords of which only the first in the file counts.
 var rivals = map[string]string{"proxyjump": "proxycommand", "proxycommand": "proxyjump"}
 
 func (d directives) add(nodes []ssh_config.Node) {
@@ -103,8 +103,8 @@ func (d directives) add(nodes []ssh_config.Node) {
 	}
 }
 
-// configFiles are the files read, most important first. A file given replaces all
-// others, as with ssh -F, and "none" is no file.
+// configFiles are the files to read, the most important first. A given file replaces all
+// others, as with ssh -F; "none" is no file.
 func configFiles(config string) []string {
 	switch config {
 	case "none":
@@ -136,8 +136,8 @@ func unquote(v string) string {
 	return v
 }
 
-// amend applies a list of ssh_config to the whole of what there is: +, - and ^
-// add, remove and put first; a plain list replaces.
+// amend applies a list of ssh_config to all supported names: + appends, - removes, ^
+// puts first, and a plain list replaces.
 func amend(all []string, list string) []string {
 	if list == "" {
 		return all
@@ -161,7 +161,7 @@ func matchAny(patterns []string, name string) bool {
 	})
 }
 
-// Aliases lists the hosts a config file names without wildcards, for completion.
+// Aliases lists the hosts that a config file names without wildcards.
 func Aliases(sshConfig string) ([]string, error) {
 	var aliases []string
 	for _, path := range configFiles(sshConfig) {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// flattener puts a config file and what it includes into one text that
-// kevinburke/ssh_config can read: it refuses a whole file for one Match it does
-// not know, so those blocks are left out, each with a warning.
+// flattener puts a config file and what it includes into one text for
+// kevinburke/ssh_config, which refuses a whole file for one unknown Match. It leaves
+// those blocks out and warns.
 type flattener struct {
 	text     strings.Builder
 	warnings []string
-	block    string // the Host line now in force, "" before the first
-	skipping bool   // inside a Match block that was left out
+	block    string // the current Host line; "" before the first
+	skipping bool   // inside a Match block that is left out
 }
 
-// file appends one file. A missing one is an error only when it was asked for.
+// file appends one file. A missing one is an error only with must.
 func (f *flattener) file(path string, must bool, depth int) error {
 	if depth > maxInclude {
 		return fmt.Errorf("%s: Include nests deeper than %d", path, maxInclude)
@@ -66,7 +66,7 @@ func (f *flattener) begin(hostLine string) {
 	fmt.Fprintln(&f.text, hostLine)
 }
 
-// match keeps what a Host line can say too.
+// match keeps what a Host line can express.
 func (f *flattener) match(path string, number int, criteria string) {
 	words := strings.Fields(criteria)
 	switch {
@@ -80,7 +80,7 @@ func (f *flattener) match(path string, number int, criteria string) {
 	}
 }
 
-// include reads the files in place, then returns to the block it stood in.
+// include appends the files, then returns to the current block.
 func (f *flattener) include(value string, depth int) error {
 	outer := f.block
 	for _, pattern := range strings.Fields(value) {
@@ -106,7 +106,7 @@ func (f *flattener) include(value string, depth int) error {
 	return nil
 }
 
-// includePath is where Include looks: relative names are in ~/.ssh.
+// includePath is the path of an Include; relative names are in ~/.ssh.
 func includePath(p string) string {
 	home, _ := os.UserHomeDir()
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
@@ -118,7 +118,7 @@ func includePath(p string) string {
 	return p
 }
 
-// splitLine takes "Keyword value", "Keyword=value" or "Keyword = value" apart.
+// splitLine splits "Keyword value", "Keyword=value" or "Keyword = value".
 func splitLine(line string) (key, value string) {
 	line = strings.TrimSpace(line)
 	i := strings.IndexAny(line, " \t=")

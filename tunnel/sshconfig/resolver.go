@@ -12,26 +12,24 @@ import (
 	"tunctl/internal/api"
 )
 
-// A Resolver is the one way from a host's name to its settings: what the config
-// calls the host, what ssh says of that, and what the config and the site add. The
-// zero Resolver reads the person's own ssh_config in this process's environment.
+// A Resolver turns a host's name into settings: what the config calls the host, what ssh
+// says about that, and what the config and the site add. The zero Resolver reads the
+// person's own ssh_config in this process's environment.
 type Resolver struct {
 	SSHConfig string        // as ssh -F; "" = the person's own
 	Env       api.Env       // the person's newest environment; PATH finds ssh
 	Timeout   time.Duration // of one run of `ssh -G`; 0 = 15 s
-	// Target turns a host's name into an ssh destination; nil: they are the same.
+	// Target is the ssh destination of a host's name; nil: the name itself.
 	Target func(name string) string
-	// Preset fills in what is known about a host and its settings leave open; nil:
-	// nothing is.
+	// Preset adds what the config says about a host; may be nil.
 	Preset func(name string, s *Settings)
-
-	// User logs in where the last of several hops names nobody; "": as ssh has it.
+	// User is the user for "a,b" if b names none; "": as ssh decides.
 	User string
-	// Read reads the settings of a destination; nil: from ssh. Replaced in tests.
+	// Read reads the settings of a destination; nil: as ssh would. Tests replace it.
 	Read func(ctx context.Context, destination string) (Settings, error)
 }
 
-// Settings are those of the host of that name: "a,b" is b, by way of a.
+// Settings are those of the host of that name: "a,b" is b through a.
 func (r Resolver) Settings(ctx context.Context, name string) (Settings, error) {
 	destination, via := r.route(name)
 	read := r.Read
@@ -51,8 +49,7 @@ func (r Resolver) Settings(ctx context.Context, name string) (Settings, error) {
 	return s, nil
 }
 
-// route is the destination that a name stands for, and the hops before it where the
-// name has them.
+// route is the destination that a name stands for, and the hops before it.
 func (r Resolver) route(name string) (destination string, via []string) {
 	hops := strings.Split(name, ",")
 	if last := len(hops) - 1; last > 0 {
@@ -66,9 +63,9 @@ func (r Resolver) route(name string) (destination string, via []string) {
 	return hopDestination(name), via
 }
 
-// fromSSH reads the settings for a destination: by `ssh -G` where there is an ssh
-// program, which alone is right about Match, Include and tokens, else by our own
-// reading of ssh_config, with a warning for what that cannot honour.
+// fromSSH reads the settings of a destination by `ssh -G`, which alone gets Match,
+// Include and tokens right. Without an ssh program it reads the files itself, and warns
+// of what it cannot read.
 func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, error) {
 	if err := checkDestination(destination); err != nil {
 		return Settings{}, err
@@ -91,9 +88,10 @@ func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, er
 	return s, nil
 }
 
-// Error is the cause of settings that cannot be used.
+// Error is the cause of settings that cannot be used. Temporary: reading them later may
+// succeed.
 type Error struct {
-	Temporary bool // the same settings may be read later
+	Temporary bool
 	Err       error
 }
 
@@ -108,7 +106,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// checkDestination refuses what ssh would take for an option.
+// checkDestination refuses what ssh would read as an option.
 func checkDestination(destination string) error {
 	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not an ssh destination", destination), Err: &Error{}}
@@ -116,7 +114,7 @@ func checkDestination(destination string) error {
 	return nil
 }
 
-// splitDestination takes [user@]host, or ssh://[user@]host[:port] apart.
+// splitDestination splits [user@]host, or ssh://[user@]host[:port].
 func splitDestination(destination string) (user, host, port string) {
 	rest, isURL := strings.CutPrefix(destination, "ssh://")
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {

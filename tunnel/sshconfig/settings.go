@@ -2,7 +2,7 @@
 // ssh_config says about it, read by `ssh -G`, or from the files where there is no ssh
 // program. It also runs the commands that settings name as ssh would.
 //
-// It dials nothing and knows nothing of tunctl's own config: whoever makes a [Resolver]
+// It dials nothing and does not read tunctl's own config: who makes a [Resolver]
 // says what that adds.
 package sshconfig
 
@@ -17,8 +17,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// Settings are what the person's ssh_config says about a destination, with paths
-// and tokens expanded.
+// Settings are what the person's ssh_config says about a destination, with paths and
+// tokens expanded, and what tunctl's config adds.
 type Settings struct {
 	Destination string // as given: an alias, user@host, or ssh://user@host:port
 	Alias       string // the destination without user and port
@@ -27,7 +27,7 @@ type Settings struct {
 	User        string
 
 	IdentityFiles    []string
-	OwnIdentities    bool // IdentityFiles were written by the person, not defaults
+	OwnIdentities    bool // IdentityFiles are the person's, not defaults
 	CertificateFiles []string
 	IdentitiesOnly   bool
 	IdentityAgent    string // "" = SSH_AUTH_SOCK, "none" = no agent
@@ -68,16 +68,16 @@ type Settings struct {
 	PKCS11Provider           string
 	NumberOfPasswordPrompts  int
 
-	// Forwards in the words of ssh_config, for `forward = "ssh_config"`.
+	// Forwards as ssh_config writes them, for `forward = "ssh_config"`.
 	LocalForwards   []string
 	RemoteForwards  []string
 	DynamicForwards []string
 
-	// From the config, by way of Options.Preset: a command to run before a person
-	// logs in, and api.TransportOpenSSH where the ssh program is to log in.
+	// From tunctl's config, set by Resolver.Preset: a command to run before a person logs
+	// in, and api.TransportOpenSSH or api.TransportNative; "": either.
 	BeforeLogin string
 	Transport   string
-	ReuseMaster bool // the person's own ssh connection may be ridden
+	ReuseMaster bool // use the person's own ssh connection
 
 	ControlPath string
 	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
@@ -85,7 +85,7 @@ type Settings struct {
 	Warnings    []string
 }
 
-// Host is how the settings read to a person, with nothing dialled.
+// Host is the settings part of an api.Host.
 func (s Settings) Host() api.Host {
 	h := api.Host{
 		Alias:         s.Alias,
@@ -105,17 +105,17 @@ func (s Settings) Host() api.Host {
 	return h
 }
 
-// Address is where to dial, as the host or its last hop would.
+// Address is where to dial, from here or from the last hop.
 func (s *Settings) Address() string {
 	return net.JoinHostPort(s.Hostname, strconv.Itoa(s.Port))
 }
 
-// Account is who logs in and where.
+// Account is user@address.
 func (s *Settings) Account() string { return s.User + "@" + s.Address() }
 
-// SameDial reports whether a dial by these settings would be the same as by others.
-// Where another reader read them, which has defaults of its own, only where they lead
-// and by which transport counts.
+// SameDial reports whether both settings lead to the same dial. If they were read in
+// different ways, which have different defaults, only the target, the hops and the
+// transport count.
 func (s Settings) SameDial(other Settings) bool {
 	if s.Source != other.Source {
 		return s.Account() == other.Account() && slices.Equal(s.ProxyJump, other.ProxyJump) &&
@@ -123,8 +123,8 @@ func (s Settings) SameDial(other Settings) bool {
 	}
 	for _, x := range []*Settings{&s, &other} {
 		x.Warnings, x.SSHConfig = nil, ""
-		x.IdentityAgent, x.ControlPath = "", ""                              // they vary with the environment
-		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // no matter of the connection
+		x.IdentityAgent, x.ControlPath = "", ""                              // these depend on the environment
+		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
 	}
 	return reflect.DeepEqual(s, other)
 }

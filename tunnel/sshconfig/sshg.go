@@ -15,11 +15,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// sshGTimeout bounds one run of `ssh -G` unless the Resolver says otherwise. It runs
-// Match exec commands, which may wait for a VPN that is down, and may ask DNS.
+// sshGTimeout is the default of Resolver.Timeout. ssh -G runs Match exec commands, which
+// may wait for a VPN that is down, and may query DNS.
 const sshGTimeout = 15 * time.Second
 
-// fromProgram asks the ssh program. Its error is exec.ErrNotFound without one.
+// fromProgram runs `ssh -G`. The error is exec.ErrNotFound without an ssh program.
 func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings, error) {
 	program, err := FindSSH(r.Env)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	if err != nil {
 		return Settings{}, err
 	}
-	// Only what differs from the defaults is the person's own wish.
+	// The person set what differs from the defaults.
 	defaults, err := r.runSSHG(ctx, program, "none", destination)
 	if err != nil {
 		return Settings{}, err
@@ -40,8 +40,8 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	return s, nil
 }
 
-// runSSHG runs `ssh -G` once. That it takes too long may pass; what it says against the
-// settings stays.
+// runSSHG runs `ssh -G` once. A timeout is temporary; what ssh says against the settings
+// is not.
 func (r Resolver) runSSHG(ctx context.Context, program, config, destination string) (directives, error) {
 	limit := cmp.Or(r.Timeout, sshGTimeout)
 	running, cancel := context.WithTimeout(ctx, limit)
@@ -51,7 +51,7 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 		args = append(args, "-F", config)
 	}
 	cmd := exec.CommandContext(running, program, append(args, "--", destination)...)
-	endAsGroup(cmd) // with the commands of its Match exec
+	endAsGroup(cmd) // with its Match exec commands
 	cmd.Env = r.Env.Environ()
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
@@ -81,7 +81,8 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 	return nil, &Error{Temporary: strings.HasPrefix(reason, "ssh: Could not resolve hostname "), Err: errors.New(api.NewRemoteText(said).String())}
 }
 
-// parseSSHG reads the output of `ssh -G`: a lower-case keyword and its value a line.
+// parseSSHG parses the output of `ssh -G`: a lower-case keyword and its value on each
+// line.
 func parseSSHG(text string) directives {
 	d := directives{}
 	for line := range strings.Lines(text) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// tokens are the percent sequences of ssh_config(5) for one destination. `ssh -G`
-// does not expand them in IdentityFile, CertificateFile and ProxyCommand.
+// tokens are the percent sequences of ssh_config(5) for one destination. `ssh -G` does
+// not expand them in IdentityFile, CertificateFile and ProxyCommand.
 type tokens struct {
 	home   string
 	values map[byte]string
@@ -36,7 +36,7 @@ func newTokens(s *Settings) tokens {
 	}}
 }
 
-// expand replaces the percent sequences; an unknown one stays as it is.
+// expand replaces the percent sequences. Unknown ones stay.
 func (t tokens) expand(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -29,15 +29,15 @@ type Cluster struct {
 	plan    plan
 	options Options
 
-	mu     sync.Mutex
-	record record
-	own    []*exec.Cmd // children of this process, to be reaped
-	leash  *os.File    // while it is open, the keeper knows that we live
+	mu        sync.Mutex
+	record    record
+	own       []*exec.Cmd // children of this process, to be reaped
+	ownerPipe *os.File    // while it is open, the keeper knows that we run
 
 	nodes sync.RWMutex // guards record.Nodes: one test may crash a node while others look at theirs
 }
 
-// record is what another process must know of a lab, as in its lab.json.
+// record is the content of lab.json: what other processes must know of a lab.
 type record struct {
 	plan
 	Options
@@ -69,7 +69,7 @@ func Up(name string, keep bool, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: filepath.Join(base(), name), options: o}
-	if err := c.claim(); err != nil {
+	if err := c.makeFolder(); err != nil {
 		return nil, err
 	}
 	if err := c.start(keep); err != nil {
@@ -78,13 +78,13 @@ func Up(name string, keep bool, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// claim makes the lab's folder, in which its owner is known from the first moment.
-func (c *Cluster) claim() error {
+// makeFolder creates the lab's folder, with its owner recorded from the first moment.
+func (c *Cluster) makeFolder() error {
 	self, err := lookup(os.Getpid())
 	if err != nil {
 		return err
 	}
-	// The last lab that goes takes the folder of all labs along, perhaps just now.
+	// The last lab that ends removes the folder of all labs, perhaps just now.
 	err = fs.ErrNotExist
 	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 3; try++ {
 		err = cmp.Or(makeBase(), os.Mkdir(c.dir, 0o755))
@@ -96,7 +96,7 @@ func (c *Cluster) claim() error {
 	return c.save()
 }
 
-// makeBase makes the folder of all labs, and trusts no one else's.
+// makeBase creates the folder of all labs, and rejects another user's.
 func makeBase() error {
 	if err := os.Mkdir(base(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -127,13 +127,13 @@ func (c *Cluster) makeKeys() error {
 	return c.keys().writeClient(c.plan, c.SSHConfig())
 }
 
-// release leaves the lab to its keeper alone.
+// release makes the keeper the owner of the lab.
 func (c *Cluster) release() error {
 	c.record.Owner = c.record.Keeper
 	if err := c.save(); err != nil {
 		return err
 	}
-	_, err := c.leash.WriteString(letGo)
+	_, err := c.ownerPipe.WriteString(keepRunning)
 	return err
 }
 
@@ -153,10 +153,10 @@ func Open(name string) (*Cluster, error) {
 func (c *Cluster) Down() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leash != nil {
-		_ = c.leash.Close()
+	if c.ownerPipe != nil {
+		_ = c.ownerPipe.Close()
 	}
-	// A kept lab has no leash to let go of; the other kind may be half started.
+	// A kept lab has no ownerPipe; another may be half started.
 	err := c.record.Keeper.signal(syscall.SIGTERM)
 	if c.record.Keeper.PID != 0 && !c.record.Keeper.gone(20*time.Second) {
 		err = errors.Join(err, fmt.Errorf("the keeper of %s does not end", c.dir))
@@ -168,7 +168,7 @@ func (c *Cluster) Down() error {
 	if _, gone := os.Stat(c.dir); errors.Is(gone, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(err, c.record.sweep(c.dir, c.record.runHere))
+	return errors.Join(err, c.record.remove(c.dir, c.record.runHere))
 }
 
 func (c *Cluster) save() error {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// cut is a way to lose the network: commands that do and undo it, and where they
-// run.
+// cut is a fault of the network: the commands that do and undo it, and where they run.
 type cut struct {
 	where    func(commands string) error
 	do, undo string
@@ -22,7 +21,7 @@ func (c *Cluster) cutAt(name string) (cut, error) {
 			return cut{}, err
 		}
 		x := c.linkCut(onLaptop, c.plan.device(), c.plan.delayed())
-		// The kernel takes a device's routes down with it, and does not bring them back.
+		// The kernel removes a device's routes with it, and does not restore them.
 		x.undo += c.laptopRoute(from)
 		return x, nil
 	case "vpn":
@@ -39,8 +38,8 @@ func (c *Cluster) cutAt(name string) (cut, error) {
 	if err != nil {
 		return cut{}, fmt.Errorf("cannot cut %q: wifi, vpn, silent, reset or a node", name)
 	}
-	jack := n.name + "-" + n.ports[0].net.String()
-	return cut{c.onSwitch, "link set " + jack + " down\n", "link set " + jack + " up\n"}, nil
+	port := n.name + "-" + n.ports[0].net.String()
+	return cut{c.onSwitch, "link set " + port + " down\n", "link set " + port + " up\n"}, nil
 }
 
 // linkCut takes a link down, and the delayed one if it is in use.
@@ -62,10 +61,10 @@ func (c *Cluster) packetCut(name, verdict string) cut {
 	}
 }
 
-// Cut takes a part of the network away: "wifi" (the laptop sees its link go
-// down), "vpn" (the far end goes down: the laptop's link loses its carrier),
-// "silent" (packets vanish, nothing is seen), "reset" (a firewall answers each
-// packet with a reset), or a node's first link.
+// Cut breaks a part of the network: "wifi" (the laptop's link goes down), "vpn" (the
+// remote end goes down, and the laptop's link loses its carrier), "silent" (packets are
+// dropped), "reset" (a firewall answers each packet with a reset), or a node's first
+// link.
 func (c *Cluster) Cut(name string) error {
 	x, err := c.cutAt(name)
 	if err != nil {
@@ -109,6 +108,6 @@ func (c *Cluster) Roam() (string, error) {
 		return "", err
 	}
 	addr := c.plan.addr(link, last%100+1).String()
-	// Removing the first address takes later ones along: all go, then one comes.
+	// Removing the first address removes later ones, too: remove all, then add one.
 	return addr, onLaptop(fmt.Sprintf("addr flush dev %s\naddr add %s/24 dev %[1]s\n", c.plan.device(), addr) + c.laptopRoute(addr))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds the waits for what must come; none is meant to take it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // echo is a live connection to a host: OpenSSH's client, with cat at the far end.
 type echo struct {
@@ -177,13 +177,13 @@ func TestDelayMakesRoundTripsLongAndKeepsConnections(t *testing.T) {
 	t.Parallel()
 	lab := Start(t)
 	e := connect(t, lab, "lab-login")
-	const rtt = 500 * time.Millisecond // a busy machine adds to an echo, but not so much
+	const rtt = 500 * time.Millisecond
 	lab.Delay(rtt, 0)
 	began := time.Now()
 	if err := e.say("slow", patience); err != nil {
 		t.Fatalf("the connection with a delay: %v", err)
 	}
-	if took := time.Since(began); took < rtt || took > 20*rtt {
+	if took := time.Since(began); took < rtt {
 		t.Errorf("an echo took %v with a delay of %v", took, rtt)
 	}
 	lab.Delay(0, 100)
@@ -194,9 +194,13 @@ func TestDelayMakesRoundTripsLongAndKeepsConnections(t *testing.T) {
 	if err := e.hear("lost", patience); err != nil {
 		t.Errorf("the connection without a delay: %v", err)
 	}
-	began = time.Now()
-	if err := e.say("quick", patience); err != nil || time.Since(began) >= rtt {
-		t.Errorf("an echo took %v afterwards, %v", time.Since(began), err)
+	// A busy machine may be slow, but with the delay no echo would be quick.
+	quick := func() bool {
+		began := time.Now()
+		return e.say("quick", patience) == nil && time.Since(began) < rtt
+	}
+	if !poll(patience, quick) {
+		t.Errorf("every echo takes longer than %v afterwards", rtt)
 	}
 }
 
@@ -204,7 +208,7 @@ func TestFrozenListenerTakesConnectionsAndSaysNothing(t *testing.T) {
 	t.Parallel()
 	lab := Start(t)
 	lab.FreezeListener("lab-login")
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), 2*time.Second)
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +226,7 @@ func TestStoppedSSHDRefusesAndItsConnectionsStay(t *testing.T) {
 	lab := Start(t)
 	e := connect(t, lab, "lab-login")
 	lab.StopSSHD("lab-login")
-	if _, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), 2*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), patience); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a dial says %v", err)
 	}
 	lab.StartSSHD("lab-login")
@@ -266,7 +270,7 @@ func TestCrashedNodeLosesItsJobsAndBootsAgain(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(lab.Dir(), "home/hpcuser/doomed.log"))
 		return err == nil && len(text) > 0
 	}
-	if !poll(30*time.Second, started) {
+	if !poll(patience, started) {
 		t.Fatal("the job does not start")
 	}
 	lab.CrashNode("cn02")

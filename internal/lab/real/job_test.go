@@ -86,7 +86,7 @@ func TestNotebookServesFromAComputeNode(t *testing.T) {
 		server = regexp.MustCompile(`listen on: (\S+)(?s:.*)\?token=([0-9a-f]+)`).FindStringSubmatch(string(text))
 		return server != nil
 	}
-	if !poll(time.Minute, announced) {
+	if !poll(patience, announced) {
 		text, err := os.ReadFile(log)
 		t.Fatalf("the log says %q, %v", text, err)
 	}

@@ -29,8 +29,8 @@ func Role() {
 	os.Exit(0)
 }
 
-// spawn starts a part of the lab and waits until it says that it is ready. Input
-// is what it reads first; logs go to a file of the lab.
+// spawn starts a part of the lab and waits until it is ready. Input is what it reads
+// first; logs go to a file of the lab.
 func (c *Cluster) spawn(cmd *exec.Cmd, input io.Reader, logFile string) (process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -55,8 +55,8 @@ func (c *Cluster) spawn(cmd *exec.Cmd, input io.Reader, logFile string) (process
 }
 
 const (
-	ready = "ready" // says a part of the lab when it is
-	letGo = "k"     // says an owner to the keeper: live on without me
+	ready       = "ready" // a part of the lab prints this when it is
+	keepRunning = "k"     // the owner sends this to the keeper: keep the lab without me
 )
 
 func awaitReady(out io.ReadCloser) error {
@@ -75,7 +75,7 @@ func awaitReady(out io.ReadCloser) error {
 	}
 }
 
-// startKeeper starts the process that is the switch.
+// startKeeper starts the process whose network is the switch.
 func (c *Cluster) startKeeper() error {
 	if err := makeFIFO(c.path("life")); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (c *Cluster) startKeeper() error {
 		return err
 	}
 	defer func() { _ = held.Close() }()
-	c.leash = ours
+	c.ownerPipe = ours
 
 	cmd := command(newNetwork, "keeper", c.dir)
 	cmd.ExtraFiles = []*os.File{machine}

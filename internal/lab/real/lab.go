@@ -1,7 +1,11 @@
 package real
 
 import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,7 +29,7 @@ func Start(t testing.TB) *Lab {
 func StartWith(t testing.TB, o Options) *Lab {
 	t.Helper()
 	Need(t, "ssh", "slurm")
-	c, err := tests.take(t, o)
+	c, err := tests.acquire(t, o)
 	if err != nil {
 		t.Fatalf("start a lab: %v", err)
 	}
@@ -247,4 +251,22 @@ func (l *Lab) CrashNode(node string) {
 func (l *Lab) BootNode(node string) {
 	l.t.Helper()
 	l.must(l.c.Boot(node))
+}
+
+// Secrets are all that must never be seen outside the lab: passwords, the seed of the
+// one-time codes, and a line of every private key.
+func (l *Lab) Secrets() []string {
+	l.t.Helper()
+	secrets := []string{Password, Passphrase, codeSecret, hex.EncodeToString([]byte(codeSecret))}
+	files, err := filepath.Glob(filepath.Join(l.Dir(), "keys", "*"))
+	l.must(err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		l.must(err)
+		// The first line of each says what it is, and the second is the same for keys of one kind.
+		if lines := strings.Split(string(text), "\n"); strings.HasPrefix(lines[0], "-----BEGIN") && len(lines) > 3 {
+			secrets = append(secrets, lines[2])
+		}
+	}
+	return secrets
 }

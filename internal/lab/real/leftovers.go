@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// clearLeftovers removes what is left of labs whose processes are all gone: a
-// keeper that was killed cannot tidy up. One process at a time does it, or the
-// slower would take what the quicker has since made again.
+// clearLeftovers removes what is left of labs whose processes are all gone, as after a
+// keeper was killed. Only one process at a time does it: a slower one would remove what a
+// faster one has created again.
 func clearLeftovers() error {
 	unlock, err := lock(base())
 	if err != nil {
@@ -36,14 +36,14 @@ func clearLeftover(dir string) error {
 	if errors.Is(err, fs.ErrNotExist) && fresh(dir) || r.Owner.alive() {
 		return nil
 	}
-	// A keeper whose owner is gone is about to do it.
+	// A keeper whose owner is gone is about to remove its lab.
 	if !r.Keeper.gone(20 * time.Second) {
 		return fmt.Errorf("the keeper of %s does not end: kill process %d", dir, r.Keeper.PID)
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return r.sweep(dir, r.runHere)
+	return r.remove(dir, r.runHere)
 }
 
 // ownNetwork names the network namespace of this process.
@@ -52,8 +52,8 @@ func ownNetwork() string {
 	return name
 }
 
-// runHere is run, for the network that the lab is in. From another one nothing can be
-// deleted there, and nothing has to be: it went with its last process.
+// runHere is run if the lab is in this network. From another one nothing can be deleted
+// there, and nothing has to be: the network ended with its last process.
 func (r record) runHere(input string, argv ...string) (string, error) {
 	if r.Network != ownNetwork() {
 		return "", nil
@@ -68,9 +68,9 @@ func fresh(dir string) bool {
 	return err == nil && time.Since(info.ModTime()) < time.Minute
 }
 
-// sweep removes everything that is left of a lab, and fails if something stays.
-// The runner runs commands in the network that has the laptop's end.
-func (r record) sweep(dir string, run func(input string, argv ...string) (string, error)) error {
+// remove removes everything that is left of a lab, and fails if something stays. Run runs
+// commands in the network that has the laptop's end.
+func (r record) remove(dir string, run func(input string, argv ...string) (string, error)) error {
 	var problems []error
 	parts := []process{r.Delay}
 	for _, p := range r.Nodes {
@@ -85,24 +85,24 @@ func (r record) sweep(dir string, run func(input string, argv ...string) (string
 		}
 	}
 	if r.Linked {
-		// The device last: its name holds the slot. It goes with the switch, but not as
-		// long as an orphaned socket keeps the switch's namespace.
+		// The device last: its name reserves the slot. It ends with the switch, unless an
+		// orphaned socket keeps the switch's namespace.
 		_, err := run("", "ip", "route", "del", "unreachable", r.prefix().String(), "metric", farMetric)
-		problems = append(problems, unlessGone(err))
+		problems = append(problems, ignoreGone(err))
 		_, err = run("", "ip", "link", "del", r.device())
-		problems = append(problems, unlessGone(err))
+		problems = append(problems, ignoreGone(err))
 	}
 	if r.Config != "" {
 		_ = os.Remove(r.Config)
 	}
 	problems = append(problems, os.RemoveAll(dir))
-	// The last lab takes the folder of all labs with it.
+	// The last lab removes the folder of all labs.
 	_ = os.Remove(base())
 	return errors.Join(problems...)
 }
 
-// unlessGone forgives ip the complaint that there is nothing to delete.
-func unlessGone(err error) error {
+// ignoreGone ignores the error of ip that there is nothing to delete.
+func ignoreGone(err error) error {
 	if err == nil || strings.Contains(err.Error(), "No such process") || strings.Contains(err.Error(), "Cannot find device") {
 		return nil
 	}

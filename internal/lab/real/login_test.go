@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // client runs OpenSSH's client, as a person at the laptop would.
@@ -23,7 +22,7 @@ type client struct {
 
 func (c client) ssh(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "ssh", append([]string{"-F", c.config(t)}, args...)...)
 	cmd.Env = append(slices.Clone(cleanEnv), "SSH_ASKPASS="+askpass(t, c.answers), "SSH_ASKPASS_REQUIRE=force")

@@ -69,9 +69,9 @@ func (c *Cluster) plug(n node, pid int) error {
 	var onSwitch, onNode strings.Builder
 	onNode.WriteString("link set lo up\n")
 	for _, at := range n.ports {
-		jack := n.name + "-" + at.net.String()
+		port := n.name + "-" + at.net.String()
 		fmt.Fprintf(&onSwitch, "link add %s type veth peer name %s0 address %s netns %d\nlink set %[1]s master %[2]s up\n",
-			jack, at.net, at.mac(), pid)
+			port, at.net, at.mac(), pid)
 		fmt.Fprintf(&onNode, "addr add %s/24 dev %s0\nlink set %[2]s0 up\n", c.plan.addr(at.net, at.host), at.net)
 		if at.net == wan {
 			fmt.Fprintf(&onNode, "route add %s via %s\n", c.plan.subnet(link), c.plan.router(wan))

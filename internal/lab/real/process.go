@@ -18,7 +18,7 @@ const (
 	sigCont = syscall.Signal(18)
 )
 
-// process is a process that cannot be mistaken for a later one with its number.
+// process identifies a process, also after its number is reused.
 type process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // in clock ticks since the machine's start
@@ -33,8 +33,8 @@ func lookup(pid int) (process, error) {
 	return process{PID: pid, Start: s.start}, nil
 }
 
-// alive reports whether the process still runs. One that only waits to be reaped
-// does not; but its first thread may wait while others still hold its files.
+// alive reports whether the process still runs. A zombie does not; but its first thread
+// may be one while others still have its files open.
 func (p process) alive() bool {
 	if p.PID == 0 {
 		return false
@@ -126,7 +126,7 @@ func children(pid int) []process {
 	return found
 }
 
-// poll asks done every few milliseconds until it says yes or limit has passed.
+// poll calls done every few milliseconds until it returns true or limit has passed.
 func poll(limit time.Duration, done func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -61,7 +61,7 @@ func runKeeper(dir string) error {
 	}
 	go func() {
 		word, _ := io.ReadAll(os.Stdin)
-		if string(word) != letGo {
+		if string(word) != keepRunning {
 			end <- syscall.SIGTERM
 		}
 	}()
@@ -72,7 +72,7 @@ func runKeeper(dir string) error {
 		return err
 	}
 	_ = life.Close()
-	return r.sweep(dir, runOnMachine)
+	return r.remove(dir, runOnMachine)
 }
 
 // runOnMachine is run, in the machine's network.

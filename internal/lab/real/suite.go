@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -77,9 +79,9 @@ func (s *suite) skip(test, why string) {
 	s.skipped = append(s.skipped, skip{test, why})
 }
 
-// take gives a test a lab with these options that no other test has: the one that it
+// acquire gives a test a lab with these options that no other test has: the one that it
 // or a test that it is part of has already, a free one, or a new one.
-func (s *suite) take(t testing.TB, o Options) (*Cluster, error) {
+func (s *suite) acquire(t testing.TB, o Options) (*Cluster, error) {
 	t.Helper()
 	if c := s.heldBy(t.Name(), o); c != nil {
 		return c, nil
@@ -235,4 +237,35 @@ func Main(m *testing.M) int {
 	}
 	tests.report(os.Stderr)
 	return code
+}
+
+// inOwnNetwork says to a process of a test that it is in a network of its own.
+const inOwnNetwork = "TUNCTL_LAB_NETWORK"
+
+// runInOwnNetwork runs this process again as a child in a network of its own, and
+// returns its exit code. It does nothing in that child, nor where no lab can start.
+func runInOwnNetwork() (code int, ran bool) {
+	if !Wanted() || Check("ssh") != nil {
+		return 0, false
+	}
+	if os.Getenv(inOwnNetwork) != "" {
+		// A new network has a loopback that is down.
+		if _, err := run("", "ip", "link", "set", "lo", "up"); err != nil {
+			fmt.Fprintf(os.Stderr, "real parts: %v\n", err)
+			return 1, true
+		}
+		return 0, false
+	}
+	runtime.LockOSThread() // the child ends with its parent's thread
+	cmd := again()
+	cmd.Env = append(os.Environ(), inOwnNetwork+"=1")
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), true
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "real parts: run the tests in a network of their own: %v\n", err)
+		return 1, true
+	}
+	return 0, true
 }

@@ -60,7 +60,7 @@ func TestALabIsOneTestsAndItsPartsUntilItEnds(t *testing.T) {
 	s := &suite{free: map[Options][]*Cluster{{}: {free}}, held: map[holding]*Cluster{}}
 	take := func(t *testing.T) *Cluster {
 		t.Helper()
-		c, err := s.take(t, Options{})
+		c, err := s.acquire(t, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/internal/term"
+)
+
+// errNoneFits is wrapped when no session passes a command's tests, and there are several.
+var errNoneFits = errors.New("no session fits")
+
+// chooseSession is the session that a command is about: the argument, or without one the
+// session that fits.
+func (inv *invocation) chooseSession(ctx context.Context, none string, tests ...func(api.Session) bool) (string, error) {
+	if inv.NArg() > 0 {
+		return inv.sessionName()
+	}
+	return inv.fittingSession(ctx, none, tests...)
+}
+
+// fittingSession is a session that passes the first of the tests that any session passes. Where
+// several do, the person at the terminal chooses; where none does, the error's message is none.
+func (inv *invocation) fittingSession(ctx context.Context, none string, tests ...func(api.Session) bool) (string, error) {
+	st, err := inv.status()
+	if err != nil {
+		return "", err
+	}
+	for _, test := range tests {
+		fit := slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool { return !test(s) })
+		switch len(fit) {
+		case 0:
+			continue
+		case 1:
+			return fit[0].Name, nil
+		}
+		return inv.askSession(ctx, fit)
+	}
+	name, err := onlySession(inv.paths)
+	if err == nil || len(st.Sessions) == 0 {
+		return name, err
+	}
+	return "", &api.Error{
+		Code: api.CodeUsage, Message: none, Err: errNoneFits,
+		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
+	}
+}
+
+// isUp reports whether a session is up, or coming up.
+func isUp(s api.Session) bool {
+	switch s.State {
+	case api.SessionDown, api.SessionEnded, api.SessionFailed:
+		return false
+	}
+	return true
+}
+
+func isNotDown(s api.Session) bool { return s.State != api.SessionDown }
+
+func hasPage(s api.Session) bool { return s.URL != "" && isUp(s) }
+
+// mayHavePage reports whether a session is up and has more than fixed forwards.
+func mayHavePage(s api.Session) bool {
+	return isUp(s) && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
+}
+
+func hasJob(s api.Session) bool { return s.Job != nil }
+
+func hasLiveJob(s api.Session) bool { return s.Job != nil && !s.Job.State.Ended() }
+
+func sessionNames(list []api.Session) []string {
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// askSession has the person choose one of several sessions.
+func (inv *invocation) askSession(ctx context.Context, list []api.Session) (string, error) {
+	names := sessionNames(list)
+	if !inv.Interactive {
+		return "", &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: there are several", inv.Command.Name),
+			Hint: "available: " + strings.Join(names, ", "),
+		}
+	}
+	width := 0
+	for _, name := range names {
+		width = max(width, term.TextWidth(name))
+	}
+	rows := make([]string, len(list))
+	for i, s := range list {
+		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
+	}
+	i, err := chooseRow(ctx, inv.Terminal, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
+	if err != nil {
+		return "", err
+	}
+	return names[i], nil
+}
+
+// chooseRow has the person choose a row. A Ctrl-C, or the end of input, is an error that ends
+// the program.
+func chooseRow(ctx context.Context, t *term.Terminal, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+	i, err := t.Choose(ctx, what, rows, matches)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		t.Say("stopped; nothing was done")
+		return 0, silentError(exitInterrupted)
+	case errors.Is(err, io.EOF):
+		t.Say("nothing was chosen")
+		return 0, silentError(exitFailed)
+	}
+	return i, err
+}
+
+// sessionName is the session that a command is about: the argument, or the only
+// one in the config.
+func (inv *invocation) sessionName() (string, error) {
+	if err := inv.atMostOne("session"); err != nil {
+		return "", err
+	}
+	if inv.NArg() == 1 {
+		return inv.Args().First(), nil
+	}
+	return onlySession(inv.paths)
+}
+
+// onlySession is the name of the one session in the config.
+func onlySession(p home.Paths) (string, error) {
+	cfg, err := loadConfig(p)
+	if err != nil {
+		return "", err
+	}
+	if len(cfg.Sessions) == 1 {
+		return cfg.Sessions[0].Name, nil
+	}
+	if len(cfg.Sessions) == 0 {
+		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
+	}
+	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + joinNames(cfg)}
+}
+
+func joinNames(cfg *configs.Config) string {
+	names := make([]string, len(cfg.Sessions))
+	for i, s := range cfg.Sessions {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// onlyHost is the only host in the config; it is an error where there are none or several.
+func (inv *invocation) onlyHost() (string, error) {
+	var hosts []string
+	if cfg, err := configs.Load(inv.paths.Config); err == nil {
+		hosts = cfg.HostNames()
+	}
+	name := inv.Command.Name
+	switch len(hosts) {
+	case 1:
+		return hosts[0], nil
+	case 0:
+		return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: fmt.Sprintf("name a host of your ssh config: `tunctl %s HOST`", name)}
+	}
+	return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: "available: " + strings.Join(hosts, ", ")}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+	"tunctl/internal/transfer"
+)
+
+// completionTimeout bounds how long a shell waits for its candidates.
+const completionTimeout = time.Second
+
+// candidateSource has the words that are known locally: those of the config, of the ssh config
+// and of a running agent. It starts no agent, connects to no host and queries no scheduler.
+// Words that cannot be read are left out.
+type candidateSource struct {
+	ctx    context.Context //nolint:containedctx // it lives for one completion
+	close  context.CancelFunc
+	paths  home.Paths
+	config *configs.Config
+	client *client.Client
+}
+
+// newCandidateSource reads the config; "" is the usual one.
+func newCandidateSource(config string) (candidateSource, error) {
+	p, err := findPaths(configs.LocalPath(config)) // a shell may not have expanded the ~
+	if err != nil {
+		return candidateSource{}, err
+	}
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		cfg = &configs.Config{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+	return candidateSource{ctx: ctx, close: cancel, paths: p, config: cfg, client: client.New(p)}, nil
+}
+
+// status is that of a running agent.
+func (src candidateSource) status() api.Status {
+	st, err := src.client.Status(src.ctx)
+	if err != nil {
+		return api.Status{}
+	}
+	return st
+}
+
+// sessions adds the sessions of the config, and the others of the agent.
+func (src candidateSource) sessions(o *candidates, suffix string) {
+	known := src.status().Sessions
+	states := map[string]api.SessionState{}
+	for _, s := range known {
+		states[s.Name] = s.State
+	}
+	for _, s := range src.config.Sessions {
+		o.add(s.Name+suffix, strings.TrimSpace(string(states[s.Name])+" on "+s.Host))
+		delete(states, s.Name)
+	}
+	for _, s := range known {
+		if _, more := states[s.Name]; more {
+			o.add(s.Name+suffix, string(s.State)+" on "+s.Host)
+		}
+	}
+}
+
+// hosts adds the hosts of the config, of the ssh config and of the agent.
+func (src candidateSource) hosts(o *candidates, suffix string) {
+	known := src.status().Hosts
+	states := map[string]api.HostState{}
+	for _, h := range known {
+		states[h.Alias] = h.State
+	}
+	for _, name := range knownHosts(src.config) {
+		about := "host"
+		if state := states[name]; state != "" {
+			about += ", " + string(state)
+		}
+		o.add(name+suffix, about)
+		delete(states, name)
+	}
+	for _, h := range known {
+		if _, more := states[h.Alias]; more {
+			o.add(h.Alias+suffix, "host, "+string(h.State))
+		}
+	}
+}
+
+// jobs adds the jobs that the agent last saw on the host that the line names.
+func (src candidateSource) jobs(o *candidates, args []string) {
+	if len(args) == 0 {
+		return
+	}
+	list, err := src.client.LastJobs(src.ctx, args[0])
+	if err != nil {
+		return
+	}
+	for _, j := range list {
+		o.add(j.Ref(), strings.TrimSpace(j.Name+" "+string(j.State)+" "+j.Node))
+	}
+}
+
+func (src candidateSource) sites(o *candidates) {
+	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config)) // those that can be read
+	for _, s := range sites {
+		o.add(s.Name, s.Title)
+	}
+}
+
+// locations adds what `cp` copies from or to: local files, hosts, and once a host is typed
+// the files there.
+func (src candidateSource) locations(o *candidates, typed string) {
+	s := parseLocation(typed)
+	if s.host == "" {
+		o.files = true
+		src.hosts(o, ":")
+		src.sessions(o, ":")
+		return
+	}
+	src.files(o, s.loginNode(src.paths), typed)
+}
+
+// files adds a connected host's files for HOST:PATH.
+func (src candidateSource) files(o *candidates, host, typed string) {
+	at := strings.LastIndexAny(typed, ":/") + 1
+	folder, begun := typed[:at], typed[at:]
+	stream, err := src.client.Stream(src.ctx, api.StreamRequest{Kind: api.StreamSFTP, Host: host, Connected: true, Spare: true, Unattended: true})
+	if err != nil {
+		return
+	}
+	names, err := transfer.List(src.ctx, stream, parseLocation(folder).path, begun)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, ".") || strings.HasPrefix(begun, ".") {
+			o.add(folder+name, "")
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", t.TempDir())
+	var ran []string
+	for _, words := range everyCommand(t) {
+		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		app.Action = func(*cli.Context) error { ran = append(ran, "tunctl"); return nil }
+		eachOf(app.Commands, nil, func(c *cli.Command, name []string) {
+			c.Action = func(*cli.Context) error { ran = append(ran, strings.Join(name, " ")); return nil }
+		})
+		for _, rest := range [][]string{
+			{},
+			{"--"},
+			{"a"},
+			{"a", "--"},
+			{"a", "b", "--"},
+			{"--", "a"},
+			{"a", "--", "b", "--"},
+			{"--yes", "a", "b", "--", "-x"},
+			{"--help", "--"},
+			{"help", "--"},
+		} {
+			for _, ask := range []string{completionWord, completionWord + "=", completionWord + "=a", completionWord + "=-"} {
+				line := slices.Concat([]string{"tunctl"}, words, rest, []string{ask})
+				if err := runApp(app, line); err != nil || len(ran) > 0 {
+					t.Errorf("%q ran %q, %v", line, ran, err)
+				}
+				ran = nil
+			}
+		}
+	}
+}
+
+// everyCommand is the words of all commands, including hidden ones and the program itself.
+func everyCommand(t *testing.T) [][]string {
+	t.Helper()
+	list := [][]string{{}}
+	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { list = append(list, words) })
+	if len(list) < 50 {
+		t.Fatalf("only %d commands", len(list))
+	}
+	return list
+}
+
+func eachOf(commands []*cli.Command, above []string, do func(c *cli.Command, words []string)) {
+	for _, c := range commands {
+		words := append(slices.Clone(above), c.Name)
+		do(c, words)
+		eachOf(c.Subcommands, words, do)
+	}
+}
+
+func TestWhatAnArgumentIsFollowsFromTheHelp(t *testing.T) {
+	for _, c := range []struct {
+		usage string
+		index int
+		want  string
+	}{
+		{"", 0, ""},
+		{"[SESSION]", 0, "SESSION"},
+		{"[SESSION]", 1, ""},
+		{"[SESSION...]", 2, "SESSION"},
+		{"[SESSION] TIME", 0, "SESSION"},
+		{"[SESSION | HOST JOB]", 0, "SESSION HOST"},
+		{"[SESSION | HOST JOB]", 1, "JOB"},
+		{"HOST|SESSION [COMMAND...]", 0, "HOST SESSION"},
+		{"HOST ADDR:PORT | --gateway HOST", 0, "HOST HOST"},
+		{"HOST SCRIPT [-- WORDS...]", 2, ""},
+		{"SRC... DST", 0, "SRC"},
+		{"SRC... DST", 1, "SRC DST"},
+		{"SRC... DST", 4, "SRC DST"},
+		{"bash|zsh", 0, "bash zsh"},
+		{"FILE|-", 0, "FILE -"},
+	} {
+		if got := strings.Join(argumentKind(c.usage, c.index), " "); got != c.want {
+			t.Errorf("argument %d of %q is %q, want %q", c.index, c.usage, got, c.want)
+		}
+	}
+}
+
+// A command whose help uses other words for its arguments would have no completion.
+func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
+	known := []string{
+		"SESSION", "HOST", "JOB", "SITE", "SRC", "DST", "FILE", "DIR", "COMMAND",
+		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "ACCOUNT", // these have no candidates
+	}
+	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+		for i := range strings.Fields(c.ArgsUsage) {
+			for _, kind := range argumentKind(c.ArgsUsage, i) {
+				if !slices.Contains(known, kind) && !literal.MatchString(kind) {
+					t.Errorf("tunctl %s takes %q", strings.Join(words, " "), kind)
+				}
+			}
+		}
+	})
+}
+
+// offersFor are the lines that a shell gets.
+func offersFor(t *testing.T, current string, words ...string) []string {
+	t.Helper()
+	var out bytes.Buffer
+	line := slices.Concat([]string{"tunctl"}, words, []string{completionWord + "=" + current})
+	if code := run(line, strings.NewReader(""), &out, io.Discard); code != 0 {
+		t.Fatalf("%q ends with %d", line, code)
+	}
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+func TestWhatMayFollowIsOffered(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"config.toml": "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n",
+		"other.toml":  "[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
+		"both.toml":   "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
+		"ssh_config":  "Host narval bastion\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TUNCTL_HOME", dir)
+	t.Setenv("TUNCTL_CONFIG", "")
+	t.Setenv("TUNCTL_SSH_CONFIG", filepath.Join(dir, "ssh_config"))
+	other, both := filepath.Join(dir, "other.toml"), filepath.Join(dir, "both.toml")
+	for _, c := range []struct {
+		words   []string
+		current string
+		want    []string
+	}{
+		{[]string{"up"}, "", []string{"jupyter\ton narval"}},
+		{[]string{"up", "jupyter"}, "", []string{""}},
+		{[]string{"--config", both, "down", "other"}, "", []string{"jupyter\ton narval"}},
+		{[]string{"--config", both, "extend"}, "", []string{"jupyter\ton narval", "other\ton trillium"}},
+		{[]string{"extend", "jupyter"}, "", []string{""}},
+		{[]string{"help"}, "al", []string{"all"}},
+		{[]string{"--config", other, "up"}, "", []string{"other\ton trillium"}},
+		{[]string{"--config=" + other, "up"}, "", []string{"other\ton trillium"}},
+		{[]string{"login"}, "", []string{"bastion\thost", "narval\thost"}},
+		{[]string{"ssh"}, "nar", []string{"narval\thost"}},
+		{[]string{"ssh", "narval"}, "-", []string{""}},
+		{[]string{"up", "--"}, "-", []string{""}},
+		{[]string{"up", "--wait"}, "", []string{""}},
+		{[]string{"doctor", "--bundle"}, "", []string{filesToo}},
+		{[]string{"cancel", "narval"}, "", []string{""}},
+		{[]string{"forward", "narval"}, "", []string{""}},
+		{[]string{"cp"}, "nar", []string{"narval:\thost", filesToo}},
+		{[]string{"cp"}, "narval:", []string{""}},
+		{[]string{"xyzzy"}, "", []string{""}},
+		{[]string{"config", "xyzzy"}, "", []string{""}},
+	} {
+		if got := offersFor(t, c.current, c.words...); !slices.Equal(got, c.want) {
+			t.Errorf("after %q and %q: %q, want %q", c.words, c.current, got, c.want)
+		}
+	}
+}
+
+func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", t.TempDir())
+	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+		offered := offersFor(t, "-", words...)
+		for _, f := range visibleFlags(c.Flags) {
+			name := dashed(f.Names()[0])
+			if !slices.ContainsFunc(offered, func(line string) bool { return strings.HasPrefix(line, name+"\t") }) {
+				t.Errorf("tunctl %s offers %q, not %s with a description", strings.Join(words, " "), offered, name)
+			}
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// How the commands write times, sizes and numbers. Time spans are written by
+// [api.DurationText].
+
+// shortTime is a time of day, with the weekday or the date when it is not today's.
+func shortTime(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format("15:04")
+	case t.Sub(now).Abs() < 6*24*time.Hour:
+		return t.Format("Mon 15:04")
+	}
+	return t.Format("2 Jan")
+}
+
+// weekdayTime is a time of this week.
+func weekdayTime(t time.Time) string { return t.Local().Format("Mon 15:04") }
+
+func sinceText(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case now.Sub(t) < 20*time.Hour:
+		return t.Local().Format("15:04")
+	}
+	return weekdayTime(t)
+}
+
+func startedText(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Local().Format("Mon 2 Jan 15:04")
+}
+
+// untilText is the end of a running job's time limit.
+func untilText(j *api.Job, now time.Time) string {
+	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
+		return ""
+	}
+	return " until " + weekdayTime(j.End)
+}
+
+func spanText(d time.Duration, known bool) string {
+	if !known {
+		return "-"
+	}
+	return api.DurationText(d)
+}
+
+// stopwatch is how long a step has taken while a person watches: finer than other time
+// spans.
+func stopwatch(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	d = d.Round(time.Second)
+	if d < time.Hour {
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return api.DurationText(d)
+}
+
+func rttText(ms float64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}
+
+func bytesText(n int64) string {
+	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
+	i := 0
+	for value >= 999.5 && i < len(units)-1 {
+		value, i = value/1000, i+1
+	}
+	if value < 10 && i > 0 {
+		return fmt.Sprintf("%.1f %s", value, units[i])
+	}
+	return fmt.Sprintf("%.0f %s", value, units[i])
+}
+
+// countText is a number of things: "1 host", "2 hosts".
+func countText(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// becauseText is a cause at the end of a sentence.
+func becauseText(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + cause
+}
+
+func orDash(text string) string { return cmp.Or(text, "-") }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/term"
+)
+
+// helpOf is what --help shows.
+func helpOf(t *testing.T, words ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := run(append(append([]string{"tunctl"}, words...), "--help"), strings.NewReader(""), &out, io.Discard); code != 0 {
+		t.Fatalf("the help of %q ends with %d", words, code)
+	}
+	return out.String()
+}
+
+// eachCommand calls do with the words of every command that is shown.
+func eachCommand(commands []*cli.Command, above []string, do func(c *cli.Command, words []string)) {
+	for _, c := range commands {
+		if c.Hidden {
+			continue
+		}
+		words := append(append([]string{}, above...), c.Name)
+		do(c, words)
+		eachCommand(c.Subcommands, words, do)
+	}
+}
+
+func TestNoLineOfHelpIsTooWide(t *testing.T) {
+	const most = 90
+	check := func(words ...string) {
+		for line := range strings.SplitSeq(helpOf(t, words...), "\n") {
+			if term.TextWidth(line) > most {
+				t.Errorf("the help of %q has a line of %d columns:\n%s", words, term.TextWidth(line), line)
+			}
+			if strings.Count(line, "(default:") > 1 || strings.Contains(line, "(default: false)") {
+				t.Errorf("the help of %q has a default too many:\n%s", words, line)
+			}
+		}
+	}
+	check()
+	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { check(words...) })
+}
+
+// A new command does not make it longer: `tunctl help all` has them all.
+func TestTheFrontDoorIsSmall(t *testing.T) {
+	const mostCommands, mostLines = 12, 34
+	for _, words := range [][]string{{"tunctl"}, {"tunctl", "help"}, {"tunctl", "h"}, {"tunctl", "-h"}, {"tunctl", "--help"}} {
+		var out bytes.Buffer
+		if code := run(words, strings.NewReader(""), &out, io.Discard); code != 0 {
+			t.Fatalf("%q ends with %d", words, code)
+		}
+		if n := strings.Count(out.String(), "\n"); n > mostLines {
+			t.Errorf("%q shows %d lines:\n%s", words, n, out.String())
+		}
+		_, list, _ := strings.Cut(out.String(), "COMMANDS:\n")
+		list, _, _ = strings.Cut(list, "\n\n")
+		var names []string
+		for line := range strings.SplitSeq(list, "\n") {
+			names = append(names, strings.Fields(line)[0])
+		}
+		if !slices.Equal(names, frontPageCommands) || len(names) > mostCommands {
+			t.Errorf("%q shows %q", words, names)
+		}
+		for _, want := range []string{"\n`tunctl help all` lists every command in its chapters.\n", "--help, -h", "--version, -v", "--config FILE"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q does not show %q", words, want)
+			}
+		}
+	}
+}
+
+func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
+	var out bytes.Buffer
+	if code := run([]string{"tunctl", "help", "all", "--help"}, strings.NewReader(""), &out, io.Discard); code != 0 {
+		t.Fatalf("ends with %d", code)
+	}
+	chapter, at := "", map[string]string{}
+	for line := range strings.SplitSeq(out.String(), "\n") {
+		switch {
+		case strings.HasSuffix(line, ":"):
+			chapter = strings.TrimSuffix(line, ":")
+		case strings.HasPrefix(line, "   "):
+			at[strings.Fields(line)[0]] = chapter
+		}
+	}
+	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+		if got, shown := at[c.Name]; shown == c.Hidden || got != c.Category {
+			t.Errorf("%s is shown: %v, below %q; want %q", c.Name, shown, got, c.Category)
+		}
+	}
+}
+
+func TestFlagsForScriptsComeLast(t *testing.T) {
+	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+		flags := visibleFlags(c.Flags)
+		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
+			t.Errorf("%q shows --json before other flags", words)
+		}
+	})
+}
+
+// A host or a session may be called so.
+func TestHelpIsNoArgumentOfACommand(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", t.TempDir())
+	for _, name := range []string{"h", "help"} {
+		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		var got []string
+		findCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
+		if err := runApp(app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
+			t.Errorf("login %s gets %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
+	of := func(words ...string) string {
+		var out bytes.Buffer
+		if code := run(append([]string{"tunctl"}, words...), strings.NewReader(""), &out, io.Discard); code != 0 {
+			t.Errorf("%q ends with %d", words, code)
+		}
+		return out.String()
+	}
+	want := of("version")
+	for _, words := range [][]string{{"--version"}, {"-v"}, {"-version"}, {"--config", "x", "--version"}, {"--version", "up"}} {
+		if got := of(words...); got != want || !strings.HasPrefix(got, "tunctl ") {
+			t.Errorf("%q prints %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
+	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+		if len(c.Subcommands) > 0 || c.HasName(sshName) {
+			return
+		}
+		if got, want := helpOf(t, append(append([]string{}, words...), "jupyter")...), helpOf(t, words...); got != want {
+			t.Errorf("the help of %q after an argument is\n%s", words, got)
+		}
+	})
+}
+
+func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
+	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+		example := func(line string) bool { return columns.MatchString(line) && strings.Contains(line, "tunctl "+c.Name) }
+		if c.ArgsUsage != "" && !c.Hidden && !slices.ContainsFunc(strings.Split(c.Description, "\n"), example) {
+			t.Errorf("tunctl %s --help has no example", c.Name)
+		}
+	}
+}
+
+func TestReflowKeepsWhatIsIndented(t *testing.T) {
+	prose := strings.TrimSpace(strings.Repeat("some words ", 12))
+	got := reflow(prose + "\nand on\n\nbash:  source it\nzsh:   source it\n\n  tunctl up      as it is\n\nend")
+	if want := "\n\nbash:  source it\nzsh:   source it\n\n  tunctl up      as it is\n\nend"; !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s", got)
+	}
+	for line := range strings.SplitSeq(got, "\n") {
+		if term.TextWidth(line) > helpWidth {
+			t.Errorf("%d columns: %s", term.TextWidth(line), line)
+		}
+	}
+}
+
+func TestEveryCommandStandsInOneChapter(t *testing.T) {
+	var chapters []string
+	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+		if c.Hidden != (c.Category == "") {
+			t.Errorf("%q: hidden is %v, its chapter %q", c.Name, c.Hidden, c.Category)
+		}
+		if !c.Hidden {
+			chapters = append(chapters, c.Category)
+		}
+	}
+	if once := slices.Compact(chapters); len(once) != len(slices.Compact(slices.Sorted(slices.Values(once)))) {
+		t.Errorf("a chapter begins twice: %q", once)
+	}
+}

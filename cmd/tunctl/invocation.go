@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/autostart"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+	"tunctl/internal/term"
+)
+
+// invocation is what a command works with: what was typed, the terminal, tunctl's files, and
+// a client of the agent, which may not be running.
+type invocation struct {
+	*cli.Context
+	*term.Terminal
+	paths  home.Paths
+	client *client.Client
+}
+
+// action is the action of a command. Ctrl-C ends the program at once.
+func action(t *term.Terminal, f func(context.Context, *invocation) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		p, err := findPaths(c.String("config"))
+		if err != nil {
+			return err
+		}
+		return f(c.Context, &invocation{Context: c, Terminal: t, paths: p, client: client.New(p)})
+	}
+}
+
+// interruptibleAction is the action of a command whose ctx Ctrl-C ends. The exit code is 130
+// then, whatever the command returns.
+func interruptibleAction(t *term.Terminal, f func(context.Context, *invocation) error) cli.ActionFunc {
+	return action(t, func(outer context.Context, inv *invocation) error {
+		ctx, stop := interruptible(outer)
+		defer stop()
+		err := f(ctx, inv)
+		if outer.Err() == nil && ctx.Err() != nil {
+			return silentError(exitInterrupted)
+		}
+		return err
+	})
+}
+
+// interruptible ends ctx at Ctrl-C or SIGTERM, so that a command can restore the screen or
+// close a window. A second signal ends the program at once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// findPaths are tunctl's files, with this config file unless it is "".
+func findPaths(config string) (home.Paths, error) {
+	p, err := home.Find()
+	if err != nil {
+		return p, err
+	}
+	if config != "" {
+		p.Config = config
+	}
+	// The agent runs in another folder than the command that names the file.
+	p.Config, err = filepath.Abs(p.Config)
+	return p, err
+}
+
+// ensureAgent starts the agent if none is running, and warns of a config with errors.
+func (inv *invocation) ensureAgent(ctx context.Context) (api.Status, error) {
+	st, err := startAgent(ctx, inv.Terminal, inv.client, inv.paths)
+	if err == nil {
+		warnAboutConfig(inv.Terminal, st)
+	}
+	return st, err
+}
+
+// startAgent starts the agent if none is running, and warns of one of another version.
+func startAgent(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths) (api.Status, error) {
+	st, err := cl.Ensure(ctx, launcher(p))
+	if err == nil {
+		warnAboutVersion(t, st)
+	}
+	return st, err
+}
+
+// launcher starts the agent through its login unit if that is enabled, so that the system
+// runs one agent and not two; otherwise as a process of its own.
+func launcher(p home.Paths) client.Launcher {
+	return func(ctx context.Context) (<-chan error, error) {
+		if !p.Moved && startUnit(ctx) {
+			return nil, nil
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		return client.Detached(p, self, "--config", p.Config, "agent", "run", "--background")(ctx)
+	}
+}
+
+// startUnit starts the agent's login unit, if that is enabled, and reports whether it did.
+func startUnit(ctx context.Context) bool {
+	a, err := autostart.New(autostart.Options{})
+	return err == nil && a.StartAgent(ctx) == nil
+}
+
+// warnAboutVersion warns when the running agent is of another version than this program.
+func warnAboutVersion(t *term.Terminal, st api.Status) {
+	if st.Agent != nil && st.Agent.Version != version() {
+		t.Say("tunctl: the running agent is version %s, this program is version %s; `tunctl agent restart` updates the agent", st.Agent.Version, version())
+	}
+}
+
+// warnAboutConfig warns when the agent cannot use the config file as it is now.
+func warnAboutConfig(t *term.Terminal, st api.Status) {
+	if st.Config != nil {
+		t.Say("tunctl: warning: the config has errors; changes take effect once they are fixed:\n%s", st.Config.Message)
+	}
+}
+
+// atMostOne refuses a second argument.
+func (inv *invocation) atMostOne(noun string) error {
+	if inv.NArg() > 1 {
+		return usagef("unexpected argument %q: %s takes one %s", inv.Args().Get(1), inv.Command.Name, noun)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"tunctl/internal/term"
+)
+
+func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = screen.Close() }()
+	defer func() { _ = tty.Close() }()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 60}); err != nil {
+		t.Fatal(err)
+	}
+	printError(term.New(nil, nil, tty), usagef("%s end", strings.Repeat("several words ", 8)))
+	lines := bufio.NewScanner(screen)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimRight(lines.Text(), "\r")
+		if term.TextWidth(line) > 60 || n > 1 && !strings.HasPrefix(line, strings.Repeat(" ", len("tunctl: error: "))) {
+			t.Errorf("line %d is %q", n, line)
+		}
+		if strings.HasSuffix(line, " end") {
+			return
+		}
+	}
+	t.Error("the message does not end")
+}

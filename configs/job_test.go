@@ -1,0 +1,223 @@
+package configs
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// scripted runs the job's script with programs that stand for those of a compute node,
+// and returns what it printed.
+func scripted(t *testing.T, j *Job, programs map[string]string, env ...string) string {
+	t.Helper()
+	text, err := j.Script()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	bin := filepath.Join(home, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"jupyter": "echo 4.0.0"} // never a real one
+	maps.Copy(all, programs)
+	for name, body := range all {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := filepath.Join(home, "job.sh")
+	if err := os.WriteFile(script, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", `umask 0027; . "$0"`, script)
+	cmd.Dir = home
+	cmd.Env = append([]string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "SLURMD_NODENAME=localhost"}, env...)
+	out, err := cmd.CombinedOutput()
+	t.Logf("%v\n%s", err, out)
+	return strings.ReplaceAll(string(out), home, "HOME")
+}
+
+func siteJob(t *testing.T, site string, answers map[string]string) *Job {
+	t.Helper()
+	s, err := builtinSites(t).Find(site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Job{App: "jupyter", Name: "jupyter", Site: s, Answers: answers}
+}
+
+// enters stands for a program that enters a container: it says how it was called.
+const enters = `echo "entered: $(basename "$0") $*"`
+
+func TestFilesThatAPersonSavesHaveTheModeTheyWouldHaveAnyway(t *testing.T) {
+	out := scripted(t, siteJob(t, "slurm", map[string]string{}), map[string]string{
+		"jupyter": `case $* in *--version*) echo 4.0.0; exit ;; esac; echo "umask $(umask)"; ls -ld "$private" | cut -c1-10`,
+	})
+	wantAll(t, out, "umask 0027", "drwx------")
+}
+
+func TestAContainerSeesTheGPUsAndTheSitesFolders(t *testing.T) {
+	scratch := t.TempDir()
+	for _, c := range []struct {
+		name    string
+		answers map[string]string
+		want    []string
+		not     string
+	}{
+		{"with GPUs", map[string]string{"container": "~/pytorch.sif", "gpus": "1"}, []string{"entered: apptainer exec", " --nv ", "--bind " + scratch, "HOME/pytorch.sif sh -c"}, "--rocm"},
+		{"without", map[string]string{"container": "/images/x.sif", "gpus": "0"}, []string{"/images/x.sif sh -c"}, "--nv"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := os.Stat("/dev/nvidiactl"); err == nil && c.not == "--nv" {
+				c.not = "--rocm" // this machine has GPUs of its own
+			}
+			j := siteJob(t, "slurm", c.answers)
+			j.Site.Job.Binds = []string{"$SCRATCH", "/there/is/no/such/folder"}
+			out := scripted(t, j, map[string]string{"apptainer": enters}, "SCRATCH="+scratch)
+			wantAll(t, out, c.want...)
+			if strings.Contains(out, c.not) || strings.Contains(out, "/there/is/no/such/folder") {
+				t.Errorf("%q, or a folder that is not there, is in:\n%s", c.not, out)
+			}
+		})
+	}
+}
+
+func TestMountsAreExpandedAndNotDoubled(t *testing.T) {
+	out := scripted(t, siteJob(t, "dfki", map[string]string{"image": "~/a.sqsh", "mounts": "/data:/data,/ds,~/shared"}), map[string]string{"srun": enters})
+	wantAll(t, out, "--container-image=HOME/a.sqsh", ",/data:/data,/ds:/ds,HOME/shared:HOME/shared ")
+}
+
+func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
+	conda := t.TempDir()
+	env := filepath.Join(conda, "envs", "ml")
+	for path, text := range map[string]string{
+		filepath.Join(conda, "bin", "conda"): "#!/bin/sh\necho 'conda() { echo \"conda $*\"; }'\n",
+		filepath.Join(env, "x"):              "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := scripted(t, siteJob(t, "slurm", map[string]string{"conda": env}), nil)
+	wantAll(t, out, "conda activate "+env)
+	out = scripted(t, siteJob(t, "slurm", map[string]string{"conda": "ml"}), nil)
+	wantAll(t, out, "environment ml cannot be activated")
+}
+
+func TestAVirtualEnvironmentThatIsNotThereIsTheAnswerToChange(t *testing.T) {
+	out := scripted(t, siteJob(t, "slurm", map[string]string{"venv": "/no/such/venv"}), nil)
+	wantAll(t, out, "tunctl: no virtual environment in /no/such/venv: set venv in the session's with = { … }")
+}
+
+func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {
+	disk := t.TempDir()
+	programs := map[string]string{
+		"virtualenv": `mkdir -p "$2/bin" && echo 'echo activated' >"$2/bin/activate"`,
+		"pip":        `echo "pip $*"`,
+	}
+	login := map[string]string{"account": "def-ann", "modules": ""}
+	j := siteJob(t, "narval", maps.Clone(login))
+	j.Answers["packages"] = "torch"
+	out := scripted(t, j, programs, "SLURM_TMPDIR="+disk)
+	wantAll(t, out, "activated", "pip install --no-index --upgrade pip jupyterlab torch")
+	if _, err := os.Stat(filepath.Join(disk, "env")); err != nil {
+		t.Error(err)
+	}
+	board := siteJob(t, "narval", login)
+	board.App = "tensorboard"
+	wantAll(t, scripted(t, board, programs, "SLURM_TMPDIR="+disk), "pip install --no-index --upgrade pip tensorboard")
+	if out := scripted(t, siteJob(t, "narval", login), programs, "SLURM_TMPDIR="+disk); strings.Contains(out, "pip install") {
+		t.Errorf("an environment was made although Jupyter is there:\n%s", out)
+	}
+	venv := filepath.Join(disk, "env")
+	out = scripted(t, siteJob(t, "narval", map[string]string{"account": "def-ann", "modules": "", "venv": venv}), programs)
+	if strings.Contains(out, "pip install") {
+		t.Errorf("a second environment was made:\n%s", out)
+	}
+}
+
+func TestAPortIsTakenOnlyWhereTheServerWillBind(t *testing.T) {
+	text, err := siteJob(t, "m3", map[string]string{"account": "ab12"}).Script()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, string(text), "bind=127.0.0.1\n", `tested=("$bind")`)
+}
+
+func TestAJobsNameCannotBringOptionsAlong(t *testing.T) {
+	for _, name := range []string{"my notebook", "a/b", "x\n#SBATCH --uid=0", "--wrap=id", ""} {
+		j := siteJob(t, "slurm", map[string]string{})
+		j.Name = name
+		if text, err := j.Script(); err == nil {
+			t.Errorf("%q was taken:\n%s", name, text)
+		}
+	}
+}
+
+func TestAShortTimeIsNoTimeWithoutLimit(t *testing.T) {
+	for hours, want := range map[string]string{"0.005": "00:01:00", "0.5": "00:30:00", "1.51": "01:31:00", "168": "168:00:00"} {
+		if got, err := hms(hours); err != nil || got != want {
+			t.Errorf("%s hours are %q, %v; want %q", hours, got, err, want)
+		}
+	}
+}
+
+func TestTheShellReadsTheProfileWhereModulesNeedIt(t *testing.T) {
+	for site, answers := range map[string]map[string]string{"slurm": {"modules": "python/3.11"}, "aspire2a": {}} {
+		if text, err := siteJob(t, site, answers).Script(); err != nil || !strings.HasPrefix(string(text), "#!/bin/bash -l\n") {
+			t.Errorf("%s: %v\n%.40s", site, err, text)
+		}
+	}
+	if text, err := siteJob(t, "slurm", map[string]string{}).Script(); err != nil || !strings.HasPrefix(string(text), "#!/bin/bash\n") {
+		t.Errorf("%v\n%.40s", err, text)
+	}
+}
+
+func TestTheProbeIsTheChosenEntrances(t *testing.T) {
+	sites := builtinSites(t)
+	for _, c := range []struct{ site, host, want string }{
+		{"aspire2a", "aspire2antu.nscc.sg", "aspire2antu.nscc.sg:22"},
+		{"aspire2a", "ASPIRE2A.nscc.sg", "ASPIRE2A.nscc.sg:22"},
+		{"aspire2a", "jump.example.org", ""}, // reached in a way of the person's own
+		{"narval", "narval.alliancecan.ca", ""},
+	} {
+		s, err := sites.Find(c.site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ProbeAt(c.host); got != c.want {
+			t.Errorf("%s at %s is probed at %q, want %q", c.site, c.host, got, c.want)
+		}
+	}
+	s := Site{Before: "Connect to the VPN.", Probe: "inside.example.org:443", Entrances: []Entrance{{Host: "login.example.org"}}}
+	if got := s.ProbeAt("login.example.org"); got != s.Probe {
+		t.Errorf("the site's own probe is not asked: %q", got)
+	}
+}
+
+func TestAJobNameIsOneThatPBSKeepsWhole(t *testing.T) {
+	for name, want := range map[string]string{
+		"jupyter":              "jupyter",
+		"jupyter-aspire2":      "jupyter-aspire2",
+		"jupyter-aspire2a":     "jupyter-aspire2",
+		"jupyter-aspire2a-2":   "jupyter-aspir-2",
+		"jupyter-aspire2a-17":  "jupyter-aspi-17",
+		"2nd-notebook":         "j2nd-notebook",
+		"run-1234567890123456": "run-12345678901",
+	} {
+		site := Site{Scheduler: "pbs"}
+		if got := site.JobName(name); got != want || site.JobName(got) != got {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+		if got := (&Site{Scheduler: "slurm"}).JobName(name); got != name {
+			t.Errorf("Slurm cuts nothing: %q", got)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// Status returns what the agent knows.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return request[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
+}
+
+// Up starts a session and returns at once, as a click does. Its job may be submitted
+// for an hour.
+func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
+	return c.UpWaiting(ctx, api.UpRequest{Session: session}, "")
+}
+
+// UpWaiting is Up for a command that waits: the job may be submitted while WatchWaiting
+// with the same waiter lasts, and for an hour at most.
+func (c *Client) UpWaiting(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
+	req.Env = environment()
+	path := "/v1/up"
+	if waiter != "" {
+		path += "?waiter=" + url.QueryEscape(waiter)
+	}
+	return request[api.UpResponse](ctx, c, http.MethodPost, path, req)
+}
+
+// Down stops sessions.
+func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
+	return request[api.DownResponse](ctx, c.slowClient(), http.MethodPost, "/v1/down", req)
+}
+
+// PageURL returns the whole URL of a session's page, token included.
+func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
+	r, err := request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+	return r.URL, err
+}
+
+// Login logs in to a host now.
+func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
+	return request[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: environment()})
+}
+
+// Logout disconnects from a host.
+func (c *Client) Logout(ctx context.Context, host string) error {
+	return c.call(ctx, http.MethodPost, "/v1/logout", api.LoginRequest{Host: host}, nil)
+}
+
+// Answer answers a prompt.
+func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
+	return c.call(ctx, http.MethodPost, "/v1/prompts/"+url.PathEscape(id), a, nil)
+}
+
+// Stop stops the agent. Jobs keep running.
+func (c *Client) Stop(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/stop", struct{}{}, nil)
+}
+
+// Watch calls each for every event until ctx or the agent ends. The first event is the
+// whole status.
+func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.Event)) error {
+	return c.WatchWaiting(ctx, answers, "", each)
+}
+
+// WatchWaiting is Watch for a command that waits for a session.
+func (c *Client) WatchWaiting(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
+	q := url.Values{"answers": {string(answers)}}
+	if waiter != "" {
+		q.Set("waiter", waiter)
+	}
+	return stream(ctx, c, "/v1/watch?"+q.Encode(), each)
+}
+
+// Log calls each for every chunk of the log of a session or a job.
+func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk)) error {
+	v := url.Values{}
+	if q.Follow {
+		v.Set("follow", "1")
+	}
+	if q.Secrets {
+		v.Set("secrets", "1")
+	}
+	path := "/v1/sessions/" + url.PathEscape(q.Session)
+	if q.Job != "" {
+		path = jobsPath(q.Host) + "/" + url.PathEscape(q.Job)
+	}
+	return stream(ctx, c.slowClient(), path+"/log?"+v.Encode(), each)
+}
+
+// Forward starts forwards that are in no config, and returns at once.
+func (c *Client) Forward(ctx context.Context, req api.ForwardRequest) (api.UpResponse, error) {
+	req.Env = environment()
+	return request[api.UpResponse](ctx, c, http.MethodPost, "/v1/forward", req)
+}
+
+// Attach starts a session for a job that somebody started by hand. The host must be
+// connected.
+func (c *Client) Attach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
+	req.Env = environment()
+	return requestRemote[api.AttachResponse](ctx, c, "/v1/attach", req)
+}
+
+// Quota returns the balances and quotas that the host's site reports. The host must be
+// connected.
+func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, error) {
+	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
+}
+
+// Reload makes the agent read its config now.
+func (c *Client) Reload(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/reload", struct{}{}, nil)
+}
+
+// Jobs lists the person's jobs on a host; with ended, those of the last day too.
+func (c *Client) Jobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
+	path := jobsPath(host)
+	if ended {
+		path += "?ended=1"
+	}
+	r, err := request[api.JobsResponse](ctx, c.slowClient(), http.MethodGet, path, nil)
+	return r.Jobs, err
+}
+
+// LastJobs lists the jobs that a host's scheduler reported last, without a new query.
+// An agent of an earlier version has no such list and returns an error.
+func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
+	r, err := request[api.JobsResponse](ctx, c, http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/last-jobs", nil)
+	return r.Jobs, err
+}
+
+// Scheduler returns which scheduler a connected host has.
+func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
+	r, err := request[api.SchedulerResponse](ctx, c.slowClient(), http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/scheduler", nil)
+	return r.Scheduler, err
+}
+
+// Submit submits a job. It returns when the scheduler has accepted the job, also if the
+// link is lost meanwhile.
+func (c *Client) Submit(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {
+	r, err := request[api.JobResponse](ctx, c.slowClient(), http.MethodPost, jobsPath(host), req)
+	return r.Job, err
+}
+
+// Job returns all that the scheduler reports of one job.
+func (c *Client) Job(ctx context.Context, host, id string) (api.Job, error) {
+	r, err := request[api.JobResponse](ctx, c.slowClient(), http.MethodGet, jobsPath(host)+"/"+url.PathEscape(id), nil)
+	return r.Job, err
+}
+
+// Cancel ends a job and returns its state before that.
+func (c *Client) Cancel(ctx context.Context, host, id string) (api.Job, error) {
+	r, err := request[api.JobResponse](ctx, c.slowClient(), http.MethodDelete, jobsPath(host)+"/"+url.PathEscape(id), nil)
+	return r.Job, err
+}
+
+func jobsPath(host string) string { return "/v1/hosts/" + url.PathEscape(host) + "/jobs" }
+
+// Extend requests more time for a session's job.
+func (c *Client) Extend(ctx context.Context, session string, by time.Duration) (api.Job, error) {
+	r, err := requestRemote[api.ExtendResponse](ctx, c, "/v1/extend", api.ExtendRequest{Session: session, Seconds: int64(by / time.Second)})
+	return r.Job, err
+}
+
+// Refresh queries the schedulers of connected hosts now, and returns the status after
+// that. With a session, it queries only its host.
+func (c *Client) Refresh(ctx context.Context, session string) (api.Status, error) {
+	return requestRemote[api.Status](ctx, c, "/v1/refresh", api.RefreshRequest{Session: session})
+}
+
+// Check examines a host, or a session and its host, over the existing connection. It
+// never connects.
+func (c *Client) Check(ctx context.Context, req api.CheckRequest) ([]api.Check, error) {
+	r, err := requestRemote[api.CheckResponse](ctx, c, "/v1/check", req)
+	return r.Checks, err
+}
+
+// Ping measures the round trip to a connected host. It never connects.
+func (c *Client) Ping(ctx context.Context, host string) (time.Duration, error) {
+	r, err := requestRemote[api.PingResponse](ctx, c, "/v1/ping", api.PingRequest{Host: host})
+	return time.Duration(r.RTTMs * float64(time.Millisecond)), err
+}

@@ -1,0 +1,60 @@
+package desktop
+
+// program is a command line with what is added to its environment.
+type program struct {
+	argv []string
+	env  map[string]string
+}
+
+// toastApp is the application of our notes on Windows: only an installed one may show
+// any, and PowerShell always is installed.
+const toastApp = `{1AC14E77-02E7-4E5D-B744-2EB1AE5198B7}\WindowsPowerShell\v1.0\powershell.exe`
+
+const toastScript = `$ErrorActionPreference = 'Stop'
+[void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
+$x = [Windows.UI.Notifications.ToastNotificationManager]::GetTemplateContent('ToastText02')
+$lines = $x.GetElementsByTagName('text')
+$lines.Item(0).InnerText = $env:TUNCTL_NOTE_TITLE
+$lines.Item(1).InnerText = $env:TUNCTL_NOTE_BODY
+$t = New-Object Windows.UI.Notifications.ToastNotification $x
+if ($env:TUNCTL_NOTE_TAG) { $t.Tag = $env:TUNCTL_NOTE_TAG; $t.Group = 'tunctl' }
+[Windows.UI.Notifications.ToastNotificationManager]::CreateToastNotifier($env:TUNCTL_NOTE_APP).Show($t)
+`
+
+const withdrawScript = `$ErrorActionPreference = 'Stop'
+[void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
+[Windows.UI.Notifications.ToastNotificationManager]::History.Remove($env:TUNCTL_NOTE_TAG, 'tunctl', $env:TUNCTL_NOTE_APP)
+`
+
+// noteProgram shows a note on macOS or Windows. The texts are arguments or in the
+// environment, not part of the script.
+func noteProgram(goos string, note Note) program {
+	if goos == "darwin" {
+		return program{argv: []string{
+			"osascript", "-e", "on run argv",
+			"-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
+			note.Title, note.Body,
+		}}
+	}
+	return program{argv: powershell(toastScript), env: map[string]string{
+		"TUNCTL_NOTE_TITLE": note.Title, "TUNCTL_NOTE_BODY": note.Body,
+		"TUNCTL_NOTE_TAG": toastTag(note.Tag), "TUNCTL_NOTE_APP": toastApp,
+	}}
+}
+
+// withdrawProgram removes a note; macOS allows that only to the person.
+func withdrawProgram(goos, tag string) program {
+	if goos == "darwin" {
+		return program{}
+	}
+	return program{argv: powershell(withdrawScript), env: map[string]string{"TUNCTL_NOTE_TAG": toastTag(tag), "TUNCTL_NOTE_APP": toastApp}}
+}
+
+// toastTag shortens a tag to what Windows accepts.
+func toastTag(tag string) string {
+	const most = 64
+	if runes := []rune(tag); len(runes) > most {
+		return string(runes[:most])
+	}
+	return tag
+}

@@ -1,7 +1,0 @@
-//go:build unix
-
-package home
-
-import "syscall"
-
-var fullDisk = []error{syscall.ENOSPC, syscall.EDQUOT}

@@ -1,0 +1,140 @@
+//go:build unix
+
+package ptytest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// timeout bounds every wait; none is meant to take it.
+const timeout = time.Minute
+
+// Program is a program in a pseudo-terminal, with its output so far.
+type Program struct {
+	t     testing.TB
+	pty   *os.File
+	cmd   *exec.Cmd
+	ended chan struct{}
+	more  chan struct{}
+
+	mu     sync.Mutex
+	output []byte
+	seen   int // of output, by Expect
+}
+
+// Start starts a program, which ends with the test.
+func Start(t testing.TB, cmd *exec.Cmd) *Program {
+	t.Helper()
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 160})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{t: t, pty: f, cmd: cmd, ended: make(chan struct{}), more: make(chan struct{}, 1)}
+	go p.read()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-p.ended
+		_ = f.Close()
+	})
+	return p
+}
+
+func (p *Program) read() {
+	defer close(p.ended)
+	buf := make([]byte, 4096)
+	for {
+		n, err := p.pty.Read(buf)
+		p.mu.Lock()
+		p.output = append(p.output, buf[:n]...)
+		p.mu.Unlock()
+		select {
+		case p.more <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Expect waits until the program prints text, after that of the last Expect.
+func (p *Program) Expect(words string) {
+	p.t.Helper()
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	for ended := false; ; {
+		rest, found := p.find(words)
+		switch {
+		case found:
+			return
+		case ended:
+			p.t.Fatalf("it never printed %q, but:\n%s", words, rest)
+		}
+		select {
+		case <-p.more:
+		case <-p.ended:
+			ended = true
+		case <-late.C:
+			p.t.Fatalf("it has not printed %q, but:\n%s", words, rest)
+		}
+	}
+}
+
+// Between waits until the program prints two texts, one after the other, and returns what
+// is between them.
+func (p *Program) Between(begin, end string) string {
+	p.t.Helper()
+	p.Expect(begin)
+	p.mu.Lock()
+	from := p.seen
+	p.mu.Unlock()
+	p.Expect(end)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.output[from : p.seen-len(end)])
+}
+
+// find finds words in the output that Expect has not seen yet.
+func (p *Program) find(words string) (rest string, found bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rest = string(p.output[p.seen:])
+	at := strings.Index(rest, words)
+	if at >= 0 {
+		p.seen += at + len(words)
+	}
+	return rest, at >= 0
+}
+
+// Type presses keys: "\x03" is Ctrl-C.
+func (p *Program) Type(keys string) {
+	p.t.Helper()
+	if _, err := p.pty.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Answer types a line.
+func (p *Program) Answer(line string) {
+	p.t.Helper()
+	p.Type(line + "\n")
+}
+
+// End waits for the program, and returns its exit code and its output.
+func (p *Program) End() (code int, output string) {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(timeout):
+		p.t.Fatal("it does not end")
+	}
+	_ = p.cmd.Wait() // the exit code is enough
+	return p.cmd.ProcessState.ExitCode(), string(p.output)
+}

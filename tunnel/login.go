@@ -1,0 +1,349 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// The supported login methods of RFC 4252 and RFC 4256.
+const (
+	methodKey         = "publickey"
+	methodInteractive = "keyboard-interactive"
+	methodPassword    = "password"
+)
+
+// errSSHTakesOver ends a native login: the ssh program logs in instead.
+var errSSHTakesOver = errors.New("the ssh program logs in")
+
+// login chooses one login method after another, from those that the server allows.
+type login struct {
+	ctx  context.Context
+	try  *attempt
+	s    *sshconfig.Settings
+	keys *userKeys
+
+	offered     bool     // the server sent its methods
+	allowed     []string // what it still accepts
+	last        string   // the method under way
+	passed      []string // the methods that succeeded so far
+	tried       map[string]int
+	keyStage    int          // the number of stages in which keys were offered
+	keysLeft    []ssh.Signer // not yet offered in this stage
+	interacted  bool         // keyboard-interactive or a password was tried
+	typed       bool         // the method under way asked for an answer
+	asked       int          // questions since the last failed method
+	retry       string       // shown with the next question: the last answer was wrong
+	tooLate     bool         // the server hung up before the person answered
+	codes       bool         // the server asked for something other than the password
+	saved       savedPassword
+	lastMessage []api.RemoteText // the server's banner
+}
+
+func newLogin(ctx context.Context, t *attempt) *login {
+	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newUserKeys(ctx, t)}
+}
+
+func (l *login) close() { l.keys.close() }
+
+// next is x/crypto's AuthCallback: it gets what the server allows now.
+func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	l.noteResult(c)
+	if l.try.denied != nil {
+		return nil, l.try.denied
+	}
+	if l.try.wire.readFailed() {
+		return nil, nil
+	}
+	for _, name := range l.order() {
+		if !slices.Contains(c.AllowedMethods, name) {
+			continue
+		}
+		if method := l.method(name, len(c.PartialSuccessMethods)); method != nil {
+			l.last, l.typed = name, false
+			return method, nil
+		}
+	}
+	l.last = ""
+	return nil, l.giveUp()
+}
+
+// noteResult records how the last method ended.
+func (l *login) noteResult(c *ssh.ClientAuthContext) {
+	l.offered, l.allowed = true, c.AllowedMethods
+	if l.last == "" {
+		return
+	}
+	if len(c.PartialSuccessMethods) > len(l.passed) {
+		l.passed = append(l.passed, l.last)
+		clear(l.tried)
+		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
+		return
+	}
+	l.tried[l.last]++
+	if l.last != methodKey { // a refused key says nothing about an earlier password
+		l.failedAnswers()
+	}
+}
+
+// order is the methods in the person's order of preference.
+func (l *login) order() []string {
+	order := []string{methodKey, methodInteractive, methodPassword}
+	if len(l.s.PreferredAuthentications) > 0 {
+		order = slices.DeleteFunc(slices.Clone(l.s.PreferredAuthentications), func(m string) bool { return !slices.Contains(order, m) })
+	}
+	enabled := map[string]bool{methodKey: l.s.PubkeyAuthentication, methodInteractive: l.s.KbdInteractive, methodPassword: l.s.PasswordAuthentication}
+	return slices.DeleteFunc(order, func(m string) bool { return !enabled[m] })
+}
+
+// method returns a method to try now, or nil when it is used up. Without a person and
+// without a saved password only keys are tried: even starting keyboard-interactive can
+// push a request to somebody's phone.
+func (l *login) method(name string, stage int) ssh.AuthMethod {
+	if name == methodKey {
+		return l.nextKey(stage)
+	}
+	if !l.mayRetry(name) || !l.try.attended && !l.hasSaved() {
+		return nil
+	}
+	l.interacted = true
+	if name == methodPassword {
+		return ssh.PasswordCallback(l.password)
+	}
+	return ssh.KeyboardInteractive(l.challenge)
+}
+
+// nextKey offers one key at a time. Given several, the library stops at the first that
+// the server accepts but that cannot sign, though another key may do.
+func (l *login) nextKey(stage int) ssh.AuthMethod {
+	if l.keyStage <= stage {
+		l.keyStage = stage + 1
+		l.keysLeft = l.keys.signers()
+	}
+	if len(l.keysLeft) == 0 {
+		return nil
+	}
+	key := l.keysLeft[0]
+	l.keysLeft = l.keysLeft[1:]
+	l.keys.offer(key)
+	return ssh.PublicKeys(key)
+}
+
+// mayRetry bounds how often a person may mistype. Both methods usually ask for the same
+// password, so they share the count. A round that failed without an answer, such as a
+// push that was not confirmed, is not repeated.
+func (l *login) mayRetry(name string) bool {
+	if l.tried[name] > 0 && !l.typed {
+		return false
+	}
+	return l.triesLeft() > 0
+}
+
+// triesLeft is how often a person may still answer.
+func (l *login) triesLeft() int {
+	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
+}
+
+// prompt asks the person. The first question after a wrong answer says so.
+func (l *login) prompt(p api.Prompt) (api.Answer, error) {
+	p.Retry, l.retry = l.retry, ""
+	answer, err := l.try.prompt(l.ctx, p)
+	l.tooLate = err != nil && l.try.denied == nil
+	return answer, err
+}
+
+func (l *login) password() (string, error) {
+	return l.secret(api.Prompt{
+		Kind: api.PromptPassword,
+		Text: fmt.Sprintf("%s@%s's password: ", l.s.User, l.s.Hostname),
+	})
+}
+
+// challenge answers one round of keyboard-interactive (RFC 4256). Every question goes to
+// the person; only the account's password may be a saved one.
+func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
+	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
+	if len(questions) == 0 {
+		if !about.IsZero() {
+			l.try.host.step("logging in: " + about.String())
+		}
+		return nil, nil
+	}
+	answers := make([]string, len(questions))
+	for i, q := range questions {
+		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: api.NewRemoteText(q).String(), Instruction: about.String(), Echo: echos[i]})
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// answer answers one question of a challenge.
+func (l *login) answer(p api.Prompt) (string, error) {
+	if asksPassword(p.Text, p.Echo) {
+		p.Kind = api.PromptPassword
+		return l.secret(p)
+	}
+	l.typed, l.codes = true, true
+	l.asked++
+	answer, err := l.prompt(p)
+	return answer.Text, err
+}
+
+// banner records what the server sends before the login.
+func (l *login) banner(message string) error {
+	text := api.NewRemoteText(message)
+	if len(l.lastMessage) < 8 {
+		l.lastMessage = append(l.lastMessage, text)
+	}
+	l.try.log.Debug("login banner", "text", text)
+	return nil
+}
+
+// giveUp is why no method is left; nil lets the library report the refusal.
+func (l *login) giveUp() error {
+	if len(l.tried) == 0 {
+		if yes, err := l.try.handOverToSSH(l.allowed); yes || err != nil {
+			return cmp.Or(err, errSSHTakesOver)
+		}
+	}
+	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // nobody could be asked for a passphrase
+		l.try.denied = asked
+		return asked
+	}
+	if l.try.attended {
+		return nil
+	}
+	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
+	switch {
+	case l.keys.signFailure != "":
+		return l.try.deny(l.keys.signFailure, l.keys.cause)
+	case len(l.passed) > 0 && interactive:
+		return l.try.deny("the server asks for more than a key", nil)
+	case interactive && l.tried[methodKey] > 0:
+		return l.try.deny("the server accepted no key and asks for "+strings.Join(l.allowed, " or "), nil)
+	case l.tried[methodKey] == 0:
+		return l.try.deny("no key is available: is the ssh-agent running, and the key loaded?", nil)
+	}
+	return nil
+}
+
+// answered reports whether the server responded to a login request.
+func (l *login) answered() bool { return l.offered }
+
+// methods is how the login was done, for display.
+func (l *login) methods() string {
+	if l.last == "" {
+		return "none"
+	}
+	return strings.Join(append(slices.Clone(l.passed), l.last), "+")
+}
+
+// silent reports whether the same login would succeed without a person.
+func (l *login) silent() bool {
+	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched()
+}
+
+// refused describes a refused login.
+func (l *login) refused(err error) *api.Error {
+	if l.tooLate && l.try.wire.readFailed() {
+		return l.try.host.needsPerson("the server closed the connection before there was an answer", err)
+	}
+	if l.try.wire.readFailed() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
+		return &api.Error{
+			Code: api.CodeUnreachable, Err: classPassing.of(err),
+			Message: fmt.Sprintf("%s closed the connection during the login", l.s.Address()),
+		}
+	}
+	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
+	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.Address(), l.s.User)
+	var did []string
+	for _, m := range []string{methodKey, methodInteractive, methodPassword} {
+		if l.tried[m] > 0 || l.last == m {
+			did = append(did, m)
+		}
+	}
+	if len(did) == 0 {
+		e.Message += ": neither a key nor a password was offered"
+	} else {
+		e.Message += ": tried " + strings.Join(did, ", ")
+	}
+	if slices.Contains(did, methodKey) {
+		e.Message += " (" + l.keys.describe() + ")"
+	}
+	if l.keys.signFailure != "" {
+		e.Message += "; " + l.keys.signFailure
+	}
+	if len(l.allowed) > 0 {
+		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")
+	}
+	if text, ok := disconnectText(err); ok {
+		e.Message += "; the server said: " + text.String()
+	}
+	e.Hint = l.hint(did, err)
+	return e
+}
+
+func (l *login) hint(did []string, err error) string {
+	text, _ := disconnectText(err)
+	tooMany := strings.Contains(text.String(), "Too many")
+	switch {
+	case l.try.host.behind != "" || l.saysNoJob(text):
+		return onlyWithJob(l.try.host.behind)
+	case l.keys.count() > 5, tooMany && !l.interacted:
+		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
+	case l.interacted && l.codes:
+		return fmt.Sprintf("check the user name %q and what you entered: a one-time code works once, and only for a short time", l.s.User)
+	case l.interacted:
+		return fmt.Sprintf("check the user name %q and the password", l.s.User)
+	case !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey):
+		return "no key was offered: " + l.keys.hint()
+	}
+	return fmt.Sprintf("check the user name %q, and that your public key is registered with the site", l.s.User)
+}
+
+// saysNoJob reports whether the server said, as pam_slurm does, that only users with a
+// job there may log in.
+func (l *login) saysNoJob(disconnect api.RemoteText) bool {
+	return slices.ContainsFunc(append(slices.Clone(l.lastMessage), disconnect), func(text api.RemoteText) bool {
+		return strings.Contains(text.String(), "no active jobs")
+	})
+}
+
+// onlyWithJob is the hint after a compute node refused a login.
+func onlyWithJob(login string) string {
+	if login == "" {
+		return "nodes let you in only while your job runs there"
+	}
+	return "nodes let you in only while your job runs there; `tunctl jobs " + login + "` lists your jobs"
+}
+
+// disconnectText is the message of a disconnect. The library's type is private, so it is
+// cut out of the text: "ssh: disconnect, reason 2: "…"".
+func disconnectText(err error) (api.RemoteText, bool) {
+	if err == nil {
+		return api.RemoteText{}, false
+	}
+	_, text, ok := strings.Cut(err.Error(), "ssh: disconnect, reason ")
+	if !ok {
+		return api.RemoteText{}, false
+	}
+	if _, said, ok := strings.Cut(text, ": "); ok {
+		text = said
+	}
+	if plain, err := strconv.Unquote(text); err == nil {
+		text = plain
+	}
+	return api.NewRemoteText(text), true
+}

@@ -1,0 +1,109 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// PreflightResult is what a host's port shows without a login. Unknown parts are empty.
+type PreflightResult struct {
+	Address  string // of the connection
+	Greeting string // the server's version line
+	HostKey  string // its fingerprint
+}
+
+const (
+	preflightDial      = 10 * time.Second
+	preflightHandshake = 10 * time.Second
+	reachableTimeout   = 3 * time.Second
+)
+
+// Reachable reports whether something listens at an address.
+func Reachable(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, reachableTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// errHostKeySeen ends the handshake after the host key.
+var errHostKeySeen = errors.New("seen enough")
+
+// Preflight connects to a host's port up to the host key, as ssh-keyscan does. It tries
+// no login and writes nothing to known_hosts. The error is an *api.Error about the first
+// problem.
+func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, error) {
+	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
+		return PreflightResult{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
+	}
+	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
+	t := &attempt{host: &Host{name: s.Alias}, log: slog.New(slog.DiscardHandler), settings: s}
+	limit := cmp.Or(s.ConnectTimeout, preflightDial)
+	dialing, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
+	if err != nil {
+		return PreflightResult{}, t.unreachable(err, limit)
+	}
+	defer func() { _ = raw.Close() }()
+	seen := PreflightResult{Address: raw.RemoteAddr().String()}
+	err = t.preflight(ctx, raw, &seen)
+	return seen, err
+}
+
+// preflight fills in the server's greeting and host key.
+func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightResult) error {
+	t.wire = newWire(raw)
+	t.wire.onGreeting = func() {
+		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
+		seen.Greeting = firstLine(text).String()
+	}
+	t.timeout = newTimeout(preflightHandshake, func() { _ = t.wire.Close() })
+	defer t.timeout.stop()
+	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
+	keys := newHostKeys(ctx, t)
+	common, hostKeyAlgorithms, err := t.settings.Algorithms()
+	if err == nil {
+		err = keys.load()
+	}
+	if err != nil {
+		return err
+	}
+	var verdict error
+	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
+		Config:            common,
+		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
+		ClientVersion:     "SSH-2.0-tunctl",
+		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+			seen.HostKey = ssh.FingerprintSHA256(plainKey(key))
+			verdict = keys.check(remote, key)
+			return errHostKeySeen
+		},
+	})
+	switch {
+	case seen.HostKey != "":
+		return verdict
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case t.timeout.expired() && !t.wire.hasGreeted():
+		return notSSH(t.settings.Address(), errSilent)
+	case t.wire.badGreeting() != nil:
+		return notSSH(t.settings.Address(), t.wire.badGreeting())
+	}
+	err = api.RemoteError(err)
+	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s did not finish the SSH handshake: %v", t.settings.Address(), err)}
+}

@@ -1,0 +1,117 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// promptText is prompt for callers that need only the text.
+func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) {
+	answer, err := t.prompt(ctx, p)
+	return answer.Text, err
+}
+
+// prompt asks the person who waits for this try. The handshake's timeout pauses
+// meanwhile. An error ends the try.
+func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	p.Host = t.host.name
+	// The texts come from the server, or from a program that we ran.
+	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
+	if !t.attended {
+		return api.Answer{}, t.deny(fmt.Sprintf("the login asks %q", strings.TrimSpace(p.Text)), ErrNobody)
+	}
+	if t.timeout != nil {
+		t.timeout.pause()
+		defer t.timeout.resume()
+	}
+	limit := t.pool.o.Limits.PromptTimeout
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer t.host.setAsking("")
+	answer, err := t.promptClients(asking, p)
+	switch {
+	case err == nil && answer.Cancelled:
+		return api.Answer{}, t.deny(unanswered(p), context.Canceled)
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, ErrNobody):
+		return api.Answer{}, t.deny(fmt.Sprintf("there is no terminal or desktop to ask %q", strings.TrimSpace(p.Text)), err)
+	case ctx.Err() != nil:
+		return api.Answer{}, err // the server hung up, or the host is no longer wanted
+	case asking.Err() != nil:
+		return api.Answer{}, t.deny(fmt.Sprintf("there was no answer within %s", api.DurationText(limit)), err)
+	}
+	return api.Answer{}, t.deny(fmt.Sprintf("asking failed: %v", err), err)
+}
+
+// promptClients asks through the client that caused the try. If that has left, or its
+// person cancels, the next client that asked for the host is used.
+func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	for {
+		p.Client = t.client
+		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind) })
+		next := t.host.lastClient()
+		if next == t.client || !answer.Cancelled && !errors.Is(err, ErrNobody) {
+			return answer, err
+		}
+		t.client = next
+	}
+}
+
+// unanswered says which question a person did not answer.
+func unanswered(p api.Prompt) string {
+	switch p.Kind {
+	case api.PromptPassword:
+		return "no password was entered"
+	case api.PromptPassphrase:
+		return "no passphrase was entered"
+	case api.PromptHostKey:
+		return "the host key was not accepted"
+	case api.PromptConfirm:
+		return "you chose not to try again"
+	}
+	return fmt.Sprintf("the question %q was not answered", strings.TrimSpace(p.Text))
+}
+
+// wrongAnswer says that an answer was wrong, and how many tries are left.
+func wrongAnswer(what string, left int) string {
+	if left == 1 {
+		return what + "; 1 more try before we stop"
+	}
+	return fmt.Sprintf("%s; %d more tries before we stop", what, left)
+}
+
+// deny stops the try: only a person can continue.
+func (t *attempt) deny(why string, cause error) *api.Error {
+	if t.denied == nil {
+		t.denied = t.host.needsPerson(why, cause)
+	}
+	return t.denied
+}
+
+// confirmBan asks the person before a try that may prolong a suspected ban.
+func (t *attempt) confirmBan(ctx context.Context) error {
+	answer, err := t.promptText(ctx, api.Prompt{
+		Kind: api.PromptConfirm, Echo: true,
+		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
+	})
+	if err != nil {
+		return err
+	}
+	if !isYes(answer) {
+		return t.deny("a ban is suspected, and you chose to wait", nil)
+	}
+	return nil
+}
+
+func isYes(answer string) bool {
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}

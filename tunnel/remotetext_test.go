@@ -1,0 +1,144 @@
+package tunnel
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// steering is what a hostile server says: a title, a cleared screen, a turned direction.
+const steering = "bye\x1b]0;owned\x07\x1b[2J\u202e"
+
+// disconnected is the library's error for a server that hung up; older versions of it
+// did not quote the server's words.
+func disconnected(quoted bool) error {
+	if quoted {
+		return fmt.Errorf("ssh: handshake failed: %w", fmt.Errorf("ssh: disconnect, reason 11: %q", steering))
+	}
+	return fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 11: %s", steering)
+}
+
+func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
+	try := func() *attempt {
+		near, far := net.Pipe()
+		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+		at := &attempt{
+			host: &Host{name: "login"}, pool: NewPool(Options{Limits: DefaultLimits()}),
+			log: slog.New(slog.DiscardHandler), settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"},
+		}
+		at.wire = newWire(near)
+		at.wire.greeted = true
+		at.timeout = newTimeout(time.Hour, func() {})
+		t.Cleanup(at.timeout.stop)
+		return at
+	}
+	loggingIn := func() (*attempt, *login) {
+		at := try()
+		at.loginAt = time.Now()
+		l := newLogin(t.Context(), at)
+		l.offered = true
+		return at, l
+	}
+	said := &tail{}
+	_, _ = io.WriteString(said, steering)
+	for name, show := range map[string]func() error{
+		"before the login":         func() error { return try().explain(&login{}, disconnected(false)) },
+		"before the login, quoted": func() error { return try().explain(&login{}, disconnected(true)) },
+		"during the login":         func() error { at, l := loggingIn(); return at.explain(l, disconnected(false)) },
+		"during the login, quoted": func() error { at, l := loggingIn(); return at.explain(l, disconnected(true)) },
+		"after the login":          func() error { return (&conn{why: disconnected(false)}).endReason() },
+		"after the login, quoted":  func() error { return (&conn{why: disconnected(true)}).endReason() },
+		"any other end":            func() error { return (&conn{why: errors.New(steering)}).endReason() },
+		"any other failure":        func() error { return asError(errors.New(steering)) },
+		"no algorithm": func() error {
+			return try().explain(&login{}, fmt.Errorf("x: %w", &ssh.AlgorithmNegotiationError{What: steering, RequestedAlgorithms: []string{steering}}))
+		},
+		"a greeting":     func() error { return checkGreeting(bufio.NewReader(strings.NewReader("220 " + steering))) },
+		"a proxy":        func() error { return &proxyError{said.text()} },
+		"a failed dial":  func() error { return dialError("db:5432", &ssh.OpenChannelError{Message: steering}) },
+		"a failed dial ": func() error { return dialError("db:5432", errors.New(steering)) },
+		"a command":      func() error { _, err := exitStatus(errors.New(steering)); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := show()
+			for _, text := range []string{err.Error(), fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err)} {
+				if strings.ContainsFunc(text, steers) || strings.ContainsRune(text, '\u202e') {
+					t.Errorf("shown as %q", text)
+				}
+			}
+			if !strings.Contains(err.Error(), "bye") && name != "no algorithm" {
+				t.Errorf("what it said is lost: %q", err)
+			}
+		})
+	}
+}
+
+// deadEnd is a connection of which only the words of its errors matter.
+func deadEnd(t *testing.T) *conn {
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	return &conn{wire: newWire(near), done: make(chan struct{})}
+}
+
+func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil, nil)
+		b.person.answers = []string{"no"}
+		at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true}
+		if _, err := at.prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
+			t.Fatal(err)
+		}
+		if q := b.person.questions(); q[0].Text != "bye" || q[0].Instruction != "bye" {
+			t.Errorf("asked %q and %q", q[0].Text, q[0].Instruction)
+		}
+	})
+}
+
+func TestABannerIsLoggedWithoutWhatSteersATerminal(t *testing.T) {
+	var log bytes.Buffer
+	at := &attempt{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if err := (&login{try: at}).banner(steering); err != nil || strings.Contains(log.String(), "owned") || !strings.Contains(log.String(), "bye") {
+		t.Errorf("%v, logged %q", err, log.String())
+	}
+}
+
+func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newSigner(t)
+		s := newServer(t, func(*ssh.ServerConfig) {})
+		cert := certify(t, ca, s.key.PublicKey(), nil)
+		cert.Signature.Format = steering // anybody can name an authority that has signed nothing
+		signer, err := ssh.NewCertSigner(cert, s.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.config = &ssh.ServerConfig{NoClientAuth: true}
+		s.config.AddHostKey(signer)
+		_, _, err = connectWith(t, "@cert-authority login "+authorized(ca.PublicKey())+"\n", s, nil)
+		if err == nil || !strings.Contains(err.Error(), "is not valid") || strings.ContainsFunc(err.Error(), steers) || strings.ContainsRune(err.Error(), '\u202e') {
+			t.Errorf("%q", err)
+		}
+	})
+}
+
+func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
+	l := newLogin(t.Context(), &attempt{host: &Host{}, wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
+	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
+	e := l.refused(fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 2: %q", "Too many authentication failures"))
+	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "the server said: Too many authentication failures") {
+		t.Errorf("%s; hint: %s", e.Message, e.Hint)
+	}
+}

@@ -1,0 +1,205 @@
+package tunnel
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sessions is a server that allows some sessions at once, and notices late that one has
+// ended.
+type sessions struct {
+	t     *testing.T
+	limit *sessionLimit
+	allow int
+	open  []*sessionSlot
+	gone  []time.Time // when sessions will be noticed to have ended
+	asked int         // sessions that it refused
+}
+
+func newSessions(t *testing.T, allow int) *sessions {
+	return &sessions{t: t, limit: newSessionLimit(8, time.Minute), allow: allow}
+}
+
+// start takes a slot that must be free at once.
+func (s *sessions) start() *sessionSlot {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
+	defer cancel()
+	slot := s.limit.acquire(ctx, nil)
+	if slot == nil {
+		s.t.Fatalf("no slot with %d of %d open", len(s.open), s.allow)
+	}
+	return slot
+}
+
+// answer has the server accept or refuse the sessions of some slots.
+func (s *sessions) answer(slots ...*sessionSlot) (accepted int) {
+	for _, slot := range slots {
+		counted := len(s.open)
+		for _, at := range s.gone {
+			if time.Now().Before(at) {
+				counted++
+			}
+		}
+		if counted >= s.allow {
+			s.asked++
+			slot.refused()
+			continue
+		}
+		slot.accepted()
+		s.open = append(s.open, slot)
+		accepted++
+	}
+	return accepted
+}
+
+// end ends so many sessions, which the server notices after a while.
+func (s *sessions) end(n int, late time.Duration) {
+	for _, slot := range s.open[:n] {
+		slot.release()
+		s.gone = append(s.gone, time.Now().Add(late))
+	}
+	s.open = s.open[n:]
+}
+
+// free is how many sessions can be opened at once now.
+func (s *sessions) free() int {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	cancel()
+	var taken []*sessionSlot
+	for slot := s.limit.acquire(ctx, nil); slot != nil; slot = s.limit.acquire(ctx, nil) {
+		taken = append(taken, slot)
+	}
+	for _, slot := range taken {
+		slot.release()
+	}
+	return len(taken)
+}
+
+func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(t, 4)
+		s.answer(s.start(), s.start(), s.start(), s.start(), s.start())
+		if got := s.limit.limit; got != 4 {
+			t.Fatalf("the limit is %d", got)
+		}
+		s.end(3, time.Second)
+		s.answer(s.start(), s.start(), s.start()) // before the server has noticed
+		time.Sleep(sessionLag)
+		if got := s.free(); got != 3 {
+			t.Errorf("beside one, %d sessions are free, where the server allows 4", got)
+		}
+		if _, err := s.limit.acquireForStream(t.Context(), nil); err != nil {
+			t.Errorf("a relay onto a node: %v", err)
+		}
+	})
+}
+
+func TestASessionLimitFallsToWhatTheServerAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(t, 1)
+		var slots []*sessionSlot
+		for range 5 {
+			slots = append(slots, s.start())
+		}
+		s.answer(slots...)
+		if s.limit.limit != 1 || s.free() != 0 {
+			t.Errorf("the limit is %d, and %d are free", s.limit.limit, s.free())
+		}
+		s.end(1, 0)
+		if got := s.free(); got != 1 {
+			t.Errorf("%d are free", got)
+		}
+	})
+}
+
+func TestTheSessionLimitIsLearntUpwardsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(t, 1) // seven abandoned commands still run there
+		s.answer(s.start(), s.start())
+		s.allow = 8
+		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+		defer cancel()
+		if s.limit.acquire(ctx, nil) != nil {
+			t.Error("one more within a minute of a refusal")
+		}
+		for want := 2; want <= 8; want++ {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			slot := s.limit.acquire(ctx, nil) // whoever waits tries it
+			cancel()
+			if waited := time.Since(began); slot == nil || waited > time.Minute {
+				t.Fatalf("session %d after %v", want, waited)
+			}
+			s.answer(slot)
+		}
+		if s.asked != 1 {
+			t.Errorf("%d were refused", s.asked)
+		}
+	})
+}
+
+func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(t, 1)
+		s.answer(s.start())
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		for { // somebody waits all day
+			slot := s.limit.acquire(ctx, nil)
+			if slot == nil {
+				break
+			}
+			s.answer(slot)
+		}
+		if s.asked > 30 {
+			t.Errorf("%d were refused in a day", s.asked)
+		}
+		if _, err := s.limit.acquireForStream(t.Context(), nil); err == nil {
+			t.Error("a relay counts on a session that was never there")
+		}
+	})
+}
+
+func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessionLimit(8, time.Minute)
+		take := func() *sessionSlot {
+			slot := s.acquire(t.Context(), nil)
+			if slot == nil {
+				t.Fatal("no slot")
+			}
+			return slot
+		}
+		first := take()
+		first.accepted()
+		first.release()
+		start := time.Now()
+		tries := 1
+		for take().refused() {
+			tries++
+		}
+		if took := time.Since(start); took < sessionLag || took > sessionLag+sessionRest || tries > 25 {
+			t.Errorf("given up after %v and %d tries", took, tries)
+		}
+	})
+}
+
+func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessionLimit(1, time.Minute)
+		first := s.acquire(t.Context(), nil)
+		got := make(chan *sessionSlot)
+		go func() { got <- s.acquire(t.Context(), nil) }()
+		synctest.Wait()
+		if first.refused() {
+			t.Error("with no other session in use it is worth waiting for one")
+		}
+		if <-got == nil { // a deadlock, which synctest tells, where nobody wakes it
+			t.Error("no slot")
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package tunnel
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// usesSSHProgram decides whether the ssh program logs in: because the config says so, or
+// because the settings, the key files or an earlier login show that a native login
+// cannot work. It tries no login to find out: that would be one more failed login.
+func (t *attempt) usesSSHProgram(ctx context.Context) bool {
+	if t.settings.Transport != "" {
+		return t.settings.Transport == api.TransportOpenSSH
+	}
+	why := t.host.whySSH()
+	if why == "" && t.settings.PKCS11Provider != "" {
+		why = "PKCS11Provider is set"
+	}
+	if why == "" {
+		why = t.securityKey(ctx)
+	}
+	if why == "" {
+		return false
+	}
+	if hint, err := t.findSSH(); err != nil {
+		t.warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
+		return false
+	}
+	t.log.Info("the ssh program logs in", "why", why)
+	t.whySSH = why
+	return true
+}
+
+// findSSH looks for an ssh program whose connection can be shared, and returns what to
+// do if there is none.
+func (t *attempt) findSSH() (hint string, err error) {
+	if runtime.GOOS == "windows" {
+		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
+	}
+	_, err = sshconfig.FindSSH(t.pool.o.Env())
+	return "install OpenSSH's client", err
+}
+
+// securityKey describes a key on a FIDO token that no ssh-agent holds; "": there is
+// none. A default key file does not count if another key exists.
+func (t *attempt) securityKey(ctx context.Context) string {
+	s := &t.settings
+	if !s.PubkeyAuthentication {
+		return ""
+	}
+	var path string
+	others := 0
+	k := newUserKeys(ctx, t)
+	defer k.close()
+	for _, file := range s.IdentityFiles {
+		text, _, err := readKeyFile(file)
+		if err != nil {
+			continue
+		}
+		public := tokenKey(text)
+		held := public != nil && slices.ContainsFunc(k.agentKeys(), func(h ssh.Signer) bool { return sameKey(h.PublicKey(), public) })
+		switch {
+		case public == nil || held:
+			others++
+		case path == "":
+			path = file
+		}
+	}
+	if path == "" || !s.OwnIdentities && (others > 0 || !s.IdentitiesOnly && len(k.agentKeys()) > 0) {
+		return ""
+	}
+	return fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
+}
+
+// tokenKey is the public key of a private key on a FIDO token; nil for other keys.
+// OpenSSH's format has it unencrypted (PROTOCOL.key).
+func tokenKey(text []byte) ssh.PublicKey {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil
+	}
+	rest, ok := strings.CutPrefix(string(block.Bytes), "openssh-key-v1\x00")
+	if !ok {
+		return nil
+	}
+	var key struct {
+		Cipher, KDF, Options string
+		Count                uint32
+		Public               []byte
+		Rest                 []byte `ssh:"rest"`
+	}
+	if err := ssh.Unmarshal([]byte(rest), &key); err != nil {
+		return nil
+	}
+	public, err := ssh.ParsePublicKey(key.Public)
+	if err != nil || !strings.HasPrefix(public.Type(), "sk-") {
+		return nil
+	}
+	return public
+}
+
+// sshOnlyMethod says which of the server's methods only the ssh program supports; "":
+// none.
+func (t *attempt) sshOnlyMethod(allowed []string) string {
+	switch {
+	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
+		return "the server accepts Kerberos logins, which only the ssh program supports"
+	case t.settings.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
+		return "the server accepts host-based logins, which only the ssh program supports"
+	}
+	return ""
+}
+
+// handOverToSSH is called when no native method is left and none has failed. It reports
+// whether the ssh program will log in; an error says why it cannot.
+func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
+	why := t.sshOnlyMethod(allowed)
+	if why == "" {
+		return false, nil
+	}
+	if t.settings.Transport == api.TransportNative {
+		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
+	}
+	if hint, err := t.findSSH(); err != nil {
+		t.denied = &api.Error{
+			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: hint,
+			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.label(), why),
+		}
+		return false, t.denied
+	}
+	t.whySSH = why
+	t.host.setWhySSH(why)
+	return true, nil
+}
+
+// whySSH is why only the ssh program can log in, from an earlier login; "": no reason is
+// known.
+func (h *Host) whySSH() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sshOnlyWhy
+}
+
+func (h *Host) setWhySSH(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sshOnlyWhy = why
+}

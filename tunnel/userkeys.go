@@ -1,0 +1,300 @@
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// userKeys are the keys to offer at one login, from the agent and from files, in
+// OpenSSH's order.
+type userKeys struct {
+	ctx   context.Context
+	try   *attempt
+	s     *sshconfig.Settings
+	agent *agentKeys
+
+	offered     []string         // the offered keys, for display
+	spent       map[string]bool  // the keys that were asked to sign; they are not offered again
+	touch       bool             // a key needed a touch
+	used        *ssh.Certificate // the certificate that signed last; nil: a plain key
+	signFailure string           // why a key that the server accepts did not sign
+	cause       error            // the error behind signFailure
+	noAgent     error
+}
+
+func newUserKeys(ctx context.Context, t *attempt) *userKeys {
+	return &userKeys{ctx: ctx, try: t, s: &t.settings, spent: map[string]bool{}}
+}
+
+func (k *userKeys) close() {
+	if k.agent != nil {
+		k.agent.close()
+	}
+}
+
+// signers lists the keys: certificates first, then agent keys named in the
+// settings, other agent keys, and keys that only a file has.
+func (k *userKeys) signers() []ssh.Signer {
+	files := k.fileKeys()
+	held := k.agentKeys()
+	named := func(s ssh.Signer) bool {
+		return slices.ContainsFunc(files, func(f *fileKey) bool { return sameKey(f.public, s.PublicKey()) })
+	}
+	var list []ssh.Signer
+	list = append(list, k.certificates(files, held)...)
+	for _, f := range files {
+		for _, s := range held {
+			if sameKey(f.public, s.PublicKey()) {
+				list = append(list, s)
+			}
+		}
+	}
+	if !k.s.IdentitiesOnly {
+		list = append(list, slices.DeleteFunc(slices.Clone(held), named)...)
+	}
+	for _, f := range files {
+		inAgent := slices.ContainsFunc(held, func(s ssh.Signer) bool { return sameKey(f.public, s.PublicKey()) })
+		if !inAgent && f.private() {
+			list = append(list, f)
+		}
+	}
+	return k.usable(list)
+}
+
+// offer records that a key is offered to the server.
+func (k *userKeys) offer(s ssh.Signer) {
+	k.offered = append(k.offered, describeKey(s.PublicKey()))
+}
+
+// usable drops keys that were used before or that the settings forbid, and watches the
+// others.
+func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
+	var out []ssh.Signer
+	k.offered = nil
+	seen := map[string]bool{}
+	for _, s := range list {
+		blob := string(s.PublicKey().Marshal())
+		if k.spent[blob] || seen[blob] {
+			continue
+		}
+		seen[blob] = true
+		usable, err := k.s.Restrict(s)
+		if err = cmp.Or(k.s.CheckRSASize(s.PublicKey()), err); err != nil {
+			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
+			continue
+		}
+		out = append(out, watchSigner(usable, k.signed))
+	}
+	return out
+}
+
+// signed records the result of signing.
+func (k *userKeys) signed(key ssh.PublicKey, err error) {
+	k.spent[string(key.Marshal())] = true
+	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
+	if err != nil {
+		k.signFailure = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
+		k.cause = err
+		k.try.log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
+		return
+	}
+	k.used, _ = key.(*ssh.Certificate)
+	k.signFailure, k.cause = "", nil
+}
+
+// fileKeys are the key files that exist and can be read.
+func (k *userKeys) fileKeys() []*fileKey {
+	var keys []*fileKey
+	for _, path := range k.s.IdentityFiles {
+		key, err := loadKey(path, &k.try.pool.keys, k.passphrase)
+		switch {
+		case err == nil:
+			keys = append(keys, key)
+		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
+		case errors.Is(err, ErrNobody):
+			k.cause = err
+		case errors.Is(err, fs.ErrNotExist):
+			k.try.warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
+		default:
+			k.try.warn(fmt.Sprintf("the key %s is not used: %v", path, err))
+		}
+	}
+	return keys
+}
+
+// passphrase asks for the passphrase of a key file.
+func (k *userKeys) passphrase(question api.Prompt) (string, error) {
+	answer, err := k.try.promptText(k.ctx, question)
+	if errors.Is(err, ErrNobody) {
+		k.try.denied = nil // another key may work
+	}
+	return answer, err
+}
+
+// agentKeys are those of the person's ssh-agent. Each login dials it again, since its
+// socket changes.
+func (k *userKeys) agentKeys() []ssh.Signer {
+	if k.agent == nil {
+		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.try.pool.envs())
+	}
+	if k.agent == nil {
+		return nil
+	}
+	list, err := k.agent.Signers()
+	if err != nil {
+		k.noAgent = err
+		k.try.warn(fmt.Sprintf("the ssh-agent does not list its keys: %v", err))
+	}
+	return list
+}
+
+// certificates pairs certificate files with the keys they belong to.
+func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
+	paths := slices.Clone(k.s.CertificateFiles)
+	for _, f := range files {
+		paths = append(paths, f.path+"-cert.pub")
+	}
+	var list []ssh.Signer
+	for _, path := range paths {
+		cert, err := loadCertificate(path, time.Now())
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				k.try.warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
+			}
+			continue
+		}
+		if s := k.owner(cert, files, held); s != nil {
+			if signer, err := ssh.NewCertSigner(cert, s); err == nil {
+				list = append(list, signer)
+			}
+		}
+	}
+	return list
+}
+
+// owner finds the private key of a certificate.
+func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
+	for _, s := range held {
+		if sameKey(cert.Key, s.PublicKey()) {
+			return s
+		}
+	}
+	for _, f := range files {
+		if sameKey(cert.Key, f.public) && f.private() {
+			return f
+		}
+	}
+	return nil
+}
+
+func (k *userKeys) touched() bool { return k.touch }
+
+// certificateEnd is when the certificate that logged in expires; zero: never.
+func (k *userKeys) certificateEnd() time.Time {
+	if k.used == nil || k.used.ValidBefore == ssh.CertTimeInfinity {
+		return time.Time{}
+	}
+	return time.Unix(int64(k.used.ValidBefore), 0)
+}
+
+func (k *userKeys) count() int { return len(k.offered) }
+
+// describe lists the offered keys.
+func (k *userKeys) describe() string {
+	if len(k.offered) == 0 {
+		return "no key"
+	}
+	return strings.Join(k.offered, ", ")
+}
+
+// hint says where keys were looked for.
+func (k *userKeys) hint() string {
+	if k.noAgent != nil {
+		return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", k.noAgent)
+	}
+	return "the ssh-agent has none, and there is no key file; `ssh-keygen` creates a key, which you register with the site"
+}
+
+func sameKey(a, b ssh.PublicKey) bool {
+	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
+}
+
+// watchSigner calls signed after each signature or failure. The signer keeps its
+// algorithms.
+func watchSigner(s ssh.Signer, signed func(ssh.PublicKey, error)) ssh.Signer {
+	w := watchedSigner{s, signed}
+	switch s := s.(type) {
+	case ssh.MultiAlgorithmSigner:
+		return watchedMulti{watchedAlgorithm{w, s}, s}
+	case ssh.AlgorithmSigner:
+		return watchedAlgorithm{w, s}
+	}
+	return w
+}
+
+type watchedSigner struct {
+	ssh.Signer
+	signed func(ssh.PublicKey, error)
+}
+
+func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
+	signature, err := w.Signer.Sign(r, data)
+	w.signed(w.PublicKey(), err)
+	return signature, err
+}
+
+type watchedAlgorithm struct {
+	watchedSigner
+	as ssh.AlgorithmSigner
+}
+
+func (w watchedAlgorithm) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	signature, err := w.as.SignWithAlgorithm(rand.Reader, data, algorithm)
+	w.signed(w.PublicKey(), err)
+	return signature, err
+}
+
+type watchedMulti struct {
+	watchedAlgorithm
+	ms ssh.MultiAlgorithmSigner
+}
+
+func (w watchedMulti) Algorithms() []string { return w.ms.Algorithms() }
+
+// loadCertificate reads a user certificate that is valid now.
+func loadCertificate(path string, now time.Time) (*ssh.Certificate, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return nil, err
+	}
+	cert, ok := key.(*ssh.Certificate)
+	switch {
+	case !ok:
+		return nil, errors.New("the file has a plain public key")
+	case cert.CertType != ssh.UserCert:
+		return nil, errors.New("the file has no user certificate")
+	case cert.ValidBefore != ssh.CertTimeInfinity && uint64(now.Unix()) >= cert.ValidBefore:
+		return nil, fmt.Errorf("expired at %s", time.Unix(int64(cert.ValidBefore), 0).Format(time.DateTime))
+	case uint64(now.Unix()) < cert.ValidAfter:
+		return nil, fmt.Errorf("not valid before %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
+	}
+	return cert, nil
+}
