@@ -402,6 +402,30 @@ func TestClustersAreReadFromSbatchsWords(t *testing.T) {
 	}
 }
 
+func TestAYoungJobThatWasSeenRunningIsGoneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWatcher(newCluster(), Options{Scheduler: Slurm})
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { _ = w.Serve(ctx) })
+		defer done.Wait()
+		defer cancel()
+
+		began := time.Now()
+		watch := w.Watch("7")
+		defer watch.Close()
+		watch.Running()
+		for job := range watch.C() {
+			if job.State.Ended() {
+				break
+			}
+		}
+		if took := time.Since(began); took > Grace/4 {
+			t.Errorf("it was gone after %s", took)
+		}
+	})
+}
+
 func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

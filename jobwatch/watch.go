@@ -68,6 +68,14 @@ func (x *Watch) Close() {
 	}
 }
 
+// Running says that the job was seen running before the watch began: a scheduler that no
+// longer knows it has not forgotten a new job.
+func (x *Watch) Running() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ran = true
+}
+
 // over reports whether the watch was closed or the job has ended.
 func (x *Watch) over() bool {
 	x.mu.Lock()

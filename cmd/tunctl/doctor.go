@@ -157,7 +157,7 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	if err != nil {
 		return ""
 	}
-	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
+	settings, _ := read.Settings(ctx, host) // without them, the site's own probe decides
 	return site.AccessHint(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 }
 

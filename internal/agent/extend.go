@@ -50,8 +50,8 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 // updateJob passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
 func (s *session) updateJob(ctx context.Context, job api.Job) {
-	news := s.agent.hub.subscribe(api.AnswersNone)
-	defer s.agent.hub.unsubscribe(news)
+	events := s.agent.hub.subscribe(api.AnswersNone)
+	defer s.agent.hub.unsubscribe(events)
 	s.acting.Lock() // one offer at a time
 	s.mu.Lock()
 	running := s.attempt != nil
@@ -64,7 +64,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 		s.setJob(job)
 		return
 	}
-	s.agent.await(ctx, news, func() bool {
+	s.agent.await(ctx, events, func() bool {
 		now, _ := s.jobAndEndpoint()
 		return now == nil || now.End.Equal(job.End)
 	})
@@ -73,7 +73,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 // extendable is the session's job, if it runs and its host is connected.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
-	job, host, linked, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
+	job, host, connected, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:
@@ -90,7 +90,7 @@ func (s *session) extendable() (api.Job, error) {
 		}
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler reports no time limit for job %s", job.ID)}
-	case !linked:
+	case !connected:
 		return api.Job{}, jobOutOfReach(host, job.ID, "extended")
 	}
 	return *job, nil

@@ -21,13 +21,13 @@ import (
 // job has one, for its page; a session without has those of the config. A nil *forwards
 // listens nowhere.
 type forwards struct {
-	page   *forward.Forward
-	fixed  []fixed
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-	open   bool
-	target forward.Target // of the page, while it is open
-	linked bool           // the host is connected
+	page      *forward.Forward
+	fixed     []fixed
+	cancel    context.CancelFunc
+	done      sync.WaitGroup
+	open      bool
+	target    forward.Target // of the page, while it is open
+	connected bool           // the host is connected
 }
 
 // listen opens the session's listeners, once.
@@ -107,11 +107,11 @@ func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.H
 	if f == nil {
 		return
 	}
-	linked := facts.wanted && facts.host.State == api.HostUp
-	if linked && !f.linked {
+	connected := facts.wanted && facts.host.State == api.HostUp
+	if connected && !f.connected {
 		f.retryRemotes()
 	}
-	f.linked = linked
+	f.connected = connected
 	ready := v.state == api.SessionReady && facts.link == ""
 	var target forward.Target
 	if ready && f.page != nil {

@@ -57,7 +57,7 @@ func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *
 	return &jobRun{
 		session: s, host: host, jobs: jobs, previous: previous, prober: newProber(s, host),
 		logFindings: make(chan detect.Finding, 1), fileFindings: make(chan detect.Finding, 1), stepFindings: make(chan detect.Finding, 1),
-		remind: newReminder(s), keep: newKeeper(s, host, jobs),
+		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
 }
 
@@ -86,8 +86,8 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	for {
 		r.session.setJob(job)
 		r.node, r.task = job.Node, job.Task
-		offer(r.remind.news, job)
-		offer(r.keep.news, job)
+		offer(r.remind.updates, job)
+		offer(r.keep.updates, job)
 		if job.State.Ended() {
 			return job, r.session.finishJob(ctx, job)
 		}

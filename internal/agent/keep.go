@@ -13,7 +13,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
-	"tunctl/tunnel"
 )
 
 // keepWindow is the day of Limits.KeepPerDay.
@@ -24,14 +23,13 @@ const keepWindow = 24 * time.Hour
 // the running job: nothing that works is taken away.
 type keeper struct {
 	session *session
-	host    *tunnel.Host
 	jobs    *jobwatch.Watcher
-	news    chan api.Job
+	updates chan api.Job
 	retry   time.Time // not before then, after a failure
 }
 
-func newKeeper(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *keeper {
-	return &keeper{session: s, host: host, jobs: jobs, news: make(chan api.Job, 1)}
+func newKeeper(s *session, jobs *jobwatch.Watcher) *keeper {
+	return &keeper{session: s, jobs: jobs, updates: make(chan api.Job, 1)}
 }
 
 // serve submits and watches the next job until ctx ends.
@@ -48,9 +46,9 @@ func (k *keeper) serve(ctx context.Context) {
 			ring = time.After(max(0, min(time.Until(due), wallCheck)))
 		}
 		select {
-		case job = <-k.news:
+		case job = <-k.updates:
 		case next := <-updatesOf(watch):
-			if k.setNext(next); next.State.Ended() {
+			if k.handleNext(next); next.State.Ended() {
 				closeWatch(watch)
 				watch = nil
 			}
@@ -109,8 +107,8 @@ func (k *keeper) watchNextJob() *jobwatch.Watch {
 	return k.jobs.Watch(next.Ref())
 }
 
-// setNext records the current state of the next job. One that ended early follows nothing.
-func (k *keeper) setNext(next api.Job) {
+// handleNext records the current state of the next job. One that ended early follows nothing.
+func (k *keeper) handleNext(next api.Job) {
 	if next.State == api.JobUnknown {
 		return
 	}

@@ -15,14 +15,14 @@ const wallCheck = time.Minute
 // reminder reminds a person of the job's time limit before it is reached.
 type reminder struct {
 	session *session
-	news    chan api.Job
+	updates chan api.Job
 
 	end  time.Time     // the limit of the last reminder
 	mark time.Duration // and how long before it
 }
 
 func newReminder(s *session) *reminder {
-	return &reminder{session: s, news: make(chan api.Job, 1)}
+	return &reminder{session: s, updates: make(chan api.Job, 1)}
 }
 
 // serve reminds until ctx ends.
@@ -35,7 +35,7 @@ func (r *reminder) serve(ctx context.Context) {
 			ring = time.After(min(time.Until(next), wallCheck))
 		}
 		select {
-		case job = <-r.news:
+		case job = <-r.updates:
 		case <-ring:
 		case <-ctx.Done():
 			return

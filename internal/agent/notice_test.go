@@ -55,7 +55,7 @@ func TestNoticesFitANotification(t *testing.T) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
-	newKeeper(s, nil, nil).setNext(api.Job{ID: "48300012", State: api.JobCancelled})
+	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
 	_ = s.skipNext(ending, errKeepLimit)
 	texts := notices(heard)
 	if len(texts) != 3 {
@@ -82,7 +82,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 
 		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
 		s.setJob(job)
-		r.news <- job
+		r.updates <- job
 		for _, step := range []struct {
 			after time.Duration
 			want  string // in the notice; none if empty
@@ -120,7 +120,7 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		tell := func(left time.Duration) []string {
 			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
 			s.setJob(job)
-			r.news <- job
+			r.updates <- job
 			synctest.Wait()
 			return notices(heard)
 		}

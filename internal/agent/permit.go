@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"tunctl/internal/api"
 )
 
 // permit is a person's permission to submit a session's job once: until when, by the name
@@ -146,41 +144,4 @@ func (a *Agent) waiterLeft(name string) {
 	for _, s := range a.live() {
 		s.revoke(name)
 	}
-}
-
-// up brings a session up for a person. It permits one submission, as long as the command
-// that asked for it waits; without a waiter, as after a click, for a limited time.
-func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
-	if !a.waiters.has(waiter) {
-		return api.UpResponse{}, &api.Error{
-			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
-		}
-	}
-	s, err := a.session(req.Session)
-	if err != nil {
-		return api.UpResponse{}, err
-	}
-	if s.fromConfig() && !s.inProgress() {
-		if err := a.validConfig(); err != nil {
-			return api.UpResponse{}, err
-		}
-	}
-	s.reconfigure()
-	if err := a.allowed(ctx, s.host()); err != nil {
-		return api.UpResponse{}, err
-	}
-	if _, err := s.fixedSpecs(ctx); err != nil {
-		return api.UpResponse{}, err // before a login that would be useless
-	}
-	if req.Job != "" {
-		if err := s.chooseJob(req.Job); err != nil {
-			return api.UpResponse{}, err
-		}
-	}
-	s.verify(ctx)
-	now, at := s.startFor(byPerson, waiter, clientOf(ctx))
-	if !a.waiters.has(waiter) { // it has left meanwhile
-		s.revoke(waiter)
-	}
-	return api.UpResponse{Session: now, At: at}, nil
 }

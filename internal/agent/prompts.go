@@ -32,12 +32,12 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 	p.waiting[q.ID] = answer
 	p.mu.Unlock()
 	defer p.close(q)
-	asked := p.hub.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &q})
-	if len(asked) == 0 {
+	receivers := p.hub.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &q})
+	if len(receivers) == 0 {
 		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
 	}
 	shown()
-	for _, w := range asked {
+	for _, w := range receivers {
 		select {
 		case a := <-answer:
 			return a, nil

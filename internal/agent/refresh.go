@@ -22,41 +22,41 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 			return api.Status{}, err
 		}
 	}
-	news := a.hub.subscribe(api.AnswersNone)
-	defer a.hub.unsubscribe(news)
-	var asking sync.WaitGroup
-	asked := map[string]bool{}
+	events := a.hub.subscribe(api.AnswersNone)
+	defer a.hub.unsubscribe(events)
+	var queries sync.WaitGroup
+	queried := map[string]bool{}
 	for _, s := range a.live() {
 		host := s.host()
-		if req.Session != "" && s.name != req.Session || asked[host] || a.pool.Host(host).Status().State != api.HostUp {
+		if req.Session != "" && s.name != req.Session || queried[host] || a.pool.Host(host).Status().State != api.HostUp {
 			continue
 		}
-		asked[host] = true
-		asking.Go(func() {
+		queried[host] = true
+		queries.Go(func() {
 			if err := a.jobWatcher(host).Refresh(ctx); err != nil {
 				a.log.Debug("refresh", "host", host, "err", err)
 			}
 		})
 	}
-	asking.Wait()
-	a.awaitCaughtUp(ctx, news)
+	queries.Wait()
+	a.awaitCaughtUp(ctx, events)
 	return a.Status(), nil
 }
 
 // awaitCaughtUp waits until every session shows what its scheduler reported.
-func (a *Agent) awaitCaughtUp(ctx context.Context, news *subscriber) {
+func (a *Agent) awaitCaughtUp(ctx context.Context, events *subscriber) {
 	for _, s := range a.live() {
-		a.await(ctx, news, s.caughtUp)
+		a.await(ctx, events, s.caughtUp)
 	}
 }
 
 // await checks done at every event until it is true, at most for catchUp.
-func (a *Agent) await(ctx context.Context, news *subscriber, done func() bool) {
+func (a *Agent) await(ctx context.Context, events *subscriber, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
 	for !done() {
 		select {
-		case _, ok := <-news.events:
+		case _, ok := <-events.events:
 			if !ok {
 				return
 			}

@@ -1,9 +1,9 @@
-// Package api holds the words of tunctl as types that travel: states, jobs,
-// endpoints, forwards, the status, events, prompts, requests and errors. The
-// agent, its clients, the tunnel and the job watchers all speak in these types.
+// Package api has the types of the local API: states, jobs, endpoints, forwards, the
+// status, events, prompts, requests and errors. The agent, its clients, the tunnel and
+// the job watchers all use them.
 //
-// It is a leaf: it imports nothing of tunctl, opens nothing and decides nothing.
-// What a field is called in JSON is a contract with scripts; see the README.
+// It is a leaf: it imports nothing of tunctl, opens nothing and decides nothing. The
+// names of fields in JSON are a contract with scripts; see the README.
 package api
 
 import "time"
@@ -28,13 +28,13 @@ type Agent struct {
 	Log     string    `json:"log,omitempty"`
 }
 
-// Problem is a standing complaint, such as a config file that no longer loads.
+// Problem is a lasting problem, such as a config file with errors.
 type Problem struct {
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
 }
 
-// Session returns the session called name.
+// Session returns the session with that name.
 func (s *Status) Session(name string) (Session, bool) {
 	for _, x := range s.Sessions {
 		if x.Name == name {

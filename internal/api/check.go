@@ -2,17 +2,17 @@ package api
 
 import "encoding/json"
 
-// CheckResult is what came of a check.
+// CheckResult is the result of a check.
 type CheckResult string
 
 // The results of checks.
 const (
 	CheckOK      CheckResult = "ok"
 	CheckBad     CheckResult = "bad"
-	CheckUnknown CheckResult = "unknown" // it could not be looked at, or proves nothing
+	CheckUnknown CheckResult = "unknown" // it could not be checked, or proves nothing
 )
 
-// Check is one thing that `tunctl doctor` looked at.
+// Check is one check of `tunctl doctor`.
 type Check struct {
 	About  string      `json:"about,omitempty"` // the host or the session; empty: this machine
 	Name   string      `json:"name"`

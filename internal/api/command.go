@@ -2,14 +2,14 @@ package api
 
 import "strings"
 
-// Span is a stretch of a text for people, or a command in it.
+// Span is a part of a text, or a command in it.
 type Span struct {
 	Text    string
 	Command bool
 }
 
-// Clauses are the parts of a hint, each with its commands: one a line is easier to read
-// where there is room.
+// Clauses are the parts of a hint, each with its commands. One per line is easier to read
+// if there is room.
 func Clauses(hint string) [][]Span {
 	var list [][]Span
 	for clause := range strings.SplitSeq(hint, "; ") {
@@ -20,10 +20,10 @@ func Clauses(hint string) [][]Span {
 	return list
 }
 
-// Spans finds the commands in a text for people: they stand in backticks.
+// Spans finds the commands in a text: they are in backticks.
 func Spans(text string) []Span {
 	parts := strings.Split(text, "`")
-	if len(parts)%2 == 0 { // one is left over: they quote nothing
+	if len(parts)%2 == 0 { // unbalanced: they quote nothing
 		return []Span{{Text: text}}
 	}
 	var list []Span

@@ -11,9 +11,9 @@ type Reach string
 
 // The ways to reach an endpoint.
 const (
-	ReachAuto  Reach = "auto"  // found out by trying
+	ReachAuto  Reach = "auto"  // found by trying
 	ReachLogin Reach = "login" // the login node dials the compute node
-	ReachNode  Reach = "node"  // onto the compute node, its loopback
+	ReachNode  Reach = "node"  // through the compute node, to its loopback
 	ReachHere  Reach = "here"  // the port is on the login node itself
 )
 
@@ -30,8 +30,8 @@ type Endpoint struct {
 	Token     Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
-	// Guess says that it is some web server, not one that was recognised: it is
-	// offered, never opened unasked.
+	// Guess says that it is some web server, not a recognised one: it is offered, never
+	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
 }
 

@@ -11,7 +11,7 @@ const (
 	CodeConfig         Code = "config"          // the config file is missing or wrong
 	CodeUnknownSession Code = "unknown-session" // no session of that name
 	CodeUnknownHost    Code = "unknown-host"    // no host of that name
-	CodeNeedsPerson    Code = "needs-person"    // a prompt with nobody there to answer
+	CodeNeedsPerson    Code = "needs-person"    // a prompt, and nobody to answer it
 	CodeTimeout        Code = "timeout"         // gave up waiting
 	CodeAgent          Code = "agent"           // the agent cannot be reached
 	CodeHostKey        Code = "host-key"        // an unknown or changed host key
@@ -20,7 +20,7 @@ const (
 	CodeSubmit         Code = "submit"          // the scheduler refused the job
 	CodeJobEnded       Code = "job-ended"       // the job ended before it served, or since
 	CodeNotReady       Code = "not-ready"       // the session has no page to open yet
-	CodeForward        Code = "forward"         // the far side could not be reached through the host
+	CodeForward        Code = "forward"         // the target could not be reached through the host
 	CodeFailed         Code = "failed"          // anything else
 )
 

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// HostState is how the connection to a host is.
+// HostState is the state of the connection to a host.
 type HostState string
 
 // The states of a host.
 const (
 	HostDown       HostState = "down"        // not wanted, not connected
-	HostConnecting HostState = "connecting"  // a dial or login is under way
+	HostConnecting HostState = "connecting"  // a dial or login is in progress
 	HostNeedsLogin HostState = "needs-login" // only a person can log in
 	HostUp         HostState = "up"          // connected
-	HostWaiting    HostState = "waiting"     // between two tries, or for a network
-	HostBlocked    HostState = "blocked"     // a suspected ban, or refused for good: no tries
+	HostWaiting    HostState = "waiting"     // for the next attempt, or for a network
+	HostBlocked    HostState = "blocked"     // a suspected ban, or refused for good: no attempts
 )
 
-// Host is a login node: how it is read from the ssh settings, and how it is.
+// Host is a login node: its ssh settings and the state of its connection.
 type Host struct {
 	Alias         string    `json:"alias"`
 	Hostname      string    `json:"hostname,omitempty"`
@@ -40,19 +40,19 @@ type Host struct {
 	LoginNode    string     `json:"loginNode,omitempty"`
 	Via          []string   `json:"via"`
 	Warnings     []string   `json:"warnings,omitempty"`
-	Transport    string     `json:"transport,omitempty"`    // what carries the connection, while there is one
-	TransportWhy string     `json:"transportWhy,omitempty"` // where it is not the usual one
+	Transport    string     `json:"transport,omitempty"`    // of the connection, while it exists
+	TransportWhy string     `json:"transportWhy,omitempty"` // if it is not the usual one
 
 	// Outdated says that the config changed after the host was connected, and what to do.
 	Outdated string `json:"outdated,omitempty"`
 
-	Algorithms *Algorithms `json:"algorithms,omitempty"` // of the connection, where tunctl itself holds it
+	Algorithms *Algorithms `json:"algorithms,omitempty"` // of a native connection
 	// CertificateEnds is the end of the certificate that logged in, once it is near.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
 }
 
-// HostLabel is a host's name as a person reads it. The name of a host behind others tells
-// the way there, as ProxyJump does: "narval,nc10201" is "nc10201 through narval".
+// HostLabel is a host's name for people. The name of a host behind others contains the
+// hops, as ProxyJump does: "narval,nc10201" is "nc10201 through narval".
 func HostLabel(name string) string {
 	i := strings.LastIndex(name, ",")
 	if i < 0 {
@@ -73,5 +73,5 @@ type Algorithms struct {
 	KeyExchange string `json:"kex,omitempty"`
 	HostKey     string `json:"hostKey,omitempty"`
 	Cipher      string `json:"cipher,omitempty"`
-	MAC         string `json:"mac,omitempty"` // none where the cipher authenticates by itself
+	MAC         string `json:"mac,omitempty"` // none if the cipher authenticates
 }

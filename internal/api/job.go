@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// JobState is where a job is in its life, in words of ours for every scheduler.
+// JobState is the state of a job, the same for every scheduler.
 type JobState string
 
 // The states of a job.
@@ -40,8 +40,8 @@ func (s JobState) Waiting() bool {
 // Job is a batch job of the host's scheduler, or a plain process.
 type Job struct {
 	ID            string    `json:"id"`
-	Cluster       string    `json:"cluster,omitempty"` // where Slurm has several and was told which
-	Task          string    `json:"task,omitempty"`    // of an array: the one that the rest is about
+	Cluster       string    `json:"cluster,omitempty"` // if Slurm has several and one was given
+	Task          string    `json:"task,omitempty"`    // of an array: the one that the other fields are about
 	Name          string    `json:"name,omitempty"`
 	State         JobState  `json:"state"`
 	Reason        string    `json:"reason,omitempty"` // the scheduler's own word
@@ -53,16 +53,16 @@ type Job struct {
 	End           time.Time `json:"end,omitzero"` // when it ended; of a running job, its time limit
 	ExpectedStart time.Time `json:"expectedStart,omitzero"`
 	Log           string    `json:"log,omitempty"`
-	// OtherLogs are files it writes to besides Log: its standard error where that is
-	// apart, and what its script sends elsewhere.
+	// OtherLogs are other files that it writes: its standard error if that is separate,
+	// and what its script redirects.
 	OtherLogs []string `json:"otherLogs,omitempty"`
 	Exit      *int     `json:"exit,omitempty"`
 	Restarts  int      `json:"restarts,omitempty"` // how often it was requeued
-	Script    string   `json:"script,omitempty"`   // the path it was submitted from; carries our tag
+	Script    string   `json:"script,omitempty"`   // the path it was submitted from; contains the tag
 }
 
-// Ref is how the job is named to its scheduler: by its id, and by its cluster where
-// that is not the host's own.
+// Ref identifies the job for its scheduler: by its ID, and by its cluster if that is not
+// the host's own.
 func (j Job) Ref() string {
 	if j.Cluster == "" {
 		return j.ID

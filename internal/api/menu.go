@@ -1,10 +1,9 @@
 package api
 
-// Entries of the tray's menu that other texts name, so that a person finds there what
-// they were told to look for.
+// Entries of the tray's menu that other texts mention.
 const (
 	MenuStart     = "Start"
-	MenuReconnect = "Reconnect" // start, where the job runs already
+	MenuReconnect = "Reconnect" // start, if the job runs already
 	MenuLog       = "Show log"
 	MenuTrouble   = "See what went wrong…"
 )

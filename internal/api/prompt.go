@@ -17,7 +17,7 @@ type Prompt struct {
 	ID          string     `json:"id"`
 	Host        string     `json:"host"`
 	Kind        PromptKind `json:"kind"`
-	Text        string     `json:"text"` // as the server put it, or ours
+	Text        string     `json:"text"` // of the server, or of tunctl
 	Instruction string     `json:"instruction,omitempty"`
 	Echo        bool       `json:"echo,omitempty"`
 	Fingerprint string     `json:"fingerprint,omitempty"`
@@ -25,7 +25,7 @@ type Prompt struct {
 	// left: "that was not right; 2 more tries before we stop".
 	Retry string `json:"retry,omitempty"`
 	// Client is the client whose request caused the login; see ClientHeader. It alone
-	// gets the prompt, or, where it cannot ask a person, a desktop.
+	// gets the prompt or, if it cannot ask a person, a desktop.
 	Client string `json:"client,omitempty"`
 }
 
@@ -36,19 +36,19 @@ const AskedElsewhere = "waiting for the login in another window"
 // every request: a random text. Prompts go to the client that caused them.
 const ClientHeader = "Tunctl-Client"
 
-// Answer is a person's answer to a prompt. It travels in the open over the
-// agent's private socket, and nowhere else.
+// Answer is a person's answer to a prompt. It is sent in clear text over the agent's
+// private socket, and nowhere else.
 type Answer struct {
 	Text      string `json:"text,omitempty"`
 	Cancelled bool   `json:"cancelled,omitempty"`
-	// Keep says what becomes of a password that the host accepts.
+	// Keep says where to keep a password that the host accepts.
 	Keep Keep `json:"keep,omitempty"`
 }
 
 // Keep is where a password is kept.
 type Keep string
 
-// The places for a password: none, the agent's memory for its life, the system's
+// The places for a password: none, the agent's memory until it stops, the system
 // keyring.
 const (
 	KeepNot     Keep = ""

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Env is what an agent started at login lacks of the person's environment. Every
-// request carries it; the agent uses the newest that answers.
+// Env is the part of the person's environment that an agent started at login lacks.
+// Every request has it; the agent uses the newest that works.
 type Env map[string]string
 
-// Environ is our own environment with e's values on top, as for exec.Cmd.
+// Environ is the process's own environment with the values of e added, as for exec.Cmd.
 func (e Env) Environ() []string {
 	all := os.Environ()
 	for k, v := range e {
@@ -19,7 +19,7 @@ func (e Env) Environ() []string {
 	return all
 }
 
-// EnvNames are the variables that travel in an Env.
+// EnvNames are the variables of an Env.
 var EnvNames = []string{
 	"SSH_AUTH_SOCK", "KRB5CCNAME", "PATH", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY",
 }
@@ -28,12 +28,12 @@ var EnvNames = []string{
 // while a watch with that name is open, else for an hour.
 type UpRequest struct {
 	Session string `json:"session"`
-	Job     string `json:"job,omitempty"` // which of the session's Candidates is meant
+	Job     string `json:"job,omitempty"` // one of the session's Candidates
 	Env     Env    `json:"env,omitempty"`
 }
 
-// UpResponse is the session as it was right after the request took effect; events
-// before At tell of the time before it.
+// UpResponse is the session right after the request took effect; events before At are
+// about the time before it.
 type UpResponse struct {
 	Session Session   `json:"session"`
 	At      time.Time `json:"at"`
@@ -46,30 +46,29 @@ type DownRequest struct {
 	Cancel  bool   `json:"cancel,omitempty"`
 }
 
-// DownResponse lists what was taken down, with the jobs that run on.
+// DownResponse lists what was taken down, with the jobs that keep running.
 type DownResponse struct {
 	Sessions []Session `json:"sessions"`
 }
 
 // OpenResponse carries the whole URL of a session's page, token included. It is
-// the one answer that does, and only over the agent's private socket.
+// the only response that does, and only over the agent's private socket.
 type OpenResponse struct {
 	URL string `json:"url"`
 }
 
-// LogChunk is a stretch of a job's log.
+// LogChunk is a part of a job's log.
 type LogChunk struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
 	Text   string `json:"text"`
-	// Base64 stands in place of Text where the stretch is not UTF-8, which JSON
-	// cannot carry.
+	// Base64 replaces Text if the part is not UTF-8, which JSON cannot hold.
 	Base64 []byte `json:"base64,omitempty"`
 	// Restarted says that the log starts again: it was replaced or truncated.
 	Restarted bool `json:"restarted,omitempty"`
 }
 
-// SetBytes puts the stretch in.
+// SetBytes sets the content.
 func (c *LogChunk) SetBytes(data []byte) {
 	c.Text, c.Base64 = string(data), nil
 	if !utf8.Valid(data) {
@@ -77,7 +76,7 @@ func (c *LogChunk) SetBytes(data []byte) {
 	}
 }
 
-// Bytes is the stretch as the job wrote it.
+// Bytes is the content as the job wrote it.
 func (c LogChunk) Bytes() []byte {
 	if c.Base64 != nil {
 		return c.Base64
@@ -93,11 +92,11 @@ type LogQuery struct {
 	Secrets   bool
 }
 
-// Answers says which prompts a watcher of events can put to a person.
+// Answers says how a client that watches events can ask a person.
 type Answers string
 
-// What a watcher can answer with. Prompts go to the client that caused them; where that
-// cannot ask a person, a desktop does.
+// How a client can ask a person. Prompts go to the client that caused them; if that
+// cannot ask, a desktop does.
 const (
 	AnswersNone     Answers = ""
 	AnswersTerminal Answers = "terminal"
@@ -126,14 +125,14 @@ type RefreshRequest struct {
 	Session string `json:"session,omitempty"` // only this one's host
 }
 
-// CheckRequest asks the agent to examine a host, or a session and its host, over the
-// connection there is.
+// CheckRequest asks the agent to check a host, or a session and its host, over the
+// existing connection.
 type CheckRequest struct {
 	Host    string `json:"host"`
 	Session string `json:"session,omitempty"`
 }
 
-// CheckResponse is what came of it.
+// CheckResponse lists the results.
 type CheckResponse struct {
 	Checks []Check `json:"checks"`
 }

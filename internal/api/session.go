@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// SessionState is where a session stands on its way to an open page.
+// SessionState is how far a session is on its way to an open page.
 type SessionState string
 
 // The states of a session.
@@ -19,8 +19,7 @@ const (
 	SessionFailed       SessionState = "failed"
 )
 
-// Settled reports whether the state stays as it is until a person acts: nothing
-// more happens by itself.
+// Settled reports whether the state stays until a person acts.
 func (s SessionState) Settled() bool {
 	switch s {
 	case SessionDown, SessionNeedsLogin, SessionEnded, SessionFailed:
@@ -29,7 +28,7 @@ func (s SessionState) Settled() bool {
 	return false
 }
 
-// Session is the thing a person brings up by name.
+// Session is what a person brings up by name.
 type Session struct {
 	Name  string       `json:"name"`
 	Host  string       `json:"host"`
@@ -37,18 +36,18 @@ type Session struct {
 	Cause string       `json:"cause,omitempty"`
 	Hint  string       `json:"hint,omitempty"`
 	Code  Code         `json:"code,omitempty"`  // of the failure behind a failed, ended or needs-login state
-	Asked bool         `json:"asked,omitempty"` // a person made it so through us: cancelled its job, or logged out
+	Asked bool         `json:"asked,omitempty"` // a person caused it through tunctl: cancelled its job, or logged out
 	// MaySubmit says that a person's up permits the agent to submit the job, once: while
 	// the command that asked waits, and for an hour at most.
 	MaySubmit bool `json:"maySubmit,omitempty"`
-	// Forgotten, in the answer to a down: nothing names the session any more, and its
-	// job, which runs on, is none of ours.
+	// Forgotten, in the response to a down, says that the session no longer exists. Its
+	// job keeps running, unknown to tunctl.
 	Forgotten bool      `json:"forgotten,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Job       *Job      `json:"job,omitempty"`
 	Next      *Job      `json:"next,omitempty"`
-	// Candidates are the jobs of the session's name that run, where there are several:
-	// an up that names one of them goes on with it.
+	// Candidates are the running jobs of the session's name, if there are several: an up
+	// that names one continues with it.
 	Candidates []Job     `json:"candidates,omitempty"`
 	Endpoint   *Endpoint `json:"endpoint,omitempty"`
 	Local      string    `json:"local,omitempty"`

@@ -1,13 +1,13 @@
 package api
 
-// StreamKind says where a private stream leads.
+// StreamKind is what a stream connects to.
 type StreamKind string
 
-// The kinds of private streams.
+// The kinds of streams.
 const (
 	// StreamDial is a connection to an address as the host sees it.
 	StreamDial StreamKind = "dial"
-	// StreamGateway is the server side of SSH, which passes channels on to the host.
+	// StreamGateway is an SSH server, which passes channels on to the host.
 	StreamGateway StreamKind = "gateway"
 	// StreamSFTP is the host's file server.
 	StreamSFTP StreamKind = "sftp"
@@ -17,34 +17,33 @@ const (
 // agent's 101 the connection is the stream.
 const StreamUpgrade = "tunctl-stream"
 
-// StreamRequest asks for a private stream over a host's connection, which is made
-// first where there is none.
+// StreamRequest asks for a stream over a host's connection, which is made first if
+// needed.
 type StreamRequest struct {
 	Kind StreamKind `json:"kind"`
 	Host string     `json:"host"`
-	// Node is a compute node beyond the host, to which gateway and sftp lead instead.
+	// Node is a compute node behind the host, to which gateway and sftp connect instead.
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"` // of a dial: host:port, or a socket's path
-	// Unattended says that nobody is there to be asked: a host that has stopped trying
+	// Unattended says that there is no person to ask: a host that has stopped dialling
 	// is then left alone.
 	Unattended bool `json:"unattended,omitempty"`
-	// Again says that the stream replaces one that was lost: the host is waited for,
-	// and nobody may be there to be asked.
+	// Again says that the stream replaces a lost one: it waits for the host, and there
+	// may be no person to ask.
 	Again bool `json:"again,omitempty"`
 	// Spare says that the stream is wanted only if the host has a session free now.
 	Spare bool `json:"spare,omitempty"`
-	// Connected says that the stream is wanted only over an existing connection: none is
-	// made, and no login tried.
+	// Connected says that the stream is wanted only over an existing connection.
 	Connected bool `json:"connected,omitempty"`
 	Env       Env  `json:"env,omitempty"`
 }
 
-// PingRequest asks how long a connected host takes to answer now.
+// PingRequest asks for the round trip to a connected host.
 type PingRequest struct {
 	Host string `json:"host"`
 }
 
-// PingResponse is how long it took, with what waits on the way.
+// PingResponse is the round trip, including what is queued on the way.
 type PingResponse struct {
 	RTTMs float64 `json:"rttMs"`
 }
