@@ -11,15 +11,15 @@ import (
 	"tunctl/internal/api"
 )
 
-// ForwardSpec is a forward as a person asks for one. Listen and Target are
-// "host:port", or the path of a unix socket.
+// ForwardSpec is a forward in the config. Listen and Target are "host:port", or the path
+// of a unix socket.
 type ForwardSpec struct {
 	Kind   api.ForwardKind
 	Listen string
 	Target string // empty for a dynamic forward
 }
 
-// String is the spec as it would be written.
+// String is the spec as written in the config.
 func (f ForwardSpec) String() string {
 	switch f.Kind {
 	case api.ForwardRemote:
@@ -149,7 +149,7 @@ func splitColons(text string) ([]string, error) {
 	}
 }
 
-// address joins a host and a port that are sound; rest is passed through.
+// address joins a valid host and port, and returns rest as it is.
 func address(host, port string, rest []string) (string, []string, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -161,7 +161,7 @@ func address(host, port string, rest []string) (string, []string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), rest, nil
 }
 
-// bind is the address to listen on, as Go and RFC 4254 have it: none means all.
+// bind is the address to listen on as in Go and RFC 4254: none means all.
 func bind(host string) string {
 	if host == "*" {
 		return ""
@@ -175,7 +175,7 @@ func isSocket(word string) bool {
 	return strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~/") || hasDrive(word)
 }
 
-// hasDrive reports whether a path is one of Windows, written with slashes.
+// hasDrive reports whether a path is a Windows path with slashes.
 func hasDrive(path string) bool {
 	return len(path) > 2 && path[1:3] == ":/" && (path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z')
 }

@@ -21,10 +21,10 @@ var jobFiles embed.FS
 
 var jobTemplates = template.Must(template.ParseFS(jobFiles, "jobs/*.tmpl"))
 
-// BuiltinJobs are the names after "builtin:" that a session's submit takes.
+// BuiltinJobs are the names that may follow "builtin:" in a session's submit.
 func BuiltinJobs() []string { return []string{"jupyter", "tensorboard"} }
 
-// appQuestions are those of one kind of job alone.
+// appQuestions are the questions of one kind of job only.
 func appQuestions(app string) []Question {
 	if app == "tensorboard" {
 		return []Question{{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"}}
@@ -32,8 +32,7 @@ func appQuestions(app string) []Question {
 	return nil
 }
 
-// Job is a job script that we write: what it runs, where, and the answers to the
-// site's questions.
+// Job is a builtin job: what it runs, where, and the answers to the site's questions.
 type Job struct {
 	App       string // of BuiltinJobs
 	Name      string // what the scheduler and the log are to call it
@@ -43,7 +42,7 @@ type Job struct {
 	Answers   map[string]string
 }
 
-// script is what the templates are filled with.
+// script has the values of the templates.
 type script struct {
 	App, What, Site      string
 	Scheduler            string
@@ -56,10 +55,10 @@ type script struct {
 	Base, Announce       string
 }
 
-// validJobName is a name that can stand in a directive and in the path of a log.
+// validJobName matches names that are safe in a directive and in the path of a log.
 var validJobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
-// Questions are those that the job takes answers to.
+// Questions are the questions of the job.
 func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
 
 // Script is the job's script.
@@ -99,7 +98,7 @@ func (j *Job) Script() ([]byte, error) {
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n"), nil
 }
 
-// Workdir is the folder to submit from, where the site has one.
+// Workdir is the folder to submit from, if the site has one.
 func (j *Job) Workdir() (string, error) {
 	answers, err := j.answers()
 	if err != nil {
@@ -108,7 +107,7 @@ func (j *Job) Workdir() (string, error) {
 	return fill(j.Site.Workdir, answers)
 }
 
-// answers are the given ones, checked, and the defaults of the others.
+// answers are the given answers, checked, and the defaults of the others.
 func (j *Job) answers() (map[string]string, error) {
 	all, problems := j.check()
 	if len(problems) > 0 {
@@ -117,13 +116,13 @@ func (j *Job) answers() (map[string]string, error) {
 	return all, nil
 }
 
-// answerProblem is what is wrong with an answer, or with its lack.
+// answerProblem is a wrong or missing answer.
 type answerProblem struct {
 	answer string
 	err    error
 }
 
-// check returns all answers, and what is wrong with them.
+// check returns all answers and their problems.
 func (j *Job) check() (map[string]string, []answerProblem) {
 	all, names, problems := map[string]string{}, []string(nil), []answerProblem(nil)
 	for _, q := range j.Questions() {
@@ -156,7 +155,7 @@ func (j *Job) unknownAnswer(name string, names []string) error {
 	return configError(hint, "site %q has no question %q", j.Site.Name, name)
 }
 
-// Answer takes one more answer, or says why it cannot be one beside those given before.
+// Answer adds an answer, or returns why it does not fit the others.
 func (j *Job) Answer(q Question, text string) error {
 	text, err := q.Check(text)
 	if err != nil {
@@ -175,7 +174,7 @@ func (j *Job) Answer(q Question, text string) error {
 	return nil
 }
 
-// example is an answer as it would be written in the config.
+// example is an answer as written in the config.
 func (q *Question) example() string {
 	switch q.Kind {
 	case AskNumber, AskHours:
@@ -190,8 +189,8 @@ func (q *Question) example() string {
 	return `"…"`
 }
 
-// directives are the scheduler's own lines: ours for the name and the log, and
-// the site's.
+// directives are the lines for the scheduler: for the name, the log, and those of the
+// site.
 func (j *Job) directives(answers map[string]string) ([]string, error) {
 	safe := map[string]string{"name": j.Name}
 	for _, q := range j.Questions() {
@@ -224,7 +223,7 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 	return words, nil
 }
 
-// JobName is what a job of this name is called by the site's scheduler.
+// JobName is the name of a job for the site's scheduler.
 func (s *Site) JobName(name string) string {
 	if s.Scheduler == "pbs" && name != "" {
 		return pbsName(name)
@@ -232,14 +231,14 @@ func (s *Site) JobName(name string) string {
 	return name
 }
 
-// pbsNameLength is how long a name is that every PBS keeps whole.
+// pbsNameLength is how long a name every PBS accepts.
 const pbsNameLength = 15
 
-// numbered is what tells names apart that begin alike.
+// numbered matches the number at the end of a name.
 var numbered = regexp.MustCompile(`-[0-9]+$`)
 
-// pbsName is a name that every PBS takes: older ones allow 15 characters, and want
-// a letter first. A number at its end stays, which tells names apart that are cut alike.
+// pbsName is a name that every PBS accepts: older ones allow 15 characters and require a
+// letter first. A number at its end stays, so that shortened names differ.
 func pbsName(name string) string {
 	if name[0] >= '0' && name[0] <= '9' {
 		name = "j" + name
@@ -261,7 +260,7 @@ func (j *Job) scheduler() string {
 	return j.Scheduler
 }
 
-// loopback reports whether the server need not be reached from outside its node.
+// loopback reports whether the server may listen on the loopback of its node only.
 func (j *Job) loopback() bool {
 	reach := j.Reach
 	if (reach == "" || reach == api.ReachAuto) && len(j.Site.Reach) > 0 {
@@ -270,7 +269,7 @@ func (j *Job) loopback() bool {
 	return reach == api.ReachNode || j.scheduler() == "none"
 }
 
-// shell is an answer as a word of the shell, where ~/ in a path is the home folder.
+// shell is an answer as a word of the shell; ~/ in a path is the home folder.
 func (q *Question) shell(answer string) string {
 	if q.Kind == AskPath {
 		return posixsh.QuotePath(answer)

@@ -51,7 +51,7 @@ func (p *parser) reset(offset int) {
 
 // recover reports a syntax error and finds the line to continue with.
 func (p *parser) recover(perr *unstable.ParserError) (next int, more bool) {
-	// A highlight is a slice of the text, so that its capacity tells its place.
+	// A highlight is a slice of the text: its capacity gives its place.
 	start := cap(p.src.data) - cap(perr.Highlight)
 	begin := min(p.nextExpression(), start) // a comment can be at fault too
 	explainSyntax(p.src, begin, span{start, start + len(perr.Highlight)}, perr.Message)

@@ -10,11 +10,11 @@ import (
 	"unicode"
 )
 
-// QuestionKind is what an answer must look like.
+// QuestionKind is the kind of an answer.
 type QuestionKind string
 
-// The kinds of questions. All but paths and lists of words are safe in a
-// scheduler's directive, where no quoting is to be relied on.
+// The kinds of questions. All but paths and lists of words are safe in a directive of a
+// scheduler, which has no reliable quoting.
 const (
 	AskWord   QuestionKind = "word"   // letters, digits and a little punctuation
 	AskWords  QuestionKind = "words"  // some of these, with spaces between
@@ -26,7 +26,7 @@ const (
 	AskQueue  QuestionKind = "queue"  // a word; the site's table of queues has the limits of those it knows
 )
 
-// Question is what a site's job needs to know of a person.
+// Question is a question of a site's job.
 type Question struct {
 	Name     string       `json:"name"`
 	Ask      string       `json:"ask"`
@@ -36,8 +36,8 @@ type Question struct {
 	Required bool         `json:"required,omitempty"`
 	Min      float64      `json:"min,omitempty"` // the least, of a number or of hours
 	Max      float64      `json:"max,omitempty"` // the most, of a number or of hours
-	// Quiet questions are offered together at the end of `tunctl init`: their default
-	// will mostly do.
+	// Quiet questions are asked together at the end of `tunctl init`: their defaults are
+	// usually right.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
@@ -47,13 +47,13 @@ var (
 	goodMemory   = regexp.MustCompile(`(?i)^[1-9][0-9]*[KMGT]B?$`)
 )
 
-// reservedNames are the job templates' own variables, and those of the shell whose
-// change would break it.
+// reservedNames are the variables of the job templates, and those of the shell that must
+// not change.
 var reservedNames = []string{
 	"app", "name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program", "usual_umask", "tested",
 }
 
-// Check returns the answer as the question's kind writes it, or why it is none.
+// Check returns the answer in its normal form, or why it is invalid.
 func (q *Question) Check(answer string) (string, error) {
 	answer = strings.TrimSpace(answer)
 	if answer == "" {
@@ -68,7 +68,7 @@ func (q *Question) Check(answer string) (string, error) {
 	return answer, nil
 }
 
-// problem says what the answer should have been, if it is not.
+// problem says what a valid answer is; "" if this one is.
 func (q *Question) problem(answer string) string {
 	switch q.Kind {
 	case AskNumber:
@@ -103,10 +103,10 @@ func (q *Question) problem(answer string) string {
 	return ""
 }
 
-// outside reports whether a number is less than the least, or more than the most.
+// outside reports whether a number is less than Min or more than Max.
 func (q *Question) outside(n float64) bool { return n < q.Min || q.Max > 0 && n > q.Max }
 
-// bounds says between what the answer must be, where there is such.
+// bounds describes Min and Max.
 func (q *Question) bounds() string {
 	var text string
 	if q.Min > 0 {
@@ -120,7 +120,7 @@ func (q *Question) bounds() string {
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// directive reports whether an answer may stand in a scheduler's directive.
+// directive reports whether an answer is safe in a directive of a scheduler.
 func (q *Question) directive() bool { return q.Kind != AskPath && q.Kind != AskWords }
 
 func questionFields() []field[Question] {
@@ -147,7 +147,7 @@ func (in *input) questionMin(q *Question) { in.bound(&q.Min, "minimum") }
 
 func (in *input) questionMax(q *Question) { in.bound(&q.Max, "maximum") }
 
-// bound reads the least or the most that an answer may be.
+// bound reads Min or Max.
 func (in *input) bound(into *float64, what string) {
 	text, ok := in.scalar(in.entry.value)
 	if !ok {
@@ -161,7 +161,7 @@ func (in *input) bound(into *float64, what string) {
 	*into = n
 }
 
-// softwareQuestions can be answered for every job of ours, whatever the site.
+// softwareQuestions are those of every builtin job on every site.
 func softwareQuestions() []Question {
 	return []Question{
 		{Name: "modules", Ask: "Modules to load, separated by spaces", Kind: AskWords, Quiet: true},

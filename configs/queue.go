@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Queue is a queue or partition of a site with its limits. One that is not in the
-// site's table can be asked for too; nothing is checked for it then.
+// Queue is a queue or partition of a site with its limits. A queue that is not listed can
+// be used, too, without checks.
 type Queue struct {
 	Name  string `json:"name"`
 	Limit Period `json:"limit,omitempty"` // the longest that a job may run
@@ -17,7 +17,7 @@ type Queue struct {
 	About string `json:"about,omitempty"`
 }
 
-// Limits are the queue's, in words.
+// Limits describes the limits of the queue.
 func (q *Queue) Limits() string {
 	var parts []string
 	if q.Limit > 0 {
@@ -32,7 +32,7 @@ func (q *Queue) Limits() string {
 	return strings.Join(parts, ", ")
 }
 
-// words are a time as a person says it.
+// words is the period in words.
 func (p Period) words() string {
 	if d := time.Duration(p); d%time.Hour != 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)
@@ -40,7 +40,7 @@ func (p Period) words() string {
 	return fmt.Sprintf("%d h", time.Duration(p)/time.Hour)
 }
 
-// queues replaces those of the site that this one is like.
+// queues replaces those of the base site.
 func (in *input) queues(s *Site) {
 	s.Queues = nil
 	in.tables(func(name string, t *table) {
@@ -63,7 +63,7 @@ func (in *input) queues(s *Site) {
 	})
 }
 
-// checkQueue reports the answers that the queue asked for does not allow.
+// checkQueue reports answers that exceed the limits of the queue.
 func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	queue, ok := s.queueOf(answers)
 	if !ok {
@@ -85,10 +85,10 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	return problems
 }
 
-// gpusQuestion is what every site calls the question for the number of GPUs.
+// gpusQuestion is the name of the question for the number of GPUs on every site.
 const gpusQuestion = "gpus"
 
-// queueOf is the queue that the answers ask for, if its limits are known.
+// queueOf is the queue in the answers, if its limits are known.
 func (s *Site) queueOf(answers map[string]string) (Queue, bool) {
 	for _, q := range s.Questions {
 		if q.Kind != AskQueue {
@@ -101,7 +101,7 @@ func (s *Site) queueOf(answers map[string]string) (Queue, bool) {
 	return Queue{}, false
 }
 
-// longerQueues names the queues that run a job for so long.
+// longerQueues names the queues that allow so long a job.
 func (s *Site) longerQueues(d time.Duration) string {
 	var names []string
 	for _, q := range s.Queues {

@@ -13,24 +13,24 @@ import (
 	"tunctl/internal/api"
 )
 
-// Site is a preset: what is known about one centre. It is read from a file of its
-// own; see docs/adding-a-site.md for what each key means.
+// Site is a preset: what is known about one computing centre. It has its own file;
+// docs/adding-a-site.md describes its keys.
 type Site struct {
 	Name      string      `json:"name"`
 	Title     string      `json:"title"`
-	Path      string      `json:"path,omitempty"` // of a person's own; none of those that come with tunctl
+	Path      string      `json:"path,omitempty"` // of a person's own file; "" for those that come with tunctl
 	Scheduler string      `json:"scheduler,omitempty"`
 	Entrances []Entrance  `json:"entrances"`
 	Transfer  string      `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
-	Portal    string      `json:"portal,omitempty"`   // where a person without an SSH entrance goes
-	Before    string      `json:"before,omitempty"`   // what must be true before SSH
-	Probe     string      `json:"probe,omitempty"`    // an address that answers only when it is
+	Portal    string      `json:"portal,omitempty"`   // for people without an SSH entrance
+	Before    string      `json:"before,omitempty"`   // what SSH requires, such as a VPN
+	Probe     string      `json:"probe,omitempty"`    // an address that answers only if that is met
 	Login     string      `json:"login,omitempty"`    // what a login asks for
 	Reach     []api.Reach `json:"reach,omitempty"`    // in the order to try
-	Log       string      `json:"log,omitempty"`      // how the site's own tutorials name a job's log
+	Log       string      `json:"log,omitempty"`      // the name of a job's log in the site's tutorials
 	Keepalive Period      `json:"keepalive,omitempty"`
 	IPQoS     string      `json:"ipqos,omitempty"`
-	Query     Period      `json:"query,omitempty"` // the least time between two questions to the scheduler
+	Query     Period      `json:"query,omitempty"` // the shortest time between two queries of the scheduler
 	Balance   []string    `json:"balance,omitempty"`
 	Notes     []string    `json:"notes,omitempty"`
 	Unsure    []string    `json:"unsure,omitempty"` // what is not known for certain
@@ -63,19 +63,19 @@ func (s *Site) ProbeAt(host string) string {
 	return s.Probe
 }
 
-// Entrance is one way in.
+// Entrance is a login node of a site.
 type Entrance struct {
 	Name  string `json:"name"`
 	Host  string `json:"host"`
 	About string `json:"about,omitempty"`
 }
 
-// Recipe is what a site adds to a job script of ours.
+// Recipe is what a site adds to the script of a builtin job.
 type Recipe struct {
 	Directives []string // templates of answers; one that comes out empty is left out
 	Setup      string   // shell text before modules are loaded; the answers are variables
-	// Environment is shell text once modules are loaded, for software that is made in
-	// the job.
+	// Environment is shell text that runs after modules are loaded, for software that the
+	// job installs.
 	Environment string
 	Private     string   // the folder for private files, in the shell's words
 	Binds       []string // folders outside the home that a container needs, in the shell's words
@@ -142,8 +142,8 @@ func setBlock(where func(*Recipe) *string) func(*input, *Recipe) {
 	}
 }
 
-// validBind is a folder that can stand in double quotes: a path, or a variable and
-// what is below it.
+// validBind matches folders that are safe in double quotes: a path, or one that begins
+// with a variable.
 var validBind = regexp.MustCompile(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`)
 
 func (in *input) binds(r *Recipe) {
@@ -184,7 +184,7 @@ func (in *input) siteReach(s *Site) {
 	})
 }
 
-// entrances replaces those of the site that this one is like.
+// entrances replaces those of the base site.
 func (in *input) entrances(s *Site) {
 	s.Entrances = nil
 	in.tables(func(name string, t *table) {
@@ -200,7 +200,7 @@ func (in *input) entrances(s *Site) {
 	})
 }
 
-// questions adds to, or replaces, those of the site that this one is like.
+// questions adds to or replaces those of the base site.
 func (in *input) questions(s *Site) {
 	in.tables(func(name string, t *table) {
 		q := Question{Name: name, Kind: AskWord}
@@ -231,7 +231,7 @@ func (in *input) checkQuestion(t *table, q *Question) {
 	}
 }
 
-// Period is a stretch of time that reads as it is written: "30s".
+// Period is a duration that is written as "30s" in JSON, too.
 type Period time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -253,7 +253,7 @@ func setPeriod[T any](where func(*T) *Period) func(*input, *T) {
 	}
 }
 
-// parseSite reads a site's file. base returns the site that it is like.
+// parseSite reads a site's file. Base returns the site that its key "like" names.
 func parseSite(path, name string, data []byte, base func(name string) (Site, bool)) (Site, error) {
 	src := newSource(path, bytes.TrimPrefix(data, []byte("\uFEFF")))
 	src.kinds = []string{"entrance", "queue", "question"}
@@ -290,8 +290,8 @@ func (s Site) clone() Site {
 	return s
 }
 
-// checkTemplates renders every template once, so that a misspelt answer is found
-// when the site is read and not when somebody wants to work.
+// checkTemplates renders every template once, so that errors are found when the site is
+// read and not when somebody submits a job.
 func checkTemplates(src *source, s *Site) {
 	if len(src.errors) > 0 {
 		return
@@ -321,7 +321,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	return template.New("").Option("missingkey=error").Funcs(template.FuncMap{"hms": hms}).Parse(text)
 }
 
-// fill puts answers into a template.
+// fill renders a template with answers.
 func fill(text string, answers map[string]string) (string, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -334,8 +334,8 @@ func fill(text string, answers map[string]string) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// hms writes a number of hours as schedulers want it: 02:00:00. It is rounded up to
-// minutes: no time at all means no limit to Slurm.
+// hms writes a number of hours as for schedulers: 02:00:00. It rounds up to minutes: for
+// Slurm, zero means no limit.
 func hms(hours string) (string, error) {
 	d, err := time.ParseDuration(hours + "h")
 	if err != nil {
@@ -345,7 +345,7 @@ func hms(hours string) (string, error) {
 	return fmt.Sprintf("%02d:%02d:00", minutes/60, minutes%60), nil
 }
 
-// allQuestions are the site's and those that every job has.
+// allQuestions are the questions of the site and those of every job.
 func (s *Site) allQuestions(app string) []Question {
 	all := slices.Clone(s.Questions)
 	for _, q := range append(softwareQuestions(), appQuestions(app)...) {

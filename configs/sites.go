@@ -18,15 +18,15 @@ import (
 //go:embed sites/*.toml
 var siteFiles embed.FS
 
-// Sites are all the presets there are, in the order in which to show them.
+// Sites are all presets, in the order to show them.
 type Sites []Site
 
-// SitesFolder is where a person's own sites are: beside the config file.
+// SitesFolder is the folder of a person's own sites, next to the config file.
 func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(configFile), "sites") }
 
-// LoadSites returns the sites that come with tunctl and those of a person's own
-// folder, where a file of the same name takes the place of ours. A file that
-// cannot be read is an error, beside the sites that can.
+// LoadSites returns the sites that come with tunctl and those of a person's folder, which
+// replace ours of the same name. The error is about files that cannot be read; the other
+// sites are returned, too.
 func LoadSites(folder string) (Sites, error) {
 	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}, open: map[string]bool{}}
 	err := l.collect(siteFiles, "sites", "")
@@ -55,7 +55,7 @@ func LoadSites(folder string) (Sites, error) {
 	return sites, errors.Join(append(l.errs, err)...)
 }
 
-// siteLoader reads sites as they are needed, since one may be like another.
+// siteLoader reads sites when they are needed, since one may be based on another.
 type siteLoader struct {
 	texts map[string]siteText
 	read  map[string]Site
@@ -69,7 +69,7 @@ type siteText struct {
 	data []byte
 }
 
-// collect takes in the files of a folder.
+// collect collects the files of a folder.
 func (l *siteLoader) collect(fsys fs.FS, dir, shown string) error {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *siteLoader) collect(fsys fs.FS, dir, shown string) error {
 	return nil
 }
 
-// site returns the site of that name, read if need be.
+// site returns the site of that name, and reads it if needed.
 func (l *siteLoader) site(name string) (Site, bool) {
 	if s, ok := l.read[name]; ok {
 		return s, true
@@ -117,10 +117,10 @@ func (l *siteLoader) site(name string) (Site, bool) {
 	return s, true
 }
 
-// Generic reports whether the site is one for any machine of its kind.
+// Generic reports whether the site is for any machine with its scheduler.
 func (s *Site) Generic() bool { return s.Portal == "" && len(s.Entrances) == 0 && s.Path == "" }
 
-// Find returns the site of that name, or an error that tells the nearest.
+// Find returns the site of that name, or an error with the nearest name.
 func (all Sites) Find(name string) (Site, error) {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -148,8 +148,8 @@ func (all Sites) ForHost(h Host, scheduler string) (Site, error) {
 	return all.Find(scheduler)
 }
 
-// TransferNode returns where a host's files are best copied through: what the config
-// says, else the site's data-transfer node; "" is the host itself.
+// TransferNode returns the host for copying files: the config's, else the site's
+// data-transfer node; "" is the host itself.
 func (all Sites) TransferNode(h Host) string {
 	node := h.Transfer
 	if node == "" && h.Site != "" {

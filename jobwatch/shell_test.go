@@ -135,30 +135,3 @@ func TestACommandThatHangsIsNoAnswerAndACancelledOneIsNot(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-// FuzzQuote shows that a quoted value stays one word, whatever is in it.
-func FuzzQuote(f *testing.F) {
-	for _, s := range []string{
-		"", "plain", "it's", `"$(touch x)"`, "`touch x`", "a\nb", `\`, `'; touch x; '`, "!!", "*?[a]", "~/x", "-n", "$HOME", "\xff\xfe", "名前", "a\x00b",
-	} {
-		f.Add(s)
-	}
-	if _, err := exec.LookPath("sh"); err != nil {
-		f.Skip("needs sh")
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		want, _, _ := strings.Cut(s, "\x00")
-		cmd := exec.Command("sh", "-s")
-		cmd.Dir = t.TempDir()
-		cmd.Env = []string{"HOME=/home/x", "PATH=/usr/bin:/bin", "LC_ALL=C"}
-		cmd.Stdin = strings.NewReader("set -- " + posixsh.Quote(s) + "\nprintf '%s:%s' $# \"$1\"\n")
-		out, err := cmd.Output()
-		if err != nil || string(out) != "1:"+want {
-			t.Fatalf("%q became %q (%v)", s, out, err)
-		}
-		path := posixsh.QuotePath("~/" + want)
-		if !strings.HasPrefix(path, `"$HOME"/'`) || !strings.HasSuffix(path, "'") {
-			t.Fatalf("path %q", path)
-		}
-	})
-}

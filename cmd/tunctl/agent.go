@@ -67,7 +67,7 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
 	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
-	if practising(p, log) {
+	if isPractice(p, log) {
 		o.Practice, o.Limits = isPracticeAddress, agent.PracticeLimits()
 	}
 	a, err := agent.New(o)
@@ -92,20 +92,6 @@ func logLevel() slog.Level {
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo
-}
-
-// practising reports whether the agent serves a practice cluster, whose limits are short. A
-// person's own agent never does.
-func practising(p home.Paths, log *slog.Logger) bool {
-	switch {
-	case os.Getenv("TUNCTL_PRACTICE") == "":
-		return false
-	case !p.Moved:
-		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
-		return false
-	}
-	log.Warn("practice limits apply: hosts outside the practice cluster are refused")
-	return true
 }
 
 func agentStart(ctx context.Context, inv *invocation) error {

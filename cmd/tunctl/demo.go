@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
@@ -37,16 +38,6 @@ const demoFolder = "tunctl-demo-"
 
 //go:embed demo.toml
 var demoConfig string
-
-// labNetwork are the addresses of the lab's own clusters; see internal/lab/real.
-var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
-
-// isPracticeAddress reports whether an address can only be a practice cluster's. No host
-// of others is in the domain test (RFC 6761).
-func isPracticeAddress(address string) bool {
-	addr, err := netip.ParseAddr(address)
-	return address == "localhost" || strings.HasSuffix(address, ".test") || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
-}
 
 func demoCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
@@ -252,4 +243,34 @@ func practicePageCommand(t *term.Terminal) *cli.Command {
 			return lab.ServePage(c.Context, c.Args().Slice(), t.Out)
 		},
 	}
+}
+
+// isPractice reports whether the agent serves a practice cluster, whose limits are short. A
+// person's own agent never does.
+func isPractice(p home.Paths, log *slog.Logger) bool {
+	switch {
+	case os.Getenv("TUNCTL_PRACTICE") == "":
+		return false
+	case !p.Moved:
+		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
+		return false
+	}
+	log.Warn("practice limits apply: hosts outside the practice cluster are refused")
+	return true
+}
+
+// labNetwork are the addresses of the lab's own clusters; see internal/lab/real.
+var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
+
+// isPracticeAddress reports whether an address can only be a practice cluster's. No host
+// of others is in the domain test (RFC 6761).
+func isPracticeAddress(address string) bool {
+	addr, err := netip.ParseAddr(address)
+	return address == "localhost" || strings.HasSuffix(address, ".test") || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
+}
+
+// isPracticeHome reports whether the home folder is that of a demo.
+func isPracticeHome(p home.Paths) bool {
+	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
+	return p.Moved && (os.Getenv("TUNCTL_PRACTICE") != "" || strings.HasPrefix(dir, demoFolder))
 }

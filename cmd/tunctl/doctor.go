@@ -98,11 +98,11 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 }
 
 // newWorld gives the checks access to this machine and the agent.
-func newWorld(p home.Paths, cfg *configs.Config) doctor.World {
+func newWorld(p home.Paths, cfg *configs.Config) doctor.Environment {
 	self, _ := os.Executable()
 	cl := client.New(p)
 	read := resolver(p, cfg)
-	return doctor.World{
+	return doctor.Environment{
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
 		State:  p.State,
@@ -157,7 +157,7 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	if err != nil {
 		return ""
 	}
-	settings, _ := read.Settings(ctx, host) // where it cannot be read, the site's own probe is asked
+	settings, _ := read.Settings(ctx, host) // without them, the site's own probe decides
 	return site.AccessHint(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 }
 

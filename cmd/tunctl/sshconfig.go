@@ -98,18 +98,13 @@ func sshConfigRemove(_ context.Context, inv *invocation) error {
 // removed, and the Include line would stay.
 func refusePractice(p home.Paths, file string) error {
 	own, err := ownSSHConfig()
-	if err != nil || file != own || !practiceHome(p) {
+	if err != nil || file != own || !isPracticeHome(p) {
 		return err
 	}
 	return &api.Error{
 		Code: api.CodeUsage, Message: fmt.Sprintf("the practice cluster does not change your own %s", own),
 		Hint: "set TUNCTL_SSH_CONFIG=FILE to write to another file, for `ssh -F FILE`",
 	}
-}
-
-func practiceHome(p home.Paths) bool {
-	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
-	return p.Moved && (os.Getenv("TUNCTL_PRACTICE") != "" || strings.HasPrefix(dir, demoFolder))
 }
 
 func ownSSHConfig() (string, error) {

@@ -1,10 +1,10 @@
-// Package doctor holds the checks behind `tunctl doctor`: everything that can fail
-// between this machine and a notebook, in order, with what was found in a line and how
-// to fix it. What is packed for a bug report is cleaned of secrets and names here too.
+// Package doctor has the checks of `tunctl doctor`: everything that can fail between this
+// machine and a notebook, in order, each with a result and a fix. It also removes secrets
+// and names from the bundle for a bug report.
 //
-// It only judges. What it looks at comes in through a World, so that it knows neither
-// SSH nor schedulers; what needs a connection is examined by the agent over the one
-// it has. Doctor never logs in, and never asks a person anything.
+// Its Environment provides what it checks, so that it knows neither SSH nor schedulers;
+// the agent checks what needs a connection over the existing one. Doctor never logs in,
+// and never prompts.
 package doctor
 
 import (
@@ -16,34 +16,34 @@ import (
 	"tunctl/internal/api"
 )
 
-// checkTime bounds one look at the world.
-const checkTime = 20 * time.Second
+// checkTimeout bounds one check.
+const checkTimeout = 20 * time.Second
 
 // PreflightResult is what a host's port shows without a login; see tunnel.Preflight.
 type PreflightResult struct {
 	Address, Greeting, HostKey string
 }
 
-// World is how doctor looks at what is around it.
-type World struct {
+// Environment provides what doctor checks.
+type Environment struct {
 	// Program is this program's file, Search the folders of the PATH.
 	Program string
 	Search  []string
 	Version string
-	// Config reads the config and sums it up, with its path.
+	// Config reads the config and returns a summary with its path.
 	Config func() (summary string, err error)
 	// State is the folder that the agent writes to.
 	State  string
 	Status func(ctx context.Context) (api.Status, error)
-	// Resolve reads the ssh settings of a host, Preflight sees how its port answers, and
-	// Lookup asks for the addresses of a name.
+	// Resolve reads the ssh settings of a host, Preflight connects to its port, and Lookup
+	// resolves a name.
 	Resolve   func(ctx context.Context, host string) (api.Host, error)
 	Preflight func(ctx context.Context, host string) (PreflightResult, error)
 	Lookup    func(ctx context.Context, name string) ([]string, error)
 	// AgentSocket is where an ssh agent should answer; empty for none.
 	AgentSocket string
-	// Advice is what the host's site requires before SSH works, if anything. It is asked
-	// for where a host cannot be reached.
+	// Advice is what the host's site requires before SSH works, if anything. It is used
+	// if a host cannot be reached.
 	Advice func(ctx context.Context, host string) string
 	// Remote examines a host, and a session if it is named, over its connection.
 	Remote func(ctx context.Context, req api.CheckRequest) ([]api.Check, error)
@@ -54,10 +54,9 @@ type Subject struct {
 	Host, Session string
 }
 
-// Examine looks at this machine and then at each subject, and reports what it finds
-// as it goes.
-func Examine(ctx context.Context, w World, subjects []Subject, report func(api.Check)) {
-	e := &examination{World: w, report: report}
+// Examine checks this machine and then each subject, and reports each result at once.
+func Examine(ctx context.Context, w Environment, subjects []Subject, report func(api.Check)) {
+	e := &examination{Environment: w, report: report}
 	e.machine(ctx)
 	looked := map[string]bool{}
 	for _, s := range subjects {
@@ -78,10 +77,10 @@ func Examine(ctx context.Context, w World, subjects []Subject, report func(api.C
 
 // examination is one run of the checks.
 type examination struct {
-	World
+	Environment
 	about  string
 	report func(api.Check)
-	status api.Status // the agent's; empty where there is none
+	status api.Status // the agent's; empty without one
 }
 
 func (e *examination) ok(name, format string, args ...any) {
@@ -96,7 +95,7 @@ func (e *examination) unknown(name, text, fix string) {
 	e.report(api.Check{About: e.about, Name: name, Result: api.CheckUnknown, Text: text, Fix: fix})
 }
 
-// failed reports an error with its own hint, or else ours.
+// failed reports an error with its hint, or else with fix.
 func (e *examination) failed(name string, err error, fix string) {
 	if x, ok := errors.AsType[*api.Error](err); ok && x.Hint != "" {
 		fix = x.Hint
@@ -104,7 +103,7 @@ func (e *examination) failed(name string, err error, fix string) {
 	e.bad(name, err.Error(), fix)
 }
 
-// stateText is how a session is that is neither ready nor down, and why.
+// stateText is the state and cause of a session that is neither ready nor down.
 func stateText(s api.Session) string {
 	text := "the session is " + string(s.State)
 	switch s.State {
@@ -119,7 +118,7 @@ func stateText(s api.Session) string {
 	return text
 }
 
-// session examines what the agent knows of a session and what it finds on the host.
+// session checks what the agent knows of a session, and what it finds on the host.
 func (e *examination) session(ctx context.Context, s Subject) {
 	now, known := e.status.Session(s.Session)
 	switch {
@@ -137,7 +136,7 @@ func (e *examination) session(ctx context.Context, s Subject) {
 	}
 }
 
-// remote passes on what the agent finds over the host's connection.
+// remote reports what the agent finds over the host's connection.
 func (e *examination) remote(ctx context.Context, req api.CheckRequest) {
 	checks, err := e.Remote(ctx, req)
 	if err != nil {

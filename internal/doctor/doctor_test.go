@@ -18,14 +18,14 @@ import (
 )
 
 // healthy is a world in which all is well, with a host that is not connected.
-func healthy(t *testing.T) World {
+func healthy(t *testing.T) Environment {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bin", "tunctl")
 	write(t, program, "#!/bin/sh\n", 0o755)
 	key := filepath.Join(dir, "id_ed25519")
 	write(t, key, "key", 0o600)
-	return World{
+	return Environment{
 		Program: program, Search: []string{filepath.Dir(program)}, Version: "1.0",
 		Config: func() (string, error) { return "config.toml: one session", nil },
 		State:  filepath.Join(dir, "state"),
@@ -55,7 +55,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 }
 
 // examine runs the checks and returns those that are not well.
-func examine(t *testing.T, w World) (amiss []api.Check, all string) {
+func examine(t *testing.T, w Environment) (amiss []api.Check, all string) {
 	t.Helper()
 	Examine(t.Context(), w, []Subject{{Host: "narval", Session: "jupyter"}}, func(c api.Check) {
 		all += string(c.Result) + " " + c.Name + ": " + c.Text + "\n"
@@ -84,49 +84,49 @@ func TestAHealthyWorldHasNothingWrong(t *testing.T) {
 func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 	unreachable := func(message string) error { return &api.Error{Code: api.CodeUnreachable, Message: message} }
 	tests := map[string]struct {
-		damage func(t *testing.T, w *World)
+		damage func(t *testing.T, w *Environment)
 		check  string
 		result api.CheckResult
 		text   string
 		fix    string
 	}{
-		"another tunctl is first": {func(t *testing.T, w *World) {
+		"another tunctl is first": {func(t *testing.T, w *Environment) {
 			other := filepath.Join(t.TempDir(), "tunctl")
 			write(t, other, "#!/bin/sh\n", 0o755)
 			w.Search = append([]string{filepath.Dir(other)}, w.Search...)
 		}, "program", api.CheckBad, "another program called tunctl comes first", "before"},
 		"not on the PATH": {
-			func(t *testing.T, w *World) { w.Search = []string{t.TempDir()} },
+			func(t *testing.T, w *Environment) { w.Search = []string{t.TempDir()} },
 			"program", api.CheckUnknown, "is not on the PATH", "add ",
 		},
 		"the program is gone": {
-			func(_ *testing.T, w *World) { w.Program += "x" },
+			func(_ *testing.T, w *Environment) { w.Program += "x" },
 			"program", api.CheckBad, "cannot read", "install",
 		},
 		"the config has errors": {
-			func(_ *testing.T, w *World) {
+			func(_ *testing.T, w *Environment) {
 				w.Config = func() (string, error) { return "", errors.New("config.toml:3:1: no key \"locall\"") }
 			},
 			"config", api.CheckBad, "config.toml:3:1", "tunctl config edit",
 		},
-		"the state folder is a file": {func(t *testing.T, w *World) {
+		"the state folder is a file": {func(t *testing.T, w *Environment) {
 			write(t, w.State, "", 0o600)
 		}, "state", api.CheckBad, "cannot create", "TUNCTL_HOME"},
 		"the agent does not run": {
-			func(_ *testing.T, w *World) {
+			func(_ *testing.T, w *Environment) {
 				w.Status = func(context.Context) (api.Status, error) { return api.Status{}, nil }
 			},
 			"agent", api.CheckUnknown, "not running", "tunctl up",
 		},
 		"the agent is stuck": {
-			func(_ *testing.T, w *World) {
+			func(_ *testing.T, w *Environment) {
 				w.Status = func(context.Context) (api.Status, error) {
 					return api.Status{}, errors.New("the agent does not answer")
 				}
 			},
 			"agent", api.CheckBad, "does not answer", "tunctl agent restart",
 		},
-		"the agent is older": {func(_ *testing.T, w *World) {
+		"the agent is older": {func(_ *testing.T, w *Environment) {
 			w.Version = "2.0"
 		}, "agent", api.CheckBad, "version 1.0, this program is 2.0", "tunctl agent restart"},
 		"the agent has an older config": {
@@ -134,7 +134,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			"agent", api.CheckBad, "last valid config", "tunctl config edit",
 		},
 		"the ssh config cannot be read": {
-			func(_ *testing.T, w *World) {
+			func(_ *testing.T, w *Environment) {
 				w.Resolve = func(context.Context, string) (api.Host, error) {
 					return api.Host{}, &api.Error{Code: api.CodeConfig, Message: "cannot read the ssh settings", Hint: "try `ssh -G narval`"}
 				}
@@ -143,33 +143,33 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		},
 		"the ssh config asks for what we cannot": {host(func(h *api.Host) { h.Warnings = []string{"PKCS#11 needs openssh"} }), "ssh config", api.CheckUnknown, "PKCS#11", "tunctl hosts narval"},
 		"no key anywhere":                        {host(func(h *api.Host) { h.IdentityFiles = nil }), "key", api.CheckUnknown, "no key file", "ssh-keygen"},
-		"a key that others can read": {func(t *testing.T, w *World) {
+		"a key that others can read": {func(t *testing.T, w *Environment) {
 			path := filepath.Join(t.TempDir(), "key")
 			write(t, path, "x", 0o644)
 			host(func(h *api.Host) { h.IdentityFiles = []string{path} })(t, w)
 		}, "key", api.CheckBad, "readable by others", "chmod 600"},
-		"the ssh agent is gone": {func(t *testing.T, w *World) {
+		"the ssh agent is gone": {func(t *testing.T, w *Environment) {
 			w.AgentSocket = filepath.Join(t.TempDir(), "gone")
 		}, "key", api.CheckBad, "ssh agent does not respond", "ssh-add -l"},
-		"no such name": {func(_ *testing.T, w *World) {
+		"no such name": {func(_ *testing.T, w *Environment) {
 			w.Lookup = func(context.Context, string) ([]string, error) {
 				return nil, &net.DNSError{Err: "no such host", Name: "narval", Server: "10.0.0.1", IsNotFound: true}
 			}
 		}, "name", api.CheckBad, "cannot resolve the name", "VPN"},
-		"the site wants a VPN": {func(_ *testing.T, w *World) {
+		"the site wants a VPN": {func(_ *testing.T, w *Environment) {
 			w.Advice = func(context.Context, string) string { return "Connect to the campus VPN first." }
 			w.Preflight = look(PreflightResult{}, &api.Error{Code: api.CodeUnreachable, Message: "192.0.2.7:22 does not answer within 10s", Hint: "is the network up?"})
 		}, "port", api.CheckBad, "does not answer", "campus VPN"},
-		"the port is closed": {func(_ *testing.T, w *World) {
+		"the port is closed": {func(_ *testing.T, w *Environment) {
 			w.Preflight = look(PreflightResult{}, unreachable("192.0.2.7:22 refuses connections"))
 		}, "port", api.CheckBad, "refuses connections", "network"},
-		"a captive portal": {func(_ *testing.T, w *World) {
+		"a captive portal": {func(_ *testing.T, w *Environment) {
 			w.Preflight = look(PreflightResult{Address: "192.0.2.7:22"}, unreachable("answers, but not as an SSH server"))
 		}, "greeting", api.CheckBad, "not as an SSH server", "portal"},
-		"the host key has changed": {func(_ *testing.T, w *World) {
+		"the host key has changed": {func(_ *testing.T, w *Environment) {
 			w.Preflight = look(PreflightResult{"a", "b", "c"}, &api.Error{Code: api.CodeHostKey, Message: "the host key has changed", Hint: "ssh-keygen -R"})
 		}, "host key", api.CheckBad, "has changed", "ssh-keygen -R"},
-		"the host key is not known": {func(_ *testing.T, w *World) {
+		"the host key is not known": {func(_ *testing.T, w *Environment) {
 			w.Preflight = look(PreflightResult{"a", "b", "c"}, &api.Error{Code: api.CodeNeedsPerson, Message: "the host key is unknown", Hint: "run `tunctl login narval`"})
 		}, "host key", api.CheckUnknown, "unknown", "tunctl login narval"},
 		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a ProxyCommand", "tunctl login narval"},
@@ -204,7 +204,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			}),
 			"session", api.CheckBad, "the session has failed: the scheduler did not accept the job", "change --time",
 		},
-		"the agent finds something": {func(t *testing.T, w *World) {
+		"the agent finds something": {func(t *testing.T, w *Environment) {
 			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)
 			w.Preflight = func(context.Context, string) (PreflightResult, error) {
 				t.Error("a connected host is dialled again")
@@ -236,16 +236,16 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-func status(change func(*api.Status)) func(*testing.T, *World) {
-	return func(_ *testing.T, w *World) {
+func status(change func(*api.Status)) func(*testing.T, *Environment) {
+	return func(_ *testing.T, w *Environment) {
 		st := api.Status{Agent: &api.Agent{Version: "1.0"}}
 		change(&st)
 		w.Status = func(context.Context) (api.Status, error) { return st, nil }
 	}
 }
 
-func host(change func(*api.Host)) func(*testing.T, *World) {
-	return func(_ *testing.T, w *World) {
+func host(change func(*api.Host)) func(*testing.T, *Environment) {
+	return func(_ *testing.T, w *Environment) {
 		resolve := w.Resolve
 		w.Resolve = func(ctx context.Context, name string) (api.Host, error) {
 			h, err := resolve(ctx, name)

@@ -13,15 +13,15 @@ import (
 	"tunctl/internal/api"
 )
 
-// host looks at the way to a host: first how it is read, then how it answers. Where
-// a connection is up, that is proof enough and nothing more is dialled.
+// host checks a host: first its settings, then the route to it. If it is connected, that
+// is proof enough, and nothing is dialled.
 func (e *examination) host(ctx context.Context, name string) {
 	settings, err := e.resolve(ctx, name)
 	if err != nil {
 		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows its settings")
 		return
 	}
-	live := e.live(name)
+	live := e.agentHost(name)
 	if live.Outdated != "" {
 		e.unknown("ssh config", live.Outdated, "`tunctl hosts "+name+"` shows its settings")
 	}
@@ -42,17 +42,17 @@ func (e *examination) host(ctx context.Context, name string) {
 		e.unknown("connection", live.Cause, live.Hint)
 	}
 	if settings.ProxyJump != "" || settings.ProxyCommand != "" {
-		e.beyond(ctx, name, settings)
+		e.jumpHost(ctx, name, settings)
 		return
 	}
-	if !e.way(ctx, name, settings) {
+	if !e.route(ctx, name, settings) {
 		return
 	}
 	e.unknown("login", "not connected, so the login was not checked", "`tunctl login "+name+"` logs in; doctor never does, so it cannot cause a failed login")
 }
 
 func (e *examination) resolve(ctx context.Context, name string) (api.Host, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	h, err := e.Resolve(ctx, name)
 	if err != nil {
@@ -65,8 +65,8 @@ func (e *examination) resolve(ctx context.Context, name string) (api.Host, error
 	return h, nil
 }
 
-// live is the host as the agent has it.
-func (e *examination) live(name string) api.Host {
+// agentHost is the state of the host in the agent.
+func (e *examination) agentHost(name string) api.Host {
 	for _, h := range e.status.Hosts {
 		if h.Alias == name {
 			return h
@@ -75,7 +75,7 @@ func (e *examination) live(name string) api.Host {
 	return api.Host{State: api.HostDown}
 }
 
-// keys looks at what there is to log in with.
+// keys checks the keys for a login.
 func (e *examination) keys(ctx context.Context, h, live api.Host) {
 	found := []string{}
 	for _, path := range h.IdentityFiles {
@@ -107,39 +107,39 @@ func (e *examination) keys(ctx context.Context, h, live api.Host) {
 	e.ok("key", "%s", strings.Join(found, ", "))
 }
 
-// dialSocket reports whether something answers at path; none is no error.
+// dialSocket reports whether a server listens at path; "" is no error.
 func dialSocket(ctx context.Context, path string) (bool, error) {
 	if path == "" || runtime.GOOS == "windows" { // a pipe of the system's there
 		return false, nil
 	}
-	c, err := (&net.Dialer{Timeout: checkTime}).DialContext(ctx, "unix", path)
+	c, err := (&net.Dialer{Timeout: checkTimeout}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return false, err
 	}
 	return true, c.Close()
 }
 
-// way looks at each step to the host's port: its name, the port, the greeting and
-// the host key. It reports whether a login could be tried.
-func (e *examination) way(ctx context.Context, name string, h api.Host) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*checkTime)
+// route checks each step to the host's port: its name, the port, the greeting and the host
+// key. It reports whether a login could be tried.
+func (e *examination) route(ctx context.Context, name string, h api.Host) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*checkTimeout)
 	defer cancel()
 	if net.ParseIP(h.Hostname) == nil {
 		addresses, err := e.Lookup(ctx, h.Hostname)
 		if err != nil {
-			e.away(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, plainDNS(err)))
+			e.unreachable(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, withoutServer(err)))
 			return false
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
 	}
 	seen, err := e.Preflight(ctx, name)
 	if seen.Address == "" {
-		e.away(ctx, "port", name, err)
+		e.unreachable(ctx, "port", name, err)
 		return false
 	}
 	e.ok("port", "%s responds", seen.Address)
 	if seen.Greeting == "" {
-		e.away(ctx, "greeting", name, err)
+		e.unreachable(ctx, "greeting", name, err)
 		return false
 	}
 	e.ok("greeting", "%s", seen.Greeting)
@@ -160,9 +160,9 @@ func (e *examination) hostKey(seen PreflightResult, err error) bool {
 	return true
 }
 
-// away reports that a host cannot be reached. What its site requires before SSH works
-// helps more than what can be said about any host.
-func (e *examination) away(ctx context.Context, check, name string, err error) {
+// unreachable reports that a host cannot be reached. The requirements of its site help
+// more than general advice.
+func (e *examination) unreachable(ctx context.Context, check, name string, err error) {
 	if advice := e.Advice(ctx, name); advice != "" {
 		e.bad(check, err.Error(), advice)
 		return
@@ -170,8 +170,8 @@ func (e *examination) away(ctx context.Context, check, name string, err error) {
 	e.failed(check, err, "check the network and, if the site needs one, the VPN; open a web page to see whether a login portal blocks the connection")
 }
 
-// beyond looks at the first hop only: what is behind it needs a login.
-func (e *examination) beyond(ctx context.Context, name string, h api.Host) {
+// jumpHost checks only the first hop: what is behind it needs a login.
+func (e *examination) jumpHost(ctx context.Context, name string, h api.Host) {
 	first, _, _ := strings.Cut(h.ProxyJump, ",")
 	if first == "" || strings.EqualFold(first, "none") {
 		e.unknown("port", "the host is reached through a ProxyCommand: "+h.ProxyCommand, "`tunctl login "+name+"` tries it")
@@ -183,14 +183,14 @@ func (e *examination) beyond(ctx context.Context, name string, h api.Host) {
 		return
 	}
 	e.ok("jump host", "the host is reached through %s", h.ProxyJump)
-	if hop.ProxyJump == "" && hop.ProxyCommand == "" && !e.way(ctx, first, hop) {
+	if hop.ProxyJump == "" && hop.ProxyCommand == "" && !e.route(ctx, first, hop) {
 		return
 	}
 	e.unknown("port", "only a login shows what is behind the jump host", "`tunctl login "+name+"` tries it")
 }
 
-// plainDNS leaves out which server was asked.
-func plainDNS(err error) error {
+// withoutServer removes the name server from an error.
+func withoutServer(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return errors.New(dns.Err)
 	}

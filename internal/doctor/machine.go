@@ -84,7 +84,7 @@ func (e *examination) folder() {
 }
 
 func (e *examination) agent(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	st, err := e.Status(ctx)
 	switch {

@@ -96,7 +96,7 @@ func (b *broker) serve() {
 	}
 }
 
-// resume tells a running call that its standard input is there.
+// resume reports to a running call that its standard input has arrived.
 func (b *broker) resume(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -59,7 +59,7 @@ func longSpan(d time.Duration) string {
 	return text
 }
 
-// hourSpan prints a duration as PBS does: hours go on counting past a day.
+// hourSpan prints a duration as PBS does: 24 hours do not become a day.
 func hourSpan(d time.Duration) string {
 	s := int(d.Seconds())
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)

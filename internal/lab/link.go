@@ -158,7 +158,7 @@ func (k *link) send(c chunk) bool {
 	return err == nil
 }
 
-// pass waits until traffic of that moment may go on, and reports false when the
+// pass waits until traffic of that moment may continue, and reports false when the
 // link was dropped meanwhile.
 func (k *link) pass(at time.Time) bool {
 	open, delay := k.links.rules()

@@ -155,7 +155,7 @@ func (p *page) handler() http.Handler {
 		http.Redirect(w, r, (&url.URL{Path: "/lab", RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
 	})
 	mux.HandleFunc("GET /api", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"version": "practice"}) // Jupyter tells its version to all
+		writeJSON(w, http.StatusOK, map[string]any{"version": "practice"}) // Jupyter sends its version to everybody
 	})
 	return mux
 }

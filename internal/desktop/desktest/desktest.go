@@ -204,7 +204,7 @@ func (d *Desk) await(name string, wanted func(*image.RGBA) bool) *image.RGBA {
 	}
 }
 
-// pause is between two looks: a screen tells nobody that it changed.
+// pause is the time between two looks: nothing reports that a screen changed.
 func (d *Desk) pause() {
 	select {
 	case <-time.After(glance):

@@ -15,7 +15,7 @@ const slowUplink = "slow"
 
 // Delay makes each packet between laptop and cluster late, so that a round trip
 // takes rtt longer, and loses some: loss is in percent. It replaces an earlier
-// delay; with zeros it ends it. Live connections go on.
+// delay; with zeros it ends it. Live connections stay.
 //
 // The packets take the way through a process of ours, as kernels may lack netem.
 func (c *Cluster) Delay(rtt time.Duration, loss float64) error {

@@ -157,7 +157,7 @@ func (l *Lab) FreezeConns(alias string) {
 	l.undo(func() error { return l.c.ContConns(alias) })
 }
 
-// ContConns lets frozen connections go on.
+// ContConns continues frozen connections.
 func (l *Lab) ContConns(alias string) {
 	l.t.Helper()
 	l.must(l.c.ContConns(alias))
@@ -176,7 +176,7 @@ func (l *Lab) FreezeListener(alias string) {
 	l.undo(func() error { return l.c.ContListener(alias) })
 }
 
-// ContListener lets a frozen listener go on.
+// ContListener continues a frozen listener.
 func (l *Lab) ContListener(alias string) {
 	l.t.Helper()
 	l.must(l.c.ContListener(alias))
@@ -234,7 +234,7 @@ func (l *Lab) FreezeController() {
 	l.undo(l.c.ContController)
 }
 
-// ContController lets a stalled controller go on.
+// ContController continues a frozen controller.
 func (l *Lab) ContController() {
 	l.t.Helper()
 	l.must(l.c.ContController())

@@ -136,7 +136,7 @@ func (c *Cluster) stopService(s service) error {
 	if err != nil {
 		return err
 	}
-	// One that is frozen hears of it once it goes on.
+	// A frozen one gets the signal when it continues.
 	if err := cmp.Or(p.signal(syscall.SIGTERM), p.signal(sigCont)); err != nil {
 		return err
 	}
