@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
@@ -28,8 +27,8 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	at := time.Now()
-	return api.UpResponse{Session: s.start(byPerson, clientOf(ctx)), At: at}, nil
+	now, at := s.start(byPerson, "", clientOf(ctx))
+	return api.UpResponse{Session: now, At: at}, nil
 }
 
 // adhocSpecs parses the forwards of a request. Bind applies to those without an address.

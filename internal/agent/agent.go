@@ -153,7 +153,7 @@ func (a *Agent) restore() {
 			a.log.Warn("a saved session is no longer in the config", "session", name)
 			continue
 		}
-		s.start(byAgent, "")
+		s.start(byAgent, "", "")
 	}
 }
 
@@ -181,15 +181,6 @@ func (a *Agent) Status() api.Status {
 		}
 	}
 	return st
-}
-
-// pageURL is the address of a session's page, with its token.
-func (a *Agent) pageURL(name string) (string, error) {
-	s, err := a.session(name)
-	if err != nil {
-		return "", err
-	}
-	return s.pageURL()
 }
 
 // customApps are the apps of the config.

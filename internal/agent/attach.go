@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
@@ -36,12 +35,11 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 	if err != nil || choice != nil {
 		return api.AttachResponse{Candidates: choice}, err
 	}
-	at := time.Now()
 	s, err := a.attach(req, job)
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	now := s.start(byPerson, clientOf(ctx))
+	now, at := s.start(byPerson, "", clientOf(ctx))
 	return api.AttachResponse{Session: &now, At: at}, nil
 }
 

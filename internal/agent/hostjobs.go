@@ -223,12 +223,3 @@ func schedulerError(host string, err error) error {
 		Hint: "jobs keep running; try again in a few minutes",
 	}
 }
-
-// replyOrFail sends the response, or the error if there is one.
-func replyOrFail(w http.ResponseWriter, out any, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, out)
-}

@@ -53,3 +53,17 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 		t.Errorf("the line that names the new node is lost: %+v", after.finding)
 	}
 }
+
+func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
+	r := &jobRun{session: quietSession(t), prober: newProber(nil, nil)}
+	before := &probeTarget{finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}}
+	now := &probeTarget{finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8889}}}
+	r.prober.setTarget(before)
+	r.prober.setTarget(now)
+	for _, target := range []*probeTarget{before, now} {
+		r.handleProbe(probeResult{target: target, route: &route{endpoint: target.finding.Endpoint}})
+		if opened := r.session.route != nil; opened != (target == now) {
+			t.Errorf("port %d: the page is open: %t", target.finding.Port, opened)
+		}
+	}
+}

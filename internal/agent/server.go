@@ -115,11 +115,7 @@ func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerF
 			return
 		}
 		out, err := f(r.Context(), in)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		reply(w, out)
+		replyOrFail(w, out, err)
 	}
 }
 
@@ -141,13 +137,22 @@ func decode(r *http.Request, v any) error {
 	return nil
 }
 
+// replyOrFail sends the response, or the error if there is one.
+func replyOrFail(w http.ResponseWriter, out any, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, out)
+}
+
 func reply(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // on an error the client has left
 }
 
 func fail(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*api.Error](err)
+	e, ok := asAPI(err)
 	if !ok {
 		e = &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: home.FullDiskHint(err)}
 	}
@@ -171,11 +176,6 @@ func (a *Agent) handleUp(w http.ResponseWriter, r *http.Request) {
 		a.useEnv(req.Env)
 		return a.up(ctx, req, r.URL.Query().Get("waiter"))
 	})(w, r)
-}
-
-func (a *Agent) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
-	sessions, err := a.down(ctx, req)
-	return api.DownResponse{Sessions: sessions}, err
 }
 
 func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
@@ -223,12 +223,12 @@ func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {
 }
 
 func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
-	url, err := a.pageURL(r.PathValue("name"))
-	if err != nil {
-		fail(w, err)
-		return
+	s, err := a.session(r.PathValue("name"))
+	var url string
+	if err == nil {
+		url, err = s.pageURL()
 	}
-	reply(w, api.OpenResponse{URL: url})
+	replyOrFail(w, api.OpenResponse{URL: url}, err)
 }
 
 func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
@@ -237,11 +237,7 @@ func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = a.prompts.answer(r.PathValue("id"), answer)
 	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, struct{}{})
+	replyOrFail(w, struct{}{}, err)
 }
 
 // handleWatch streams events: first the whole status, then changes, and the whole status

@@ -109,16 +109,10 @@ func (s *session) status() api.Session {
 	return st
 }
 
-// start brings the session up unless an attempt is in progress, and returns its state
-// right after. The client, if any, gets the questions of a login.
-func (s *session) start(who requester, client string) api.Session {
-	now, _ := s.startFor(who, "", client)
-	return now
-}
-
-// startFor is start for a command that waits. Events older than at are about the time
-// before the start.
-func (s *session) startFor(who requester, waiter, client string) (now api.Session, at time.Time) {
+// start brings the session up unless an attempt is in progress, for the command that
+// waits, if any. The client, if any, gets the questions of a login. It returns the state
+// right after; events older than at are about the time before.
+func (s *session) start(who requester, waiter, client string) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.register(s)

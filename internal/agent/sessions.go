@@ -62,30 +62,26 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 	return e
 }
 
-// down takes one session down, or all.
-func (a *Agent) down(ctx context.Context, req api.DownRequest) ([]api.Session, error) {
-	targets, err := a.downTargets(req)
-	if err != nil {
-		return nil, err
+// handleDown takes one session down, or all.
+func (a *Agent) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
+	targets := a.live()
+	if !req.All {
+		s, err := a.session(req.Session)
+		if err != nil {
+			return api.DownResponse{}, err
+		}
+		targets = []*session{s}
 	}
-	done := []api.Session{}
+	done := api.DownResponse{Sessions: []api.Session{}}
 	for _, s := range targets {
 		after, err := s.stop(ctx, req.Cancel)
 		if err != nil {
 			return done, err
 		}
 		after.Forgotten = a.dropUnconfigured(s)
-		done = append(done, after)
+		done.Sessions = append(done.Sessions, after)
 	}
 	return done, nil
-}
-
-func (a *Agent) downTargets(req api.DownRequest) ([]*session, error) {
-	if req.All {
-		return a.live(), nil
-	}
-	s, err := a.session(req.Session)
-	return []*session{s}, err
 }
 
 // live are the sessions that were up since the agent started, by name. The lock of a

@@ -117,3 +117,30 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 		t.Error("a refused login is no matter of the network")
 	}
 }
+
+func TestSiteFilesAreReadAgainOnlyWhenOneHasChanged(t *testing.T) {
+	a := agentAt(t, "")
+	folder := configs.SitesFolder(a.opt.Paths.Config)
+	read := a.allSites()
+	if again := a.allSites(); &again[0] != &read[0] {
+		t.Error("the sites were read twice")
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"First site", "Another site"} {
+		text := fmt.Sprintf("title = %q\nscheduler = \"slurm\"\n", name)
+		if err := os.WriteFile(filepath.Join(folder, "own.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if site, err := a.allSites().Find("own"); err != nil || site.Title != name {
+			t.Errorf("%q, %v; want %q", site.Title, err, name)
+		}
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.allSites().Find("own"); err == nil {
+		t.Error("a removed site is still known")
+	}
+}

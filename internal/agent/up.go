@@ -46,7 +46,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 		}
 	}
 	s.verify(ctx)
-	now, at := s.startFor(byPerson, waiter, clientOf(ctx))
+	now, at := s.start(byPerson, waiter, clientOf(ctx))
 	if !a.waiters.has(waiter) { // it has left meanwhile
 		s.revoke(waiter)
 	}
