@@ -192,29 +192,36 @@ func browserOpens(t *testing.T, base *url.URL, token string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	picture := artifact(t, "notebook.png")
 	u := *base
 	u.RawQuery = "token=" + token
-	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(),
-		"--window-size=1000,700", "--virtual-time-budget=8000", "--screenshot="+picture, u.String())
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("chromium: %v\n%s", err, out)
+	chromium := func(args ...string) []byte {
+		cmd := exec.CommandContext(ctx, "chromium", append([]string{
+			"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+			"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
+			"--window-size=1000,700", "--virtual-time-budget=8000", u.String(),
+		}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("chromium: %v\n%s", err, said.Bytes())
+		}
+		return out
 	}
-	dump := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(),
-		"--virtual-time-budget=8000", "--dump-dom", u.String())
-	dump.Env = cmd.Env
-	dom, err := dump.Output()
-	if err != nil {
-		t.Fatalf("chromium: %v", err)
-	}
+	dom := chromium("--dump-dom")
 	if !bytes.Contains(dom, []byte("jupyterlab")) && !bytes.Contains(dom, []byte("notebook_list")) {
 		t.Errorf("the page in the browser is no notebook:\n%.600s", dom)
 	}
-	if info, err := os.Stat(picture); err != nil || info.Size() < 5000 {
-		t.Errorf("no picture of the page: %v", err)
+	// Chromium takes the picture when its virtual time is over, painted or not.
+	picture := artifact(t, "notebook.png")
+	for painted := false; !painted; {
+		chromium("--screenshot=" + picture)
+		info, err := os.Stat(picture)
+		if err != nil {
+			t.Fatalf("no picture of the page: %v", err)
+		}
+		painted = info.Size() >= 5000
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // commandLimit bounds every command of the lab.
-const commandLimit = 60 * time.Second
+const commandLimit = 120 * time.Second
 
 // cleanEnv is the environment of everything that runs inside a node.
 var cleanEnv = []string{

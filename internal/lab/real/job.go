@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 )
 
 // awaitNodes waits until compute nodes take jobs.
@@ -18,7 +17,7 @@ func (c *Cluster) awaitNodes(names ...string) error {
 		}
 		return len(strings.Fields(out)) == len(names)
 	}
-	if !poll(60*time.Second, usable) {
+	if !poll(startLimit, usable) {
 		state, _ := c.Exec("ctl", "sinfo", "-N", "-l")
 		return fmt.Errorf("the compute nodes do not come up: %s\n%s", last, state)
 	}

@@ -56,6 +56,9 @@ func (s sshd) daemon() service {
 }
 
 // startServices starts everything, the controller before those who report to it.
+// startLimit is how long a service may take to start, on a machine with much else to do.
+const startLimit = 2 * time.Minute
+
 func (c *Cluster) startServices() error {
 	for _, together := range [][]string{{"ctl", "login1", "jump"}, {"cn01", "cn02"}} {
 		if err := c.startServicesOf(together...); err != nil {
@@ -124,7 +127,7 @@ func (c *Cluster) startService(s service) error {
 		_, err := c.servicePID(s)
 		return err == nil && (s.port == 0 || listening(pid, s.port))
 	}
-	if !poll(30*time.Second, up) {
+	if !poll(startLimit, up) {
 		return fmt.Errorf("%s does not start on %s; see %s", s.name, s.node, c.path("nodes", s.node, "log"))
 	}
 	return nil
