@@ -36,7 +36,7 @@ func packages(t *testing.T, kind string) (older, newer string) {
 // looks for what it must say.
 func inNewSystem(t *testing.T, script string, args []string, says ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	words := append([]string{"--mount", "--pid", "--fork", "--kill-child", "sh", "testdata/" + script}, args...)
 	out, err := exec.CommandContext(ctx, "unshare", words...).CombinedOutput()
@@ -71,7 +71,7 @@ func TestTheRPMInstallsWorksUpgradesAndGoesWithoutATrace(t *testing.T) {
 func TestLintianFindsNoErrorInThePackage(t *testing.T) {
 	real.Need(t, "package")
 	older, _ := packages(t, "deb")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "lintian", "--allow-root", "--fail-on", "error", older).CombinedOutput()
 	t.Logf("%s", out)
