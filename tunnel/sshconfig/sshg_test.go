@@ -24,7 +24,16 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		"the defaults take too long":          {`case "$*" in *none*) sleep 600;; esac`, 2 * time.Second, true, "busy"},
 		"a line is wrong":                     {`echo "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, false, "Bad configuration option"},
 		"a name cannot be looked up":          {`echo "ssh: Could not resolve hostname open: Temporary failure in name resolution" >&2; exit 255`, time.Minute, true, "Temporary failure"},
-		"it is killed":                        {`kill -9 $$`, time.Minute, true, "killed"},
+		"a name cannot be looked up, and a Match exec prints after that": {
+			`printf '%s\r\n' "ssh: Could not resolve hostname open: Temporary failure in name resolution" "vpn: not connected" >&2; exit 255`, time.Minute, true, "vpn",
+		},
+		"a name cannot be looked up, and ssh prints debug messages": {
+			`printf 'debug1: Reading configuration data config\r\nssh: Could not resolve hostname open: Temporary failure in name resolution\r\ndebug1: cleanup\r\n' >&2; exit 255`, time.Minute, true, "Temporary failure",
+		},
+		"a line is wrong, and a Match exec could not look up a name": {
+			`printf '%s\n' "ssh: Could not resolve hostname vpn: Name or service not known" "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, false, "Bad configuration option",
+		},
+		"it is killed": {`kill -9 $$`, time.Minute, true, "killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
