@@ -35,12 +35,14 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		},
 		"it is killed": {`kill -9 $$`, time.Minute, true, "killed"},
 	} {
+		// Before any of them runs: a file cannot be run while a child that is just being
+		// started has it open for writing.
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
 			env := api.Env{"PATH": dir + ":" + os.Getenv("PATH")}
 			_, err := Resolver{SSHConfig: "config", Env: env, Timeout: tt.limit}.Settings(t.Context(), "open")
 			if cause, ok := errors.AsType[*Error](err); !ok || cause.Temporary != tt.later || !strings.Contains(err.Error(), tt.says) {
