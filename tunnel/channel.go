@@ -199,7 +199,7 @@ type sharedSession struct {
 }
 
 // Close ends the session.
-func (g *sharedSession) Close() error {
-	defer g.release()
-	return g.Channel.Close()
+func (s *sharedSession) Close() error {
+	defer s.release()
+	return s.Channel.Close()
 }

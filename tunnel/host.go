@@ -23,7 +23,7 @@ type Host struct {
 
 	behind string // the login node before this compute node; "": this is no compute node
 
-	kick chan struct{} // wanted, or another input of nextAction, changed
+	woken chan struct{} // receives after wake: an input of nextAction changed
 
 	mu     sync.Mutex
 	facts  facts
@@ -51,7 +51,7 @@ func newHost(p *Pool, name string) *Host {
 	return &Host{
 		pool: p, name: name,
 		log:     p.o.Log.With("host", api.HostLabel(name)),
-		kick:    make(chan struct{}, 1),
+		woken:   make(chan struct{}, 1),
 		users:   map[*Host]string{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
@@ -164,7 +164,7 @@ func (h *Host) dropWantedLocked() {
 // wake wakes the host's goroutine.
 func (h *Host) wake() {
 	select {
-	case h.kick <- struct{}{}:
+	case h.woken <- struct{}{}:
 	default:
 	}
 }

@@ -41,7 +41,7 @@ func (h *Host) hold(ctx context.Context) {
 		case <-ctx.Done():
 			c.close(ctx.Err())
 			return
-		case <-h.kick:
+		case <-h.woken:
 			if h.unwanted() {
 				c.close(nil)
 				return
@@ -72,7 +72,7 @@ func (h *Host) holdShared(ctx context.Context, c *conn) {
 			return
 		case <-ctx.Done():
 			return
-		case <-h.kick:
+		case <-h.woken:
 			if h.unwanted() {
 				return
 			}

@@ -27,11 +27,11 @@ func (m *master) withListeners(ctx context.Context, c ssh.Conn) (ssh.Conn, <-cha
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	beside, channels, requests, err := mux.Attach(raw, mux.Options{Path: m.control()})
+	forwards, channels, requests, err := mux.Attach(raw, mux.Options{Path: m.control()})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return &listeningConn{c, beside}, channels, requests, nil
+	return &listeningConn{c, forwards}, channels, requests, nil
 }
 
 // SendRequest implements ssh.Conn.

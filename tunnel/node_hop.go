@@ -206,7 +206,7 @@ func (n *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 		err error
 	}
 	answers := make(chan answer, len(names))
-	knocking, cancel := context.WithCancel(ctx)
+	dialing, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer func() {
 		cancel()
@@ -224,7 +224,7 @@ func (n *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 		if next < len(names) {
 			name := names[next]
 			wg.Go(func() {
-				raw, err := n.dialName(knocking, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+				raw, err := n.dialName(dialing, net.JoinHostPort(name, strconv.Itoa(s.Port)))
 				answers <- answer{raw, err}
 			})
 			next, open = next+1, open+1

@@ -256,12 +256,12 @@ func (s *stderrBuffer) notifyLocked() {
 func (s *stderrBuffer) await(words string) bool {
 	for {
 		s.mu.Lock()
-		found, over, heard := bytes.Contains(s.all.Bytes(), []byte(words)), s.ended, s.changed
+		found, ended, changed := bytes.Contains(s.all.Bytes(), []byte(words)), s.ended, s.changed
 		s.mu.Unlock()
-		if found || over {
+		if found || ended {
 			return found
 		}
-		<-heard
+		<-changed
 	}
 }
 

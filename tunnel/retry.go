@@ -109,7 +109,7 @@ func (h *Host) sleep(ctx context.Context, until time.Time) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-h.kick:
+	case <-h.woken:
 	case <-ring:
 	}
 }

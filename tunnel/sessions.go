@@ -41,8 +41,8 @@ type sessionLimit struct {
 	freed     chan struct{} // closed when a slot may be free
 }
 
-func newSessionLimit(most int, again time.Duration) *sessionLimit {
-	return &sessionLimit{ceiling: most, minGrowAfter: again, limit: most, proven: most, growAfter: again, freed: make(chan struct{})}
+func newSessionLimit(ceiling int, growAfter time.Duration) *sessionLimit {
+	return &sessionLimit{ceiling: ceiling, minGrowAfter: growAfter, limit: ceiling, proven: ceiling, growAfter: growAfter, freed: make(chan struct{})}
 }
 
 // sessionSlot is the right to one session. It is given back once, by release or refused.

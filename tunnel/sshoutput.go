@@ -75,8 +75,8 @@ var sshOutput = []struct {
 	},
 }
 
-// readSSHOutput classifies an ssh program's messages. Unknown ones have no class, and may have
-// been a login.
+// readSSHOutput classifies an ssh program's messages. Unknown ones have no class, and may
+// have been a login.
 func readSSHOutput(output string) sshReason {
 	for _, x := range sshOutput {
 		if x.line.MatchString(output) {

@@ -17,55 +17,55 @@ type timeout struct {
 	isExpired bool
 }
 
-func newTimeout(limit time.Duration, end func()) *timeout {
-	g := &timeout{onExpire: end, due: time.Now().Add(limit)}
-	g.timer = time.AfterFunc(limit, g.expire)
-	return g
+func newTimeout(limit time.Duration, onExpire func()) *timeout {
+	t := &timeout{onExpire: onExpire, due: time.Now().Add(limit)}
+	t.timer = time.AfterFunc(limit, t.expire)
+	return t
 }
 
-func (g *timeout) expire() {
-	g.mu.Lock()
-	g.isExpired = true
-	g.mu.Unlock()
-	g.onExpire()
+func (t *timeout) expire() {
+	t.mu.Lock()
+	t.isExpired = true
+	t.mu.Unlock()
+	t.onExpire()
 }
 
 // restart starts a new limit, unless the old one is reached.
-func (g *timeout) restart(limit time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.timer.Stop() {
-		g.due = time.Now().Add(limit)
-		g.timer.Reset(limit)
+func (t *timeout) restart(limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer.Stop() {
+		t.due = time.Now().Add(limit)
+		t.timer.Reset(limit)
 	}
 }
 
-func (g *timeout) pause() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.timer.Stop() {
-		g.left = time.Until(g.due)
+func (t *timeout) pause() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer.Stop() {
+		t.left = time.Until(t.due)
 	}
 }
 
-func (g *timeout) resume() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.isExpired {
-		g.due = time.Now().Add(g.left)
-		g.timer.Reset(g.left)
+func (t *timeout) resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isExpired {
+		t.due = time.Now().Add(t.left)
+		t.timer.Reset(t.left)
 	}
 }
 
-func (g *timeout) stop() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.timer.Stop()
+func (t *timeout) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer.Stop()
 }
 
 // expired reports whether the limit was reached.
-func (g *timeout) expired() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.isExpired
+func (t *timeout) expired() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.isExpired
 }

@@ -3,7 +3,7 @@
 // connection, and reaches the compute nodes behind it. Forwards are in tunnel/forward,
 // and reading ssh_config is in tunnel/sshconfig.
 //
-// A [Pool] owns the hosts; a [Host] is a login node by its name. To get a host dials
+// A [Pool] owns the hosts; a [Host] is a login node by its name. Getting a host dials
 // nothing: [Host.Up] says that a person wants it now, [Host.Want] that it is wanted
 // though no person may be present, [Host.Down] that it is not. One goroutine per host
 // acts on that. It respects limits that keep a person from being locked out ([Limits]).

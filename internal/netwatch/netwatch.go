@@ -29,7 +29,7 @@ func Watch(ctx context.Context, changed func(), log *slog.Logger) {
 	w.watch(ctx, events, changed, log)
 }
 
-// watcher has what a change is noticed by.
+// watcher compares the wall clock and the network with what they were.
 type watcher struct {
 	wallClock   func() time.Time
 	fingerprint func() string // of the network

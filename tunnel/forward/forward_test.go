@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,6 +235,47 @@ func eventually(t *testing.T, is func() bool) {
 			t.Fatal("waited in vain")
 		}
 	}
+}
+
+// cutOff is a connection to a target whose link is lost after its first words.
+type cutOff struct {
+	net.Conn
+	first io.Reader
+}
+
+func (c *cutOff) Read(p []byte) (int, error) {
+	if n, err := c.first.Read(p); err == nil {
+		return n, nil
+	}
+	return 0, fmt.Errorf("read: %w", api.ErrDown)
+}
+
+// lingering is a client's connection that records whether the forward reset it.
+type lingering struct {
+	net.Conn
+	reset atomic.Bool
+}
+
+func (l *lingering) SetLinger(sec int) error {
+	l.reset.Store(sec == 0)
+	return nil
+}
+
+func TestAStreamWhoseLinkIsLostIsResetAtTheClient(t *testing.T) {
+	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
+		f.Open(Target{Network: "tcp", Address: "x:1", Dialer: dialerFunc(func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, there) }()
+			return &cutOff{here, strings.NewReader("half of it")}, nil
+		})})
+		here, there := net.Pipe()
+		defer closing(here)
+		client := &lingering{Conn: there}
+		l.conns <- client
+		if got, _ := io.ReadAll(here); string(got) != "half of it" || !client.reset.Load() {
+			t.Errorf("the client got %q, and was reset: %v", got, client.reset.Load())
+		}
+	})
 }
 
 func TestEndingServeEndsEveryConnection(t *testing.T) {

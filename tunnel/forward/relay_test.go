@@ -214,16 +214,16 @@ func TestASlowReaderStopsTheSender(t *testing.T) {
 
 func TestBusyBuffersAreBounded(t *testing.T) {
 	var b buffers
-	var lent []*[busyBuffer]byte
+	var taken []*[busyBuffer]byte
 	for range maxBusy {
-		lent = append(lent, b.get())
+		taken = append(taken, b.get())
 	}
 	if b.get() != nil {
-		t.Error("one more was lent")
+		t.Error("one more was given")
 	}
-	b.put(lent[0])
+	b.put(taken[0])
 	if b.get() == nil {
-		t.Error("one given back was not lent again")
+		t.Error("one given back was not given again")
 	}
 }
 

@@ -215,34 +215,34 @@ type incomingChannel struct {
 }
 
 // ChannelType implements ssh.NewChannel.
-func (o *incomingChannel) ChannelType() string {
-	if o.ListenPort == socketPort {
+func (c *incomingChannel) ChannelType() string {
+	if c.ListenPort == socketPort {
 		return "forwarded-streamlocal@openssh.com"
 	}
 	return "forwarded-tcpip"
 }
 
 // ExtraData implements ssh.NewChannel. A master does not report who connected.
-func (o *incomingChannel) ExtraData() []byte {
-	if o.ListenPort == socketPort {
-		return ssh.Marshal(struct{ Path, Reserved string }{Path: o.Listen})
+func (c *incomingChannel) ExtraData() []byte {
+	if c.ListenPort == socketPort {
+		return ssh.Marshal(struct{ Path, Reserved string }{Path: c.Listen})
 	}
 	return ssh.Marshal(struct {
 		Host       string
 		Port       uint32
 		Origin     string
 		OriginPort uint32
-	}{o.Listen, o.ListenPort, "127.0.0.1", 1})
+	}{c.Listen, c.ListenPort, "127.0.0.1", 1})
 }
 
 // Accept implements ssh.NewChannel.
-func (o *incomingChannel) Accept() (ssh.Channel, <-chan *ssh.Request, error) {
-	s := newSocketStream(o.raw)
+func (c *incomingChannel) Accept() (ssh.Channel, <-chan *ssh.Request, error) {
+	s := newSocketStream(c.raw)
 	return s, s.requests, nil
 }
 
 // Reject implements ssh.NewChannel.
-func (o *incomingChannel) Reject(ssh.RejectionReason, string) error { return o.raw.Close() }
+func (c *incomingChannel) Reject(ssh.RejectionReason, string) error { return c.raw.Close() }
 
 // listenAt listens on a socket, and replaces one that a killed process left.
 func listenAt(f forward) (*listener, error) {

@@ -239,12 +239,12 @@ func (s *session) Stderr() io.ReadWriter { return sessionStderr{s} }
 // sessionStderr is a session's standard error.
 type sessionStderr struct{ s *session }
 
-func (a sessionStderr) Read(p []byte) (int, error) {
-	<-a.s.ready
-	if a.s.errs == nil {
+func (e sessionStderr) Read(p []byte) (int, error) {
+	<-e.s.ready
+	if e.s.errs == nil {
 		return 0, io.EOF
 	}
-	return a.s.errs.Read(p)
+	return e.s.errs.Read(p)
 }
 
 func (sessionStderr) Write([]byte) (int, error) { return noStderr{}.Write(nil) }

@@ -2,8 +2,8 @@
 // ssh_config says about it, read by `ssh -G`, or from the files where there is no ssh
 // program. It also runs the commands that settings name as ssh would.
 //
-// It dials nothing and does not read tunctl's own config: who makes a [Resolver]
-// says what that adds.
+// It dials nothing and does not read tunctl's own config: the caller gives a [Resolver]
+// what that adds.
 package sshconfig
 
 import (

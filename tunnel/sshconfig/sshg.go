@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -40,8 +41,7 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	return s, nil
 }
 
-// runSSHG runs `ssh -G` once. A timeout is temporary; what ssh says against the settings
-// is not.
+// runSSHG runs `ssh -G` once. A timeout is temporary; for what ssh says see isTemporary.
 func (r Resolver) runSSHG(ctx context.Context, program, config, destination string) (directives, error) {
 	limit := cmp.Or(r.Timeout, sshGTimeout)
 	running, cancel := context.WithTimeout(ctx, limit)
@@ -76,9 +76,21 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 	case said == "":
 		return nil, &Error{Err: fmt.Errorf("ssh -G: %w", err)}
 	}
-	// A Match exec may have printed any of it; ssh's own reason comes last.
-	reason := said[strings.LastIndexByte(said, '\n')+1:]
-	return nil, &Error{Temporary: strings.HasPrefix(reason, "ssh: Could not resolve hostname "), Err: errors.New(api.NewRemoteText(said).String())}
+	return nil, &Error{Temporary: isTemporary(said), Err: errors.New(api.NewRemoteText(said).String())}
+}
+
+var (
+	configMistake = regexp.MustCompile(`(?m): Bad configuration option: |^Bad owner or permissions on `)
+	// With LogLevel DEBUG ssh prints more lines, before and after its reason.
+	mayPass = regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: `)
+)
+
+// isTemporary reports whether `ssh -G` may succeed later, by its messages. A Match exec may
+// have printed among them, or after them, so all lines count: a temporary failure that is
+// taken for a mistake in the settings would stop the host until a person acts, while the
+// reverse only reads the settings again.
+func isTemporary(messages string) bool {
+	return mayPass.MatchString(messages) && !configMistake.MatchString(messages)
 }
 
 // parseSSHG parses the output of `ssh -G`: a lower-case keyword and its value on each

@@ -24,14 +24,25 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		"the defaults take too long":          {`case "$*" in *none*) sleep 600;; esac`, 2 * time.Second, true, "busy"},
 		"a line is wrong":                     {`echo "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, false, "Bad configuration option"},
 		"a name cannot be looked up":          {`echo "ssh: Could not resolve hostname open: Temporary failure in name resolution" >&2; exit 255`, time.Minute, true, "Temporary failure"},
-		"it is killed":                        {`kill -9 $$`, time.Minute, true, "killed"},
+		"a name cannot be looked up, and a Match exec prints after that": {
+			`printf '%s\r\n' "ssh: Could not resolve hostname open: Temporary failure in name resolution" "vpn: not connected" >&2; exit 255`, time.Minute, true, "vpn",
+		},
+		"a name cannot be looked up, and ssh prints debug messages": {
+			`printf 'debug1: Reading configuration data config\r\nssh: Could not resolve hostname open: Temporary failure in name resolution\r\ndebug1: cleanup\r\n' >&2; exit 255`, time.Minute, true, "Temporary failure",
+		},
+		"a line is wrong, and a Match exec could not look up a name": {
+			`printf '%s\n' "ssh: Could not resolve hostname vpn: Name or service not known" "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, false, "Bad configuration option",
+		},
+		"it is killed": {`kill -9 $$`, time.Minute, true, "killed"},
 	} {
+		// Before any of them runs: a file cannot be run while a child that is just being
+		// started has it open for writing.
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
 			env := api.Env{"PATH": dir + ":" + os.Getenv("PATH")}
 			_, err := Resolver{SSHConfig: "config", Env: env, Timeout: tt.limit}.Settings(t.Context(), "open")
 			if cause, ok := errors.AsType[*Error](err); !ok || cause.Temporary != tt.later || !strings.Contains(err.Error(), tt.says) {
