@@ -82,3 +82,47 @@ func TestSchedulersThatDoNotAnswerAreAskedAgain(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, PBS)
 	}
 }
+
+func TestTheSchedulerIsFoundUnderEveryLoginShellAndDespiteItsStartUpFiles(t *testing.T) {
+	user, err := exec.Command("id", "-un").Output()
+	if err != nil {
+		t.Skip("needs id")
+	}
+	for name, words := range loginShells() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.shell = words
+			m.hideOthers(t)
+			m.file(t, ".profile", `echo slurm; echo "module loaded" >&2
+set -- slurm pbs; s=slurm k=slurm
+has() { true; }
+set -u; set -e; set -C; IFS=s
+PATH=":/no such/folder:"`+posixsh.Quote(m.bin)+":\n")
+			for program, text := range map[string]string{
+				"squeue": "echo 7; exit 1", "sbatch": "exit 1", "qselect": "echo 8.old; cat", "qstat": "exit 1", "qsub": "exit 1",
+			} {
+				m.program(t, program, text)
+			}
+			w := NewWatcher(m, Options{Limits: quickLimits()})
+			if got, err := w.Scheduler(t.Context()); err != nil || got != PBS {
+				t.Errorf("%q, %v; want %q", got, err, PBS)
+			}
+			if got, err := w.User(t.Context()); err != nil || got+"\n" != string(user) {
+				t.Errorf("user %q, %v; want %q", got, err, user)
+			}
+		})
+	}
+}
+
+func TestGridEngineIsNotTakenForPBS(t *testing.T) {
+	m := newMachine(t)
+	m.hideOthers(t)
+	m.file(t, ".profile", m.read(t, ".profile")+"export SGE_ROOT=/opt/sge\n")
+	for _, name := range []string{"qselect", "qstat", "qsub"} {
+		m.program(t, name, "exit 0")
+	}
+	if got, err := NewWatcher(m, Options{Limits: quickLimits()}).Scheduler(t.Context()); err != nil || got != None {
+		t.Errorf("%q, %v; want %q", got, err, None)
+	}
+}

@@ -17,7 +17,7 @@ func loginShells() map[string][]string {
 	shells := map[string][]string{}
 	for name, words := range map[string][]string{
 		"sh": {"sh", "-c"}, "bash": {"bash", "-c"}, "dash": {"dash", "-c"}, "zsh": {"zsh", "-c"},
-		"fish": {"fish", "-c"}, "tcsh": {"tcsh", "-c"}, "ksh": {"ksh", "-c"}, "busybox": {"busybox", "sh", "-c"},
+		"fish": {"fish", "-c"}, "csh": {"csh", "-c"}, "tcsh": {"tcsh", "-c"}, "ksh": {"ksh", "-c"}, "busybox": {"busybox", "sh", "-c"},
 	} {
 		if _, err := exec.LookPath(words[0]); err == nil {
 			shells[name] = words

@@ -423,6 +423,9 @@ func TestAYoungJobThatWasSeenRunningIsGoneAtOnce(t *testing.T) {
 		if took := time.Since(began); took > Grace/4 {
 			t.Errorf("it was gone after %s", took)
 		}
+		if job := watch.Job(); job.State != api.JobFinished {
+			t.Errorf("a job that ran is %q: %s", job.State, job.Hint)
+		}
 	})
 }
 

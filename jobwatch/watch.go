@@ -221,7 +221,7 @@ func (x *Watch) gone(s scheduler) api.Job {
 	few, ok := s.(selective)
 	switch {
 	case ok && few.explainGone(&job, x.ran):
-	case x.known:
+	case x.known || x.ran:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"
 	default:

@@ -112,6 +112,6 @@ func (s *server) serveChannel(ctx context.Context, newChannel ssh.NewChannel) {
 	if !ok {
 		return
 	}
-	s.Log.Debug("a guest's channel", "host", s.Name, "kind", newChannel.ChannelType())
+	s.Log.Debug("opened a channel for a client", "host", s.Name, "kind", newChannel.ChannelType())
 	join(ctx, client, host, newChannel.ChannelType() == kindSession)
 }

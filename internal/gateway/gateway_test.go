@@ -20,13 +20,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// far is the host behind the gateway: an SSH server whose channels a test serves.
-type far struct {
+// fakeHost is the host behind the gateway: an SSH server whose channels a test serves.
+type fakeHost struct {
 	client *ssh.Client
 	gate   chan struct{} // sessions wait for it; nil: they do not
 }
 
-func (f *far) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+func (f *fakeHost) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	if f.gate != nil {
 		select {
 		case <-f.gate:
@@ -66,8 +66,8 @@ func pair(t testing.TB) (near, there net.Conn) {
 	return near, there
 }
 
-// newFar is a host that serves each channel with serve, and reports global requests.
-func newFar(t *testing.T, serve func(ssh.NewChannel), global func(*ssh.Request)) *far {
+// newFakeHost is a host that serves each channel with serve, and reports global requests.
+func newFakeHost(t *testing.T, serve func(ssh.NewChannel), global func(*ssh.Request)) *fakeHost {
 	t.Helper()
 	near, there := pair(t)
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func newFar(t *testing.T, serve func(ssh.NewChannel), global func(*ssh.Request))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{client: ssh.NewClient(conn, channels, requests)}
+	f := &fakeHost{client: ssh.NewClient(conn, channels, requests)}
 	t.Cleanup(func() {
 		_ = f.client.Close()
 		wg.Wait()
@@ -104,14 +104,14 @@ func newFar(t *testing.T, serve func(ssh.NewChannel), global func(*ssh.Request))
 	return f
 }
 
-// newGuest is a client of a gateway to a host.
-func newGuest(t *testing.T, host Host) *ssh.Client {
+// newClient is a client of a gateway to a host.
+func newClient(t *testing.T, host Host) *ssh.Client {
 	t.Helper()
 	near, there := pair(t)
 	served := make(chan error, 1)
 	own := key(t)
-	notice := time.Hour // a busy machine is no host that makes sessions wait
-	if f, ok := host.(*far); ok && f.gate != nil {
+	notice := time.Hour // on a busy machine, opening a channel may take a second
+	if f, ok := host.(*fakeHost); ok && f.gate != nil {
 		notice = 10 * time.Millisecond
 	}
 	go func() {
@@ -158,7 +158,7 @@ func command(t *testing.T) func(ssh.NewChannel) {
 }
 
 func TestACommandsInputOutputAndStatusPass(t *testing.T) {
-	c := newGuest(t, newFar(t, command(t), nil))
+	c := newClient(t, newFakeHost(t, command(t), nil))
 	s, err := c.NewSession()
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestACommandsInputOutputAndStatusPass(t *testing.T) {
 }
 
 func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
-	c := newGuest(t, newFar(t, func(nc ssh.NewChannel) { _ = nc.Reject(ssh.Prohibited, "not from here") }, nil))
+	c := newClient(t, newFakeHost(t, func(nc ssh.NewChannel) { _ = nc.Reject(ssh.Prohibited, "not from here") }, nil))
 	for kind, want := range map[string]ssh.RejectionReason{
 		"session": ssh.Prohibited, "direct-tcpip": ssh.Prohibited, "direct-streamlocal@openssh.com": ssh.Prohibited,
 		"tun@openssh.com": ssh.UnknownChannelType, "x11": ssh.UnknownChannelType,
@@ -190,9 +190,9 @@ func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
 }
 
 func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
-	f := newFar(t, command(t), nil)
+	f := newFakeHost(t, command(t), nil)
 	f.gate = make(chan struct{})
-	c := newGuest(t, f)
+	c := newClient(t, f)
 	s, err := c.NewSession()
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 
 func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 	closed := make(chan struct{})
-	f := newFar(t, func(nc ssh.NewChannel) {
+	f := newFakeHost(t, func(nc ssh.NewChannel) {
 		_, requests, err := nc.Accept()
 		if err != nil {
 			t.Error(err)
@@ -233,7 +233,7 @@ func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 		ssh.DiscardRequests(requests)
 		close(closed)
 	}, nil)
-	c := newGuest(t, f)
+	c := newClient(t, f)
 	if _, _, err := c.OpenChannel("direct-tcpip", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 
 func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
 	passed := make(chan string, 10)
-	c := newGuest(t, newFar(t, command(t), func(r *ssh.Request) { passed <- r.Type }))
+	c := newClient(t, newFakeHost(t, command(t), func(r *ssh.Request) { passed <- r.Type }))
 	if ok, _, err := c.SendRequest("keepalive@openssh.com", true, nil); !ok || err != nil {
 		t.Errorf("keepalive: %v %v", ok, err)
 	}
@@ -265,7 +265,7 @@ func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
 }
 
 func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
-	c := newGuest(t, newFar(t, command(t), nil))
+	c := newClient(t, newFakeHost(t, command(t), nil))
 	ch, requests, err := c.OpenChannel("session", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
 
 func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
 	answered := make(chan error, 1)
-	f := newFar(t, func(nc ssh.NewChannel) {
+	f := newFakeHost(t, func(nc ssh.NewChannel) {
 		ch, requests, err := nc.Accept()
 		if err != nil {
 			t.Error(err)
@@ -291,7 +291,7 @@ func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
 		_, err = ch.SendRequest(keepalive, true, nil)
 		answered <- err
 	}, nil)
-	c := newGuest(t, f)
+	c := newClient(t, f)
 	ch, requests, err := c.OpenChannel("session", nil) // and nobody reads its requests
 	if err != nil {
 		t.Fatal(err)

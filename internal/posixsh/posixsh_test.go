@@ -23,7 +23,7 @@ func runIn(t *testing.T, shell, line, stdin string) string {
 }
 
 func TestEveryShellStartsAScriptAlike(t *testing.T) {
-	for _, shell := range []string{"sh", "bash", "zsh", "fish", "tcsh"} {
+	for _, shell := range []string{"sh", "bash", "zsh", "fish", "csh", "tcsh"} {
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
 		}

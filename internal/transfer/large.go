@@ -33,8 +33,8 @@ type largeFile struct {
 	sources  map[files]func() (source, error)
 	sinks    map[writable]func() (sink, error)
 	upTo     int64         // all before it is written
-	written  map[int64]int // written stretches after it
-	inFlight int           // chunks under way
+	written  map[int64]int // ranges after it that are written
+	inFlight int           // chunks being copied
 	err      error         // the first failure
 	changed  chan struct{} // closed when one of these changed
 }

@@ -162,14 +162,16 @@ func (l *lane) drop(r *remoteFiles) {
 	}
 }
 
-// Close ends the host's channels.
+// Close ends the host's channels, also one that is being opened.
 func (h *Host) Close() error {
 	for i := range h.lanes {
 		l := &h.lanes[i]
+		l.opening <- struct{}{}
 		l.mu.Lock()
 		r := l.files
 		l.files = nil
 		l.mu.Unlock()
+		<-l.opening
 		if r != nil {
 			_ = r.Close()
 		}
@@ -302,7 +304,7 @@ func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) error {
 		return err
 	}
 	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
-		_ = r.SetMode(name, narrow) // another's folder: at the end a warning says so
+		_ = r.SetMode(name, narrow) // fails for another's folder: a warning follows at the end
 	}
 	return nil
 }

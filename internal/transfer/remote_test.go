@@ -1,10 +1,57 @@
 package transfer
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 )
+
+func TestAChannelThatIsBeingOpenedDelaysNoCancelAndSurvivesNoClose(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, h *Host, answer func()){
+		"a cancelled copy does not wait for it": func(t *testing.T, h *Host, answer func()) {
+			defer answer()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := h.use(ctx, 0, func(files) error { return nil }); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+		},
+		"Close ends it": func(t *testing.T, h *Host, answer func()) {
+			closed := make(chan error)
+			go func() { closed <- h.Close() }()
+			synctest.Wait()
+			answer()
+			if err := <-closed; err != nil || h.lanes[0].files != nil {
+				t.Errorf("%v, and a channel is open: %v", err, h.lanes[0].files != nil)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, answered := newServer(t), make(chan struct{})
+				// A dial may take as long as a person needs to log in.
+				h := NewHost(func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
+					<-answered
+					return s.dial(ctx, again, spare)
+				}, nil)
+				used := make(chan error, 1)
+				go func() { used <- h.use(t.Context(), 0, func(files) error { return nil }) }()
+				synctest.Wait()
+				test(t, h, func() {
+					close(answered)
+					if err := <-used; err != nil {
+						t.Error(err)
+					}
+				})
+				_ = h.Close()
+			})
+		})
+	}
+}
 
 func TestAListingMarksFoldersAndLinksToThem(t *testing.T) {
 	s := newServer(t)
