@@ -13,6 +13,9 @@ import (
 
 // Create writes the example where there is no config file yet.
 func Create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	err := write(path, os.O_EXCL, Example)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -41,14 +44,14 @@ func Append(path, text string) error {
 			Hint: "fix the file, then try again; `tunctl config check` checks it",
 		}
 	}
-	return write(path, os.O_APPEND, addition)
-}
-
-// write writes text to a file that may have to be created, in a folder that may, too.
-func write(path string, flag int, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
+	return write(path, os.O_APPEND, addition)
+}
+
+// write writes text to a file, and creates it if needed.
+func write(path string, flag int, text string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, 0o600)
 	if err != nil {
 		return err

@@ -46,6 +46,22 @@ func TestTheFirstConfigIsTheExample(t *testing.T) {
 	}
 }
 
+func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(folder, "..", "nowhere"), folder); err != nil {
+		t.Skip(err)
+	}
+	for name, err := range map[string]error{
+		"Create": Create(filepath.Join(folder, "config.toml")),
+		"Append": Append(filepath.Join(folder, "config.toml"), "notify = true\n"),
+	} {
+		if err == nil {
+			t.Errorf("%s made a config in a link to nowhere", name)
+		}
+	}
+}
+
 func TestQuotedTextIsReadBackAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/plain", "/with \"quotes\"", `/back\slash`, "/学習"} {

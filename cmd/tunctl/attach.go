@@ -46,10 +46,8 @@ func attach(ctx context.Context, inv *invocation) error {
 	if err := inv.connectHost(ctx, a.host); err != nil {
 		return err
 	}
-	u := &up{term: inv.Terminal, attaches: true, json: inv.Bool("json"), wait: inv.Duration("wait")}
-	var ready api.Session
-	u.request = func(ctx context.Context) (api.UpResponse, error) { return a.request(ctx, u.client) }
-	u.done = func(s api.Session) { ready = s }
+	u := &up{term: inv.Terminal, client: inv.client, attaches: true, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	u.request = func(ctx context.Context) (api.UpResponse, error) { return a.request(ctx, inv.client) }
 	if err := u.start(ctx, inv.paths, !inv.Bool("no-open") && !u.json); err != nil {
 		return err
 	}
@@ -59,7 +57,7 @@ func attach(ctx context.Context, inv *invocation) error {
 		}
 		return nil
 	}
-	return a.saveSession(ctx, inv.paths, ready)
+	return a.saveSession(ctx, inv.paths, u.ready)
 }
 
 // attachment is one `tunctl attach`.
@@ -69,10 +67,16 @@ type attachment struct {
 	save      string // the session's name in the config; "": none
 }
 
-// checkSave refuses a name that is taken, before anything is done.
+// checkSave refuses a name that is invalid or taken, before anything is done.
 func (a *attachment) checkSave(p home.Paths) error {
+	if a.save == "" {
+		return nil
+	}
+	if err := checkSessionName(a.save); err != nil {
+		return err
+	}
 	cfg, err := configs.Load(p.Config)
-	if a.save == "" || err != nil {
+	if err != nil {
 		return nil //nolint:nilerr // a config that is not there yet has no names; one with errors is reported when saving
 	}
 	if _, taken := cfg.Session(a.save); taken {

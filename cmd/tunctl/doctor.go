@@ -54,7 +54,7 @@ func diagnose(ctx context.Context, inv *invocation) error {
 	name := inv.Args().First()
 	checks := []api.Check{}
 	show := newCheckList(inv.Terminal, inv.Bool("json"))
-	doctor.Examine(ctx, newWorld(inv.paths, cfg), subjects(cfg, name), func(x api.Check) {
+	doctor.Examine(ctx, newEnvironment(inv.paths, cfg), subjects(cfg, name), func(x api.Check) {
 		checks = append(checks, x)
 		show.check(x)
 	})
@@ -97,8 +97,8 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 	return list
 }
 
-// newWorld gives the checks access to this machine and the agent.
-func newWorld(p home.Paths, cfg *configs.Config) doctor.Environment {
+// newEnvironment gives the checks access to this machine and the agent.
+func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 	self, _ := os.Executable()
 	cl := client.New(p)
 	read := resolver(p, cfg)

@@ -87,9 +87,9 @@ func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config) *doctor.Sc
 	if name, err := os.Hostname(); err == nil {
 		names[name] = "this-machine"
 	}
-	world := newWorld(p, cfg)
+	env := newEnvironment(p, cfg)
 	for _, host := range cfg.HostNames() {
-		if h, err := world.Resolve(ctx, host); err == nil {
+		if h, err := env.Resolve(ctx, host); err == nil {
 			names[h.User] = "user"
 		}
 	}

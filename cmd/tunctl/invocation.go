@@ -25,7 +25,8 @@ type invocation struct {
 	client *client.Client
 }
 
-// action is the action of a command. Ctrl-C ends the program at once.
+// action is the action of a command. Ctrl-C ends the program at once, unless f calls
+// interruptible.
 func action(t *term.Terminal, f func(context.Context, *invocation) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		p, err := findPaths(c.String("config"))

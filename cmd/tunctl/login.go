@@ -40,6 +40,9 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			case inv.Bool("remember"):
 				keep = api.KeepMemory
 			}
+			if _, err := inv.ensureAgent(ctx); err != nil {
+				return err
+			}
 			return inv.login(ctx, inv.Args().First(), keep)
 		}),
 	}
@@ -94,11 +97,8 @@ func isConnected(st api.Status, host string) bool {
 	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostUp })
 }
 
-// login connects to a host and says so.
+// login connects to a host and says so. The agent must be running.
 func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) error {
-	if _, err := inv.ensureAgent(ctx); err != nil {
-		return err
-	}
 	if err := inv.authenticate(ctx, host, keep); err != nil {
 		return err
 	}

@@ -38,17 +38,17 @@ func sshCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "t", Usage: "allocate a terminal for the command"},
 			&cli.BoolFlag{Name: "T", Usage: "never allocate a terminal"},
 		},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
-			if inv.NArg() == 0 {
+		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 {
 				return usagef("ssh takes a host or a session and, optionally, a command")
 			}
-			err := shell(ctx, inv)
+			err := action(t, shell)(c)
 			if _, said := errors.AsType[silentError](err); err == nil || said {
 				return err
 			}
-			printError(inv.Terminal, err)
+			printError(t, err)
 			return silentError(exitConnectionFailed)
-		}),
+		},
 	}
 }
 

@@ -195,7 +195,7 @@ func editFile(path, mark string, change func(string) string) (backup string, err
 		linked = err == nil && info.Mode()&fs.ModeSymlink != 0
 		path = target
 	}
-	mode := fs.FileMode(0o600)
+	mode, regular := fs.FileMode(0o600), true
 	before, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -209,13 +209,15 @@ func editFile(path, mark string, change func(string) string) (backup string, err
 		if err != nil {
 			return "", err
 		}
-		mode = info.Mode().Perm()
+		mode, regular = info.Mode().Perm(), info.Mode().IsRegular()
 	}
 	after := change(string(before))
-	if after == string(before) {
+	switch {
+	case after == string(before):
 		return "", nil
-	}
-	if after == "" && !linked {
+	case !regular: // root could replace /dev/null, which stands for no ssh config
+		return "", fmt.Errorf("%s is not a regular file", path)
+	case after == "" && !linked:
 		return "", os.Remove(path)
 	}
 	if len(before) > 0 && !strings.Contains(string(before), mark) {

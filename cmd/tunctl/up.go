@@ -78,13 +78,13 @@ type up struct {
 	json    bool
 	name    string
 	wait    time.Duration
-	client  *client.Client
+	client  *client.Client // of a running agent; nil: start starts one
 	// waiter names this command to the agent: while its watch lasts, the agent may
 	// submit the job.
 	waiter   string
 	request  func(context.Context) (api.UpResponse, error) // nil: requests the session name
 	attaches bool                                          // the job exists: none is submitted
-	done     func(api.Session)                             // gets the session that is ready; may be nil
+	ready    api.Session                                   // the session, after start
 }
 
 // upLine is a line of `tunctl up --json`.
@@ -100,6 +100,7 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	session, err := u.bringUp(ctx, p)
+	u.ready = session
 	if u.json {
 		return u.printResult(session, err)
 	}
@@ -107,9 +108,6 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 		return err
 	}
 	u.announce(session)
-	if u.done != nil {
-		u.done(session)
-	}
 	if !open || session.URL == "" {
 		return nil
 	}
@@ -126,13 +124,10 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 
 // bringUp requests the session and waits until it is ready or has failed.
 func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
-	u.client = client.New(p)
-	st, err := startAgent(ctx, u.term, u.client, p)
-	if err != nil {
-		return api.Session{}, err
-	}
-	if u.request != nil { // a request for a session fails on a config with errors, and says why
-		warnAboutConfig(u.term, st)
+	if u.client == nil {
+		if err := u.startAgent(ctx, p); err != nil {
+			return api.Session{}, err
+		}
 	}
 	u.waiter = rand.Text()
 	waiting, cancel := u.deadline(ctx)
@@ -153,6 +148,15 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 		return session, u.timedOut(session)
 	}
 	return session, err
+}
+
+func (u *up) startAgent(ctx context.Context, p home.Paths) error {
+	u.client = client.New(p)
+	st, err := startAgent(ctx, u.term, u.client, p)
+	if err == nil && u.request != nil { // a request for a session fails on a config with errors, and says why
+		warnAboutConfig(u.term, st)
+	}
+	return err
 }
 
 // unsubmitted reports whether a session's job is yet to be submitted, which happens only

@@ -55,8 +55,8 @@ type Subject struct {
 }
 
 // Examine checks this machine and then each subject, and reports each result at once.
-func Examine(ctx context.Context, w Environment, subjects []Subject, report func(api.Check)) {
-	e := &examination{Environment: w, report: report}
+func Examine(ctx context.Context, env Environment, subjects []Subject, report func(api.Check)) {
+	e := &examination{Environment: env, report: report}
 	e.machine(ctx)
 	looked := map[string]bool{}
 	for _, s := range subjects {
