@@ -8,7 +8,16 @@ mkdir "$root/changes" "$root/work" "$root/system"
 system=$root/system
 mount -t overlay -o "lowerdir=/,upperdir=$root/changes,workdir=$root/work" overlay "$system"
 mount -t proc proc "$system/proc"
-mount --rbind /dev "$system/dev"
+mount -t tmpfs -o mode=755 tmpfs "$system/dev"
+for device in null zero full random urandom tty; do # each alone: nothing done to the copy's /dev is done to ours
+	touch "$system/dev/$device"
+	mount --bind "/dev/$device" "$system/dev/$device"
+done
+mkdir "$system/dev/pts" "$system/dev/shm"
+mount -t devpts -o ptmxmode=666 devpts "$system/dev/pts"
+ln -s pts/ptmx "$system/dev/ptmx"
+ln -s /proc/self/fd "$system/dev/fd"
+mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
 mount -t tmpfs tmpfs "$system/run"
 mount -t tmpfs -o mode=1777 tmpfs "$system/tmp"
 
