@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tunctl/internal/testprogram"
 )
 
 // scripted runs the job's script with programs that stand for those of a compute node,
@@ -25,7 +27,7 @@ func scripted(t *testing.T, j *Job, programs map[string]string, env ...string) s
 	all := map[string]string{"jupyter": "echo 4.0.0"} // never a real one
 	maps.Copy(all, programs)
 	for name, body := range all {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+		if err := testprogram.Write(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +103,7 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		if err := testprogram.Write(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

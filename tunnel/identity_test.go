@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -382,7 +383,7 @@ func TestSettingsAreReadInTheEnvironmentOfTheNewestClient(t *testing.T) {
 	bare, own := t.TempDir(), t.TempDir()
 	config := filepath.Join(own, "config")
 	write(t, config, "Host work\n  HostName read.from.file\n  LocalForward 8080 file:80\n")
-	if err := os.WriteFile(filepath.Join(own, "ssh"), []byte("#!/bin/sh\necho hostname said.by.ssh\necho localforward 8080 [ssh]:80\n"), 0o700); err != nil {
+	if err := testprogram.Write(filepath.Join(own, "ssh"), []byte("#!/bin/sh\necho hostname said.by.ssh\necho localforward 8080 [ssh]:80\n")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bare) // an agent that was started at login

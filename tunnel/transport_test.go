@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -70,7 +71,7 @@ func (noTickets) DeleteSecContext() error        { return nil }
 func (l *laptop) withProgram(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+	if err := testprogram.Write(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+script)); err != nil {
 		t.Fatal(err)
 	}
 	l.o.Env = func() api.Env { return api.Env{"PATH": dir + ":" + os.Getenv("PATH")} }

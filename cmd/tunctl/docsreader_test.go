@@ -26,6 +26,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
+	"tunctl/internal/testprogram"
 )
 
 // reader is a person with the documentation, a shell and an account.
@@ -180,7 +181,7 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil { // some are programs
+		if err := testprogram.Write(path, []byte(text)); err != nil { // some are programs
 			t.Fatal(err)
 		}
 	}

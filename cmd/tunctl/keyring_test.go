@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/desktop/bustest"
+	"tunctl/internal/testprogram"
 )
 
 // startsNothing runs a command of the keyring with a dbus-launch that would be noticed,
@@ -19,7 +20,7 @@ func startsNothing(t *testing.T, env ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	started := filepath.Join(dir, "started")
-	if err := os.WriteFile(filepath.Join(dir, "dbus-launch"), []byte("#!/bin/sh\necho \"$0 $*\" >"+started+"\n"), 0o700); err != nil {
+	if err := testprogram.Write(filepath.Join(dir, "dbus-launch"), []byte("#!/bin/sh\necho \"$0 $*\" >"+started+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "keyring", "get", "alice@login:22")

@@ -17,6 +17,7 @@ import (
 
 	"tunctl/internal/desktop/desktest"
 	"tunctl/internal/lab"
+	"tunctl/internal/testprogram"
 )
 
 // browserScript is a browser that has the test fetch the page, and keeps running for a while,
@@ -88,7 +89,7 @@ func TestNoTokenIsInAProcessListing(t *testing.T) {
 		filepath.Join(home, "config.toml"):          "[session.jupyter]\nhost = \"" + cluster.Alias() + "\"\nsubmit = \"~/jupyter.sh\"\n",
 		browser:                                     browserScript,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+		if err := testprogram.Write(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/lab"
+	"tunctl/internal/testprogram"
 )
 
 // stranger is a user who owns nothing.
@@ -108,5 +109,5 @@ func copyProgram(to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, data, 0o755)
+	return testprogram.Write(to, data)
 }

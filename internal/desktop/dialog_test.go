@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 )
 
 // dialogEnv is an environment whose PATH has only the given programs, as shell scripts.
@@ -23,7 +23,7 @@ func dialogEnv(t *testing.T, programs map[string]string) api.Env {
 	}
 	dir := t.TempDir()
 	for name, script := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		if err := testprogram.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tunctl/internal/peer"
+	"tunctl/internal/testprogram"
 )
 
 func TestAnotherUserOfTheMachineIsRefused(t *testing.T) {
@@ -62,5 +63,5 @@ func copyProgram(to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, text, 0o755)
+	return testprogram.Write(to, text)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 )
 
 const secretPage = "http://localhost:8888/lab?token=s3cr3t-t0ken"
@@ -84,7 +85,7 @@ func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
 func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 	env, path := standIn(t, "browser")
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
+	if err := testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")); err != nil {
 		t.Fatal(err)
 	}
 	env["BROWSER"] = "/nonexistent/browser:" + script + ":" + env["BROWSER"] + " --tab %s"
@@ -191,7 +192,7 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
 	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + ".new && mv " + seen + ".new " + seen + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
+	if err := testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"}})

@@ -21,6 +21,7 @@ import (
 
 	"tunctl/internal/desktop/desktest"
 	"tunctl/internal/lab/real"
+	"tunctl/internal/testprogram"
 )
 
 // readyGreen is the icon's colour when something is ready.
@@ -40,7 +41,7 @@ func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	d := desktest.New(t)
 	onlooker := desktest.WatchProcesses(t)
 	profile, script := filepath.Join(d.Home, "chromium"), filepath.Join(d.Home, "browser")
-	if err := os.WriteFile(script, fmt.Appendf(nil, browserCommand, profile), 0o700); err != nil {
+	if err := testprogram.Write(script, fmt.Appendf(nil, browserCommand, profile)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { endBrowser(t, profile) })

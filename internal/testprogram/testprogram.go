@@ -1,6 +1,6 @@
 // Package testprogram has the one tunctl that the tests of a package run as a person
 // would: the program that TUNCTL_PROGRAM names, which `make test` builds once for all
-// packages, or else one that it builds itself.
+// packages, or else one that it builds itself. It also writes other programs for tests.
 package testprogram
 
 import (
@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // variable names the program; Run sets it for this process and its children.
@@ -75,4 +76,13 @@ func Suffix() string {
 		return ".exe"
 	}
 	return ""
+}
+
+// Write writes a program that a test runs. No process is forked meanwhile: a fork would
+// inherit the open file, and the program could not be run before that child closes it
+// ("text file busy", golang/go#22315).
+func Write(path string, text []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, text, 0o755)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 )
 
 // The environment of the client that TestPlayAnotherUser plays.
@@ -117,7 +118,7 @@ func copySelf(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "client.test")
-	if err := os.WriteFile(path, b, 0o755); err != nil {
+	if err := testprogram.Write(path, b); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/testprogram"
 )
 
 func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
@@ -38,7 +39,7 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		// Before any of them runs: a file cannot be run while a child that is just being
 		// started has it open for writing.
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+		if err := testprogram.Write(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+tt.script+"\n")); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {

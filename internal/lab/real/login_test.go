@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tunctl/internal/testprogram"
 )
 
 // client runs OpenSSH's client, as a person at the laptop would.
@@ -58,7 +60,7 @@ func askpass(t *testing.T, answers []string) string {
 	dir := t.TempDir()
 	script := "#!/bin/sh\nread -r n <" + dir + "/next && echo $((n + 1)) >" + dir + "/next\nsed -n \"${n}p\" " + dir + "/answers\n"
 	for name, text := range map[string]string{"next": "1\n", "answers": strings.Join(answers, "\n") + "\n", "askpass": script} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+		if err := testprogram.Write(filepath.Join(dir, name), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
