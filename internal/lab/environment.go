@@ -77,7 +77,11 @@ func (c *Cluster) writePrograms() error {
 	return nil
 }
 
+// writeProgram writes a program while no process is forked: a fork would inherit the open
+// file, and the program could not be run before that child closes it (golang/go#22315).
 func writeProgram(path, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(path, []byte(text), 0o700) //nolint:gosec // it is run
 }
 
