@@ -37,6 +37,7 @@ func (s *session) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.closeOtherKind()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.forward != nil {
@@ -54,6 +55,21 @@ func (s *session) listen(ctx context.Context) error {
 	s.forward = fwd
 	s.enterLocked()
 	return nil
+}
+
+// closeOtherKind closes the listeners of an earlier attempt if the config has given the
+// session a job since, or taken it away.
+func (s *session) closeOtherKind() {
+	s.mu.Lock()
+	fwd := s.forward
+	other := fwd != nil && (fwd.page != nil) != s.hasJobLocked()
+	if other {
+		s.forward = nil
+	}
+	s.mu.Unlock()
+	if other {
+		fwd.close()
+	}
 }
 
 // keepPort remembers the local port of the page for the next up, and publishes a notice
