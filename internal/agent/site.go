@@ -37,6 +37,7 @@ func (a *Agent) allSites() configs.Sites {
 	sites, err := configs.LoadSites(folder)
 	if err != nil {
 		a.log.Warn("cannot read a site file", "err", err)
+		now = "" // it may be readable the next time, without having changed
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +65,7 @@ func folderVersion(folder string) string {
 		if time.Since(info.ModTime()) < mtimeStep {
 			return ""
 		}
-		version += fmt.Sprintf(" %s %s %d %d", e.Name(), info.Mode(), info.Size(), info.ModTime().UnixNano()) // the mode decides who may read it
+		version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
 	}
 	return version
 }

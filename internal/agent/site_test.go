@@ -151,6 +151,17 @@ func TestSiteFilesAreReadAgainOnlyWhenOneHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	readOnce("with an old file")
+	bad := filepath.Join(folder, "bad.toml")
+	if err := os.WriteFile(bad, []byte("titel = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(bad, written, written.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	read := a.allSites()
+	if again := a.allSites(); &again[0] == &read[0] {
+		t.Error("a file that could not be read is not tried again")
+	}
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
