@@ -40,7 +40,10 @@ func (s *session) listen(ctx context.Context) error {
 	s.closeOtherKind()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.forward != nil {
+	switch {
+	case s.attempt == nil:
+		return context.Canceled // taken down meanwhile: nobody would close them
+	case s.forward != nil:
 		return nil
 	}
 	fwd, err := s.openForwards(specs, last)
@@ -83,8 +86,8 @@ func (s *session) keepPort() {
 			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}
 	}
-	if fwd.page == nil || fwd.page.Note() != "" {
-		return // a substitute: the wanted port is tried again at the next up
+	if fwd == nil || fwd.page == nil || fwd.page.Note() != "" {
+		return // taken down meanwhile, or a substitute: the wanted port is tried again at the next up
 	}
 	_ = s.record(func(r *state.Session) { r.Port = fwd.page.Port() }, nil)
 }
