@@ -3,9 +3,9 @@
 // local API to the CLI and the tray.
 //
 // up.go has the steps from "up" to a followed job, jobrun.go those from a log line to an
-// open forward, both from top to bottom. Only facts.go decides which state that is, and
-// only record.go changes what is remembered. The agent never touches a terminal or a
-// desktop: what needs a person is published as an event.
+// open forward, both from top to bottom. Only facts.go decides the state of a session, and
+// only record.go changes what is remembered of one. The agent never touches a terminal or
+// a desktop: what needs a person is published as an event.
 package agent
 
 import (

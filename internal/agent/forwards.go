@@ -37,9 +37,13 @@ func (s *session) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.closeOtherKind()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.forward != nil {
+	switch {
+	case s.attempt == nil:
+		return context.Canceled // taken down meanwhile: nobody would close them
+	case s.forward != nil:
 		return nil
 	}
 	fwd, err := s.openForwards(specs, last)
@@ -56,6 +60,21 @@ func (s *session) listen(ctx context.Context) error {
 	return nil
 }
 
+// closeOtherKind closes the listeners of an earlier attempt if the config has given the
+// session a job since, or taken it away.
+func (s *session) closeOtherKind() {
+	s.mu.Lock()
+	fwd := s.forward
+	other := fwd != nil && (fwd.page != nil) != s.hasJobLocked()
+	if other {
+		s.forward = nil
+	}
+	s.mu.Unlock()
+	if other {
+		fwd.close()
+	}
+}
+
 // keepPort remembers the local port of the page for the next up, and publishes a notice
 // for each port that is not the wanted one.
 func (s *session) keepPort() {
@@ -67,8 +86,8 @@ func (s *session) keepPort() {
 			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}
 	}
-	if fwd.page == nil || fwd.page.Note() != "" {
-		return // a substitute: the wanted port is tried again at the next up
+	if fwd == nil || fwd.page == nil || fwd.page.Note() != "" {
+		return // taken down meanwhile, or a substitute: the wanted port is tried again at the next up
 	}
 	_ = s.record(func(r *state.Session) { r.Port = fwd.page.Port() }, nil)
 }

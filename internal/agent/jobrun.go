@@ -211,8 +211,10 @@ func (r *jobRun) setFinding(f detect.Finding) {
 // handleProbe acts on what the prober returned.
 func (r *jobRun) handleProbe(p probeResult) {
 	switch {
-	case p.disconnected != nil: // its state has the reason, which may arrive later otherwise
-		r.session.change(func(f *facts) { f.host, f.answers = *p.disconnected, false })
+	case p.disconnected:
+		// The host's state has the reason, which may arrive later otherwise. It is read here,
+		// since the host may be connected again by now.
+		r.session.change(func(f *facts) { f.host, f.answers = r.host.Status(), false })
 	case p.target != r.prober.target: // the log has announced another since
 	case p.route != nil:
 		r.session.openPage(p.route)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"testing"
 
 	"tunctl/internal/api"
@@ -66,4 +67,27 @@ func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 			t.Errorf("port %d: the page is open: %t", target.finding.Port, opened)
 		}
 	}
+}
+
+func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
+	r := &jobRun{session: quietSession(t), prober: newProber(nil, nil)}
+	f := detect.Finding{Found: true, Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}
+	target := &probeTarget{finding: f}
+	r.prober.setTarget(target)
+	f.Ended = true
+	r.handleFinding(f, api.Job{ID: "7"})
+	r.handleProbe(probeResult{target: target, route: &route{endpoint: f.Endpoint}})
+	if r.session.route != nil || r.session.answers() {
+		t.Error("the page of a server that has stopped is open")
+	}
+	r.handleProbe(probeResult{target: target, doing: "it does not respond yet"})
+	if got := r.session.facts.doing; got == "it does not respond yet" {
+		t.Errorf("shown is %q", got)
+	}
+}
+
+func TestAResultThatNobodyReadsDoesNotHoldTheProber(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	newProber(nil, nil).send(ctx, probeResult{})
 }

@@ -41,12 +41,11 @@ type prober struct {
 
 // probeResult is what the prober found out: a proven route, or why there is none.
 type probeResult struct {
-	target    *probeTarget
-	route     *route // nil: the target does not respond
-	doing     string // what to show then
-	suspected bool   // the route was proven before, and a connection over it failed
-	// disconnected is the host, if the proof ended because its connection was lost.
-	disconnected *api.Host
+	target       *probeTarget
+	route        *route // nil: the target does not respond
+	doing        string // what to show then
+	suspected    bool   // the route was proven before, and a connection over it failed
+	disconnected bool   // the proof ended because the connection to the host was lost
 }
 
 func newProber(s *session, host *tunnel.Host) *prober {
@@ -74,11 +73,10 @@ func (p *prober) serve(ctx context.Context) {
 	proven, suspected := false, false
 	for {
 		changed := p.host.Changed()
-		host := p.host.Status()
-		up := host.State == api.HostUp
+		up := p.host.Status().State == api.HostUp
 		if !up && proven {
 			proven = false
-			p.send(ctx, probeResult{disconnected: &host})
+			p.send(ctx, probeResult{disconnected: true})
 		}
 		var retry <-chan time.Time
 		if target != nil && up && !proven {

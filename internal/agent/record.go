@@ -8,10 +8,10 @@ import (
 	"tunctl/internal/api"
 )
 
-// record is the one writer of what survives a restart: it changes what is remembered
-// of the session, and then what is shown of it. show may be nil. If the file cannot be
-// written, the session continues and says so; a caller that must not continue checks
-// the error.
+// record is the one writer of what survives a restart, once a session exists: it changes
+// what is remembered of the session, and then what is shown of it. show may be nil. If the
+// file cannot be written, the session continues and says so; a caller that must not
+// continue checks the error.
 func (s *session) record(remember func(*state.Session), show func(*facts)) error {
 	err := s.agent.store.Update(s.name, remember)
 	if err != nil {

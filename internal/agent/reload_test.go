@@ -233,6 +233,30 @@ func TestASessionThatWasGivenAnotherHostGoesThere(t *testing.T) {
 	}
 }
 
+func TestASessionWhoseJobWasReplacedByForwardsListensForThem(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	s := w.until("ready", ready)
+	if _, err := w.client.Cancel(t.Context(), "practice", s.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	w.edit(fmt.Sprintf("[session.jupyter]\nhost = \"practice\"\nforward = [\"%s:localhost:9\"]\n", address))
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	now := w.until("ready", ready)
+	if len(now.Forwards) != 1 || now.Forwards[0].Listen != address || now.Local != "" {
+		t.Errorf("it listens at %+v, and has a page at %q", now.Forwards, now.Local)
+	}
+}
+
 func TestAReloadKeepsTheConnectionAndTheStatusSaysWhatChanged(t *testing.T) {
 	w := newWorld(t)
 	w.alias(w.cluster, "Host practice", "Host byname", "HostName 127.0.0.1", "HostName localhost\n    HostKeyAlias cn01")

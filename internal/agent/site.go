@@ -29,7 +29,7 @@ func (a *Agent) allSites() configs.Sites {
 	folder := configs.SitesFolder(a.opt.Paths.Config)
 	now := folderVersion(folder)
 	a.mu.Lock()
-	sites, current := a.sites, a.sitesVersion == now
+	sites, current := a.sites, now != "" && a.sitesVersion == now
 	a.mu.Unlock()
 	if current {
 		return sites
@@ -37,6 +37,7 @@ func (a *Agent) allSites() configs.Sites {
 	sites, err := configs.LoadSites(folder)
 	if err != nil {
 		a.log.Warn("cannot read a site file", "err", err)
+		now = "" // it may be readable the next time, without having changed
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,7 +45,12 @@ func (a *Agent) allSites() configs.Sites {
 	return sites
 }
 
-// folderVersion changes whenever a file in a folder does. It is never empty.
+// mtimeStep is how far apart two edits have to be to get different modification times on
+// any file system: FAT counts in steps of two seconds.
+const mtimeStep = 3 * time.Second
+
+// folderVersion changes whenever a file in a folder does. It is "" while a file is so new
+// that a second edit might not change its modification time.
 func folderVersion(folder string) string {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -52,9 +58,14 @@ func folderVersion(folder string) string {
 	}
 	version := "files:"
 	for _, e := range entries {
-		if info, err := os.Stat(filepath.Join(folder, e.Name())); err == nil { // of the file behind a link
-			version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
+		info, err := os.Stat(filepath.Join(folder, e.Name())) // of the file behind a link
+		if err != nil {
+			continue
 		}
+		if time.Since(info.ModTime()) < mtimeStep {
+			return ""
+		}
+		version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
 	}
 	return version
 }

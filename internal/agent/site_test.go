@@ -121,21 +121,46 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 func TestSiteFilesAreReadAgainOnlyWhenOneHasChanged(t *testing.T) {
 	a := agentAt(t, "")
 	folder := configs.SitesFolder(a.opt.Paths.Config)
-	read := a.allSites()
-	if again := a.allSites(); &again[0] != &read[0] {
-		t.Error("the sites were read twice")
+	readOnce := func(what string) {
+		t.Helper()
+		read := a.allSites()
+		if again := a.allSites(); &again[0] != &read[0] {
+			t.Errorf("%s: the sites were read twice", what)
+		}
 	}
+	readOnce("without a folder")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"First site", "Another site"} {
+	file := filepath.Join(folder, "own.toml")
+	written := time.Now()
+	for _, name := range []string{"First site", "Other site", "A longer name"} {
 		text := fmt.Sprintf("title = %q\nscheduler = \"slurm\"\n", name)
-		if err := os.WriteFile(filepath.Join(folder, "own.toml"), []byte(text), 0o600); err != nil {
+		err := os.WriteFile(file, []byte(text), 0o600)
+		if err == nil {
+			err = os.Chtimes(file, written, written) // two edits within what the file system tells apart
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if site, err := a.allSites().Find("own"); err != nil || site.Title != name {
 			t.Errorf("%q, %v; want %q", site.Title, err, name)
 		}
+	}
+	if err := os.Chtimes(file, written, written.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	readOnce("with an old file")
+	bad := filepath.Join(folder, "bad.toml")
+	if err := os.WriteFile(bad, []byte("titel = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(bad, written, written.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	read := a.allSites()
+	if again := a.allSites(); &again[0] == &read[0] {
+		t.Error("a file that could not be read is not tried again")
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
