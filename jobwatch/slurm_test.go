@@ -414,7 +414,7 @@ func TestAYoungJobThatWasSeenRunningIsGoneAtOnce(t *testing.T) {
 		began := time.Now()
 		watch := w.Watch("7")
 		defer watch.Close()
-		watch.Running()
+		watch.SeenRunning()
 		for job := range watch.C() {
 			if job.State.Ended() {
 				break

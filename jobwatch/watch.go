@@ -68,9 +68,9 @@ func (x *Watch) Close() {
 	}
 }
 
-// Running says that the job was seen running before the watch began: a scheduler that no
+// SeenRunning says that the job was seen running before the watch began: a scheduler that no
 // longer knows it has not forgotten a new job.
-func (x *Watch) Running() {
+func (x *Watch) SeenRunning() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ran = true

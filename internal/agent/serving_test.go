@@ -78,9 +78,9 @@ func (w *world) token() string {
 	return u.Query().Get("token")
 }
 
-// knock comes to the page of a server that is gone, whatever it answers: a channel
+// requestPage requests the page of a server that is gone, whatever it answers: a channel
 // that was opened ahead may end first.
-func (w *world) knock() {
+func (w *world) requestPage() {
 	w.t.Helper()
 	page, err := w.client.PageURL(w.t.Context(), "jupyter")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestAServerThatStartsAgainWithANewTokenIsFollowed(t *testing.T) {
 
 	first.CloseClientConnections()
 	first.Close() // it crashes, and its log does not tell
-	w.knock()
+	w.requestPage()
 	w.until("without a server", func(s api.Session) bool {
 		return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "nothing listens there")
 	})

@@ -90,7 +90,7 @@ func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
 	if job.State == api.JobRunning {
-		watch.Running()
+		watch.SeenRunning()
 	}
 	s.setWatch(watch)
 	var previous *jobRun

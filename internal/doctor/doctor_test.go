@@ -55,20 +55,20 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 }
 
 // examine runs the checks and returns those that are not well.
-func examine(t *testing.T, w Environment) (amiss []api.Check, all string) {
+func examine(t *testing.T, w Environment) (problems []api.Check, all string) {
 	t.Helper()
 	Examine(t.Context(), w, []Subject{{Host: "narval", Session: "jupyter"}}, func(c api.Check) {
 		all += string(c.Result) + " " + c.Name + ": " + c.Text + "\n"
 		if c.Result != api.CheckOK {
-			amiss = append(amiss, c)
+			problems = append(problems, c)
 		}
 	})
-	return amiss, all
+	return problems, all
 }
 
 func TestAHealthyWorldHasNothingWrong(t *testing.T) {
-	amiss, all := examine(t, healthy(t))
-	for _, c := range amiss {
+	problems, all := examine(t, healthy(t))
+	for _, c := range problems {
 		if c.Result == api.CheckBad {
 			t.Errorf("%s: %s", c.Name, c.Text)
 		}
@@ -225,13 +225,13 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			}
 			w := healthy(t)
 			tt.damage(t, &w)
-			amiss, all := examine(t, w)
-			for _, c := range amiss {
+			problems, all := examine(t, w)
+			for _, c := range problems {
 				if c.Name == tt.check && c.Result == tt.result && strings.Contains(c.Text, tt.text) && strings.Contains(c.Fix, tt.fix) {
 					return
 				}
 			}
-			t.Errorf("no %s %s with %q and %q in:\n%s%+v", tt.result, tt.check, tt.text, tt.fix, all, amiss)
+			t.Errorf("no %s %s with %q and %q in:\n%s%+v", tt.result, tt.check, tt.text, tt.fix, all, problems)
 		})
 	}
 }
