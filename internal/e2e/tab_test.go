@@ -43,9 +43,28 @@ func openTab(t *testing.T) *tab {
 		}
 		cancel()
 		_ = cmd.Wait() // killed by us
+		removeProfile(t, profile)
 	})
 	b.attach(profile)
 	return b
+}
+
+// removeProfile removes the profile of a browser that was killed. Its child processes end
+// by themselves a moment later, and may write until then.
+func removeProfile(t *testing.T, profile string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		err := os.RemoveAll(profile)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
 }
 
 // attach finds the browser's window by the file that it leaves in its profile.
