@@ -87,10 +87,14 @@ func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 	cmd.Env, cmd.Dir = u.env, u.dir
 	k := ptytest.Start(t, cmd)
 	k.Answer("show() { printf 'the words are '; printf '<%s>' \"$@\"; echo; }")
+	k.Answer("PS2=$'the words are " + unfinished + "\\n'")
 	k.Answer(setup + "source <(tunctl completion " + name + "); show ready")
 	k.Expect("the words are <ready>\r\n")
 	return typedShell{t, k}
 }
+
+// unfinished are the words of a line whose quotes are still open, as the shell shows them.
+const unfinished = "unfinished"
 
 // typedShell is a shell in a terminal.
 type typedShell struct {
@@ -102,7 +106,12 @@ func (s typedShell) press(line string) string {
 	s.t.Helper()
 	s.talk.Type(line + "\t")
 	s.talk.Type("\x01show \n") // to the beginning of the line: its words are shown, not run
-	return s.talk.Between("the words are ", "\r\n")
+	words := s.talk.Between("the words are ", "\r\n")
+	if words == unfinished { // no completion closed the quotes
+		s.talk.Answer(line[strings.LastIndexAny(line, `"'`):][:1] + " end")
+		s.talk.Expect("<end>\r\n")
+	}
+	return words
 }
 
 const endOfOffers = "these are all"
