@@ -78,8 +78,8 @@ func TestBetweenTwoJobsOfANameThatRunAPersonChooses(t *testing.T) {
 		}
 		ids = append(ids, job.ID)
 		for job.State != api.JobRunning {
-			if job, err = w.client.Job(t.Context(), "practice", job.ID); err != nil {
-				t.Fatal(err)
+			if job, err = w.client.Job(t.Context(), "practice", job.ID); err != nil || job.State.Ended() {
+				t.Fatalf("%+v, %v", job, err)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -71,13 +72,17 @@ func runPage(ctx context.Context, args []string, getenv func(string) string, out
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(*port)))
-	if err != nil {
+	if *free {
+		port, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, port)
 		return err
 	}
-	if *free {
-		_, err := fmt.Fprintln(out, listener.Addr().(*net.TCPAddr).Port)
-		return errors.Join(err, listener.Close())
+	listener, err := listenLocal(ctx, *port)
+	if err != nil {
+		return err
 	}
 	p := &page{
 		Node:  cmp.Or(getenv("HOSTNAME"), "localhost"),
@@ -88,6 +93,23 @@ func runPage(ctx context.Context, args []string, getenv func(string) string, out
 		out:   out,
 	}
 	return p.serve(ctx, listener)
+}
+
+func listenLocal(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// freePort finds a port that nobody listens on. It is below those that systems give to
+// outgoing connections, so that hardly anybody takes it before the server listens.
+func freePort(ctx context.Context) (port int, err error) {
+	for range 20 {
+		port = 20000 + mathrand.IntN(12000) //nolint:gosec // no secret
+		var listener net.Listener
+		if listener, err = listenLocal(ctx, port); err == nil {
+			return port, listener.Close()
+		}
+	}
+	return 0, err
 }
 
 // page is a notebook server's stand-in: it wants the token and says what happened.
