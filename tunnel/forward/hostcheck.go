@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -65,7 +66,8 @@ type checkedConn struct {
 	ready    []byte            // passed, but not yet read
 	err      error             // why nothing more passes
 
-	sender atomic.Int32 // whose bytes the client gets: the relay's or our answer's
+	sender    atomic.Int32 // whose bytes the client gets: the relay's or our answer's
+	deadlines sync.Mutex   // held while a deadline is set
 }
 
 // The senders of a checkedConn. It has only one: the bytes of two would mix.
@@ -122,11 +124,10 @@ func (c *checkedConn) answer(err error) {
 		status = http.StatusMisdirectedRequest
 		text += "\nhint: open it by the name localhost, or add the name to allow_hosts in the session's section of the config"
 	}
-	if !c.sender.CompareAndSwap(noSender, answerSends) {
+	if !c.beginAnswer() {
 		return
 	}
 	text = "tunctl: error: " + text + "\n"
-	_ = c.SetDeadline(time.Now().Add(requestTimeout))
 	if writeResponse(c.Conn, nil, status, []byte(text), http.Header{"Content-Type": {"text/plain; charset=utf-8"}}) != nil {
 		return
 	}
@@ -134,6 +135,28 @@ func (c *checkedConn) answer(err error) {
 	// reset that overtakes the answer.
 	closeWrite(c.Conn)
 	_, _ = io.Copy(io.Discard, c.Conn)
+}
+
+// beginAnswer gives our answer its time, unless the relay has sent something.
+func (c *checkedConn) beginAnswer() bool {
+	c.deadlines.Lock()
+	defer c.deadlines.Unlock()
+	if !c.sender.CompareAndSwap(noSender, answerSends) {
+		return false
+	}
+	_ = c.SetDeadline(time.Now().Add(requestTimeout))
+	return true
+}
+
+// SetReadDeadline implements net.Conn. It does not cut our answer short, which is sent
+// within a Read.
+func (c *checkedConn) SetReadDeadline(t time.Time) error {
+	c.deadlines.Lock()
+	defer c.deadlines.Unlock()
+	if c.sender.Load() == answerSends {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 // CloseWrite half-closes the connection.

@@ -95,6 +95,34 @@ func TestAPageElsewhereCannotReadAServerWithoutATokenByItsOwnName(t *testing.T) 
 	}
 }
 
+// halfPipe is an end of net.Pipe whose other direction stays open after CloseWrite.
+type halfPipe struct{ net.Conn }
+
+func (halfPipe) CloseWrite() error { return nil }
+
+func TestTheEndOfAPrereadDoesNotCutARefusalShort(t *testing.T) {
+	client, server := net.Pipe()
+	defer closing(client)
+	_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+	c := newCheckedConn(halfPipe{server}, allowedHosts{}, func(string) {})
+	p := startPreread(c)
+	go say(client, get("evil.example"))
+	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // as stop does
+	if _, err := io.WriteString(client, "more"); err != nil {
+		t.Errorf("what the client still sends is not read: %v", err)
+	}
+	closing(client)
+	<-p.done
+}
+
 func TestAServerWithATokenIsReachedByAnyName(t *testing.T) {
 	f := listen(t, ListenOptions{})
 	withToken := Target{Dialer: direct, Network: "tcp", Address: notebook(t), HTTP: true, HasToken: true}
