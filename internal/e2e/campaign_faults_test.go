@@ -21,7 +21,7 @@ type fault struct {
 	code    api.Code
 	within  bound // until it is shown
 	repair  func(*campaign)
-	person  string // what a person does, which ends with an up; empty where it mends itself
+	person  string // what a person does, which ends with an up; empty where it recovers automatically
 	again   bound  // until it is ready again; nil where a new job has to wait in the queue
 	endsJob bool
 	// moved tells a session that has come through from one that was not touched yet.

@@ -206,7 +206,7 @@ func (c *campaign) awaitReady(mark int, limit time.Duration, also func(was, now 
 	return s.session, s.at
 }
 
-// up is what a person does where nothing mends itself.
+// up is what a person does where nothing recovers automatically.
 func (c *campaign) up() {
 	c.t.Helper()
 	if out, err := c.l.commandIn(c.t.Context(), "up", "--no-open", "page").CombinedOutput(); err != nil {
