@@ -82,7 +82,7 @@ check-style:
 check-tests:
 	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
 
-test: install-parts build ## run all tests; as root on Debian also those on real parts, whose packages it installs
+test: install-parts ## run all tests; as root on Debian also those on real parts, whose packages it installs
 	GOGC=400 $(GO) build $(RACEFLAG) -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
