@@ -112,6 +112,9 @@ func (s *session) watcherToCancel(rec state.Session) (*jobwatch.Watcher, error) 
 	host := s.host()
 	jobs, account := s.agent.jobWatcherOn(host)
 	if s.agent.pool.Host(host).Status().State != api.HostUp {
+		if rec.Job == nil {
+			return nil, notConnected(host, ", so it is not known whether the interrupted submission became a job")
+		}
 		return nil, jobOutOfReach(host, rec.Job.ID, "cancelled")
 	}
 	if text := s.jobOnOtherAccount(rec, account); text != "" {

@@ -266,33 +266,66 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	rec := s.agent.store.Session(s.name)
-	job, next := rec.Job, rec.Next
-	cancel = cancel && job != nil && !job.State.Ended()
-	var jobs *jobwatch.Watcher
-	var err error
-	if cancel {
-		if jobs, err = s.watcherToCancel(rec); err != nil {
+	if cancel && hasLiveJob(rec) { // an error leaves everything as it is
+		if _, err := s.watcherToCancel(rec); err != nil {
 			return s.status(), err
 		}
 	}
-	s.halt()
+	submitting := s.halt()
 	_ = s.record(func(r *state.Session) { r.Wanted = false }, nil)
+	rec = s.agent.store.Session(s.name)
+	job, err := rec.Job, error(nil)
 	if cancel {
-		if err = jobs.Cancel(ctx, job.Ref()); err == nil {
-			cancelled := *job
-			cancelled.State, job = api.JobCancelled, &cancelled
-			s.recordRun(cancelled)
-			s.forgetJob()
-			err, next = s.cancelNext(ctx, jobs), nil
-		}
+		job, err = s.cancelJob(ctx, submitting)
 	}
+	next := s.agent.store.Session(s.name).Next
 	s.change(func(f *facts) { *f = facts{name: s.name, job: job, next: next, host: f.host} })
 	return s.status(), err
 }
 
-// halt ends the attempt in progress and closes the listeners.
-func (s *session) halt() {
+// cancelJob ends the session's job and the one that was to follow it. It returns the
+// session's job as it is then. submitting says that a submission was interrupted: its job,
+// if it made one, is found by its tag.
+func (s *session) cancelJob(ctx context.Context, submitting bool) (*api.Job, error) {
+	rec := s.agent.store.Session(s.name)
+	submitting = submitting && rec.Job == nil && rec.Tag != ""
+	if !hasLiveJob(rec) && !submitting {
+		return rec.Job, nil
+	}
+	jobs, err := s.watcherToCancel(rec)
+	if err != nil {
+		return rec.Job, err
+	}
+	if submitting {
+		submitted, found, err := jobs.Find(ctx, jobwatch.Query{Tag: rec.Tag})
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, &api.Error{
+				Code: api.CodeFailed, Message: fmt.Sprintf("the submission of %s was interrupted, and no job of it is on %s yet", s.name, s.host()),
+				Hint: fmt.Sprintf("`tunctl jobs %s` shows whether one appears", s.host()),
+			}
+		}
+		rec.Job = &submitted
+	}
+	if err := jobs.Cancel(ctx, rec.Job.Ref()); err != nil {
+		return rec.Job, err
+	}
+	cancelled := *rec.Job
+	cancelled.State = api.JobCancelled
+	s.recordRun(cancelled)
+	s.forgetJob()
+	return &cancelled, s.cancelNext(ctx, jobs)
+}
+
+func hasLiveJob(rec state.Session) bool { return rec.Job != nil && !rec.Job.State.Ended() }
+
+// halt ends the attempt in progress and closes the listeners. It reports whether the
+// attempt was submitting a job.
+func (s *session) halt() (submitting bool) {
 	s.mu.Lock()
+	submitting = s.facts.submitting
 	s.facts.wanted = false
 	s.enterLocked()
 	r, fwd := s.attempt, s.forward
@@ -303,6 +336,7 @@ func (s *session) halt() {
 		<-r.done // every wait of the attempt has its ctx
 	}
 	fwd.close()
+	return submitting
 }
 
 // change changes facts, and enters the state that follows from all of them.

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
@@ -23,6 +25,27 @@ func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
 	w.until("ready", ready)
 	if n := len(w.cluster.Jobs()); n != 1 {
 		t.Errorf("there are %d jobs", n)
+	}
+}
+
+func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.Slow(time.Second) // so that the answer is still under way
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	for len(w.cluster.Jobs()) == 0 {
+		if err := ctxtime.Sleep(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.cluster.Await(ctx, w.cluster.Jobs()[0].ID); err != nil {
+		t.Errorf("the job that was submitted keeps running: %v", err)
 	}
 }
 
