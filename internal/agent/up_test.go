@@ -30,7 +30,7 @@ func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
 
 func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	w := newWorld(t)
-	w.cluster.Slow(time.Second) // so that the answer is still under way
+	w.cluster.Slow(100 * time.Millisecond) // so that the answer is still under way
 	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
 		t.Fatal(err)
 	}
