@@ -86,7 +86,7 @@ func siteFields() []field[Site] {
 	return []field[Site]{
 		{"like", `"narval"`, func(*input, *Site) {}}, // read before all others
 		{"title", `"Narval, Digital Research Alliance of Canada"`, setText(func(s *Site) *string { return &s.Title })},
-		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, "slurm", "pbs", "none")},
+		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, Schedulers()...)},
 		{"entrance", "", (*input).entrances},
 		{"transfer", `"dtn.example.org"`, func(in *input, s *Site) { s.Transfer, _ = in.destination() }},
 		{"portal", `"https://portal.example.org"`, setText(func(s *Site) *string { return &s.Portal })},
