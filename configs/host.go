@@ -8,7 +8,7 @@ type Host struct {
 	Name        string
 	SSH         string // user@host or an alias; by default the name
 	Site        string // a preset's name
-	Scheduler   string // "slurm", "pbs" or "none"
+	Scheduler   string // of Schedulers
 	Transport   string // "native" or "openssh"
 	ReuseMaster bool   // use the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
@@ -27,7 +27,7 @@ func hostFields() []field[Host] {
 			}
 		}},
 		{"site", `"narval"`, setText(func(h *Host) *string { return &h.Site })},
-		{"scheduler", `"slurm"`, setWord(func(h *Host) *string { return &h.Scheduler }, "slurm", "pbs", "none")},
+		{"scheduler", `"slurm"`, setWord(func(h *Host) *string { return &h.Scheduler }, Schedulers()...)},
 		{"transport", `"native"`, setWord(func(h *Host) *string { return &h.Transport }, "native", "openssh")},
 		{"reuse_master", `true`, setFlag(func(h *Host) *bool { return &h.ReuseMaster })},
 		{"before_login", `"step ssh login"`, setText(func(h *Host) *string { return &h.BeforeLogin })},

@@ -37,7 +37,7 @@ type Job struct {
 	App       string // of BuiltinJobs
 	Name      string // what the scheduler and the log are to call it
 	Site      Site
-	Scheduler string    // "slurm", "pbs" or "none", where the site leaves it open
+	Scheduler string    // of Schedulers, where the site leaves it open
 	Reach     api.Reach // where the session says it; else the site's
 	Answers   map[string]string
 }
@@ -198,16 +198,11 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 			safe[q.Name] = answers[q.Name]
 		}
 	}
-	var prefix string
-	var words []string
-	switch j.scheduler() {
-	case "slurm":
-		prefix, words = "#SBATCH ", []string{"--job-name=" + j.Name, "--output=%x.%j.log"}
-	case "pbs":
-		prefix, words = "#PBS ", []string{"-N " + pbsName(j.Name), "-j oe"}
-	default:
+	d := dialectOf(j.scheduler())
+	if d.prefix == "" {
 		return nil, nil
 	}
+	words := d.header(d.jobName(j.Name))
 	for _, text := range j.Site.Job.Directives {
 		line, err := fill(text, safe)
 		if err != nil {
@@ -218,39 +213,17 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 		}
 	}
 	for i, w := range words {
-		words[i] = prefix + w
+		words[i] = d.prefix + w
 	}
 	return words, nil
 }
 
 // JobName is the name of a job for the site's scheduler.
 func (s *Site) JobName(name string) string {
-	if s.Scheduler == "pbs" && name != "" {
-		return pbsName(name)
+	if name == "" {
+		return ""
 	}
-	return name
-}
-
-// pbsNameLength is how long a name every PBS accepts.
-const pbsNameLength = 15
-
-// numbered matches the number at the end of a name.
-var numbered = regexp.MustCompile(`-[0-9]+$`)
-
-// pbsName is a name that every PBS accepts: older ones allow 15 characters and require a
-// letter first. A number at its end stays, so that shortened names differ.
-func pbsName(name string) string {
-	if name[0] >= '0' && name[0] <= '9' {
-		name = "j" + name
-	}
-	if len(name) <= pbsNameLength {
-		return name
-	}
-	end := numbered.FindString(name)
-	if len(end) > pbsNameLength/2 {
-		end = ""
-	}
-	return name[:pbsNameLength-len(end)] + end
+	return dialectOf(s.Scheduler).jobName(name)
 }
 
 func (j *Job) scheduler() string {

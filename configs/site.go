@@ -98,7 +98,7 @@ func siteFields() []field[Site] {
 		{"title", `"Narval, Digital Research Alliance of Canada"`, setText(func(s *Site) *string { return &s.Title })},
 		{"country", `"Canada"`, setText(func(s *Site) *string { return &s.Country })},
 		{"verified", `false`, setFlag(func(s *Site) *bool { return &s.Verified })},
-		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, "slurm", "pbs", "none")},
+		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, Schedulers()...)},
 		{"entrance", "", (*input).entrances},
 		{"transfer", `"dtn.example.org"`, func(in *input, s *Site) { s.Transfer, _ = in.destination() }},
 		{"portal", `"https://portal.example.org"`, setText(func(s *Site) *string { return &s.Portal })},

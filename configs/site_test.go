@@ -22,13 +22,13 @@ func builtinSites(t *testing.T) Sites {
 
 func TestTheSitesThatComeWithTunctlAreWhole(t *testing.T) {
 	sites := builtinSites(t)
-	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "pegasus", "rorqual", "sdumont", "pbs", "slurm", "workstation"} {
+	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "pegasus", "rorqual", "sdumont", "gridengine", "pbs", "slurm", "workstation"} {
 		if _, err := sites.Find(want); err != nil {
 			t.Errorf("Find(%q): %v", want, err)
 		}
 	}
 	for _, s := range sites {
-		if !slices.Contains([]string{"slurm", "pbs", "none"}, s.Scheduler) {
+		if !slices.Contains(Schedulers(), s.Scheduler) {
 			t.Errorf("%s: scheduler %q", s.Name, s.Scheduler)
 		}
 		if len(s.Entrances) == 0 && s.Portal == "" && !s.Generic() {
@@ -133,7 +133,7 @@ func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing
 // first command, and none with a gap in it.
 func checkDirectives(t *testing.T, scheduler, text string) {
 	t.Helper()
-	prefix := map[string]string{"slurm": "#SBATCH ", "pbs": "#PBS ", "none": "#NONE "}[scheduler]
+	prefix := map[string]string{"slurm": "#SBATCH ", "pbs": "#PBS ", "gridengine": "#$ ", "none": "#NONE "}[scheduler]
 	var found []string
 	commands := false
 	for line := range strings.Lines(text) {
@@ -159,6 +159,8 @@ func checkDirectives(t *testing.T, scheduler, text string) {
 	case "pbs":
 		wantAll(t, all, "-N jupyter", "-j oe", "-l select=1:ncpus=", "-l walltime=0")
 		wantAll(t, text, `exec >>"$PBS_JOBNAME.$PBS_JOBID.log" 2>&1`)
+	case "gridengine":
+		wantAll(t, all, "-N jupyter", "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log", "-l h_rt=0")
 	}
 }
 

@@ -37,11 +37,11 @@ var (
 	_ processOwner = pbs{}
 )
 
-// pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT, and its qselect has other options.
+// pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
 var pbsKind = schedulerKind{
 	name:      PBS,
 	make:      func() scheduler { return newPBS() },
-	installed: `has qsub qselect qstat && test -z "$SGE_ROOT"`,
+	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
 	responds:  `qselect -u "$(id -un)"`,
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
 }
@@ -49,6 +49,9 @@ var pbsKind = schedulerKind{
 func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
+
+// perRound: qstat -f opens a connection for each job.
+func (pbs) perRound(connections int) int { return connections }
 
 // listLacksFiles: the table of all jobs does not have their files.
 func (pbs) listLacksFiles() bool { return true }

@@ -246,6 +246,13 @@ func extendError(id string, err error) error {
 	if errors.Is(err, errNoJob) {
 		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer running, so it cannot be extended", id), Err: err}
 	}
+	if errors.Is(err, errCannotExtend) {
+		return &api.Error{
+			Code: api.CodeFailed, Err: err,
+			Message: fmt.Sprintf("job %s cannot be extended: %v", id, err),
+			Hint:    "save your work and start a new job with more time; keep = true starts the next one automatically",
+		}
+	}
 	return &api.Error{
 		Code: api.CodeFailed, Err: err,
 		Message: fmt.Sprintf("could not extend job %s: %s", id, api.Redact(err.Error())),
@@ -346,7 +353,7 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 			return nil, err
 		}
 		if name = a.scheduler; name == "" {
-			return nil, fmt.Errorf("%w: both Slurm and PBS commands are installed, and neither responds", ErrNoAnswer)
+			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", ErrNoAnswer, a.installed)
 		}
 	}
 	s, err := schedulerNamed(name)

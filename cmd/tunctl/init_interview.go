@@ -128,8 +128,8 @@ func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site
 	scheduler := i.scheduler
 	if scheduler == "" {
 		q := configs.Question{
-			Name: "scheduler", Ask: "Which scheduler does " + host + " use: slurm, pbs or none?",
-			Kind: configs.AskChoice, Choices: []string{"slurm", "pbs", "none"}, Default: "slurm", Required: true,
+			Name: "scheduler", Ask: "Which scheduler does " + host + " use: " + configs.SchedulerChoice() + "?",
+			Kind: configs.AskChoice, Choices: configs.Schedulers(), Default: "slurm", Required: true,
 		}
 		var err error
 		if scheduler, err = i.answer(ctx, q, "--scheduler"); err != nil {

@@ -115,7 +115,7 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	k := startTalk(t, env, "init")
 	k.Expect("Which one?")
 	k.Answer("elsewhere")
-	k.Expect("Which scheduler does elsewhere use: slurm, pbs or none? [slurm]")
+	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
 	k.Answer("none")
 	k.Expect("Your user name on the cluster?")
 	k.Answer("ann")

@@ -81,7 +81,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 	jobs := c.agent.jobWatcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
-		c.failed("scheduler", err, "set scheduler = \"slurm\", \"pbs\" or \"none\" for this host")
+		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
 		return
 	}
 	if kind == jobwatch.None {
