@@ -13,6 +13,7 @@ type Host struct {
 	ReuseMaster bool   // use the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
 	Transfer    string // the host for copying files, or NoTransfer; by default the site's
+	Private     string // the folder for tunctl's files there; by default the site's; see Site.PrivateFolder
 }
 
 // NoTransfer says that files are copied by the login node, whatever the site has.
@@ -31,6 +32,7 @@ func hostFields() []field[Host] {
 		{"reuse_master", `true`, setFlag(func(h *Host) *bool { return &h.ReuseMaster })},
 		{"before_login", `"step ssh login"`, setText(func(h *Host) *string { return &h.BeforeLogin })},
 		{"transfer", `"alice@dtn.example.org"`, func(in *input, h *Host) { h.Transfer, _ = in.destination() }},
+		{"private", `"/work/z19/alice/.tunctl"`, func(in *input, h *Host) { h.Private, _ = in.privateFolder() }},
 	}
 }
 
