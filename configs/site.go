@@ -44,6 +44,7 @@ type Site struct {
 	Queues    []Queue     `json:"queues,omitempty"`
 	// Certificate is for sites whose logins need a short-lived one.
 	Certificate Certificate `json:"certificate,omitzero"`
+	LoginPages  []string    `json:"loginPages,omitempty"` // hosts of the https pages that a login may ask to open
 	Questions   []Question  `json:"questions"`
 	Job         Recipe      `json:"-"`
 }
@@ -105,6 +106,7 @@ func siteFields() []field[Site] {
 		{"before", `"Connect to the VPN first."`, setText(func(s *Site) *string { return &s.Before })},
 		{"probe", `"login.example.org:22"`, setText(func(s *Site) *string { return &s.Probe })},
 		{"login", `"a password, then a code"`, setText(func(s *Site) *string { return &s.Login })},
+		{"login_pages", `["login.example.org"]`, (*input).loginPages},
 		{"reach", `["login", "node"]`, (*input).siteReach},
 		{"dial", `["{node}.cluster.example.org"]`, (*input).dial},
 		{"log", `"slurm-{id}.out"`, setText(func(s *Site) *string { return &s.Log })},
@@ -171,6 +173,23 @@ func (in *input) binds(r *Recipe) {
 			r.Binds = append(r.Binds, text)
 		default:
 			in.addError(v.at, "write: binds = "+in.example, "%q is not a folder such as \"/scratch\" or \"$PROJECT\"", text)
+		}
+	})
+}
+
+// validWebHost matches the name of a web host, without scheme, port and path.
+var validWebHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)
+
+func (in *input) loginPages(s *Site) {
+	s.LoginPages = nil
+	in.list(func(v value) {
+		text, ok := in.line(v)
+		switch {
+		case !ok:
+		case validWebHost.MatchString(text):
+			s.LoginPages = append(s.LoginPages, text)
+		default:
+			in.addError(v.at, "write: login_pages = "+in.example, "%q is not the name of a web host, in lowercase and without https://, port and path", text)
 		}
 	})
 }

@@ -32,6 +32,8 @@ type Result struct {
 
 // Options configure a Watcher.
 type Options struct {
+	// Host is the host's name in messages.
+	Host string
 	// Scheduler is Slurm, PBS, GridEngine or None; if it is empty, the Watcher finds out.
 	Scheduler string
 	// Limits default to DefaultLimits.

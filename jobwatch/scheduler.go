@@ -102,7 +102,8 @@ answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 
 set --
 ` + installed + `s=
 case $# in
-0) s=` + None + ` ;;
+0) s=` + None + `
+` + unsupportedScript() + ` ;;
 1) s=$1 ;;
 *) for k; do
 	case $k in

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 type Watcher struct {
 	sh     *shell
 	wanted string // the scheduler's name, if the config has it
+	host   string // its name in messages
 	limits Limits
 	log    *slog.Logger
 
@@ -50,6 +52,7 @@ func NewWatcher(r Runner, o Options) *Watcher {
 	return &Watcher{
 		sh:          &shell{run: r, limit: limits.Command},
 		wanted:      o.Scheduler,
+		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,
 		log:         orDiscard(o.Log),
 		hostLock:    make(chan struct{}, 1),
@@ -355,6 +358,9 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 		if name = a.scheduler; name == "" {
 			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", ErrNoAnswer, a.installed)
 		}
+	}
+	if err := unsupportedError(w.host, name); err != nil {
+		return nil, err
 	}
 	s, err := schedulerNamed(name)
 	if err != nil {

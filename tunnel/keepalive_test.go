@@ -34,7 +34,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "expires at") {
 			t.Errorf("warnings %q", w)
 		}
-		if left := time.Until(now.CertificateEnds); left <= 0 || left > certificateWarning {
+		if left := time.Until(now.CertificateEnds); left <= 0 || left > CertificateWarning {
 			t.Errorf("it ends in %v", left)
 		}
 		select {

@@ -153,11 +153,12 @@ func (h *Host) step(what string) {
 	h.enterLocked()
 }
 
-// setAsking records which kind of question the try waits for; "": none.
-func (h *Host) setAsking(kind api.PromptKind) {
+// setAsking records which kind of question the try waits for, "" for none, and the web
+// addresses in it.
+func (h *Host) setAsking(kind api.PromptKind, links []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.asking = kind
+	h.facts.asking, h.facts.links = kind, links
 	h.enterLocked()
 }
 
@@ -172,7 +173,7 @@ func (h *Host) lastClient() string {
 func (h *Host) finishTry(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
-	f.trying, f.asking, h.cancel = "", "", nil
+	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
 	if !t.loginAt.IsZero() {
 		f.lastLogin = t.loginAt
 	}

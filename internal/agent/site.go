@@ -26,15 +26,20 @@ func (a *Agent) hostConfig(host string) configs.Host {
 // allSites are the sites that come with tunctl and the person's own. They are read
 // again when a file has changed: a person who writes one sees its effect at once.
 func (a *Agent) allSites() configs.Sites {
-	folder := configs.SitesFolder(a.opt.Paths.Config)
+	folder, installed := configs.SitesFolder(a.opt.Paths.Config), a.opt.Paths.Sites
 	now := folderVersion(folder)
+	if also := folderVersion(installed); also != "" && now != "" {
+		now += "\n" + also
+	} else {
+		now = ""
+	}
 	a.mu.Lock()
 	sites, current := a.sites, now != "" && a.sitesVersion == now
 	a.mu.Unlock()
 	if current {
 		return sites
 	}
-	sites, err := configs.LoadSites(folder)
+	sites, err := configs.LoadSites(folder, installed)
 	if err != nil {
 		a.log.Warn("cannot read a site file", "err", err)
 		now = "" // it may be readable the next time, without having changed
@@ -125,6 +130,7 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 		s.ServerAliveInterval = time.Duration(site.Keepalive)
 	}
 	s.IPQoS = cmp.Or(s.IPQoS, site.IPQoS)
+	s.LoginPages, s.RenewCertificate = site.LoginPages, site.Certificate.Renew
 }
 
 // Resolver reads hosts as an agent with that config, those sites and that ssh_config
@@ -147,7 +153,7 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshcon
 // watchOptions say how to query a host's scheduler: as the config says, else as the
 // site asks for, which can only be gentler than our own limits.
 func (a *Agent) watchOptions(host string) jobwatch.Options {
-	o := jobwatch.Options{Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
+	o := jobwatch.Options{Host: host, Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
 	if site, ok := a.configuredSite(host); ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
 		if a.opt.Practice == nil {
