@@ -122,6 +122,7 @@ func sitePage(s *Site) string {
 	}
 	row("before", s.Before)
 	row("login", s.Login)
+	row("pages of the login", codes(s.LoginPages))
 	row("certificate", certificateText(&s.Certificate))
 	row("notebook reached", reachText(s))
 	row("options that jobs need", codes(s.Require))
