@@ -74,10 +74,10 @@ var validAlias = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9*._-]*$`)
 
 // SiteLimits are a site's wishes that are stricter than tunctl's own limits. Zero: none.
 type SiteLimits struct {
-	Sessions     int    `json:"sessions,omitempty"`      // commands at a time on one connection
+	Sessions     int    `json:"sessions,omitempty"`     // commands at a time on one connection
 	LoginSpacing Period `json:"loginSpacing,omitempty"` // the shortest time between two automatic logins
-	Retry        Period `json:"retry,omitempty"`         // the shortest time between two attempts to connect
-	Refusals     int    `json:"refusals,omitempty"`      // refused logins until a person must act
+	Retry        Period `json:"retry,omitempty"`        // the shortest time between two attempts to connect
+	Refusals     int    `json:"refusals,omitempty"`     // refused logins until a person must act
 }
 
 func limitFields() []field[SiteLimits] {
