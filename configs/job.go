@@ -39,6 +39,7 @@ type Job struct {
 	Site      Site
 	Scheduler string    // of Schedulers, where the site leaves it open
 	Reach     api.Reach // where the session says it; else the site's
+	Host      Host      // what the config says about the host, if anything
 	Answers   map[string]string
 }
 
@@ -51,6 +52,7 @@ type script struct {
 	Private, Setup       string
 	Environment          string
 	Binds                []string
+	Dial                 []string // the names by which the node is dialled
 	LoginShell, Loopback bool
 	Base, Announce       string
 }
@@ -82,8 +84,13 @@ func (j *Job) Script() ([]byte, error) {
 	if j.App == "jupyter" {
 		s.What, s.Announce = "A notebook", `echo "JupyterLab will listen on: $node:$port"`
 	}
-	if s.Private == "" {
-		s.Private = "$HOME/.tunctl"
+	if s.Private == "" || j.Host.Private != "" {
+		s.Private = j.Site.PrivateFolder(j.Host)
+	}
+	for _, text := range j.Site.Dial {
+		if text != dialAddress {
+			s.Dial = append(s.Dial, strings.ReplaceAll(text, dialNode, "${node%%.*}"))
+		}
 	}
 	if s.Directives, err = j.directives(answers); err != nil {
 		return nil, err

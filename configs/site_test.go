@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,45 @@ func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing
 		}
 	}
 }
+
+func TestShellcheckFindsNothingInAnyJobOfAnySite(t *testing.T) {
+	shellcheck, err := exec.LookPath("shellcheck")
+	if err != nil {
+		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("no shellcheck")
+	}
+	dir := t.TempDir()
+	args := []string{"--shell=bash", "--format=gcc", "--norc"}
+	seen := map[string]bool{}
+	for _, s := range builtinSites(t) {
+		for _, app := range BuiltinJobs() {
+			text, err := answered(s, app).Script()
+			if err != nil {
+				t.Errorf("%s, %s: %v", s.Name, app, err)
+				continue
+			}
+			// Most sites differ in what is a comment to the shell, and each run takes a while.
+			body := commentLines.ReplaceAllString(string(text), "#\n")
+			if seen[body] {
+				continue
+			}
+			seen[body] = true
+			file := filepath.Join(dir, s.Name+"-"+app+".sh")
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, file)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), shellcheck, args...).CombinedOutput(); err != nil {
+		t.Errorf("shellcheck: %v\n%s", err, out)
+	}
+}
+
+// commentLines matches the lines that shellcheck does not read: all comments but its own.
+var commentLines = regexp.MustCompile(`(?m)^#[^!\n][^\n]*\n`)
 
 // checkDirectives looks at the lines that the scheduler reads: all before the
 // first command, and none with a gap in it.

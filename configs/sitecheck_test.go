@@ -54,12 +54,12 @@ func TestTheSitesThatComeWithTunctlPassTheirOwnCheck(t *testing.T) {
 
 func TestAnErrorInASiteFileHasItsPlace(t *testing.T) {
 	for text, want := range map[string]string{
-		"title = \"x\"\nschedular = \"slurm\"\n":                        "bad.toml:2:1: unknown key \"schedular\"",
-		"like = \"nosuch\"\ntitle = \"x\"\n":                            "bad.toml:1:8: no site \"nosuch\"",
+		"title = \"x\"\nschedular = \"slurm\"\n":                       "bad.toml:2:1: unknown key \"schedular\"",
+		"like = \"nosuch\"\ntitle = \"x\"\n":                           "bad.toml:1:8: no site \"nosuch\"",
 		"title = \"x\"\nlogin_pages = [\"https://iam.example.org\"]\n": "bad.toml:2:16: \"https://iam.example.org\" is not the name of a web host",
 		"title = \"x\"\nlogin_pages = [\"IAM.example.org\"]\n":         "bad.toml:2:16: ",
 		"title = \"x\"\nlogin_pages = [\"example.org:8443\"]\n":        "bad.toml:2:16: ",
-		"title = \"x\"\n[job]\ndirectives = [\"{{.nosuch}}\"]\n":        "the template \"{{.nosuch}}\" cannot be filled",
+		"title = \"x\"\n[job]\ndirectives = [\"{{.nosuch}}\"]\n":       "the template \"{{.nosuch}}\" cannot be filled",
 	} {
 		file := writeSite(t, t.TempDir(), "bad", text)
 		if _, err := CheckSite(file, ""); err == nil || !strings.Contains(err.Error(), want) {

@@ -36,6 +36,9 @@ type Options struct {
 	Host string
 	// Scheduler is Slurm, PBS, GridEngine or None; if it is empty, the Watcher finds out.
 	Scheduler string
+	// Private is the folder for our files on the host, as text for double quotes of sh; its
+	// last part is ".tunctl". "" is that of the home folder.
+	Private string
 	// Limits default to DefaultLimits.
 	Limits Limits
 	// Log may be nil.

@@ -56,6 +56,8 @@ type schedulerKind struct {
 	installed, responds string
 	// nodeNames is the sh text that prints the other names of the node "$n".
 	nodeNames string
+	// directives say how a job script has options; zero if it cannot.
+	directives directiveSyntax
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.

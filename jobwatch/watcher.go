@@ -50,7 +50,7 @@ type Watcher struct {
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
 	return &Watcher{
-		sh:          &shell{run: r, limit: limits.Command},
+		sh:          &shell{run: r, limit: limits.Command, private: o.Private},
 		wanted:      o.Scheduler,
 		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,

@@ -22,6 +22,7 @@ type facts struct {
 	refusals  int            // refused logins since the last good one
 	ban       time.Time      // until then a ban is suspected
 	lastLogin time.Time      // when the last login began
+	lastTry   time.Time      // when the last try began
 }
 
 // stop ends all automatic tries, for good or until a time.

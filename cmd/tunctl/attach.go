@@ -70,10 +70,21 @@ func attach(ctx context.Context, inv *invocation) error {
 }
 
 // isAddress reports whether text is NODE:PORT: no job id has a colon.
-func isAddress(text string) bool {
-	host, port, err := net.SplitHostPort(text)
+func isAddress(text string) bool { return localPortFor(text) > 0 }
+
+// localPortFor is the port on this machine for NODE:PORT: the same one, unless only an
+// administrator may use that. It is 0 if the text is something else.
+func localPortFor(address string) uint64 {
+	const reserved, instead = 1024, 8000
+	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.ParseUint(port, 10, 16)
-	return err == nil && host != "" && bad == nil && n > 0
+	switch {
+	case err != nil || host == "" || bad != nil || n == 0:
+		return 0
+	case n < reserved:
+		return n + instead
+	}
+	return n
 }
 
 // attachAddress forwards to a server at an address beyond the host and opens its page. What
@@ -82,7 +93,7 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	if inv.String("save") != "" {
 		return usagef("--save needs a job; to keep this forward, set forward = [\"…\"] in a session: see `tunctl forward --help`")
 	}
-	_, port, _ := net.SplitHostPort(address)
+	port := strconv.FormatUint(localPortFor(address), 10)
 	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
 	u.request = func(ctx context.Context) (api.UpResponse, error) {
 		return u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})

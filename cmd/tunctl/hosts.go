@@ -240,7 +240,7 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
 		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
 		{"transport", transportText(h)},
-		{"certificate", certificateText(h.CertificateEnds, now)},
+		{"certificate", certificateEndText(h.CertificateEnds, now)},
 	}
 	if a := h.Algorithms; a != nil {
 		facts = append(facts, [][2]string{
@@ -257,8 +257,8 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
 }
 
-// certificateText says when a certificate expires; "" if it never does.
-func certificateText(ends, now time.Time) string {
+// certificateEndText says when a certificate expires; "" if it never does.
+func certificateEndText(ends, now time.Time) string {
 	switch left := ends.Sub(now); {
 	case ends.IsZero():
 		return ""
@@ -269,13 +269,13 @@ func certificateText(ends, now time.Time) string {
 	}
 }
 
-// certificateNote is certificateText for a list, where only the last and the next day count:
+// certificateNote is certificateEndText for a list, where only the last and the next day count:
 // an old file may be of another host.
 func certificateNote(h api.Host, now time.Time) string {
 	if h.CertificateEnds.Sub(now).Abs() > 24*time.Hour {
 		return ""
 	}
-	text := certificateText(h.CertificateEnds, now)
+	text := certificateEndText(h.CertificateEnds, now)
 	if text != "" {
 		text = "certificate " + text
 	}

@@ -157,7 +157,7 @@ func (i *interview) list() {
 	n := 0
 	for _, s := range i.sites {
 		n++
-		i.term.Say("%3d) %-12s %s", n, s.Name, s.Title)
+		i.term.Say("%3d) %-12s %s", n, s.Name, s.Label())
 	}
 	if len(i.aliases) > 0 {
 		i.term.Say("\nHosts of your ssh config:\n")
@@ -233,6 +233,12 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	i.probe(ctx, s, host)
 	if s.Login != "" {
 		i.term.Say("Login: %s.", s.Login)
+	}
+	if text := certificateText(s.Certificate); text != "" {
+		i.term.Say("Certificate: %s.", text)
+	}
+	if !s.Verified {
+		i.term.Say("%s these settings are put together from public sources, and nobody has tried them", i.term.Paint(term.Yellow, "?"))
 	}
 	if len(s.Unsure) > 0 {
 		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))

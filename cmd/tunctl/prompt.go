@@ -160,7 +160,8 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 		t.Say("Copy the address into your browser, if you trust it: tunctl opens only pages that the site names in login_pages.")
 		return nil
 	}
-	text, err := t.ReadLine(ctx, "Open "+p.LoginPage+" in your browser? [Y/n] ", true)
+	host, _, _ := strings.Cut(strings.TrimPrefix(p.LoginPage, "https://"), "/")
+	text, err := t.ReadLine(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg
 	if err != nil {
 		return nil, err
 	}
-	job := s.BuiltinJob(site, scheduler)
+	job := s.BuiltinJob(host, site, scheduler)
 	if job.Answers == nil {
 		job.Answers = map[string]string{}
 	}

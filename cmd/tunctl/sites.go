@@ -65,7 +65,7 @@ func listSites(out io.Writer, sites configs.Sites, p home.Paths) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SITE\tSCHEDULER\tDESCRIPTION")
 	for _, s := range sites {
-		title := s.Title
+		title := s.Label()
 		switch {
 		case s.Path != "" && filepath.Dir(s.Path) == p.Sites:
 			title += " (installed by your administrator)"
@@ -111,25 +111,33 @@ func searchSites(inv *invocation, sites configs.Sites, word string, notFound err
 
 // describeSite prints everything known about a site.
 func describeSite(w io.Writer, s configs.Site) {
-	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Title)
+	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Label())
 	fact := func(what, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %-12s %s\n", what, text)
 		}
 	}
+	fact("country", s.Country)
+	if !s.Verified {
+		fact("not verified", "put together from public sources; nobody has tried these settings")
+	}
 	fact("scheduler", s.Scheduler)
 	for _, e := range s.Entrances {
-		fact("login node", strings.TrimSpace(e.Host+"  "+e.About))
+		fact("login node", entranceText(e))
 	}
 	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
 	fact("first", s.Before)
 	fact("login", s.Login)
+	fact("certificate", certificateText(s.Certificate))
 	reach := make([]string, len(s.Reach))
 	for i, r := range s.Reach {
 		reach[i] = string(r)
 	}
 	fact("reach", strings.Join(reach, ", then "))
+	fact("dials", strings.Join(s.Dial, ", then "))
+	fact("requires", strings.Join(s.Require, "; "))
+	fact("tunctl files", s.Private)
 	for _, q := range s.Queues {
 		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
 	}
@@ -151,6 +159,31 @@ func describeSite(w io.Writer, s configs.Site) {
 	for _, q := range s.Questions {
 		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
 	}
+}
+
+// entranceText is the address of a login node and what to know about it.
+func entranceText(e configs.Entrance) string {
+	text := e.Host
+	if e.Port != 0 {
+		text = e.Address(e.Host)
+	}
+	if e.Jump != "" {
+		text += " through " + e.Jump
+	}
+	return strings.TrimSpace(text + "  " + e.About)
+}
+
+// certificateText says how long a login certificate is valid, and how to get one; "" where none
+// is needed.
+func certificateText(c configs.Certificate) string {
+	var parts []string
+	if c.Lifetime > 0 {
+		parts = append(parts, "valid for "+c.LifetimeWords())
+	}
+	if c.Renew != "" {
+		parts = append(parts, fmt.Sprintf("get one with `%s`, which before_login in the config can run", c.Renew))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // topicText is the topic of an entry of a site file, as other texts call it.

@@ -25,7 +25,7 @@ func quietSession(t *testing.T) *session {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	a := &Agent{
-		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
+		config: &configs.Config{}, limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
 	}
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})

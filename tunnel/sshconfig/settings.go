@@ -83,6 +83,13 @@ type Settings struct {
 	// RenewCertificate is the site's command for a new certificate, as a hint.
 	RenewCertificate string
 
+	// The limits of the host's site, set by Resolver.Preset. 0 = ours; they can only be
+	// stricter than ours.
+	MaxSessions  int
+	LoginSpacing time.Duration
+	RetryMin     time.Duration
+	Refusals     int
+
 	ControlPath string
 	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
 	Source      string // "ssh -G" or "ssh_config"
