@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
 )
 
 const (
@@ -119,7 +118,9 @@ func (l *login) awaitPage() {
 	prompt := api.Prompt{Kind: api.PromptPage, Text: "Log in at " + p.links[0], Instruction: p.notice, Links: slices.Clone(p.links)}
 	go func() {
 		defer close(done)
-		if ctxtime.Sleep(ctx, p.delay) != nil {
+		select {
+		case <-time.After(p.delay):
+		case <-ctx.Done():
 			return
 		}
 		p.shown = true

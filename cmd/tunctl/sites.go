@@ -129,6 +129,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	fact("portal", s.Portal)
 	fact("first", s.Before)
 	fact("login", s.Login)
+	fact("login page", strings.Join(s.LoginPages, ", "))
 	fact("certificate", certificateText(s.Certificate))
 	reach := make([]string, len(s.Reach))
 	for i, r := range s.Reach {
