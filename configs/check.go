@@ -89,7 +89,7 @@ func (l *loader) checkJob(session int, with CheckOptions) {
 	if err != nil {
 		return // reported with the host
 	}
-	job := s.BuiltinJob(site, host.Scheduler)
+	job := s.BuiltinJob(host, site, host.Scheduler)
 	_, problems := job.check()
 	for _, p := range problems {
 		l.src.wrapError(t.placeOf(p.answer), p.err)
@@ -129,8 +129,8 @@ func (s *source) wrapError(at span, err error) {
 }
 
 // BuiltinJob is the job that comes with tunctl and that the session submits.
-func (s *Session) BuiltinJob(site Site, scheduler string) *Job {
+func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
 	return &Job{
-		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
+		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Host: host, Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
 	}
 }

@@ -8,11 +8,12 @@ type Host struct {
 	Name        string
 	SSH         string // user@host or an alias; by default the name
 	Site        string // a preset's name
-	Scheduler   string // "slurm", "pbs" or "none"
+	Scheduler   string // of Schedulers
 	Transport   string // "native" or "openssh"
 	ReuseMaster bool   // use the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
 	Transfer    string // the host for copying files, or NoTransfer; by default the site's
+	Private     string // the folder for tunctl's files there; by default the site's; see Site.PrivateFolder
 }
 
 // NoTransfer says that files are copied by the login node, whatever the site has.
@@ -26,11 +27,12 @@ func hostFields() []field[Host] {
 			}
 		}},
 		{"site", `"narval"`, setText(func(h *Host) *string { return &h.Site })},
-		{"scheduler", `"slurm"`, setWord(func(h *Host) *string { return &h.Scheduler }, "slurm", "pbs", "none")},
+		{"scheduler", `"slurm"`, setWord(func(h *Host) *string { return &h.Scheduler }, Schedulers()...)},
 		{"transport", `"native"`, setWord(func(h *Host) *string { return &h.Transport }, "native", "openssh")},
 		{"reuse_master", `true`, setFlag(func(h *Host) *bool { return &h.ReuseMaster })},
 		{"before_login", `"step ssh login"`, setText(func(h *Host) *string { return &h.BeforeLogin })},
 		{"transfer", `"alice@dtn.example.org"`, func(in *input, h *Host) { h.Transfer, _ = in.destination() }},
+		{"private", `"/work/z19/alice/.tunctl"`, func(in *input, h *Host) { h.Private, _ = in.privateFolder() }},
 	}
 }
 

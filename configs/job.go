@@ -37,8 +37,9 @@ type Job struct {
 	App       string // of BuiltinJobs
 	Name      string // what the scheduler and the log are to call it
 	Site      Site
-	Scheduler string    // "slurm", "pbs" or "none", where the site leaves it open
+	Scheduler string    // of Schedulers, where the site leaves it open
 	Reach     api.Reach // where the session says it; else the site's
+	Host      Host      // what the config says about the host, if anything
 	Answers   map[string]string
 }
 
@@ -51,6 +52,7 @@ type script struct {
 	Private, Setup       string
 	Environment          string
 	Binds                []string
+	Dial                 []string // the names by which the node is dialled
 	LoginShell, Loopback bool
 	Base, Announce       string
 }
@@ -82,8 +84,13 @@ func (j *Job) Script() ([]byte, error) {
 	if j.App == "jupyter" {
 		s.What, s.Announce = "A notebook", `echo "JupyterLab will listen on: $node:$port"`
 	}
-	if s.Private == "" {
-		s.Private = "$HOME/.tunctl"
+	if s.Private == "" || j.Host.Private != "" {
+		s.Private = j.Site.PrivateFolder(j.Host)
+	}
+	for _, text := range j.Site.Dial {
+		if text != dialAddress {
+			s.Dial = append(s.Dial, strings.ReplaceAll(text, dialNode, "${node%%.*}"))
+		}
 	}
 	if s.Directives, err = j.directives(answers); err != nil {
 		return nil, err
@@ -198,16 +205,11 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 			safe[q.Name] = answers[q.Name]
 		}
 	}
-	var prefix string
-	var words []string
-	switch j.scheduler() {
-	case "slurm":
-		prefix, words = "#SBATCH ", []string{"--job-name=" + j.Name, "--output=%x.%j.log"}
-	case "pbs":
-		prefix, words = "#PBS ", []string{"-N " + pbsName(j.Name), "-j oe"}
-	default:
+	d := dialectOf(j.scheduler())
+	if d.prefix == "" {
 		return nil, nil
 	}
+	words := d.header(d.jobName(j.Name))
 	for _, text := range j.Site.Job.Directives {
 		line, err := fill(text, safe)
 		if err != nil {
@@ -218,39 +220,17 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 		}
 	}
 	for i, w := range words {
-		words[i] = prefix + w
+		words[i] = d.prefix + w
 	}
 	return words, nil
 }
 
 // JobName is the name of a job for the site's scheduler.
 func (s *Site) JobName(name string) string {
-	if s.Scheduler == "pbs" && name != "" {
-		return pbsName(name)
+	if name == "" {
+		return ""
 	}
-	return name
-}
-
-// pbsNameLength is how long a name every PBS accepts.
-const pbsNameLength = 15
-
-// numbered matches the number at the end of a name.
-var numbered = regexp.MustCompile(`-[0-9]+$`)
-
-// pbsName is a name that every PBS accepts: older ones allow 15 characters and require a
-// letter first. A number at its end stays, so that shortened names differ.
-func pbsName(name string) string {
-	if name[0] >= '0' && name[0] <= '9' {
-		name = "j" + name
-	}
-	if len(name) <= pbsNameLength {
-		return name
-	}
-	end := numbered.FindString(name)
-	if len(end) > pbsNameLength/2 {
-		end = ""
-	}
-	return name[:pbsNameLength-len(end)] + end
+	return dialectOf(s.Scheduler).jobName(name)
 }
 
 func (j *Job) scheduler() string {

@@ -169,7 +169,7 @@ config.toml:4:10: the text has no closing quote
   4 | site = "y
     |          ^
   add the closing quote on the same line
-config.toml:5:13: "slrum" is not one of "slurm", "pbs" or "none"
+config.toml:5:13: "slrum" is not one of "slurm", "pbs", "gridengine" or "none"
   5 | scheduler = "slrum"
     |             ^^^^^^^
   did you mean "slurm"?

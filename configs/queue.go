@@ -14,7 +14,9 @@ type Queue struct {
 	Name  string `json:"name"`
 	Limit Period `json:"limit,omitempty"` // the longest that a job may run
 	GPUs  int    `json:"gpus,omitempty"`  // of one node
-	About string `json:"about,omitempty"`
+	// GPUTypes are the names of the types of its GPUs, as the scheduler knows them.
+	GPUTypes []string `json:"gpuTypes,omitempty"`
+	About    string   `json:"about,omitempty"`
 }
 
 // Limits describes the limits of the queue.
@@ -25,6 +27,9 @@ func (q *Queue) Limits() string {
 	}
 	if q.GPUs > 0 {
 		parts = append(parts, fmt.Sprintf("%d GPUs per node", q.GPUs))
+	}
+	if len(q.GPUTypes) > 0 {
+		parts = append(parts, "GPU types "+strings.Join(q.GPUTypes, ", "))
 	}
 	if q.About != "" {
 		parts = append(parts, q.About)
@@ -57,9 +62,23 @@ func (in *input) queues(s *Site) {
 					q.GPUs = n
 				}
 			}},
+			{"gpu_types", `["a100", "v100"]`, (*input).gpuTypes},
 			{"about", `"for tests"`, setText(func(q *Queue) *string { return &q.About })},
 		}, &q)
 		s.Queues = append(s.Queues, q)
+	})
+}
+
+func (in *input) gpuTypes(q *Queue) {
+	in.list(func(v value) {
+		text, ok := in.line(v)
+		switch {
+		case !ok:
+		case goodWord.MatchString(text):
+			q.GPUTypes = append(q.GPUTypes, text)
+		default:
+			in.addError(v.at, "write: gpu_types = "+in.example, "%q is not one word without spaces or quotes", text)
+		}
 	})
 }
 
@@ -69,7 +88,7 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	if !ok {
 		return nil
 	}
-	var problems []answerProblem
+	problems := queue.checkGPUType(answers)
 	for _, q := range s.Questions {
 		switch {
 		case q.Kind == AskHours && queue.Limit > 0:
@@ -85,8 +104,21 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	return problems
 }
 
-// gpusQuestion is the name of the question for the number of GPUs on every site.
-const gpusQuestion = "gpus"
+// The names of the questions for the number and the type of GPUs on every site.
+const (
+	gpusQuestion    = "gpus"
+	gpuTypeQuestion = "gpu_type"
+)
+
+// checkGPUType reports a type of GPU that the queue does not have.
+func (q *Queue) checkGPUType(answers map[string]string) []answerProblem {
+	wanted := answers[gpuTypeQuestion]
+	if len(q.GPUTypes) == 0 || wanted == "" || answers[gpusQuestion] == "0" || slices.Contains(q.GPUTypes, wanted) {
+		return nil
+	}
+	return []answerProblem{{gpuTypeQuestion, configError(fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(q.GPUTypes)),
+		"queue %s has no GPU of type %q", q.Name, wanted)}}
+}
 
 // queueOf is the queue in the answers, if its limits are known.
 func (s *Site) queueOf(answers map[string]string) (Queue, bool) {

@@ -71,3 +71,24 @@ func TestAQueueTableWithAMistakeIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestATypeOfGPUThatTheQueueLacksIsAnsweredWithThoseItHas(t *testing.T) {
+	site := Site{
+		Name: "s", Queues: []Queue{{Name: "gpu", GPUTypes: []string{"a100", "v100"}}, {Name: "cpu"}},
+		Questions: []Question{{Name: "partition", Kind: AskQueue}, {Name: "gpus", Kind: AskNumber}, {Name: "gpu_type", Kind: AskWord}},
+	}
+	for _, c := range []struct {
+		queue, gpus, gpu string
+		refused          bool
+	}{
+		{"gpu", "1", "a100", false}, {"gpu", "1", "h100", true}, {"gpu", "0", "h100", false}, {"gpu", "1", "", false}, {"cpu", "1", "h100", false},
+	} {
+		_, err := (&Job{App: "jupyter", Name: "j", Site: site, Answers: map[string]string{"partition": c.queue, "gpus": c.gpus, "gpu_type": c.gpu}}).Script()
+		if (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if e, ok := err.(*api.Error); ok && (!strings.Contains(e.Message, `no GPU of type "h100"`) || !strings.Contains(e.Hint, `"a100" or "v100"`)) { //nolint:errorlint // see above
+			t.Errorf("%+v", e)
+		}
+	}
+}

@@ -67,7 +67,7 @@ config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a section
 config.toml:3:1: unknown key "foo" in [host.a]
   3 | foo.bar = 1
     | ^^^
-  available: ssh, site, scheduler, transport, reuse_master, before_login, transfer
+  available: ssh, site, scheduler, transport, reuse_master, before_login, transfer, private
 `},
 		{"a key of a kind of table", "[host]\nssh = \"x\"\n", `
 config.toml:2:1: [host] needs a name: "ssh" belongs in [host.NAME]
@@ -121,7 +121,7 @@ config.toml:5:9: "args" in [session.a] must be a list of texts in quotes, not a 
   write: args = ["--time=2:00:00"]
 `},
 		{"true for a word", "[host.a]\nscheduler = false\ntransport = 1.5\n", `
-config.toml:2:13: "scheduler" in [host.a] must be one of "slurm", "pbs" or "none", not true or false
+config.toml:2:13: "scheduler" in [host.a] must be one of "slurm", "pbs", "gridengine" or "none", not true or false
   2 | scheduler = false
     |             ^^^^^
   write: scheduler = "slurm"
@@ -195,7 +195,7 @@ func carets(text string) string {
 func TestBadHostsAreRefused(t *testing.T) {
 	checkProblems(t, []problem{
 		{"values that are not in the set", "[host.a]\nscheduler = \"slrum\"\ntransport = \"ssh\"\n", `
-config.toml:2:13: "slrum" is not one of "slurm", "pbs" or "none"
+config.toml:2:13: "slrum" is not one of "slurm", "pbs", "gridengine" or "none"
   2 | scheduler = "slrum"
     |             ^^^^^^^
   did you mean "slurm"?

@@ -3,7 +3,6 @@ package configs
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +18,8 @@ type Site struct {
 	Name      string      `json:"name"`
 	Title     string      `json:"title"`
 	Path      string      `json:"path,omitempty"` // of a person's own file; "" for those that come with tunctl
+	Country   string      `json:"country,omitempty"`
+	Verified  bool        `json:"verified"` // false: put together from public sources, and nobody tried it
 	Scheduler string      `json:"scheduler,omitempty"`
 	Entrances []Entrance  `json:"entrances"`
 	Transfer  string      `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
@@ -27,18 +28,33 @@ type Site struct {
 	Probe     string      `json:"probe,omitempty"`    // an address that answers only if that is met
 	Login     string      `json:"login,omitempty"`    // what a login asks for
 	Reach     []api.Reach `json:"reach,omitempty"`    // in the order to try
+	Dial      []string    `json:"dial,omitempty"`     // names by which the login node dials a node; see dialNode
 	Log       string      `json:"log,omitempty"`      // the name of a job's log in the site's tutorials
 	Keepalive Period      `json:"keepalive,omitempty"`
 	IPQoS     string      `json:"ipqos,omitempty"`
 	Query     Period      `json:"query,omitempty"` // the shortest time between two queries of the scheduler
+	Limits    SiteLimits  `json:"limits,omitzero"`
+	Require   []string    `json:"require,omitempty"` // directives without which a job is refused, with an example of their value
+	Private   string      `json:"private,omitempty"` // the folder for tunctl's files, if not in the home folder
 	Balance   []string    `json:"balance,omitempty"`
 	Notes     []string    `json:"notes,omitempty"`
 	Unsure    []string    `json:"unsure,omitempty"` // what is not known for certain
 	Help      []string    `json:"help,omitempty"`
 	Workdir   string      `json:"workdir,omitempty"` // where to submit from; a template of answers
 	Queues    []Queue     `json:"queues,omitempty"`
-	Questions []Question  `json:"questions"`
-	Job       Recipe      `json:"-"`
+	// Certificate is for sites whose logins need a short-lived one.
+	Certificate Certificate `json:"certificate,omitzero"`
+	LoginPages  []string    `json:"loginPages,omitempty"` // hosts of the https pages that a login may ask to open
+	Questions   []Question  `json:"questions"`
+	Job         Recipe      `json:"-"`
+}
+
+// Label is the title, marked if nobody has tried the site's settings.
+func (s *Site) Label() string {
+	if !s.Verified {
+		return s.Title + " (not verified)"
+	}
+	return s.Title
 }
 
 // AccessHint says what to do if a host of the site cannot be reached: what SSH requires
@@ -57,17 +73,12 @@ func (s *Site) AccessHint(host string, answers func(address string) bool) string
 // ProbeAt is the address that answers only if what SSH requires is met: the entrance's
 // own, unless the site has one for all; other entrances may need another network.
 func (s *Site) ProbeAt(host string) string {
-	if s.Probe == "" && s.Before != "" && slices.ContainsFunc(s.Entrances, func(e Entrance) bool { return strings.EqualFold(e.Host, host) }) {
-		return net.JoinHostPort(host, "22")
+	if s.Probe == "" && s.Before != "" {
+		if e, ok := s.EntranceAt(host); ok {
+			return e.Address(host)
+		}
 	}
 	return s.Probe
-}
-
-// Entrance is a login node of a site.
-type Entrance struct {
-	Name  string `json:"name"`
-	Host  string `json:"host"`
-	About string `json:"about,omitempty"`
 }
 
 // Recipe is what a site adds to the script of a builtin job.
@@ -86,18 +97,30 @@ func siteFields() []field[Site] {
 	return []field[Site]{
 		{"like", `"narval"`, func(*input, *Site) {}}, // read before all others
 		{"title", `"Narval, Digital Research Alliance of Canada"`, setText(func(s *Site) *string { return &s.Title })},
-		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, "slurm", "pbs", "none")},
+		{"country", `"Canada"`, setText(func(s *Site) *string { return &s.Country })},
+		{"verified", `false`, setFlag(func(s *Site) *bool { return &s.Verified })},
+		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, Schedulers()...)},
 		{"entrance", "", (*input).entrances},
 		{"transfer", `"dtn.example.org"`, func(in *input, s *Site) { s.Transfer, _ = in.destination() }},
 		{"portal", `"https://portal.example.org"`, setText(func(s *Site) *string { return &s.Portal })},
 		{"before", `"Connect to the VPN first."`, setText(func(s *Site) *string { return &s.Before })},
 		{"probe", `"login.example.org:22"`, setText(func(s *Site) *string { return &s.Probe })},
 		{"login", `"a password, then a code"`, setText(func(s *Site) *string { return &s.Login })},
+		{"login_pages", `["login.example.org"]`, (*input).loginPages},
 		{"reach", `["login", "node"]`, (*input).siteReach},
+		{"dial", `["{node}.cluster.example.org"]`, (*input).dial},
 		{"log", `"slurm-{id}.out"`, setText(func(s *Site) *string { return &s.Log })},
 		{"keepalive", `"30s"`, setPeriod(func(s *Site) *Period { return &s.Keepalive })},
 		{"ipqos", `"throughput"`, setText(func(s *Site) *string { return &s.IPQoS })},
 		{"query", `"2m"`, setPeriod(func(s *Site) *Period { return &s.Query })},
+		{"limits", "", setTable(limitFields, func(s *Site) *SiteLimits { return &s.Limits })},
+		{"require", `["-l filesystems=home:eagle"]`, (*input).requirements},
+		{"private", `"/work/{group}/{user}/.tunctl"`, func(in *input, s *Site) {
+			if text, ok := in.privateFolder(); ok {
+				s.Private = text
+			}
+		}},
+		{"certificate", "", setTable(certificateFields, func(s *Site) *Certificate { return &s.Certificate })},
 		{"balance", `["sshare -U"]`, setTexts(func(s *Site) *[]string { return &s.Balance })},
 		{"notes", `["Jobs last at least an hour."]`, setTexts(func(s *Site) *[]string { return &s.Notes })},
 		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
@@ -105,13 +128,7 @@ func siteFields() []field[Site] {
 		{"workdir", `"{{.folder}}"`, (*input).siteWorkdir},
 		{"queue", "", (*input).queues},
 		{"question", "", (*input).questions},
-		{"job", "", func(in *input, s *Site) {
-			if t := in.entry.value.table; t != nil {
-				readTable(in.src, t, recipeFields(), &s.Job)
-				return
-			}
-			in.mustBe(in.entry.value, "a table")
-		}},
+		{"job", "", setTable(recipeFields, func(s *Site) *Recipe { return &s.Job })},
 	}
 }
 
@@ -160,6 +177,23 @@ func (in *input) binds(r *Recipe) {
 	})
 }
 
+// validWebHost matches the name of a web host, without scheme, port and path.
+var validWebHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)
+
+func (in *input) loginPages(s *Site) {
+	s.LoginPages = nil
+	in.list(func(v value) {
+		text, ok := in.line(v)
+		switch {
+		case !ok:
+		case validWebHost.MatchString(text):
+			s.LoginPages = append(s.LoginPages, text)
+		default:
+			in.addError(v.at, "write: login_pages = "+in.example, "%q is not the name of a web host, in lowercase and without https://, port and path", text)
+		}
+	})
+}
+
 // template checks that text is a template.
 func (in *input) template(v value, text string) bool {
 	if _, err := parseTemplate(text); err != nil {
@@ -189,10 +223,7 @@ func (in *input) entrances(s *Site) {
 	s.Entrances = nil
 	in.tables(func(name string, t *table) {
 		e := Entrance{Name: name}
-		readTable(in.src, t, []field[Entrance]{
-			{"host", `"login.example.org"`, func(in *input, e *Entrance) { e.Host, _ = in.destination() }},
-			{"about", `"from the campus network"`, setText(func(e *Entrance) *string { return &e.About })},
-		}, &e)
+		readTable(in.src, t, entranceFields(), &e)
 		if t.byKey["host"] == nil && t.complete() {
 			in.addError(t.at, `add: host = "login.example.org"`, "%s has no host", t.title())
 		}
@@ -261,7 +292,7 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 		return Site{}, src.err()
 	}
 	root := parseTree(src)
-	s := Site{}
+	s := Site{Verified: true}
 	if e := root.byKey["like"]; e != nil {
 		like := e.value.text
 		known, ok := base(like)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,15 +21,20 @@ func builtinSites(t *testing.T) Sites {
 	return sites
 }
 
+// otherSchedulers are the sites with a scheduler that tunctl does not drive: it is left out,
+// and recognised by its programs.
+var otherSchedulers = []string{"dtu"}
+
 func TestTheSitesThatComeWithTunctlAreWhole(t *testing.T) {
 	sites := builtinSites(t)
-	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "pegasus", "rorqual", "sdumont", "pbs", "slurm", "workstation"} {
+	for _, want := range []string{"aspire2a", "cvl-uwa", "dfki", "fir", "m3", "narval", "nibi", "pegasus", "rorqual", "sdumont", "gridengine", "pbs", "slurm", "workstation"} {
 		if _, err := sites.Find(want); err != nil {
 			t.Errorf("Find(%q): %v", want, err)
 		}
 	}
 	for _, s := range sites {
-		if !slices.Contains([]string{"slurm", "pbs", "none"}, s.Scheduler) {
+		known := slices.Contains(Schedulers(), s.Scheduler)
+		if other := slices.Contains(otherSchedulers, s.Name); known == other || other && s.Scheduler != "" {
 			t.Errorf("%s: scheduler %q", s.Name, s.Scheduler)
 		}
 		if len(s.Entrances) == 0 && s.Portal == "" && !s.Generic() {
@@ -57,12 +63,11 @@ func TestWhatIsNotKnownOfASiteIsMarkedAsSuch(t *testing.T) {
 				t.Errorf("%s: no page of docs/sites says %q", s.Name, u)
 			}
 		}
-		// No centre has looked over the amounts that its job asks for; a portal moves, a
-		// transfer node was not tried, and where a login node leads is certain only where
-		// there is one way to try.
+		// No centre has looked over the amounts that its job asks for, a transfer node was
+		// not tried, and where a login node leads is certain only where there is one way to
+		// try.
 		for what, doubtful := range map[string]bool{
 			"defaults": len(s.Questions) > 0,
-			"portal":   s.Portal != "",
 			"transfer": s.Transfer != "" && s.Transfer != NoTransfer,
 			"entrance": len(s.Entrances) == 0,
 			"reach":    len(s.Reach) > 1 && s.Name != "cvl-uwa", // which is unsure of everything
@@ -123,17 +128,60 @@ func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("bash -n: %v\n%s\n%s", err, out, text)
 				}
-				checkDirectives(t, s.Scheduler, string(text))
+				if s.Scheduler != "" {
+					checkDirectives(t, s.Scheduler, string(text))
+				}
 			})
 		}
 	}
 }
 
+func TestShellcheckFindsNothingInAnyJobOfAnySite(t *testing.T) {
+	shellcheck, err := exec.LookPath("shellcheck")
+	if err != nil {
+		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("no shellcheck")
+	}
+	dir := t.TempDir()
+	args := []string{"--shell=bash", "--format=gcc", "--norc"}
+	seen := map[string]bool{}
+	for _, s := range builtinSites(t) {
+		for _, app := range BuiltinJobs() {
+			text, err := answered(s, app).Script()
+			if err != nil {
+				t.Errorf("%s, %s: %v", s.Name, app, err)
+				continue
+			}
+			// Most sites differ in what is a comment to the shell, or in answers that no command
+			// uses, and each run takes a while.
+			body := notChecked.ReplaceAllString(string(text), "")
+			if seen[body] {
+				continue
+			}
+			seen[body] = true
+			file := filepath.Join(dir, s.Name+"-"+app+".sh")
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, file)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), shellcheck, args...).CombinedOutput(); err != nil {
+		t.Errorf("shellcheck: %v\n%s", err, out)
+	}
+}
+
+// notChecked matches the lines that tell shellcheck nothing: all comments but its own, and the
+// answers to the site's questions.
+var notChecked = regexp.MustCompile(`(?m)^(#[^!\n][^\n]*|\t*[a-z_]+=('[^'\n]*')?)\n`)
+
 // checkDirectives looks at the lines that the scheduler reads: all before the
 // first command, and none with a gap in it.
 func checkDirectives(t *testing.T, scheduler, text string) {
 	t.Helper()
-	prefix := map[string]string{"slurm": "#SBATCH ", "pbs": "#PBS ", "none": "#NONE "}[scheduler]
+	prefix := map[string]string{"slurm": "#SBATCH ", "pbs": "#PBS ", "gridengine": "#$ ", "none": "#NONE "}[scheduler]
 	var found []string
 	commands := false
 	for line := range strings.Lines(text) {
@@ -157,8 +205,13 @@ func checkDirectives(t *testing.T, scheduler, text string) {
 	case "slurm":
 		wantAll(t, all, "--job-name=jupyter", "--output=%x.%j.log", "--time=0")
 	case "pbs":
-		wantAll(t, all, "-N jupyter", "-j oe", "-l select=1:ncpus=", "-l walltime=0")
+		wantAll(t, all, "-N jupyter", "-j oe", "-l walltime=0")
+		if !strings.Contains(all, "-l select=1") && !strings.Contains(all, "-l ncpus=") {
+			t.Errorf("the job asks for no node:\n%s", all)
+		}
 		wantAll(t, text, `exec >>"$PBS_JOBNAME.$PBS_JOBID.log" 2>&1`)
+	case "gridengine":
+		wantAll(t, all, "-N jupyter", "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log", "-l h_rt=0")
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
@@ -24,18 +26,11 @@ type Sites []Site
 // SitesFolder is the folder of a person's own sites, next to the config file.
 func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(configFile), "sites") }
 
-// LoadSites returns the sites that come with tunctl and those of a person's folder, which
-// replace ours of the same name. The error is about files that cannot be read; the other
-// sites are returned, too.
-func LoadSites(folder string) (Sites, error) {
-	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}, open: map[string]bool{}}
-	err := l.collect(siteFiles, "sites", "")
-	if folder != "" {
-		own := l.collect(os.DirFS(folder), ".", folder)
-		if !errors.Is(own, fs.ErrNotExist) {
-			err = errors.Join(err, own)
-		}
-	}
+// LoadSites returns the sites that come with tunctl, those in the folders that an administrator
+// installed, and those in the person's own folder. Of the same name, the last of these is
+// used. The error is about files that cannot be read; the other sites are returned, too.
+func LoadSites(own string, installed ...string) (Sites, error) {
+	l, err := newSiteLoader(own, installed)
 	for name := range l.texts {
 		l.site(name)
 	}
@@ -55,12 +50,44 @@ func LoadSites(folder string) (Sites, error) {
 	return sites, errors.Join(append(l.errs, err)...)
 }
 
+// newSiteLoader collects the files of all sites.
+func newSiteLoader(own string, installed []string) (*siteLoader, error) {
+	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}, open: map[string]bool{}}
+	err := l.collect(siteFiles, "sites", "")
+	for _, folder := range append(slices.Clone(installed), own) {
+		if folder == "" {
+			continue
+		}
+		l.shared = slices.Contains(installed, folder)
+		failed := l.collect(os.DirFS(folder), ".", folder)
+		if !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return l, err
+}
+
+// checkWritable refuses an installed site that everybody can change: its text becomes part of
+// people's jobs.
+func checkWritable(file string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	for _, path := range []string{filepath.Dir(file), file} {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o002 != 0 {
+			return fmt.Errorf("%s is not used: everybody can change %s; `chmod o-w %s` prevents that", file, path, path)
+		}
+	}
+	return nil
+}
+
 // siteLoader reads sites when they are needed, since one may be based on another.
 type siteLoader struct {
-	texts map[string]siteText
-	read  map[string]Site
-	open  map[string]bool // being read: a site that is like itself
-	errs  []error
+	texts  map[string]siteText
+	read   map[string]Site
+	open   map[string]bool // being read: a site that is like itself
+	shared bool            // the folder being read is an administrator's
+	errs   []error
 }
 
 type siteText struct {
@@ -80,14 +107,20 @@ func (l *siteLoader) collect(fsys fs.FS, dir, shown string) error {
 		if !isSite || e.IsDir() || !validName.MatchString(name) {
 			continue
 		}
+		where := path.Join("sites", e.Name())
+		if shown != "" {
+			where = filepath.Join(shown, e.Name())
+		}
+		if l.shared {
+			if err := checkWritable(where); err != nil {
+				l.errs = append(l.errs, err)
+				continue
+			}
+		}
 		data, err := fs.ReadFile(fsys, path.Join(dir, e.Name()))
 		if err != nil {
 			l.errs = append(l.errs, fmt.Errorf("reading a site: %w", err))
 			continue
-		}
-		where := path.Join("sites", e.Name())
-		if shown != "" {
-			where = filepath.Join(shown, e.Name())
 		}
 		l.texts[name] = siteText{path: where, own: shown != "", data: data}
 	}
@@ -161,4 +194,40 @@ func (all Sites) TransferNode(h Host) string {
 		return ""
 	}
 	return node
+}
+
+// Search returns the sites whose name, title, country or login nodes contain every word.
+func (all Sites) Search(words ...string) Sites {
+	found := Sites{}
+	for _, s := range all {
+		text := strings.ToLower(strings.Join(append(s.hosts(), s.Name, s.Title, s.Country), "\n"))
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) }) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// SearchWords are words that Search finds sites by, for suggestions.
+func (all Sites) SearchWords() []string {
+	var words []string
+	for _, s := range all {
+		words = append(words, s.Name, strings.ToLower(s.Country))
+		for _, w := range strings.FieldsFunc(strings.ToLower(s.Title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			if len(w) > 3 { // shorter ones are near to anything
+				words = append(words, w)
+			}
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// hosts are the names of the login nodes.
+func (s *Site) hosts() []string {
+	var names []string
+	for _, e := range s.Entrances {
+		names = append(append(names, e.Host), e.Aliases...)
+	}
+	return names
 }

@@ -4,7 +4,7 @@
 // It runs commands on the login node through a [Runner], and does not know SSH. Its two
 // parts meet only in the agent:
 //
-//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, or none. All watched
+//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, Grid Engine, or none. All watched
 //     jobs share one query; see [Limits].
 //   - A [Follower] reads a job's log from an offset, in parts of limited size.
 //
@@ -32,8 +32,13 @@ type Result struct {
 
 // Options configure a Watcher.
 type Options struct {
-	// Scheduler is Slurm, PBS or None; if it is empty, the Watcher finds out.
+	// Host is the host's name in messages.
+	Host string
+	// Scheduler is Slurm, PBS, GridEngine or None; if it is empty, the Watcher finds out.
 	Scheduler string
+	// Private is the folder for our files on the host, as text for double quotes of sh; its
+	// last part is ".tunctl". "" is that of the home folder.
+	Private string
 	// Limits default to DefaultLimits.
 	Limits Limits
 	// Log may be nil.

@@ -37,18 +37,30 @@ var (
 	_ processOwner = pbs{}
 )
 
-// pbsKind: Grid Engine has a qstat too, but sets SGE_ROOT, and its qselect has other options.
+// pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
 var pbsKind = schedulerKind{
 	name:      PBS,
 	make:      func() scheduler { return newPBS() },
-	installed: `has qsub qselect qstat && test -z "$SGE_ROOT"`,
+	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
 	responds:  `qselect -u "$(id -un)"`,
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
+	directives: directiveSyntax{
+		prefix: "#PBS",
+		variables: func(option string) []string { // of the qsub of NCAR
+			if option == "A" {
+				return []string{"PBS_ACCOUNT"}
+			}
+			return nil
+		},
+	},
 }
 
 func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
 
 func (pbs) name() string { return PBS }
+
+// perRound: qstat -f opens a connection for each job.
+func (pbs) perRound(connections int) int { return connections }
 
 // listLacksFiles: the table of all jobs does not have their files.
 func (pbs) listLacksFiles() bool { return true }
@@ -223,7 +235,7 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
 // the jobs created since: each job costs a connection.
 func (p pbs) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	dir := `"$HOME"/` + posixsh.Quote(tagRoot+"/"+tag)
+	dir := sh.tagFolder(tag)
 	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
 t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0

@@ -161,7 +161,7 @@ func (r pbsRecord) setTimes(job *api.Job) {
 		return
 	}
 	job.Start = pbsTime(r["stime"])
-	switch limit := pbsDuration(r["Resource_List.walltime"]); {
+	switch limit := parseClockTime(r["Resource_List.walltime"]); {
 	case job.State.Ended():
 		job.End = pbsTime(r["obittime"])
 		if job.End.IsZero() {
@@ -179,19 +179,6 @@ func pbsTime(s string) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-// pbsDuration reads HH:MM:SS, with any number of hours.
-func pbsDuration(s string) time.Duration {
-	var d time.Duration
-	for part := range strings.SplitSeq(s, ":") {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 || n > 1e7 {
-			return 0
-		}
-		d = d*60 + time.Duration(n)*time.Second
-	}
-	return d
 }
 
 // pbsNode is the first of x1000c0s2b0n0/0*8+x1000c0s2b1n0/0*8.

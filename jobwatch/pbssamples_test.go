@@ -113,8 +113,8 @@ func qstatSample(r pbsRecord) sampleRecord {
 		case "estimated":
 			return samePBSTime(job.ExpectedStart, want)
 		case "timelimit":
-			got := pbsDuration(r["Resource_List.walltime"])
-			return got.String(), got > 0 && got == pbsDuration(want), true
+			got := parseClockTime(r["Resource_List.walltime"])
+			return got.String(), got > 0 && got == parseClockTime(want), true
 		case "exit":
 			return r["Exit_status"], r["Exit_status"] == want && samePBSExit(want, job), true
 		}

@@ -159,7 +159,7 @@ func tableDuration(s string) time.Duration {
 	if strings.Count(s, ":") == 1 {
 		s += ":00"
 	}
-	return pbsDuration(s)
+	return parseClockTime(s)
 }
 
 // pbsNameColumn is the width of a name in the table, and what older servers keep of one.

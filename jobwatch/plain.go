@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/posixsh"
 )
 
 // None is the name in the config file of a host without a scheduler.
@@ -64,7 +63,7 @@ func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	jobs, err := p.readFolders(ctx, sh, `tunctl_show "$HOME"/`+posixsh.Quote(tagRoot+"/"+id))
+	jobs, err := p.readFolders(ctx, sh, "tunctl_show "+sh.tagFolder(id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -79,11 +78,11 @@ func (p plain) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 }
 
 func (p plain) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	return p.readFolders(ctx, sh, `for d in "$HOME"/`+tagRoot+`/*/; do tunctl_show "${d%/}"; done`)
+	return p.readFolders(ctx, sh, "for d in "+sh.folder()+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
 func (plain) readFolders(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
-	res, err := sh.plain(ctx, plainJobs+which)
+	res, err := sh.inFolders(ctx, plainJobs+which)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +182,7 @@ func (plain) parseSubmit(res Result) (string, error) {
 // cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless
 // the host has no setsid; dash and busybox differ in the syntax of kill for a group.
 func (plain) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.plain(ctx, plainStamp+`d="$HOME"/`+posixsh.Quote(tagRoot+"/"+id)+`
+	res, err := sh.inFolders(ctx, plainStamp+"d="+sh.tagFolder(id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }

@@ -128,7 +128,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	watches := w.activeWatches()
-	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= w.limits.Connections {
+	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= few.perRound(w.limits.Connections) {
 		err = w.queryWatched(ctx, few, watches)
 	} else {
 		err = w.queryAll(ctx, s)
@@ -283,7 +283,11 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}
-	x.update(s, x.gone(s))
+	job := x.gone(s)
+	x.update(s, job)
+	if !job.State.Ended() {
+		w.Nudge() // its record comes later
+	}
 }
 
 // scheduleNext sets when the next periodic query is due.

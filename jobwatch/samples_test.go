@@ -23,6 +23,8 @@ import (
 var sampleReaders = map[string]sampleReader{
 	Slurm: readSlurmSample,
 	PBS:   readPBSSample,
+
+	GridEngine: readGridEngineSample,
 }
 
 // sampleReader reads a sample as the program would. If the program never gets such an
@@ -332,7 +334,7 @@ var samplePrograms = map[string]string{
 	"sbatch": Slurm, "srun": Slurm, "salloc": Slurm, "squeue": Slurm, "scontrol": Slurm, "sacct": Slurm, "scancel": Slurm,
 	"sinfo": Slurm, "sstat": Slurm, "sattach": Slurm, "slurm": Slurm,
 	"qselect": PBS, "pbsnodes": PBS, "tracejob": PBS, "qrls": PBS, "checkjob": PBS, "showq": PBS,
-	"qacct": "gridengine", "qhost": "gridengine", "qconf": "gridengine", "qmod": "gridengine",
+	"qacct": GridEngine, "qhost": GridEngine, "qconf": GridEngine, "qmod": GridEngine,
 	"bjobs": "lsf", "bsub": "lsf", "bkill": "lsf", "bhist": "lsf", "bqueues": "lsf",
 	"condor_q": "htcondor", "condor_submit": "htcondor", "flux": "flux",
 }
@@ -342,9 +344,9 @@ var sampleWords = []struct{ word, scheduler string }{
 	{"slurm", Slurm},
 	{"torque", PBS},
 	{"pbs", PBS},
-	{"gridengine", "gridengine"},
-	{"grid engine", "gridengine"},
-	{"sge", "gridengine"},
+	{"gridengine", GridEngine},
+	{"grid engine", GridEngine},
+	{"sge", GridEngine},
 	{"lsf", "lsf"},
 	{"condor", "htcondor"},
 	{"flux", "flux"},

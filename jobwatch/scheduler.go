@@ -33,7 +33,7 @@ type scheduler interface {
 	// findTagged finds the job that was submitted from the folder of tag, also an ended one.
 	findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
 	cancel(ctx context.Context, sh *shell, id string) error
-	// extend sets a job's time limit, counted from its start.
+	// extend sets a job's time limit, counted from its start, or fails with errCannotExtend.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
 	// submitCommand returns the sh text that submits the file "$tunctl_script" with the
 	// arguments "$@" from the current folder, and prints the new job's id.
@@ -56,10 +56,12 @@ type schedulerKind struct {
 	installed, responds string
 	// nodeNames is the sh text that prints the other names of the node "$n".
 	nodeNames string
+	// directives say how a job script has options; zero if it cannot.
+	directives directiveSyntax
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.
-var schedulerKinds = []schedulerKind{slurmKind, pbsKind, plainKind}
+var schedulerKinds = []schedulerKind{slurmKind, pbsKind, gridEngineKind, plainKind}
 
 func schedulerNamed(name string) (scheduler, error) {
 	var names []string
@@ -83,6 +85,7 @@ limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else comm
 // account is who we are on the host.
 type account struct {
 	scheduler, user, node string
+	installed             string // the schedulers of which none responds, if scheduler is empty
 }
 
 // accountScript prints the account. It finds schedulers on the login shell's PATH. If several
@@ -101,14 +104,15 @@ answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 
 set --
 ` + installed + `s=
 case $# in
-0) s=` + None + ` ;;
+0) s=` + None + `
+` + unsupportedScript() + ` ;;
 1) s=$1 ;;
 *) for k; do
 	case $k in
 ` + responds + `	esac && s=$k && break
 done ;;
 esac
-printf '%s\n' "$s" "$(id -un)" "$(uname -n)"`
+printf '%s\n' "$s" "$(id -un)" "$(uname -n)" "$*"`
 }
 
 func findAccount(ctx context.Context, sh *shell) (account, error) {
@@ -117,16 +121,18 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 		return account{}, err
 	}
 	lines := strings.Split(string(res.Stdout), "\n")
-	if len(lines) < 3 {
+	if len(lines) < 4 {
 		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
 	}
-	return account{scheduler: lines[0], user: lines[1], node: lines[2]}, nil
+	return account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}, nil
 }
 
 // selective is a scheduler that should be queried for few jobs: its list has little about
 // each, and every detail costs its server a connection.
 type selective interface {
 	scheduler
+	// perRound is how many jobs details can be called for if it may make that many connections.
+	perRound(connections int) int
 	// details returns everything about a few jobs. One that is missing is gone.
 	details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
 	// filterByName returns the jobs of a list that have that name.
@@ -196,6 +202,22 @@ func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, 
 		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
 	}
 	return job, r, ok
+}
+
+// errCannotExtend means that no job of the scheduler can be extended, by anyone.
+var errCannotExtend = errors.New("the time limit of a running job cannot be changed")
+
+// parseClockTime reads seconds, MM:SS or HH:MM:SS, with any number of hours.
+func parseClockTime(s string) time.Duration {
+	var d time.Duration
+	for part := range strings.SplitSeq(s, ":") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n > 1e7 {
+			return 0
+		}
+		d = d*60 + time.Duration(n)*time.Second
+	}
+	return d
 }
 
 // clockTime formats a time limit as schedulers read it, with hours above 24. Slurm rounds up

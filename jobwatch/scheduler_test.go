@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"tunctl/internal/posixsh"
@@ -74,7 +75,7 @@ func TestSchedulersThatDoNotAnswerAreAskedAgain(t *testing.T) {
 		m.program(t, name, "exit 1")
 	}
 	w := NewWatcher(m, Options{Limits: quickLimits()})
-	if got, err := w.Scheduler(t.Context()); !errors.Is(err, ErrNoAnswer) {
+	if got, err := w.Scheduler(t.Context()); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "(slurm pbs)") {
 		t.Errorf("%q, %v; want no answer", got, err)
 	}
 	m.program(t, "qselect", "exit 0")
@@ -116,13 +117,22 @@ PATH=":/no such/folder:"`+posixsh.Quote(m.bin)+":\n")
 }
 
 func TestGridEngineIsNotTakenForPBS(t *testing.T) {
-	m := newMachine(t)
-	m.hideOthers(t)
-	m.file(t, ".profile", m.read(t, ".profile")+"export SGE_ROOT=/opt/sge\n")
-	for _, name := range []string{"qselect", "qstat", "qsub"} {
-		m.program(t, name, "exit 0")
-	}
-	if got, err := NewWatcher(m, Options{Limits: quickLimits()}).Scheduler(t.Context()); err != nil || got != None {
-		t.Errorf("%q, %v; want %q", got, err, None)
+	for name, c := range map[string]struct{ profile, program string }{
+		"by its variable":               {"export SGE_ROOT=/opt/sge\n", ""},
+		"by its programs, as on Debian": {"", "qconf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.hideOthers(t)
+			m.file(t, ".profile", m.read(t, ".profile")+c.profile)
+			for _, name := range []string{"qselect", "qstat", "qsub", c.program} {
+				if name != "" {
+					m.program(t, name, "exit 0")
+				}
+			}
+			if got, err := NewWatcher(m, Options{Limits: quickLimits()}).Scheduler(t.Context()); err != nil || got != GridEngine {
+				t.Errorf("%q, %v; want %q", got, err, GridEngine)
+			}
+		})
 	}
 }

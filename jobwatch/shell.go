@@ -24,8 +24,29 @@ var ErrLost = errors.New("the connection was lost before the host answered")
 
 // shell runs scripts on a host.
 type shell struct {
-	run   Runner
-	limit time.Duration
+	run     Runner
+	limit   time.Duration
+	private string // Options.Private
+}
+
+// folder is the folder of the submissions, as a word of sh.
+func (s *shell) folder() string {
+	if s.private == "" {
+		return `"$HOME"/` + tagRoot
+	}
+	return `"` + s.private + `"`
+}
+
+// tagFolder is the folder of one submission, as a word of sh.
+func (s *shell) tagFolder(tag string) string { return s.folder() + "/" + posixsh.Quote(tag) }
+
+// inFolders runs script, which uses these folders. Where they are may depend on a variable
+// that only a login shell has.
+func (s *shell) inFolders(ctx context.Context, script string) (Result, error) {
+	if s.private == "" {
+		return s.plain(ctx, script)
+	}
+	return s.login(ctx, script)
 }
 
 // login runs script with the environment of a login shell.

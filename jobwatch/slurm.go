@@ -37,6 +37,26 @@ var slurmKind = schedulerKind{
 	installed: "has sbatch squeue",
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
+	directives: directiveSyntax{
+		prefix: "#SBATCH",
+		long: map[string]string{
+			"A": "account", "C": "constraint", "G": "gpus", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
+			"q": "qos", "t": "time", "c": "cpus-per-task",
+		},
+		variables: sbatchVariables,
+		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
+	},
+}
+
+// sbatchVariables are the variables that sbatch reads in place of an option.
+func sbatchVariables(option string) []string {
+	switch option {
+	case "clusters":
+		return []string{"SBATCH_CLUSTERS", "SLURM_CLUSTERS"}
+	case "time":
+		return []string{"SBATCH_TIMELIMIT"}
+	}
+	return []string{"SBATCH_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))}
 }
 
 func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }

@@ -156,7 +156,7 @@ func FuzzParsers(f *testing.F) {
 			ownLogs(parseRedirections(s, r.value), "SLURM_JOB")
 		}
 		firstNode(s)
-		pbsDuration(s)
+		parseClockTime(s)
 		sections(s, "mark")
 	})
 }

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 // returns the answer and a note for the person.
 func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (Result, string, error) {
 	mark := newMark()
-	script := submitScript(sched.submitCommand(), s, mark, w.sh.limit*6/10)
+	script := submitScript(w.sh, sched.submitCommand(), s, mark)
 	for range maxSubmitWaits {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {
@@ -181,7 +182,7 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	job = sched.asRequested(job, id)
 	job.ID, job.Cluster = id, cluster
 	if job.Script == "" {
-		job.Script = tagFolder(s.Tag) + s.base()
+		job.Script = cmp.Or(w.sh.private, "~/"+tagRoot) + "/" + s.Tag + "/" + s.base()
 	}
 	if note != "" {
 		job.Hint = strings.TrimPrefix(job.Hint+"; "+note, "; ")
@@ -189,10 +190,8 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	return job
 }
 
-// tagRoot is the folder of the submissions, in the home on the host.
+// tagRoot is the name of the folder of the submissions; see shell.folder.
 const tagRoot = ".tunctl"
-
-func tagFolder(tag string) string { return "~/" + tagRoot + "/" + tag + "/" }
 
 // hasTag reports whether job was submitted from the folder of tag.
 func hasTag(job api.Job, tag string) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
@@ -225,5 +227,85 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
 			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))
 		}
+	}
+}
+
+func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	work := filepath.Join(filepath.Dir(m.home), "work")
+	m.file(t, ".profile", m.pathLine()+"export WORK="+posixsh.Quote(work)+"\n")
+	w := NewWatcher(m, Options{Scheduler: Slurm, Limits: quickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
+	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Session: "jupyter"}
+	job, err := w.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(work, me.Username, ".tunctl")
+	if job.Script != filepath.Join(root, "tag-1/job.sh") {
+		t.Errorf("script %q", job.Script)
+	}
+	if info, err := os.Stat(root); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := os.Stat(m.path(".tunctl")); err == nil {
+		t.Error("something was written to the home folder")
+	}
+	if again, err := w.Submit(t.Context(), s); err != nil || again.ID != job.ID || len(submitted(t, m)) != 1 {
+		t.Errorf("the same tag again: %+v, %v", again, err)
+	}
+	if found, ok, err := w.Find(t.Context(), Query{Tag: "tag-1"}); err != nil || !ok || found.ID != job.ID {
+		t.Errorf("Find: %+v, %v, %v", found, ok, err)
+	}
+}
+
+func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
+	submit := func(private string) string {
+		_, err := NewWatcher(m, Options{Scheduler: Slurm, Limits: quickLimits(), Private: private}).Submit(t.Context(), s)
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	if got := submit("${NO_SUCH_VARIABLE:?}/.tunctl"); !strings.Contains(got, "NO_SUCH_VARIABLE") {
+		t.Errorf("a variable that is not set: %q", got)
+	}
+	if os.Getuid() == 0 { // only root can make another user's folder
+		theirs := filepath.Join(filepath.Dir(m.home), "theirs/.tunctl")
+		if err := errors.Join(os.MkdirAll(theirs, 0o777), os.Chown(theirs, 4242, 4242)); err != nil {
+			t.Fatal(err)
+		}
+		if got := submit(theirs); !strings.Contains(got, "belongs to another user") {
+			t.Errorf("another user's folder: %q", got)
+		}
+	}
+	if n := len(submitted(t, m)); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
+func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
+	m := newMachine(t)
+	m.file(t, ".profile", m.pathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.home), "work"))+"\n")
+	w := NewWatcher(m, Options{Scheduler: None, Limits: quickLimits(), Private: "${WORK:?}/.tunctl"})
+	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\nsleep 60\n"), Base: "job.sh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 || jobs[0].ID != job.ID {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	if err := w.Cancel(t.Context(), job.ID); err != nil {
+		t.Error(err)
+	}
+	if ended, found, err := w.Detail(t.Context(), job.ID); err != nil || !found || ended.State == api.JobRunning {
+		t.Errorf("%+v, %v, %v", ended, found, err)
 	}
 }

@@ -28,11 +28,12 @@ const (
 // scheduler is queried for the tag.
 //
 // Variables have our prefix, because the job would inherit one that the person exports
-// under the same name. The script waits for the answer for the time wait.
-func submitScript(command string, s Submission, mark string, wait time.Duration) string {
+// under the same name. The script waits for the answer for most of a command's time limit.
+func submitScript(sh *shell, command string, s Submission, mark string) string {
+	wait := sh.limit * 6 / 10
 	return strings.NewReplacer(
-		"@DIR@", `"$HOME"/`+posixsh.Quote(tagRoot+"/"+s.Tag),
-		"@ROOT@", `"$HOME"/`+tagRoot,
+		"@ROOT@", sh.folder(),
+		"@TAG@", posixsh.Quote(s.Tag),
 		"@BASE@", posixsh.Quote(s.base()),
 		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
 		"@SESSION@", posixsh.Quote(s.Session),
@@ -46,18 +47,22 @@ func submitScript(command string, s Submission, mark string, wait time.Duration)
 	).Replace(submitText)
 }
 
-const submitText = `tunctl_dir=@DIR@
+const submitText = `tunctl_root=@ROOT@
+tunctl_dir=$tunctl_root/@TAG@
 tunctl_script=$tunctl_dir/@BASE@
 tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
 tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
-(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail 'cannot write to ~/.tunctl'
+(umask 077; mkdir -p "$tunctl_root") || tunctl_fail "cannot write to $tunctl_root"
+test -O "$tunctl_root" || tunctl_fail "the folder $tunctl_root belongs to another user: remove it, or set private in the [host] section of the config"
+chmod 700 "$tunctl_root"
+(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail "cannot write to $tunctl_root"
 if test ! -d "$tunctl_dir/tunctl.lock"; then
 	cd @WORKDIR@ || tunctl_fail 'cannot enter the working directory'
 	@CHECK@
 	tunctl_new=$tunctl_dir/tunctl.new.$$
-	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail 'cannot copy the job script to ~/.tunctl'; }
+	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail "cannot copy the job script to $tunctl_root"; }
 	@NOTE@
-	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail 'cannot copy the job script to ~/.tunctl'
+	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail "cannot copy the job script to $tunctl_root"
 	printf '%s\n' @SESSION@ >"$tunctl_dir/tunctl.session"
 	(
 		trap '' HUP
@@ -67,7 +72,7 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 		printf '%s\n' "$?" >"$tunctl_dir/tunctl.exit.new"
 		mv "$tunctl_dir/tunctl.exit.new" "$tunctl_dir/tunctl.exit"
 	) </dev/null >/dev/null 2>&1 3<&- &
-	find @ROOT@ -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
+	find "$tunctl_root" -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
 		test -d "$tunctl_old/tunctl.lock" && test -z "$(find "$tunctl_old" -mtime -30 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
 	done
 fi

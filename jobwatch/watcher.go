@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 type Watcher struct {
 	sh     *shell
 	wanted string // the scheduler's name, if the config has it
+	host   string // its name in messages
 	limits Limits
 	log    *slog.Logger
 
@@ -48,8 +50,9 @@ type Watcher struct {
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
 	return &Watcher{
-		sh:          &shell{run: r, limit: limits.Command},
+		sh:          &shell{run: r, limit: limits.Command, private: o.Private},
 		wanted:      o.Scheduler,
+		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,
 		log:         orDiscard(o.Log),
 		hostLock:    make(chan struct{}, 1),
@@ -246,6 +249,13 @@ func extendError(id string, err error) error {
 	if errors.Is(err, errNoJob) {
 		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer running, so it cannot be extended", id), Err: err}
 	}
+	if errors.Is(err, errCannotExtend) {
+		return &api.Error{
+			Code: api.CodeFailed, Err: err,
+			Message: fmt.Sprintf("job %s cannot be extended: %v", id, err),
+			Hint:    "save your work and start a new job with more time; keep = true starts the next one automatically",
+		}
+	}
 	return &api.Error{
 		Code: api.CodeFailed, Err: err,
 		Message: fmt.Sprintf("could not extend job %s: %s", id, api.Redact(err.Error())),
@@ -346,8 +356,11 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 			return nil, err
 		}
 		if name = a.scheduler; name == "" {
-			return nil, fmt.Errorf("%w: both Slurm and PBS commands are installed, and neither responds", ErrNoAnswer)
+			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", ErrNoAnswer, a.installed)
 		}
+	}
+	if err := unsupportedError(w.host, name); err != nil {
+		return nil, err
 	}
 	s, err := schedulerNamed(name)
 	if err != nil {

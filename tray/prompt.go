@@ -40,6 +40,9 @@ func (c *companion) queuePrompt(ctx context.Context, p api.Prompt) {
 // answered elsewhere, or no longer asked, ctx ends and with it the dialog.
 func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 	p := q.prompt
+	if len(p.Links) > 0 {
+		c.offerPage(ctx, q)
+	}
 	text, err := c.Ask(ctx, questionFor(p, q.why))
 	if ctx.Err() != nil {
 		return
@@ -59,6 +62,26 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 	}
 	if err := c.Agent.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil {
 		c.Log.Warn("could not answer", "host", p.Host, "err", err)
+	}
+}
+
+// offerPage opens the page of a login, if it may be opened and the person agrees, or shows
+// the address for copying. The question follows in any case.
+func (c *companion) offerPage(ctx context.Context, q *openPrompt) {
+	p := q.prompt
+	ask := desktop.Question{Title: "Log in to " + api.HostLabel(p.Host), Kind: desktop.AskChoice, Yes: "Open the page", No: "Do not open it"}
+	if p.LoginPage == "" {
+		ask.Kind, ask.Value = desktop.AskLine, p.Links[0]
+		ask.Text = q.why + "\n\nThe login has a link. If you trust it, copy it into your browser:\n\n" + strings.Join(p.Links, "\n\n")
+	} else {
+		ask.Text = q.why + "\n\nThe login continues in the browser. Open this page?\n\n" + p.LoginPage
+	}
+	_, err := c.Ask(ctx, ask)
+	if err != nil || p.LoginPage == "" {
+		return
+	}
+	if err := c.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
+		c.Log.Warn("could not open the login page", "host", p.Host, "err", err)
 	}
 }
 
@@ -129,6 +152,9 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 		text = hostKeyText(text, p.Fingerprint)
 	case api.PromptConfirm:
 		q.Kind = desktop.AskChoice
+	case api.PromptPage:
+		q.Kind, q.Yes, q.No = desktop.AskChoice, "Done", "Stop"
+		text = strings.TrimSpace(p.Instruction) + "\n\nHave you logged in there?"
 	case api.PromptPassphrase:
 		q.Title = "Unlock your key for " + host
 	case api.PromptPassword, api.PromptQuestion:

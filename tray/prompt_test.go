@@ -209,3 +209,40 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 		}
 	})
 }
+
+func TestALoginPageIsOpenedOnlyIfTheSiteNamesItAndThePersonAgrees(t *testing.T) {
+	const link = "https://iam.example.org/device?user_code=ABCD"
+	for name, tt := range map[string]struct {
+		page    string
+		answers []string
+		want    []string
+	}{
+		"agreed":             {link, []string{"yes", "done"}, []string{"browse " + link, "answer 1 done"}},
+		"not agreed":         {link, []string{"", "done"}, []string{"answer 1 done"}},
+		"another host":       {"", []string{link, "done"}, []string{"answer 1 done"}},
+		"nothing is copied":  {"", []string{"", "done"}, []string{"answer 1 done"}},
+		"the login declined": {link, []string{"yes", ""}, []string{"browse " + link, "answer 1 cancelled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				s.status(statuses["down"])
+				p := prompt("1", api.PromptQuestion, "Open "+link+" and press ENTER")
+				p.Links, p.LoginPage = []string{link}, tt.page
+				s.prompts(api.EventPrompt, p)
+				first := <-s.dialogs.asked
+				if tt.page == "" && (first.Kind != desktop.AskLine || first.Value != link) {
+					t.Errorf("a link that can only be copied is in %+v", first)
+				}
+				if tt.page != "" && (first.Kind != desktop.AskChoice || !strings.Contains(first.Text, "\n"+link)) {
+					t.Errorf("the page is offered by %+v", first)
+				}
+				for _, a := range tt.answers {
+					s.answer(a)
+				}
+				if got := s.heard(); !slices.Equal(got, tt.want) {
+					t.Errorf("did %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -90,6 +90,7 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestion
 		return
 	}
 	p := sshQuestion(api.NewRemoteText(string(text)).String())
+	p.Links = linksIn(string(text))
 	p.Retry = before.repeats(p, t.settings.NumberOfPasswordPrompts)
 	answer, err := t.promptText(ctx, p)
 	if err != nil {

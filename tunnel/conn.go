@@ -53,10 +53,11 @@ type conn struct {
 
 // newConn takes over an SSH connection after its login.
 func newConn(t *attempt, client *ssh.Client) *conn {
+	limits := t.pool.o.Limits.within(&t.settings)
 	c := &conn{
-		client: client, wire: t.wire, log: t.log, limits: t.pool.o.Limits,
-		interval: t.pool.o.Limits.KeepaliveEvery, maxMissed: t.pool.o.Limits.KeepaliveMax,
-		sessions: newSessionLimit(t.pool.o.Limits.MaxSessions, t.pool.o.Limits.SessionsAgain),
+		client: client, wire: t.wire, log: t.log, limits: limits,
+		interval: limits.KeepaliveEvery, maxMissed: limits.KeepaliveMax,
+		sessions: newSessionLimit(limits.MaxSessions, limits.SessionsAgain),
 		since:    time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
 	}

@@ -38,6 +38,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	t.host.step("waiting for " + t.settings.Address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), config)
+	login.page.withdraw()
 	if err != nil {
 		return nil, t.explain(login, err)
 	}

@@ -212,7 +212,7 @@ func (h *Host) Await(ctx context.Context) error {
 // longer uses this one.
 func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *api.Error) error {
 	if user != nil {
-		defer user.setAsking("")
+		defer user.setAsking("", nil)
 	}
 	for {
 		h.mu.Lock()
@@ -223,7 +223,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 			return errIdentityChanged
 		}
 		if user != nil {
-			user.setAsking(f.asking)
+			user.setAsking(f.asking, f.links)
 		}
 		if f.live != nil && f.live != ended {
 			return nil

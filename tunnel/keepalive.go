@@ -279,8 +279,8 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// certificateWarning is how long before the end of a certificate the warning comes.
-const certificateWarning = 30 * time.Minute
+// CertificateWarning is how long before the end of a certificate the warning comes.
+const CertificateWarning = 30 * time.Minute
 
 // certificateTimer fires at the time of the warning; never if ends is zero.
 func certificateTimer(ends time.Time) *time.Timer {
@@ -289,7 +289,7 @@ func certificateTimer(ends time.Time) *time.Timer {
 		never.Stop()
 		return never
 	}
-	return time.NewTimer(time.Until(ends.Add(-certificateWarning)))
+	return time.NewTimer(time.Until(ends.Add(-CertificateWarning)))
 }
 
 // warnCertificateEnds warns that the certificate expires: the connection stays, but
@@ -303,6 +303,5 @@ func (h *Host) warnCertificateEnds(at time.Time) {
 		return
 	}
 	h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
-	h.view.CertificateEnds = at
 	h.publishLocked()
 }

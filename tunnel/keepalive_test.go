@@ -24,6 +24,9 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if left := time.Until(h.Status().CertificateEnds); left < time.Hour || left > 2*time.Hour {
+			t.Errorf("at the login, its end is %v away", left)
+		}
 		time.Sleep(89 * time.Minute)
 		if w := h.Status().Warnings; len(w) > 0 {
 			t.Errorf("warned an hour early: %q", w)
@@ -34,7 +37,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		if w := now.Warnings; len(w) != 1 || !strings.Contains(w[0], "expires at") {
 			t.Errorf("warnings %q", w)
 		}
-		if left := time.Until(now.CertificateEnds); left <= 0 || left > certificateWarning {
+		if left := time.Until(now.CertificateEnds); left <= 0 || left > CertificateWarning {
 			t.Errorf("it ends in %v", left)
 		}
 		select {

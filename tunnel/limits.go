@@ -1,6 +1,10 @@
 package tunnel
 
-import "time"
+import (
+	"time"
+
+	"tunctl/tunnel/sshconfig"
+)
 
 // Limits are the waits and counts that keep the load on a login node low and a person
 // from being locked out. Every field must be positive.
@@ -81,6 +85,20 @@ func DefaultLimits() Limits {
 		NodeIdle:         time.Minute,
 		MaxOutput:        8 << 20,
 	}
+}
+
+// within returns the limits, or those of the host's site where they are stricter.
+func (l Limits) within(s *sshconfig.Settings) Limits {
+	if s.MaxSessions > 0 {
+		l.MaxSessions = min(l.MaxSessions, s.MaxSessions)
+	}
+	if s.Refusals > 0 {
+		l.Refusals = min(l.Refusals, s.Refusals)
+	}
+	l.LoginSpacing = max(l.LoginSpacing, s.LoginSpacing)
+	l.RetryMin = max(l.RetryMin, s.RetryMin)
+	l.RetryMax = max(l.RetryMax, l.RetryMin)
+	return l
 }
 
 // PracticeLimits are short, for a practice cluster that bans nobody. Login and probe

@@ -47,16 +47,21 @@ type login struct {
 	codes       bool         // the server asked for something other than the password
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
+	page        loginPagePrompt
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
 	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newUserKeys(ctx, t)}
 }
 
-func (l *login) close() { l.keys.close() }
+func (l *login) close() {
+	l.page.withdraw()
+	l.keys.close()
+}
 
 // next is x/crypto's AuthCallback: it gets what the server allows now.
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	l.page.withdraw()
 	l.noteResult(c)
 	if l.try.denied != nil {
 		return nil, l.try.denied
@@ -70,6 +75,7 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 		}
 		if method := l.method(name, len(c.PartialSuccessMethods)); method != nil {
 			l.last, l.typed = name, false
+			l.awaitPage()
 			return method, nil
 		}
 	}
@@ -156,6 +162,8 @@ func (l *login) triesLeft() int {
 // prompt asks the person. The first question after a wrong answer says so.
 func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
+	l.page.withdraw()
+	l.page.addTo(&p, l.try.host.loginPages())
 	answer, err := l.try.prompt(l.ctx, p)
 	l.tooLate = err != nil && l.try.denied == nil
 	return answer, err
@@ -171,16 +179,18 @@ func (l *login) password() (string, error) {
 // challenge answers one round of keyboard-interactive (RFC 4256). Every question goes to
 // the person; only the account's password may be a saved one.
 func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
+	l.page.withdraw()
 	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
 		if !about.IsZero() {
 			l.try.host.step("logging in: " + about.String())
 		}
+		l.noteLinks(name+"\n"+instruction, false)
 		return nil, nil
 	}
 	answers := make([]string, len(questions))
 	for i, q := range questions {
-		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: api.NewRemoteText(q).String(), Instruction: about.String(), Echo: echos[i]})
+		answer, err := l.answer(api.Prompt{Kind: api.PromptQuestion, Text: api.NewRemoteText(q).String(), Instruction: about.String(), Echo: echos[i], Links: linksIn(name, instruction, q)})
 		if err != nil {
 			return nil, err
 		}
@@ -208,6 +218,7 @@ func (l *login) banner(message string) error {
 		l.lastMessage = append(l.lastMessage, text)
 	}
 	l.try.log.Debug("login banner", "text", text)
+	l.noteLinks(message, true)
 	return nil
 }
 
@@ -252,7 +263,7 @@ func (l *login) methods() string {
 
 // silent reports whether the same login would succeed without a person.
 func (l *login) silent() bool {
-	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched()
+	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched() && !l.page.shown
 }
 
 // refused describes a refused login.
@@ -299,6 +310,8 @@ func (l *login) hint(did []string, err error) string {
 	text, _ := disconnectText(err)
 	tooMany := strings.Contains(text.String(), "Too many")
 	switch {
+	case l.keys.expired != "" && !l.interacted:
+		return l.keys.renewHint()
 	case l.try.host.behind != "" || l.saysNoJob(text):
 		return onlyWithJob(l.try.host.behind)
 	case l.keys.count() > 5, tooMany && !l.interacted:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,8 +104,13 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	if t.host.whySSH() != "" { // the server accepts little else, and ssh's default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
+	if s.Port != 0 { // which a site may have set
+		args = append(args, "-p", strconv.Itoa(s.Port))
+	}
 	if i := strings.LastIndexByte(t.host.name, ','); i >= 0 { // the name's own hops
 		args = append(args, "-J", t.host.name[:i])
+	} else if len(s.ProxyJump) > 0 {
+		args = append(args, "-J", strings.Join(s.ProxyJump, ","))
 	}
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second

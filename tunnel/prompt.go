@@ -19,6 +19,7 @@ func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) 
 // meanwhile. An error ends the try.
 func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
+	p.LoginPage = loginPage(p.Links, t.host.loginPages())
 	// The texts come from the server, or from a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
@@ -31,7 +32,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	limit := t.pool.o.Limits.PromptTimeout
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	defer t.host.setAsking("")
+	defer t.host.setAsking("", nil)
 	answer, err := t.promptClients(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
@@ -53,7 +54,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	for {
 		p.Client = t.client
-		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind) })
+		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind, p.Links) })
 		next := t.host.lastClient()
 		if next == t.client || !answer.Cancelled && !errors.Is(err, ErrNobody) {
 			return answer, err
@@ -73,6 +74,8 @@ func unanswered(p api.Prompt) string {
 		return "the host key was not accepted"
 	case api.PromptConfirm:
 		return "you chose not to try again"
+	case api.PromptPage:
+		return "you chose not to log in with the browser"
 	}
 	return fmt.Sprintf("the question %q was not answered", strings.TrimSpace(p.Text))
 }

@@ -72,8 +72,11 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 			h.enterLocked()
 			return actionWait, time.Time{}
 		}
-		if spaced := f.lastLogin.Add(h.pool.o.Limits.LoginSpacing); !f.lastLogin.IsZero() && spaced.After(at) {
+		if spaced := f.lastLogin.Add(h.limitsLocked().LoginSpacing); !f.lastLogin.IsZero() && spaced.After(at) {
 			at = spaced
+		}
+		if spaced := f.lastTry.Add(h.used.RetryMin); !f.lastTry.IsZero() && spaced.After(at) {
+			at = spaced // the site's wish, which a network change does not shorten
 		}
 	}
 	if now.Before(at) {
@@ -83,6 +86,9 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	}
 	return actionTry, time.Time{}
 }
+
+// limitsLocked are the pool's limits, or stricter ones of the host's site.
+func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
 // loginMayAsk is the error of a login that may need a person when none is present.
 func (h *Host) loginMayAsk() *api.Error {
@@ -136,7 +142,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 		return nil
 	}
 	h.cancel = cancel
-	f.trying = "reading the ssh settings"
+	f.trying, f.lastTry = "reading the ssh settings", time.Now()
 	h.enterLocked()
 	attended := time.Now().Before(f.attended)
 	return &attempt{
@@ -153,11 +159,12 @@ func (h *Host) step(what string) {
 	h.enterLocked()
 }
 
-// setAsking records which kind of question the try waits for; "": none.
-func (h *Host) setAsking(kind api.PromptKind) {
+// setAsking records which kind of question the try waits for, "" for none, and the web
+// addresses in it.
+func (h *Host) setAsking(kind api.PromptKind, links []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.asking = kind
+	h.facts.asking, h.facts.links = kind, links
 	h.enterLocked()
 }
 
@@ -172,7 +179,7 @@ func (h *Host) lastClient() string {
 func (h *Host) finishTry(t *attempt, c *conn, err error) {
 	h.mu.Lock()
 	f := &h.facts
-	f.trying, f.asking, h.cancel = "", "", nil
+	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
 	if !t.loginAt.IsZero() {
 		f.lastLogin = t.loginAt
 	}
@@ -197,7 +204,7 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) {
 
 // failedLocked decides between another try and a stop, only by the class of the failure.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
-	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
+	f, l, now := &h.facts, h.limitsLocked(), time.Now()
 	if t.reuseOnly && f.stop != nil {
 		return // the earlier stop remains
 	}
@@ -242,7 +249,7 @@ func (h *Host) connectionLost(c *conn) {
 	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f, l := &h.facts, &h.pool.o.Limits
+	f, l := &h.facts, h.limitsLocked()
 	f.live = nil
 	h.probe = false
 	byUs := h.ended == c // who wants the host since then wants a new connection

@@ -12,6 +12,7 @@ type facts struct {
 	live      *conn          // the connection; nil: none
 	trying    string         // what a try under way is doing; "" between tries
 	asking    api.PromptKind // the kind of question that the try waits for; "": none
+	links     []string       // the web addresses in the question
 	stop      *stop          // why there are no more automatic tries
 	failure   *api.Error     // why the last try failed
 	failures  int            // tries and short-lived connections in a row
@@ -21,6 +22,7 @@ type facts struct {
 	refusals  int            // refused logins since the last good one
 	ban       time.Time      // until then a ban is suspected
 	lastLogin time.Time      // when the last login began
+	lastTry   time.Time      // when the last try began
 }
 
 // stop ends all automatic tries, for good or until a time.
@@ -58,15 +60,16 @@ func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 func (h *Host) enterLocked() {
 	v := h.view
 	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts)
-	v.Asking = h.facts.asking
+	v.Asking, v.Links = h.facts.asking, h.facts.links
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
 		rtt, node := c.measured()
 		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.algorithms
 		v.RTTMs = float64(rtt) / float64(time.Millisecond)
 		v.Transport, v.TransportWhy = c.transport, c.transportWhy
+		v.CertificateEnds = c.certificateEnds
 	} else {
-		v.Transport, v.TransportWhy = "", ""
+		v.Transport, v.TransportWhy, v.CertificateEnds = "", "", time.Time{}
 		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
 	}
 	v.Outdated = h.outdatedLocked()

@@ -34,6 +34,7 @@ type userKeys struct {
 	signFailure string           // why a key that the server accepts did not sign
 	cause       error            // the error behind signFailure
 	noAgent     error
+	expired     string // which certificate was not offered, and when it expired
 }
 
 func newUserKeys(ctx context.Context, t *attempt) *userKeys {
@@ -164,14 +165,17 @@ func (k *userKeys) agentKeys() []ssh.Signer {
 
 // certificates pairs certificate files with the keys they belong to.
 func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
-	paths := slices.Clone(k.s.CertificateFiles)
-	for _, f := range files {
-		paths = append(paths, f.path+"-cert.pub")
+	keys := make([]string, len(files))
+	for i, f := range files {
+		keys[i] = f.path
 	}
 	var list []ssh.Signer
-	for _, path := range paths {
+	for _, path := range certificateFiles(k.s, keys) {
 		cert, err := loadCertificate(path, time.Now())
 		if err != nil {
+			if errors.Is(err, errExpired) {
+				k.expired = fmt.Sprintf("the certificate %s %v", path, err)
+			}
 			if !errors.Is(err, fs.ErrNotExist) {
 				k.try.warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
 			}
@@ -205,10 +209,18 @@ func (k *userKeys) touched() bool { return k.touch }
 
 // certificateEnd is when the certificate that logged in expires; zero: never.
 func (k *userKeys) certificateEnd() time.Time {
-	if k.used == nil || k.used.ValidBefore == ssh.CertTimeInfinity {
-		return time.Time{}
+	return certificateEnd(k.used)
+}
+
+// renewHint says how to get a new certificate.
+func (k *userKeys) renewHint() string {
+	switch {
+	case k.s.BeforeLogin != "":
+		return k.expired + ", and before_login has not renewed it: run its command in a terminal"
+	case k.s.RenewCertificate != "":
+		return fmt.Sprintf("%s: `%s` gets a new one; as before_login it does so at each login", k.expired, k.s.RenewCertificate)
 	}
-	return time.Unix(int64(k.used.ValidBefore), 0)
+	return k.expired + ": get a new one as your site describes; a command for that can be before_login"
 }
 
 func (k *userKeys) count() int { return len(k.offered) }
@@ -275,8 +287,54 @@ type watchedMulti struct {
 
 func (w watchedMulti) Algorithms() []string { return w.ms.Algorithms() }
 
+// errExpired is wrapped by loadCertificate.
+var errExpired = errors.New("expired")
+
 // loadCertificate reads a user certificate that is valid now.
 func loadCertificate(path string, now time.Time) (*ssh.Certificate, error) {
+	cert, err := readCertificate(path)
+	switch ends := certificateEnd(cert); {
+	case err != nil:
+		return nil, err
+	case !ends.IsZero() && !now.Before(ends):
+		return nil, fmt.Errorf("%w at %s", errExpired, ends.Format(time.DateTime))
+	case uint64(now.Unix()) < cert.ValidAfter:
+		return nil, fmt.Errorf("not valid before %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
+	}
+	return cert, nil
+}
+
+// certificateEnd is when a certificate expires; zero: never, or there is none.
+func certificateEnd(cert *ssh.Certificate) time.Time {
+	if cert == nil || cert.ValidBefore == ssh.CertTimeInfinity {
+		return time.Time{}
+	}
+	return time.Unix(int64(cert.ValidBefore), 0)
+}
+
+// certificateFiles are where certificates of key files may be.
+func certificateFiles(s *sshconfig.Settings, keys []string) []string {
+	paths := slices.Clone(s.CertificateFiles)
+	for _, key := range keys {
+		paths = append(paths, key+"-cert.pub")
+	}
+	return paths
+}
+
+// CertificateEnds is when the certificate file for the next login expires, of several the
+// last; zero: there is none, or it never expires.
+func CertificateEnds(s *sshconfig.Settings) time.Time {
+	var last time.Time
+	for _, path := range certificateFiles(s, s.IdentityFiles) {
+		if cert, err := readCertificate(path); err == nil && certificateEnd(cert).After(last) {
+			last = certificateEnd(cert)
+		}
+	}
+	return last
+}
+
+// readCertificate reads a user certificate.
+func readCertificate(path string) (*ssh.Certificate, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -291,10 +349,6 @@ func loadCertificate(path string, now time.Time) (*ssh.Certificate, error) {
 		return nil, errors.New("the file has a plain public key")
 	case cert.CertType != ssh.UserCert:
 		return nil, errors.New("the file has no user certificate")
-	case cert.ValidBefore != ssh.CertTimeInfinity && uint64(now.Unix()) >= cert.ValidBefore:
-		return nil, fmt.Errorf("expired at %s", time.Unix(int64(cert.ValidBefore), 0).Format(time.DateTime))
-	case uint64(now.Unix()) < cert.ValidAfter:
-		return nil, fmt.Errorf("not valid before %s", time.Unix(int64(cert.ValidAfter), 0).Format(time.DateTime))
 	}
 	return cert, nil
 }

@@ -334,3 +334,48 @@ func TestProgramsThatWeRunGetAnAgentThatAnswers(t *testing.T) {
 		t.Errorf("without a client: %v", env)
 	}
 }
+
+func TestAnExpiredCertificateIsNamedWithHowToGetANewOne(t *testing.T) {
+	for name, x := range map[string]struct {
+		set  func(*sshconfig.Settings)
+		want string
+	}{
+		"no site":           {func(*sshconfig.Settings) {}, "get a new one as your site describes; a command for that can be before_login"},
+		"the site says how": {func(s *sshconfig.Settings) { s.RenewCertificate = "step ssh login MAIL" }, "`step ssh login MAIL` gets a new one; as before_login it does so at each login"},
+		"before_login":      {func(s *sshconfig.Settings) { s.BeforeLogin = "true" }, "before_login has not renewed it: run its command in a terminal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path, public := newKeyFile(t)
+				writeCertificate(t, path+"-cert.pub", newSigner(t), public, -time.Second)
+				s := newServer(t, acceptKey(newSigner(t).PublicKey()))
+				_, _, err := logIn(t, s, func(s *sshconfig.Settings) {
+					s.IdentityFiles = []string{path}
+					x.set(s)
+				})
+				e, ok := errors.AsType[*api.Error](err)
+				if !ok || !strings.Contains(e.Hint, path+"-cert.pub expired at ") || !strings.Contains(e.Hint, x.want) {
+					t.Errorf("%v; %+v", err, e)
+				}
+			})
+		})
+	}
+}
+
+func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
+	path, public := newKeyFile(t)
+	s := sshconfig.Settings{IdentityFiles: []string{path}}
+	if ends := CertificateEnds(&s); !ends.IsZero() {
+		t.Errorf("without a certificate: %v", ends)
+	}
+	writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
+	if left := time.Until(CertificateEnds(&s)); left < 59*time.Minute || left > time.Hour {
+		t.Errorf("it ends in %v", left)
+	}
+	other := path + "-other-cert.pub"
+	writeCertificate(t, other, newSigner(t), public, 3*time.Hour)
+	s.CertificateFiles = []string{other}
+	if left := time.Until(CertificateEnds(&s)); left < 2*time.Hour { // the one that serves longest
+		t.Errorf("it ends in %v", left)
+	}
+}

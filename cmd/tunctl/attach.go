@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -10,6 +13,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
@@ -18,13 +22,15 @@ func attachCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
-		ArgsUsage: "HOST [JOB]",
+		ArgsUsage: "HOST [JOB|NODE:PORT]",
 		Description: "Finds the server's address in the job's log, forwards its port and opens the page. Without JOB:\n" +
-			"your only running job, or the only one with a server. HOST is as for ssh.\n\n" +
+			"your only running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the\n" +
+			"address that a server printed, no scheduler is needed.\n\n" +
 			"`tunctl down` stops forwarding and forgets the job, which keeps running. --save adds a session\n" +
 			"to the config, so that `tunctl up NAME` finds this job or starts the next one.\n\n" +
 			"  tunctl attach narval\n" +
-			"  tunctl attach narval 4711 --save notebook",
+			"  tunctl attach narval 4711 --save notebook\n" +
+			"  tunctl attach narval nc10201:8888",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "save", Usage: "add a session of this `NAME` to the config"},
 			waitFlag(),
@@ -37,7 +43,10 @@ func attachCommand(t *term.Terminal) *cli.Command {
 
 func attach(ctx context.Context, inv *invocation) error {
 	if inv.NArg() < 1 || inv.NArg() > 2 {
-		return usagef("attach takes a host and, optionally, a job id")
+		return usagef("attach takes a host and, optionally, a job id or NODE:PORT")
+	}
+	if address := inv.Args().Get(1); isAddress(address) {
+		return attachAddress(ctx, inv, inv.Args().First(), address)
 	}
 	a := &attachment{term: inv.Terminal, host: inv.Args().Get(0), job: inv.Args().Get(1), save: inv.String("save")}
 	if err := a.checkSave(inv.paths); err != nil {
@@ -58,6 +67,49 @@ func attach(ctx context.Context, inv *invocation) error {
 		return nil
 	}
 	return a.saveSession(ctx, inv.paths, u.ready)
+}
+
+// isAddress reports whether text is NODE:PORT: no job id has a colon.
+func isAddress(text string) bool { return localPortFor(text) > 0 }
+
+// localPortFor is the port on this machine for NODE:PORT: the same one, unless only an
+// administrator may use that. It is 0 if the text is something else.
+func localPortFor(address string) uint64 {
+	const reserved, instead = 1024, 8000
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || host == "" || bad != nil || n == 0:
+		return 0
+	case n < reserved:
+		return n + instead
+	}
+	return n
+}
+
+// attachAddress forwards to a server at an address beyond the host and opens its page. What
+// serves there is not known, so there is no token to add.
+func attachAddress(ctx context.Context, inv *invocation, host, address string) error {
+	if inv.String("save") != "" {
+		return usagef("--save needs a job; to keep this forward, set forward = [\"…\"] in a session: see `tunctl forward --help`")
+	}
+	port := strconv.FormatUint(localPortFor(address), 10)
+	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	u.request = func(ctx context.Context) (api.UpResponse, error) {
+		return u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
+	}
+	if err := u.start(ctx, inv.paths, false); err != nil || u.json {
+		return err
+	}
+	page := "http://" + net.JoinHostPort("localhost", port) + "/"
+	inv.Say("the page is at %s; if it asks for a token, the server printed one; `tunctl down %s` stops forwarding", page, u.name)
+	if inv.Bool("no-open") {
+		return nil
+	}
+	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil && !errors.Is(err, desktop.ErrNoBrowser) {
+		return err
+	}
+	return nil
 }
 
 // attachment is one `tunctl attach`.

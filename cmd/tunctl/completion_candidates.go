@@ -104,7 +104,7 @@ func (src candidateSource) jobs(o *candidates, args []string) {
 }
 
 func (src candidateSource) sites(o *candidates) {
-	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config)) // those that can be read
+	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites) // those that can be read
 	for _, s := range sites {
 		o.add(s.Name, s.Title)
 	}

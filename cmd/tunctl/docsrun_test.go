@@ -30,6 +30,7 @@ var asked = map[string]string{
 	"tunctl init m3":       "--user student --with account=ab12 --no-login",
 	"tunctl init sdumont":  "--user student --with folder=/scratch/x/ann --with partition=sequana_cpu --no-login",
 	"tunctl init myhost":   "--scheduler slurm --no-login",
+	"tunctl init ourlab":   "--user student --with account=def-bob --no-login",
 	"tunctl init --host ann@gpu7.example.org --scheduler none": "--no-login",
 	"tunctl cancel narval JOB":                                 "--yes",
 }

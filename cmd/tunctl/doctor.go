@@ -115,7 +115,9 @@ func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 		},
 		Resolve: func(ctx context.Context, host string) (api.Host, error) {
 			s, err := read.Settings(ctx, host)
-			return s.Host(), err
+			h := s.Host()
+			h.CertificateEnds = tunnel.CertificateEnds(&s)
+			return h, err
 		},
 		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)
@@ -149,7 +151,7 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	if name == "" {
 		return ""
 	}
-	sites, err := configs.LoadSites(configs.SitesFolder(p.Config))
+	sites, err := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
 	if err != nil {
 		return ""
 	}

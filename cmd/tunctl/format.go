@@ -26,6 +26,9 @@ func shortTime(t, now time.Time) string {
 // weekdayTime is a time of this week.
 func weekdayTime(t time.Time) string { return t.Local().Format("Mon 15:04") }
 
+// minuteTime is a time that may be far away.
+func minuteTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
 func sinceText(t, now time.Time) string {
 	switch {
 	case t.IsZero():

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/home"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
+	"tunctl/tunnel"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -98,7 +99,7 @@ func knownHosts(cfg *configs.Config) []string {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config)) // `tunctl sites` reports a broken one
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites) // `tunctl sites` reports a broken one
 	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
 }
 
@@ -108,7 +109,7 @@ func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Ho
 		return api.Host{}, fmt.Errorf("host %q: %w", name, err)
 	}
 	h := settings.Host()
-	h.Alias = name
+	h.Alias, h.CertificateEnds = name, tunnel.CertificateEnds(&settings)
 	return h, nil
 }
 
@@ -127,7 +128,10 @@ func withState(h, live api.Host) api.Host {
 	}
 	h.State, h.Cause, h.Hint, h.Since = live.State, live.Cause, live.Hint, live.Since
 	h.RTTMs, h.Auth, h.LoginNode, h.Algorithms = live.RTTMs, live.Auth, live.LoginNode, live.Algorithms
-	h.Transport, h.TransportWhy, h.CertificateEnds = live.Transport, live.TransportWhy, live.CertificateEnds
+	h.Transport, h.TransportWhy, h.Links = live.Transport, live.TransportWhy, live.Links
+	if live.State == api.HostUp && !live.CertificateEnds.IsZero() {
+		h.CertificateEnds = live.CertificateEnds
+	}
 	if len(live.Via) > 0 {
 		h.Via = live.Via
 	}
@@ -183,6 +187,10 @@ func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 		if h.Cause != "" {
 			notes = append(notes, h.Cause)
 		}
+		notes = append(notes, h.Links...)
+		if ends := certificateNote(h, now); ends != "" {
+			notes = append(notes, ends)
+		}
 		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
 	}
@@ -203,7 +211,10 @@ func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	if h.Hint != "" {
 		out.WriteString(l.Note("→ " + h.Hint))
 	}
-	facts := hostFacts(h)
+	for _, link := range h.Links {
+		out.WriteString(l.Note(link))
+	}
+	facts := hostFacts(h, now)
 	width := 0
 	for _, f := range facts {
 		width = max(width, term.TextWidth(f[0]))
@@ -217,7 +228,7 @@ func hostPage(l term.Layout, h api.Host, now time.Time) string {
 }
 
 // hostFacts are names and values; an empty value is unknown.
-func hostFacts(h api.Host) [][2]string {
+func hostFacts(h api.Host, now time.Time) [][2]string {
 	via := strings.Join(h.Via, ", then ")
 	if h.State != api.HostUp {
 		via = cmp.Or(via, strings.ReplaceAll(h.ProxyJump, ",", ", then "))
@@ -229,6 +240,7 @@ func hostFacts(h api.Host) [][2]string {
 		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
 		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
 		{"transport", transportText(h)},
+		{"certificate", certificateEndText(h.CertificateEnds, now)},
 	}
 	if a := h.Algorithms; a != nil {
 		facts = append(facts, [][2]string{
@@ -243,6 +255,31 @@ func hostFacts(h api.Host) [][2]string {
 		return err != nil
 	})
 	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
+}
+
+// certificateEndText says when a certificate expires; "" if it never does.
+func certificateEndText(ends, now time.Time) string {
+	switch left := ends.Sub(now); {
+	case ends.IsZero():
+		return ""
+	case left <= 0:
+		return "expired " + minuteTime(ends) + ": get a new one before the next login"
+	default:
+		return "expires " + minuteTime(ends) + ", in " + api.DurationText(left.Round(time.Minute))
+	}
+}
+
+// certificateNote is certificateEndText for a list, where only the last and the next day count:
+// an old file may be of another host.
+func certificateNote(h api.Host, now time.Time) string {
+	if h.CertificateEnds.Sub(now).Abs() > 24*time.Hour {
+		return ""
+	}
+	text := certificateEndText(h.CertificateEnds, now)
+	if text != "" {
+		text = "certificate " + text
+	}
+	return text
 }
 
 // transportText is the program that has the connection, if not tunctl itself.

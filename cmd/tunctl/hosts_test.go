@@ -100,3 +100,41 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEndOfACertificateIsShownBeforeItMatters(t *testing.T) {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
+	for name, x := range map[string]struct {
+		left       time.Duration
+		page, list string // "": nothing
+	}{
+		"soon":      {20 * time.Minute, "expires 2026-03-02 12:20, in 20 min", "certificate expires 2026-03-02 12:20, in 20 min"},
+		"in a week": {7 * 24 * time.Hour, "expires 2026-03-09 12:00", ""},
+		"just over": {-time.Minute, "expired 2026-03-02 11:59: get a new one", "certificate expired 2026-03-02 11:59"},
+		"long over": {-48 * time.Hour, "expired 2026-02-28 12:00", ""}, // it may be of another host
+	} {
+		h := api.Host{Alias: "narval", User: "alice", Hostname: "n", Port: 22, State: api.HostUp, CertificateEnds: now.Add(x.left)}
+		page := hostPage(term.Layout{}, h, now)
+		lists := []string{hostTable(term.Layout{}, []api.Host{h}, now), statusTable(term.Layout{}, api.Status{Hosts: []api.Host{h}}, now)}
+		if !strings.Contains(page, x.page) {
+			t.Errorf("%s: %q", name, page)
+		}
+		for _, list := range lists {
+			if strings.Contains(list, "certificate") != (x.list != "") || !strings.Contains(list, x.list) {
+				t.Errorf("%s: %q", name, list)
+			}
+		}
+	}
+}
+
+func TestALinkOfALoginIsWholeInStatusAndHosts(t *testing.T) {
+	link := "https://iam.example.org/device?user_code=" + strings.Repeat("x", 200)
+	h := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptQuestion, Cause: api.AskedElsewhere, Links: []string{link}}
+	narrow := term.Layout{Width: 40}
+	for _, text := range []string{
+		hostPage(narrow, h, time.Now()), hostTable(narrow, []api.Host{h}, time.Now()), statusTable(narrow, api.Status{Hosts: []api.Host{h}}, time.Now()),
+	} {
+		if !strings.Contains(text, "  "+link+"\n") {
+			t.Errorf("%q", text)
+		}
+	}
+}

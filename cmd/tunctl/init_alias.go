@@ -48,7 +48,7 @@ func (i *interview) aliasOf(ctx context.Context, address string) string {
 func (i *interview) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
 	address := i.address(ctx, destination)
 	for _, s := range i.sites {
-		if slices.ContainsFunc(s.Entrances, func(e configs.Entrance) bool { return strings.EqualFold(e.Host, address) }) {
+		if _, ok := s.EntranceAt(address); ok {
 			return s, true
 		}
 	}

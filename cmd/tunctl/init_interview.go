@@ -31,6 +31,7 @@ type interview struct {
 	answers   map[string]string
 	named     bool // the session's name was given by a flag
 	aliases   []string
+	hints     []siteHint
 }
 
 func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*interview, error) {
@@ -87,16 +88,28 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		return i.askScheduler(ctx, i.host)
 	}
 	if what == "" {
-		if err := i.needPerson("the name of the cluster", "run `tunctl init SITE`; `tunctl sites` lists them"); err != nil {
+		i.findHints(ctx)
+		hint := "run `tunctl init SITE`; `tunctl sites` lists them"
+		if len(i.hints) > 0 {
+			hint = fmt.Sprintf("`tunctl init %s`? %s. `tunctl sites` lists the others", i.hints[0].site, i.hints[0].why)
+		}
+		if err := i.needPerson("the name of the cluster", hint); err != nil {
 			return configs.Site{}, err
 		}
 		i.list()
 	}
 	for {
 		if what == "" {
-			text, err := i.ask(ctx, "Which one? Its number or name, or any ssh host: ")
+			question := "Which one? Its number or name, a word to search for, or any ssh host"
+			if len(i.hints) == 1 {
+				question += " [" + i.hints[0].site + "]"
+			}
+			text, err := i.ask(ctx, question+": ")
 			if err != nil {
 				return configs.Site{}, err
+			}
+			if text == "" && len(i.hints) == 1 {
+				text = i.hints[0].site
 			}
 			what = i.parseChoice(text)
 			continue
@@ -128,8 +141,8 @@ func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site
 	scheduler := i.scheduler
 	if scheduler == "" {
 		q := configs.Question{
-			Name: "scheduler", Ask: "Which scheduler does " + host + " use: slurm, pbs or none?",
-			Kind: configs.AskChoice, Choices: []string{"slurm", "pbs", "none"}, Default: "slurm", Required: true,
+			Name: "scheduler", Ask: "Which scheduler does " + host + " use: " + configs.SchedulerChoice() + "?",
+			Kind: configs.AskChoice, Choices: configs.Schedulers(), Default: "slurm", Required: true,
 		}
 		var err error
 		if scheduler, err = i.answer(ctx, q, "--scheduler"); err != nil {
@@ -144,7 +157,7 @@ func (i *interview) list() {
 	n := 0
 	for _, s := range i.sites {
 		n++
-		i.term.Say("%3d) %-12s %s", n, s.Name, s.Title)
+		i.term.Say("%3d) %-12s %s", n, s.Name, s.Label())
 	}
 	if len(i.aliases) > 0 {
 		i.term.Say("\nHosts of your ssh config:\n")
@@ -154,6 +167,21 @@ func (i *interview) list() {
 		i.term.Say("%3d) %s", n, a)
 	}
 	i.term.Say("")
+	for _, h := range i.hints {
+		i.term.Say("Probably %s: %s.", i.term.Paint(term.Bold, h.site), h.why)
+	}
+}
+
+// listMatches lists the sites that a word is about, with their numbers in the whole list, and
+// reports whether there are any.
+func (i *interview) listMatches(word string) bool {
+	found := i.sites.Search(word)
+	for n, s := range i.sites {
+		if slices.ContainsFunc(found, func(x configs.Site) bool { return x.Name == s.Name }) {
+			i.term.Say("%3d) %-12s %s", n+1, s.Name, s.Title)
+		}
+	}
+	return len(found) > 0
 }
 
 // parseChoice is the entry of that number in the list, or the text itself: a site or a host. It
@@ -173,6 +201,9 @@ func (i *interview) parseChoice(text string) string {
 		return text
 	case strings.ContainsAny(text, " \t"):
 		i.term.Say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
+		return ""
+	case !strings.Contains(text, ".") && i.listMatches(text):
+		i.term.Say("(To use a host called %s: USER@%s)", text, text)
 		return ""
 	case len(near) > 0:
 		i.term.Say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
@@ -202,6 +233,12 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	i.probe(ctx, s, host)
 	if s.Login != "" {
 		i.term.Say("Login: %s.", s.Login)
+	}
+	if text := certificateText(s.Certificate); text != "" {
+		i.term.Say("Certificate: %s.", text)
+	}
+	if !s.Verified {
+		i.term.Say("%s these settings are put together from public sources, and nobody has tried them", i.term.Paint(term.Yellow, "?"))
 	}
 	if len(s.Unsure) > 0 {
 		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))

@@ -62,7 +62,11 @@ func (p plan) text() (string, error) {
 		if p.ssh != p.host {
 			fmt.Fprintf(&b, "ssh  = %s\n", configs.Quote(p.ssh))
 		}
-		fmt.Fprintf(&b, "site = %s\n\n", configs.Quote(p.site.Name))
+		fmt.Fprintf(&b, "site = %s\n", configs.Quote(p.site.Name))
+		if renew := p.site.Certificate.Renew; renew != "" {
+			fmt.Fprintf(&b, "# Gets a new certificate before each login. Replace the words in capitals, and remove the #.\n# before_login = %s\n", configs.Quote(renew))
+		}
+		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)

@@ -115,7 +115,7 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	k := startTalk(t, env, "init")
 	k.Expect("Which one?")
 	k.Answer("elsewhere")
-	k.Expect("Which scheduler does elsewhere use: slurm, pbs or none? [slurm]")
+	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
 	k.Answer("none")
 	k.Expect("Your user name on the cluster?")
 	k.Answer("ann")
@@ -129,6 +129,30 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	text, err := os.ReadFile(config)
 	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\nsite = \"workstation\"\n") {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestTheInterviewSuggestsTheSiteInTheSSHConfigAndSearches(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "ssh_config")
+	if err := os.WriteFile(config, []byte("Host mycluster\nHostName narval.alliancecan.ca\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TUNCTL_HOME=" + dir, "HOME=" + dir, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "TUNCTL_SSH_CONFIG=" + config}
+	k := startTalk(t, env, "init", "--no-login")
+	k.Expect("Probably \x1b[1mnarval\x1b[0m: your ssh config has mycluster.")
+	k.Expect("[narval]: ")
+	k.Answer("singapore")
+	k.Expect(") aspire2a ")
+	k.Expect("(To use a host called singapore: USER@singapore)")
+	k.Expect("[narval]: ")
+	k.Answer("")
+	k.Expect("narval.alliancecan.ca is in your ssh config as mycluster")
+	k.Type("\x03")
+	k.Expect("stopped")
+	if code, _ := k.End(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
 	}
 }
 

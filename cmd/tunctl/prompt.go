@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/desktop"
 	"tunctl/internal/term"
 )
 
@@ -101,7 +103,13 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 		t.Say("%s: %s", host, strings.TrimSpace(p.Instruction))
 	}
 	if p.Kind != api.PromptHostKey && p.Kind != api.PromptConfirm {
-		text, err := t.ReadLine(ctx, host+": "+spaced(p.Text), p.Echo)
+		question := sayFirstLines(t, p)
+		if len(p.Links) > 0 {
+			if err := offerPage(ctx, t, p); err != nil {
+				return api.Answer{}, err
+			}
+		}
+		text, err := t.ReadLine(ctx, host+": "+spaced(question), p.Echo)
 		return api.Answer{Text: text}, err
 	}
 	t.Say("%s", p.Text)
@@ -117,6 +125,55 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 			return api.Answer{Text: text}, nil
 		}
 	}
+}
+
+// doneThere is the question in place of one that only has a link.
+const doneThere = "press Enter when you are done there:"
+
+// sayFirstLines prints a question but for its last line, which it returns. A link stays in
+// the text above the question, where it can be copied.
+func sayFirstLines(t *term.Terminal, p api.Prompt) string {
+	if p.Kind == api.PromptPage { // its text is for where there is nobody
+		return doneThere
+	}
+	text := strings.TrimSpace(p.Text)
+	i := strings.LastIndexByte(text, '\n') + 1
+	first, question := strings.TrimSpace(text[:i]), text[i:]
+	if slices.ContainsFunc(p.Links, func(link string) bool { return strings.Contains(question, link) }) {
+		first, question = text, doneThere
+	}
+	if first != "" {
+		t.Say("%s: %s", api.HostLabel(p.Host), first)
+	}
+	return question
+}
+
+// offerPage prints the links that were cut from the server's texts, and opens the page of the
+// login, if it may be opened and the person agrees.
+func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
+	for _, link := range p.Links {
+		if !strings.Contains(p.Text+"\n"+p.Instruction, link) {
+			t.Say("the whole address:\n\n  %s\n", link) // which is not wrapped
+		}
+	}
+	if p.LoginPage == "" {
+		t.Say("Copy the address into your browser, if you trust it: tunctl opens only pages that the site names in login_pages.")
+		return nil
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(p.LoginPage, "https://"), "/")
+	text, err := t.ReadLine(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "", "y", "yes":
+	default:
+		return nil
+	}
+	if err := desktop.Open(ctx, p.LoginPage, desktop.OpenOptions{}); err != nil && ctx.Err() == nil {
+		t.Say("The page did not open: copy its address into your browser.")
+	}
+	return ctx.Err()
 }
 
 // spaced ends a question with one space, which servers forget.

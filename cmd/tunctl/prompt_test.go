@@ -71,3 +71,22 @@ func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
 	q.wait() // the question is gone without a key
 	cancel()
 }
+
+func TestAQuestionThatOnlyHasALinkAsksForEnter(t *testing.T) {
+	const link = "https://iam.example.org/device"
+	for text, want := range map[string]struct{ said, question string }{
+		"Open " + link:                      {"narval: Open " + link + "\n", doneThere},
+		"Open " + link + "\nThen the code:": {"narval: Open " + link + "\n", "Then the code:"},
+		"Passcode:":                         {"", "Passcode:"},
+	} {
+		var said bytes.Buffer
+		p := api.Prompt{Host: "narval", Kind: api.PromptQuestion, Text: text, Links: []string{link}}
+		if got := sayFirstLines(term.New(nil, nil, &said), p); got != want.question || said.String() != want.said {
+			t.Errorf("%q: said %q, asks %q", text, said.String(), got)
+		}
+	}
+	page := api.Prompt{Host: "narval", Kind: api.PromptPage, Text: "Log in at " + link, Links: []string{link}}
+	if got := sayFirstLines(term.New(nil, nil, new(bytes.Buffer)), page); got != doneThere {
+		t.Errorf("a page asks %q", got)
+	}
+}

@@ -84,7 +84,7 @@ func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg
 	if err != nil {
 		return nil, err
 	}
-	job := s.BuiltinJob(site, scheduler)
+	job := s.BuiltinJob(host, site, scheduler)
 	if job.Answers == nil {
 		job.Answers = map[string]string{}
 	}
@@ -107,7 +107,7 @@ func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, ho
 	if err != nil {
 		return "", &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("the scheduler of %s is not known: %v", host.Name, err), Err: err,
-			Hint: fmt.Sprintf("`tunctl login %s` connects, which finds out; or set scheduler = \"slurm\", \"pbs\" or \"none\" in [host.%s]", host.Name, host.Name),
+			Hint: fmt.Sprintf("`tunctl login %s` connects, which finds out; or set scheduler to %s in [host.%s]", host.Name, configs.SchedulerChoice(), host.Name),
 		}
 	}
 	return name, nil

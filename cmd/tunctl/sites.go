@@ -2,29 +2,41 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
 
 func sitesCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "sites",
-		Usage:     "list the clusters that tunctl knows, or show one",
-		ArgsUsage: "[SITE]",
+		Usage:     "list, search or show the clusters that tunctl knows",
+		ArgsUsage: "[SITE|WORD] | check FILE",
 		Description: "With a name: everything known about that site, what is not verified, and the questions that\n" +
-			"its job asks. Your own sites go into the folder `sites` beside the config, one file each.\n\n" +
+			"its job asks. With another word: the sites with it in their title, country or login nodes.\n\n" +
+			"Your own sites go into the folder `sites` beside the config, one file each; an administrator\n" +
+			"installs them for everybody in /etc/tunctl/sites. `check` reads a site file, renders its jobs\n" +
+			"and names what is missing; it exits with 1 on an error.\n\n" +
 			"  tunctl sites\n" +
-			"  tunctl sites narval",
+			"  tunctl sites narval\n" +
+			"  tunctl sites canada\n" +
+			"  tunctl sites check ourlab.toml",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: action(t, func(_ context.Context, inv *invocation) error {
+			if inv.Args().First() == "check" && inv.NArg() == 2 {
+				return checkSite(inv, inv.Args().Get(1))
+			}
 			sites := loadSites(inv.Terminal, inv.paths)
 			if err := inv.atMostOne("site"); err != nil {
 				return err
@@ -35,26 +47,29 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 			if inv.Bool("json") {
 				return inv.PrintIndentedJSON(sites)
 			}
-			return listSites(inv.Out, sites)
+			return listSites(inv.Out, sites, inv.paths)
 		}),
 	}
 }
 
 // loadSites returns the sites, and reports those that cannot be read.
 func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
-	sites, err := configs.LoadSites(configs.SitesFolder(p.Config))
+	sites, err := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
 	if err != nil {
 		t.Say("%v", err)
 	}
 	return sites
 }
 
-func listSites(out io.Writer, sites configs.Sites) error {
+func listSites(out io.Writer, sites configs.Sites, p home.Paths) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SITE\tSCHEDULER\tDESCRIPTION")
 	for _, s := range sites {
-		title := s.Title
-		if s.Path != "" {
+		title := s.Label()
+		switch {
+		case s.Path != "" && filepath.Dir(s.Path) == p.Sites:
+			title += " (installed by your administrator)"
+		case s.Path != "":
 			title += " (your own)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Scheduler, title)
@@ -63,9 +78,10 @@ func listSites(out io.Writer, sites configs.Sites) error {
 }
 
 func showSite(inv *invocation, sites configs.Sites) error {
-	s, err := sites.Find(inv.Args().First())
+	word := inv.Args().First()
+	s, err := sites.Find(word)
 	if err != nil {
-		return err
+		return searchSites(inv, sites, word, err)
 	}
 	s.Questions = (&configs.Job{App: "jupyter", Site: s}).Questions() // also those of every job
 	if inv.Bool("json") {
@@ -75,27 +91,54 @@ func showSite(inv *invocation, sites configs.Sites) error {
 	return nil
 }
 
+// searchSites lists the sites that a word is about; notFound is the error if there are none.
+func searchSites(inv *invocation, sites configs.Sites, word string, notFound error) error {
+	found := sites.Search(strings.Fields(word)...)
+	switch {
+	case len(found) == 0:
+		e, ok := errors.AsType[*api.Error](notFound)
+		if near := suggest.Nearest(word, sites.SearchWords()); ok && len(near) > 0 {
+			e.Hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
+		} else if ok {
+			e.Hint = "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`"
+		}
+		return notFound
+	case inv.Bool("json"):
+		return inv.PrintIndentedJSON(found)
+	}
+	return listSites(inv.Out, found, inv.paths)
+}
+
 // describeSite prints everything known about a site.
 func describeSite(w io.Writer, s configs.Site) {
-	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Title)
+	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Label())
 	fact := func(what, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %-12s %s\n", what, text)
 		}
 	}
+	fact("country", s.Country)
+	if !s.Verified {
+		fact("not verified", "put together from public sources; nobody has tried these settings")
+	}
 	fact("scheduler", s.Scheduler)
 	for _, e := range s.Entrances {
-		fact("login node", strings.TrimSpace(e.Host+"  "+e.About))
+		fact("login node", entranceText(e))
 	}
 	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
 	fact("first", s.Before)
 	fact("login", s.Login)
+	fact("login page", strings.Join(s.LoginPages, ", "))
+	fact("certificate", certificateText(s.Certificate))
 	reach := make([]string, len(s.Reach))
 	for i, r := range s.Reach {
 		reach[i] = string(r)
 	}
 	fact("reach", strings.Join(reach, ", then "))
+	fact("dials", strings.Join(s.Dial, ", then "))
+	fact("requires", strings.Join(s.Require, "; "))
+	fact("tunctl files", s.Private)
 	for _, q := range s.Queues {
 		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
 	}
@@ -117,6 +160,31 @@ func describeSite(w io.Writer, s configs.Site) {
 	for _, q := range s.Questions {
 		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
 	}
+}
+
+// entranceText is the address of a login node and what to know about it.
+func entranceText(e configs.Entrance) string {
+	text := e.Host
+	if e.Port != 0 {
+		text = e.Address(e.Host)
+	}
+	if e.Jump != "" {
+		text += " through " + e.Jump
+	}
+	return strings.TrimSpace(text + "  " + e.About)
+}
+
+// certificateText says how long a login certificate is valid, and how to get one; "" where none
+// is needed.
+func certificateText(c configs.Certificate) string {
+	var parts []string
+	if c.Lifetime > 0 {
+		parts = append(parts, "valid for "+c.LifetimeWords())
+	}
+	if c.Renew != "" {
+		parts = append(parts, fmt.Sprintf("get one with `%s`, which before_login in the config can run", c.Renew))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // topicText is the topic of an entry of a site file, as other texts call it.

@@ -29,6 +29,10 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 		if h.Cause != "" && !said[h.Cause] {
 			notes = append(notes, h.Cause)
 		}
+		notes = append(notes, h.Links...)
+		if near := certificateNote(h, now); near != "" {
+			notes = append(notes, near)
+		}
 		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
 	}

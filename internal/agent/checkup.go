@@ -66,7 +66,7 @@ func (c *checkup) checkHost(ctx context.Context) {
 	h := c.host.Status()
 	c.ok("login", "logged in by %s%s, round trip %.1f ms", h.Auth, onNode(h.LoginNode), h.RTTMs)
 	c.scheduler(ctx)
-	c.home(ctx)
+	c.disk(ctx)
 	c.forwarding(ctx)
 }
 
@@ -81,7 +81,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 	jobs := c.agent.jobWatcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
-		c.failed("scheduler", err, "set scheduler = \"slurm\", \"pbs\" or \"none\" for this host")
+		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
 		return
 	}
 	if kind == jobwatch.None {
@@ -100,27 +100,31 @@ func (c *checkup) scheduler(ctx context.Context) {
 	c.ok("scheduler", "%s responds; your jobs there: %d", kind, len(list))
 }
 
-// homeScript writes a file to the home folder, as a submission does, and prints the
-// host's time.
-const homeScript = `date +%s
-mkdir -p "$HOME/.tunctl" && head -c 65536 /dev/zero >"$HOME/.tunctl/.doctor.$$"; s=$?
-rm -f "$HOME/.tunctl/.doctor.$$"
+// diskScript prints the host's time, and writes a file to the folder f, as a submission
+// does.
+const diskScript = `date +%s
+mkdir -p "$f" && head -c 65536 /dev/zero >"$f/.doctor.$$"; s=$?
+rm -f "$f/.doctor.$$"
 exit $s`
 
-// home checks that the home folder is writable: with a full quota jobs fail in strange
-// ways.
-func (c *checkup) home(ctx context.Context) {
+// disk checks that the folder for tunctl's files is writable: with a full quota jobs fail
+// in strange ways.
+func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
-	res, err := jobwatch.RunLogin(ctx, runner{c.host}, homeScript)
+	folder, name := "$HOME/.tunctl", "your home folder"
+	if private := c.agent.watchOptions(c.name).Private; private != "" {
+		folder, name = private, "the folder "+private
+	}
+	res, err := jobwatch.RunLogin(ctx, runner{c.host}, `f="`+folder+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
 	}
 	if res.Exit != 0 {
-		c.add("disk", api.CheckBad, "cannot write to your home folder on the host: "+lastLine(string(res.Stderr)).String(),
+		c.add("disk", api.CheckBad, "cannot write to "+name+" on the host: "+lastLine(string(res.Stderr)).String(),
 			"`tunctl quota "+c.name+"` shows your usage; delete files there, caches first (~/.cache, pip, conda)")
 	} else {
-		c.ok("disk", "your home folder on the host is writable")
+		c.ok("disk", "%s on the host is writable", name)
 	}
 	c.clock(string(res.Stdout), before)
 }

@@ -25,6 +25,7 @@ const submitTimeout = 10 * time.Minute
 type watcherKey struct {
 	host, account string
 	scheduler     string
+	private       string
 	limits        jobwatch.Limits
 }
 
@@ -39,7 +40,7 @@ func (a *Agent) jobWatcher(host string) *jobwatch.Watcher {
 // earlier config serves those who have it, and is idle without them.
 func (a *Agent) jobWatcherOn(host string) (w *jobwatch.Watcher, account string) {
 	options, h := a.watchOptions(host), a.pool.Host(host)
-	key := watcherKey{host: host, account: h.Account(), scheduler: options.Scheduler, limits: options.Limits}
+	key := watcherKey{host: host, account: h.Account(), scheduler: options.Scheduler, private: options.Private, limits: options.Limits}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w, ok := a.jobWatchers[key]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 )
 
 // wallCheck is how often the wall clock is checked. Timers stop while a laptop sleeps,
@@ -93,7 +94,7 @@ type certificates struct{ reported map[string]time.Time }
 // notice is the notice for a host that has changed; nil if there is nothing to report.
 func (c *certificates) notice(h api.Host, now time.Time) *api.Notice {
 	ends := h.CertificateEnds
-	if h.State != api.HostUp || ends.IsZero() || c.reported[h.Alias].Equal(ends) {
+	if h.State != api.HostUp || ends.IsZero() || ends.Sub(now) > tunnel.CertificateWarning || c.reported[h.Alias].Equal(ends) {
 		return nil
 	}
 	if c.reported == nil {

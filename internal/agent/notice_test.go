@@ -25,7 +25,7 @@ func quietSession(t *testing.T) *session {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	a := &Agent{
-		limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
+		config: &configs.Config{}, limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
 	}
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
@@ -62,7 +62,7 @@ func TestNoticesFitANotification(t *testing.T) {
 		t.Fatalf("told %q", texts)
 	}
 	var c certificates
-	texts = append(texts, c.notice(api.Host{Alias: "narval", State: api.HostUp, CertificateEnds: midnight}, now).Text)
+	texts = append(texts, c.notice(api.Host{Alias: "narval", State: api.HostUp, CertificateEnds: midnight}, midnight.Add(-20*time.Minute)).Text)
 	for _, text := range texts {
 		title, body, ok := strings.Cut(text, ": ")
 		if !ok || len([]rune(title)) > 40 || body == "" || strings.Contains(text, "`") || strings.Contains(text, "tunctl ") {
@@ -211,13 +211,15 @@ func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
 	up := api.Host{Alias: "narval", State: api.HostUp}
 	soon := up
 	soon.CertificateEnds = ends
+	far := up
+	far.CertificateEnds = ends.Add(time.Hour)
 	renewed := up
-	renewed.CertificateEnds = ends.Add(time.Hour)
-	for _, h := range []api.Host{up, soon, soon, renewed} {
+	renewed.CertificateEnds = ends.Add(-5 * time.Minute)
+	for _, h := range []api.Host{up, far, soon, soon, renewed} {
 		a.hostChanged(h)
 	}
 	var told []api.Notice
-	for range 6 { // four changes and two notices
+	for range 7 { // five changes and two notices
 		if e := <-heard.events; e.Type == api.EventNotice {
 			told = append(told, *e.Notice)
 		}

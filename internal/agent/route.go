@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -137,8 +138,9 @@ func (p *prober) runsOnHost(node string) bool {
 	return node != "" && jobwatch.SameNode(node, p.host.Status().LoginNode)
 }
 
-// dialNames are the names by which the login node may dial a node: those of the log and
-// the scheduler, both short too, and its address once those have failed for a while.
+// dialNames are the names by which the login node may dial a node: an address in the log,
+// the site's own names for nodes, those of the log and the scheduler, both short too, and
+// its address once those have failed for a while.
 func (p *prober) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
 	var list []string
 	add := func(name string) {
@@ -146,10 +148,16 @@ func (p *prober) dialNames(ctx context.Context, announced, node string, since ti
 			list = append(list, name)
 		}
 	}
+	if isAddress(announced) {
+		add(announced)
+	}
+	for _, name := range p.siteNames(ctx, cmp.Or(node, announced)) {
+		add(name)
+	}
 	add(announced)
 	add(node)
 	for _, name := range slices.Clone(list) {
-		if _, err := netip.ParseAddr(name); err != nil {
+		if !isAddress(name) {
 			short, _, _ := strings.Cut(name, ".")
 			add(short)
 		}
@@ -160,6 +168,17 @@ func (p *prober) dialNames(ctx context.Context, announced, node string, since ti
 		}
 	}
 	return list
+}
+
+// siteNames are the names by which the login nodes of the session's site dial a node.
+func (p *prober) siteNames(ctx context.Context, node string) []string {
+	site, ok := p.session.agent.configuredSite(p.session.host())
+	if !ok || isLocal(node) || isAddress(node) {
+		return nil
+	}
+	return site.DialNames(node, func() []string {
+		return slices.DeleteFunc(slices.Clone(p.lookUpNames(ctx, node)), func(name string) bool { return !isAddress(name) })
+	})
 }
 
 // lookUpNames looks up a node's other names and its address on the host, once.
@@ -212,6 +231,11 @@ func loopback(announced string) string {
 		return announced
 	}
 	return "127.0.0.1"
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // isLocal reports whether an address means the machine itself.

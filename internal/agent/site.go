@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,15 +27,20 @@ func (a *Agent) hostConfig(host string) configs.Host {
 // allSites are the sites that come with tunctl and the person's own. They are read
 // again when a file has changed: a person who writes one sees its effect at once.
 func (a *Agent) allSites() configs.Sites {
-	folder := configs.SitesFolder(a.opt.Paths.Config)
+	folder, installed := configs.SitesFolder(a.opt.Paths.Config), a.opt.Paths.Sites
 	now := folderVersion(folder)
+	if also := folderVersion(installed); also != "" && now != "" {
+		now += "\n" + also
+	} else {
+		now = ""
+	}
 	a.mu.Lock()
 	sites, current := a.sites, now != "" && a.sitesVersion == now
 	a.mu.Unlock()
 	if current {
 		return sites
 	}
-	sites, err := configs.LoadSites(folder)
+	sites, err := configs.LoadSites(folder, installed)
 	if err != nil {
 		a.log.Warn("cannot read a site file", "err", err)
 		now = "" // it may be readable the next time, without having changed
@@ -125,6 +131,33 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 		s.ServerAliveInterval = time.Duration(site.Keepalive)
 	}
 	s.IPQoS = cmp.Or(s.IPQoS, site.IPQoS)
+	s.LoginPages, s.RenewCertificate = site.LoginPages, site.Certificate.Renew
+	s.MaxSessions, s.Refusals = site.Limits.Sessions, site.Limits.Refusals
+	s.LoginSpacing, s.RetryMin = time.Duration(site.Limits.LoginSpacing), time.Duration(site.Limits.Retry)
+	if e, ok := site.EntranceAt(s.Hostname); ok {
+		enterBy(s, e)
+	}
+	if file := configs.LocalPath(site.Certificate.File); file != "" && len(s.CertificateFiles) == 0 {
+		s.CertificateFiles = []string{file}
+		if key := site.Certificate.Key(); !slices.Contains(s.IdentityFiles, key) {
+			s.IdentityFiles = append([]string{key}, s.IdentityFiles...)
+		}
+	}
+}
+
+// enterBy adds an entrance's port and hop, unless the person's ssh_config has others.
+func enterBy(s *sshconfig.Settings, e configs.Entrance) {
+	if e.Port != 0 && s.Port == 22 {
+		s.Port = e.Port
+	}
+	if e.Jump == "" || len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
+		return
+	}
+	jump := e.Jump
+	if !strings.Contains(jump, "@") {
+		jump = s.User + "@" + jump // the same account opens both
+	}
+	s.ProxyJump = []string{jump}
 }
 
 // Resolver reads hosts as an agent with that config, those sites and that ssh_config
@@ -147,12 +180,18 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshcon
 // watchOptions say how to query a host's scheduler: as the config says, else as the
 // site asks for, which can only be gentler than our own limits.
 func (a *Agent) watchOptions(host string) jobwatch.Options {
-	o := jobwatch.Options{Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
-	if site, ok := a.configuredSite(host); ok {
+	own := a.hostConfig(host)
+	o := jobwatch.Options{Host: host, Scheduler: own.Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
+	site, ok := a.configuredSite(host)
+	if ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
-		if a.opt.Practice == nil {
-			o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
-		}
+	}
+	if ok && a.opt.Practice == nil {
+		o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
+		o.Limits.QuerySlow = max(o.Limits.QuerySlow, o.Limits.Query)
+	}
+	if own.Private != "" || site.Private != "" {
+		o.Private = site.PrivateFolder(own)
 	}
 	return o
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,5 +168,108 @@ func TestSiteFilesAreReadAgainOnlyWhenOneHasChanged(t *testing.T) {
 	}
 	if _, err := a.allSites().Find("own"); err == nil {
 		t.Error("a removed site is still known")
+	}
+}
+
+// strictSite has what a site can ask for besides its job.
+const strictSite = `title = "Strict"
+scheduler = "slurm"
+query = "10m"
+private = "/work/{group}/.tunctl"
+dial = ["{node}-nmn", "{node}.hsn.example.org"]
+[limits]
+sessions = 1
+login_spacing = "5m"
+retry = "2m"
+refusals = 1
+[certificate]
+file = "~/.ssh/strict-cert.pub"
+[entrance.main]
+host = "login.strict.example"
+port = 2222
+jump = "gate.strict.example"
+`
+
+// strictAgent is an agent whose host "strict" has that site.
+func strictAgent(t *testing.T, host string) *Agent {
+	t.Helper()
+	a := agentAt(t, "[host.strict]\nsite = \"strict\"\n"+host+"[session.jupyter]\nhost = \"strict\"\nsubmit = \"~/j.sh\"\n")
+	folder := configs.SitesFolder(a.opt.Paths.Config)
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "strict.toml"), []byte(strictSite), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestASitesEntranceHasItsPortAndItsHop(t *testing.T) {
+	a := strictAgent(t, "")
+	s := sshconfig.Settings{Hostname: "login.strict.example", Port: 22, User: "ann"}
+	a.preset("strict", &s)
+	if s.Port != 2222 || len(s.ProxyJump) != 1 || s.ProxyJump[0] != "ann@gate.strict.example" {
+		t.Errorf("port %d, jump %q", s.Port, s.ProxyJump)
+	}
+	own := sshconfig.Settings{Hostname: "login.strict.example", Port: 8022, ProxyCommand: "nc %h %p"}
+	a.preset("strict", &own)
+	if own.Port != 8022 || own.ProxyJump != nil {
+		t.Errorf("the person's own settings are not kept: port %d, jump %q", own.Port, own.ProxyJump)
+	}
+	other := sshconfig.Settings{Hostname: "elsewhere.example", Port: 22}
+	a.preset("strict", &other)
+	if other.Port != 22 || other.ProxyJump != nil {
+		t.Errorf("another host is taken for the entrance: %+v", other)
+	}
+}
+
+func TestASitesLimitsAndCertificateReachTheConnection(t *testing.T) {
+	a := strictAgent(t, "")
+	s := sshconfig.Settings{IdentityFiles: []string{"/k"}}
+	a.preset("strict", &s)
+	if s.MaxSessions != 1 || s.LoginSpacing != 5*time.Minute || s.RetryMin != 2*time.Minute || s.Refusals != 1 {
+		t.Errorf("%+v", s)
+	}
+	key := configs.LocalPath("~/.ssh/strict")
+	if len(s.CertificateFiles) != 1 || s.CertificateFiles[0] != key+"-cert.pub" || s.IdentityFiles[0] != key || s.IdentityFiles[1] != "/k" {
+		t.Errorf("certificate %q, keys %q", s.CertificateFiles, s.IdentityFiles)
+	}
+	own := sshconfig.Settings{CertificateFiles: []string{"/c"}}
+	a.preset("strict", &own)
+	if len(own.CertificateFiles) != 1 || own.CertificateFiles[0] != "/c" || own.IdentityFiles != nil {
+		t.Errorf("the person's own certificate is not kept: %+v", own)
+	}
+}
+
+func TestASitesIntervalAndFolderReachTheScheduler(t *testing.T) {
+	o := strictAgent(t, "").watchOptions("strict")
+	if o.Limits.Query != 10*time.Minute || o.Limits.QuerySlow < o.Limits.Query || o.Private != "/work/$(id -gn)/.tunctl" {
+		t.Errorf("%+v", o)
+	}
+	if got := strictAgent(t, "private = \"/work/z19/.tunctl\"\n").watchOptions("strict").Private; got != "/work/z19/.tunctl" {
+		t.Errorf("the config's folder is not used: %q", got)
+	}
+	if o := agentAt(t, "").watchOptions("elsewhere"); o.Private != "" || o.Limits != DefaultLimits().Jobs {
+		t.Errorf("a host without a site: %+v", o)
+	}
+}
+
+func TestASitesNamesForANodeAreDialledFirst(t *testing.T) {
+	a := strictAgent(t, "")
+	s, err := a.session("jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProber(s, a.pool.Host("strict"))
+	for _, c := range []struct {
+		announced, node string
+		want            []string
+	}{
+		{"cn01.int", "cn01", []string{"cn01-nmn", "cn01.hsn.example.org", "cn01.int", "cn01"}},
+		{"127.0.0.1", "cn01.int", []string{"cn01-nmn", "cn01.hsn.example.org", "cn01.int", "cn01"}},
+		{"10.253.1.2", "cn01", []string{"10.253.1.2", "cn01-nmn", "cn01.hsn.example.org", "cn01"}}, // the job knows its address
+		{"cn02", "", []string{"cn02-nmn", "cn02.hsn.example.org", "cn02"}},
+	} {
+		got := p.dialNames(t.Context(), c.announced, c.node, time.Now())
+		if !slices.Equal(got[:len(c.want)], c.want) {
+			t.Errorf("%q on %q: %q, want %q", c.announced, c.node, got, c.want)
+		}
 	}
 }

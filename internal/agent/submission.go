@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tunctl/configs"
@@ -17,8 +18,46 @@ import (
 // localPrefix marks a script on this computer, which is uploaded first.
 const localPrefix = "local:"
 
-// submission is what to submit for a session with a tag.
+// submission is what to submit for a session with a tag. A job that the site would refuse
+// is refused here.
 func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
+	sub, err := a.prepareSubmission(ctx, cfg, jobs, tag)
+	if err == nil {
+		err = a.checkRequired(ctx, cfg, jobs, sub)
+	}
+	return sub, err
+}
+
+// checkRequired refuses a job without an option that the site requires.
+func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
+	site, ok := a.configuredSite(cfg.Host)
+	if !ok {
+		return nil
+	}
+	missing, err := jobs.MissingOptions(ctx, sub, site.Require)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	args := make([]string, 0, len(missing))
+	for _, text := range missing {
+		for word := range strings.FieldsSeq(text) {
+			args = append(args, strconv.Quote(word))
+		}
+	}
+	hint := fmt.Sprintf("set args = [%s] in [session.%s], with your own values", strings.Join(args, ", "), cfg.Name)
+	if cfg.Name == "" { // `tunctl submit`
+		hint = "give it as an argument of the command"
+	}
+	if cfg.Builtin() == "" {
+		hint = fmt.Sprintf("add %s to %s, or %s", strings.Join(missing, " and "), cfg.Submit, hint)
+	}
+	return &api.Error{
+		Code: api.CodeSubmit, Hint: hint,
+		Message: fmt.Sprintf("nothing was submitted: site %s refuses jobs without %s", site.Name, strings.Join(missing, " and ")),
+	}
+}
+
+func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
 	sub := jobwatch.Submission{Tag: tag, Session: cfg.Name, Args: cfg.Args, Workdir: cfg.Workdir}
 	if cfg.Builtin() != "" {
 		return a.builtinSubmission(ctx, cfg, jobs, sub)
@@ -53,7 +92,7 @@ func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs
 	if err != nil {
 		return sub, err
 	}
-	job := cfg.BuiltinJob(site, scheduler)
+	job := cfg.BuiltinJob(a.hostConfig(cfg.Host), site, scheduler)
 	if sub.Content, err = job.Script(); err != nil {
 		return sub, err
 	}

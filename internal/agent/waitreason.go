@@ -40,6 +40,9 @@ func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 		}
 		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.name))
 	}
+	for _, link := range f.host.Links { // text only: a server must not place a link on our page
+		r.Facts = append(r.Facts, forward.Fact{Name: "Page of the login", Value: link})
+	}
 	if f.lapsed && r.Kind == forward.ReasonProgress { // a person must ask for the job again
 		r.Kind, r.Transient, r.Tray = forward.ReasonAttention, false, f.name+" ▸ "+api.MenuStart
 		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"

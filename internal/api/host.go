@@ -32,8 +32,10 @@ type Host struct {
 	Cause         string    `json:"cause,omitempty"`
 	Hint          string    `json:"hint,omitempty"`
 	Code          Code      `json:"code,omitempty"` // of the failure behind a blocked or needs-login state
-	// Asking is the kind of question that the login waits for, while a person is asked.
+	// Asking is the kind of question that the login waits for, while a person is asked,
+	// and Links are the web addresses in it.
 	Asking       PromptKind `json:"asking,omitempty"`
+	Links        []string   `json:"links,omitempty"`
 	Since        time.Time  `json:"since,omitzero"`
 	RTTMs        float64    `json:"rttMs,omitempty"`
 	Auth         string     `json:"auth,omitempty"`
@@ -47,7 +49,8 @@ type Host struct {
 	Outdated string `json:"outdated,omitempty"`
 
 	Algorithms *Algorithms `json:"algorithms,omitempty"` // of a native connection
-	// CertificateEnds is the end of the certificate that logged in, once it is near.
+	// CertificateEnds is the end of the certificate that logged in or, of a host that is
+	// not connected, of the certificate file for the next login.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
 }
 

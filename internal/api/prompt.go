@@ -10,6 +10,7 @@ const (
 	PromptQuestion   PromptKind = "question"   // keyboard-interactive: a code, a menu, anything
 	PromptHostKey    PromptKind = "hostkey"    // answered yes or no
 	PromptConfirm    PromptKind = "confirm"    // answered yes or no
+	PromptPage       PromptKind = "page"       // a page to open, while the server waits for that; any answer will do
 )
 
 // Prompt is a question that only a person can answer.
@@ -24,6 +25,12 @@ type Prompt struct {
 	// Retry is set when the last answer was wrong, and says so with how many tries are
 	// left: "that was not right; 2 more tries before we stop".
 	Retry string `json:"retry,omitempty"`
+	// Links are the web addresses in the server's texts, complete, though very long texts
+	// are cut.
+	Links []string `json:"links,omitempty"`
+	// LoginPage is the one of them that a client may open, if the person agrees: an https
+	// page of a host that the site names in login_pages. Nothing else may be opened.
+	LoginPage string `json:"loginPage,omitempty"`
 	// Client is the client whose request caused the login; see ClientHeader. It alone
 	// gets the prompt or, if it cannot ask a person, a desktop.
 	Client string `json:"client,omitempty"`

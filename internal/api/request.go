@@ -192,7 +192,7 @@ type JobsResponse struct {
 	Jobs []Job `json:"jobs"`
 }
 
-// SchedulerResponse names the scheduler of a host: "slurm", "pbs" or "none".
+// SchedulerResponse names the scheduler of a host, as in the config: "slurm", "none".
 type SchedulerResponse struct {
 	Scheduler string `json:"scheduler"`
 }

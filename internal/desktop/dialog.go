@@ -21,6 +21,8 @@ type Question struct {
 	Title string
 	Text  string
 	Kind  QuestionKind
+	// Value is what a line has at first, such as an address to copy.
+	Value string
 	// Yes and No label the buttons of a choice, if the system allows that.
 	Yes, No string
 }
@@ -60,7 +62,7 @@ func CanAsk(env api.Env) bool {
 // error that wraps ErrUnavailable if this desktop has no program that can ask.
 func Ask(ctx context.Context, q Question, env api.Env) (string, error) {
 	e := environOf(env)
-	q.Title, q.Text = printable(q.Title), printable(q.Text)
+	q.Title, q.Text, q.Value = printable(q.Title), printable(q.Text), printable(q.Value)
 	failures := []error{ErrUnavailable}
 	for _, d := range dialogs(runtime.GOOS, e, q) {
 		answer, err := d.show(ctx, e)

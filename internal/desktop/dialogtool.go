@@ -19,7 +19,7 @@ func zenity(q Question) dialog {
 	case AskSecret:
 		argv = append(argv, "--entry", "--hide-text")
 	case AskLine:
-		argv = append(argv, "--entry")
+		argv = append(argv, "--entry", "--entry-text="+q.Value)
 	}
 	if q.Kind != AskChoice {
 		text = strings.ReplaceAll(text, "_", "__") // one marks a shortcut
@@ -63,7 +63,7 @@ func kdialog(q Question) dialog {
 	case AskSecret:
 		argv = append(argv, "--password", text)
 	case AskLine:
-		argv = append(argv, "--inputbox", text)
+		argv = append(argv, "--inputbox", text, q.Value)
 	}
 	return dialog{argv: argv}
 }
@@ -78,12 +78,12 @@ func osascriptDialog(q Question) dialog {
 	case AskSecret:
 		show = `text returned of (` + show + `default answer "" with hidden answer)`
 	case AskLine:
-		show = `text returned of (` + show + `default answer "")`
+		show = `text returned of (` + show + `default answer (item 5 of argv))`
 	}
 	return dialog{
 		argv: []string{
 			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run",
-			q.Title, q.Text, q.Yes, q.No,
+			q.Title, q.Text, q.Yes, q.No, q.Value,
 		},
 		cancelled: func(_ int, stderr string) bool { return strings.Contains(stderr, "(-128)") }, // userCanceledErr
 	}
@@ -104,7 +104,7 @@ $f = New-Object Windows.Forms.Form -Property @{ Text = $env:TUNCTL_ASK_TITLE; Au
 $p = New-Object Windows.Forms.FlowLayoutPanel -Property @{ FlowDirection = 'TopDown'; AutoSize = $true; Padding = 12 }
 $l = New-Object Windows.Forms.Label -Property @{ Text = $env:TUNCTL_ASK_TEXT; AutoSize = $true; UseMnemonic = $false
   MaximumSize = New-Object Drawing.Size 460, 0 }
-$t = New-Object Windows.Forms.TextBox -Property @{ Width = 460; UseSystemPasswordChar = ($env:TUNCTL_ASK_KIND -eq 'secret') }
+$t = New-Object Windows.Forms.TextBox -Property @{ Width = 460; Text = $env:TUNCTL_ASK_VALUE; UseSystemPasswordChar = ($env:TUNCTL_ASK_KIND -eq 'secret') }
 $b = New-Object Windows.Forms.FlowLayoutPanel -Property @{ AutoSize = $true }
 $ok = New-Object Windows.Forms.Button -Property @{ Text = 'OK'; DialogResult = 'OK' }
 $no = New-Object Windows.Forms.Button -Property @{ Text = 'Cancel'; DialogResult = 'Cancel' }
@@ -120,7 +120,7 @@ func powershellDialog(q Question) dialog {
 	return dialog{
 		argv: powershell(windowScript),
 		env: map[string]string{
-			"TUNCTL_ASK_TITLE": q.Title, "TUNCTL_ASK_TEXT": strings.ReplaceAll(q.Text, "\n", "\r\n"),
+			"TUNCTL_ASK_TITLE": q.Title, "TUNCTL_ASK_TEXT": strings.ReplaceAll(q.Text, "\n", "\r\n"), "TUNCTL_ASK_VALUE": q.Value,
 			"TUNCTL_ASK_KIND": map[QuestionKind]string{AskSecret: "secret", AskLine: "line", AskChoice: "choice"}[q.Kind],
 		},
 		cancelled: func(code int, _ string) bool { return code == 3 },

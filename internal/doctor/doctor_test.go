@@ -148,6 +148,16 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			write(t, path, "x", 0o644)
 			host(func(h *api.Host) { h.IdentityFiles = []string{path} })(t, w)
 		}, "key", api.CheckBad, "readable by others", "chmod 600"},
+		"the certificate has expired": {
+			host(func(h *api.Host) { h.CertificateEnds = time.Now().Add(-time.Hour) }),
+			"certificate", api.CheckUnknown, "expired at", "before_login in [host.narval]",
+		},
+		"the certificate expires": {
+			status(func(st *api.Status) {
+				st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, CertificateEnds: time.Now().Add(10 * time.Minute)}}
+			}),
+			"certificate", api.CheckUnknown, "a lost connection cannot be restored", "before_login in [host.narval]",
+		},
 		"the ssh agent is gone": {func(t *testing.T, w *Environment) {
 			w.AgentSocket = filepath.Join(t.TempDir(), "gone")
 		}, "key", api.CheckBad, "ssh agent does not respond", "ssh-add -l"},

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -31,6 +32,7 @@ func (e *examination) host(ctx context.Context, name string) {
 		}
 	}
 	e.keys(ctx, settings, live)
+	e.certificate(name, settings, live)
 	switch live.State {
 	case api.HostUp:
 		e.remote(ctx, api.CheckRequest{Host: name})
@@ -105,6 +107,31 @@ func (e *examination) keys(ctx context.Context, h, live api.Host) {
 		return
 	}
 	e.ok("key", "%s", strings.Join(found, ", "))
+}
+
+// certificateSoon is when the end of a certificate is worth a word.
+const certificateSoon = 30 * time.Minute
+
+// certificate checks the end of the certificate that logged in, or of the file for the next
+// login.
+func (e *examination) certificate(name string, h, live api.Host) {
+	ends, now := h.CertificateEnds, time.Now()
+	if live.State == api.HostUp && !live.CertificateEnds.IsZero() {
+		ends = live.CertificateEnds
+	}
+	at := ends.Format(time.DateTime)
+	fix := "get a new one as your site describes; a command for that can be before_login in [host." + name + "] of the config"
+	switch {
+	case ends.IsZero():
+	case !ends.After(now) && live.State == api.HostUp:
+		e.unknown("certificate", "expired at "+at+"; the connection stays, but a lost one cannot be restored", fix)
+	case !ends.After(now): // perhaps of another host
+		e.unknown("certificate", "expired at "+at, fix)
+	case ends.Sub(now) < certificateSoon:
+		e.unknown("certificate", "expires at "+at+"; after that, a lost connection cannot be restored", fix)
+	default:
+		e.ok("certificate", "expires at %s", at)
+	}
 }
 
 // dialSocket reports whether a server listens at path; "" is no error.

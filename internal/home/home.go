@@ -22,6 +22,7 @@ type Paths struct {
 	Config string // the config file
 	State  string // the folder of state, log and locks
 	Socket string // the agent's socket
+	Sites  string // the folder of the sites that an administrator installed, for everybody on this machine
 	// Moved reports that TUNCTL_HOME is set: none of these are the person's own files.
 	Moved bool
 }
@@ -64,6 +65,7 @@ func In(dir string) Paths {
 		Config: filepath.Join(dir, "config.toml"),
 		State:  filepath.Join(dir, "state"),
 		Socket: shortSocket(filepath.Join(dir, "run", "agent.sock")),
+		Sites:  filepath.Join(dir, "etc", "sites"),
 		Moved:  true,
 	}
 }
@@ -87,6 +89,7 @@ func find() (Paths, error) {
 	p := Paths{
 		Config: filepath.Join(config, "tunctl", "config.toml"),
 		State:  filepath.Join(state, "tunctl", machine()),
+		Sites:  filepath.Join(systemConfig(), "tunctl", "sites"),
 	}
 	p.Socket = p.SpareSocket()
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && runtime.GOOS == "linux" {
@@ -108,6 +111,20 @@ func stateFolder() (string, error) {
 	}
 	dir, err := os.UserHomeDir()
 	return filepath.Join(dir, ".local", "state"), err
+}
+
+// systemConfig is the system's folder for the settings of all people.
+func systemConfig() string {
+	switch runtime.GOOS {
+	case "windows":
+		if dir := os.Getenv("ProgramData"); filepath.IsAbs(dir) {
+			return dir
+		}
+		return `C:\ProgramData`
+	case "darwin":
+		return "/Library/Application Support"
+	}
+	return "/etc"
 }
 
 func short(text string) string {

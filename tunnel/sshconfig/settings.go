@@ -78,6 +78,17 @@ type Settings struct {
 	BeforeLogin string
 	Transport   string
 	ReuseMaster bool // use the person's own ssh connection
+	// LoginPages are the hosts of web pages that a login may ask a person to open.
+	LoginPages []string
+	// RenewCertificate is the site's command for a new certificate, as a hint.
+	RenewCertificate string
+
+	// The limits of the host's site, set by Resolver.Preset. 0 = ours; they can only be
+	// stricter than ours.
+	MaxSessions  int
+	LoginSpacing time.Duration
+	RetryMin     time.Duration
+	Refusals     int
 
 	ControlPath string
 	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
@@ -125,6 +136,7 @@ func (s Settings) SameDial(other Settings) bool {
 		x.Warnings, x.SSHConfig = nil, ""
 		x.IdentityAgent, x.ControlPath = "", ""                              // these depend on the environment
 		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
+		x.LoginPages, x.RenewCertificate = nil, ""
 	}
 	return reflect.DeepEqual(s, other)
 }

@@ -1,0 +1,42 @@
+package configs
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+)
+
+// privateName is the name of the folder for tunctl's files on a host.
+const privateName = "/.tunctl"
+
+// validPrivate matches paths that are safe in double quotes: from the root, the home
+// folder or a variable on. {user} and {group} are the person's names on the host.
+var validPrivate = regexp.MustCompile(`^(?:~|\$[A-Za-z_][A-Za-z0-9_]*)?(?:/(?:[A-Za-z0-9_.-]|\{user\}|\{group\})+)*` + regexp.QuoteMeta(privateName) + `$`)
+
+// privateFolder reads the path of the folder for tunctl's files on a host.
+func (in *input) privateFolder() (string, bool) {
+	text, ok := in.text()
+	switch {
+	case !ok:
+		return "", false
+	case !validPrivate.MatchString(text), strings.Contains(text, "/../"):
+		in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example,
+			"%q is not a folder for tunctl's files: it starts with /, ~/ or a variable, may contain {user} and {group}, and ends in %s", text, privateName)
+		return "", false
+	}
+	return text, true
+}
+
+// PrivateFolder is the folder for tunctl's files on a host of the site, as shell text for
+// double quotes. A variable that is not set is an error there, not the root folder.
+func (s *Site) PrivateFolder(h Host) string {
+	path := cmp.Or(h.Private, s.Private, "~"+privateName)
+	if rest, ok := strings.CutPrefix(path, "~"); ok {
+		return "$HOME" + rest
+	}
+	if rest, ok := strings.CutPrefix(path, "$"); ok {
+		name, rest, _ := strings.Cut(rest, "/")
+		path = "${" + name + ":?}/" + rest
+	}
+	return strings.NewReplacer("{user}", "$(id -un)", "{group}", "$(id -gn)").Replace(path)
+}

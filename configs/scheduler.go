@@ -1,0 +1,93 @@
+package configs
+
+import (
+	"regexp"
+	"strings"
+)
+
+// dialect is how a builtin job is written for one scheduler.
+type dialect struct {
+	name   string // in the config
+	prefix string // of a line of the script that the scheduler reads; "" if there are none
+	// header is what every script tells the scheduler: the job's name and its log.
+	header func(job string) []string
+	// jobName is the nearest name that the scheduler accepts.
+	jobName func(name string) string
+}
+
+// dialects are those of all schedulers, in the order to show them.
+var dialects = []dialect{
+	{
+		name: "slurm", prefix: "#SBATCH ", jobName: anyName,
+		header: func(job string) []string { return []string{"--job-name=" + job, "--output=%x.%j.log"} },
+	},
+	{
+		name: "pbs", prefix: "#PBS ", jobName: pbsName,
+		header: func(job string) []string { return []string{"-N " + job, "-j oe"} },
+	},
+	{
+		// A queue may ignore the script's first line and start its own shell, hence -S.
+		name: "gridengine", prefix: "#$ ", jobName: noDigitFirst,
+		header: func(job string) []string {
+			return []string{"-N " + job, "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log"}
+		},
+	},
+	{name: "none", jobName: anyName, header: func(string) []string { return nil }},
+}
+
+// Schedulers are the names of the schedulers in the config, in the order to show them.
+func Schedulers() []string {
+	names := make([]string, len(dialects))
+	for i, d := range dialects {
+		names[i] = d.name
+	}
+	return names
+}
+
+// SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
+func SchedulerChoice() string {
+	names := Schedulers()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// dialectOf is the dialect of a scheduler; that of "none" for one that is not known.
+func dialectOf(scheduler string) dialect {
+	for _, d := range dialects {
+		if d.name == scheduler {
+			return d
+		}
+	}
+	return dialects[len(dialects)-1]
+}
+
+func anyName(name string) string { return name }
+
+// noDigitFirst puts a letter in front of a name that begins with a digit, which neither PBS
+// nor Grid Engine accepts.
+func noDigitFirst(name string) string {
+	if name[0] >= '0' && name[0] <= '9' {
+		return "j" + name
+	}
+	return name
+}
+
+// pbsNameLength is how long a name every PBS accepts.
+const pbsNameLength = 15
+
+// numbered matches the number at the end of a name.
+var numbered = regexp.MustCompile(`-[0-9]+$`)
+
+// pbsName is a name that every PBS accepts: older ones allow 15 characters. A number at its
+// end stays, so that shortened names differ.
+func pbsName(name string) string {
+	name = noDigitFirst(name)
+	if len(name) <= pbsNameLength {
+		return name
+	}
+	end := numbered.FindString(name)
+	if len(end) > pbsNameLength/2 {
+		end = ""
+	}
+	return name[:pbsNameLength-len(end)] + end
+}

@@ -1,0 +1,165 @@
+package jobwatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"tunctl/internal/posixsh"
+)
+
+// directiveSyntax says how a job script has options of the submit command.
+type directiveSyntax struct {
+	prefix string // begins the lines that have some
+	// long are the long forms of short options, if the scheduler has any.
+	long map[string]string
+	// variables are those of the environment that stand for an option.
+	variables func(option string) []string
+	// defaults is the sh command that succeeds if a file of the person may have options.
+	defaults string
+}
+
+// requiredOption is an option of the submit command that a site requires.
+type requiredOption struct {
+	name     string // without dashes; the long form, if there is one
+	resource string // with -l and the like: the beginning of one item of the value
+}
+
+func (d *directiveSyntax) required(text string) requiredOption {
+	if long, ok := strings.CutPrefix(text, "--"); ok {
+		name, _, _ := strings.Cut(long, "=")
+		return requiredOption{name: name}
+	}
+	option, example, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
+	r := requiredOption{name: d.longForm(option)}
+	if resource, _, ok := strings.Cut(example, "="); ok {
+		r.resource = resource + "="
+	}
+	return r
+}
+
+func (d *directiveSyntax) longForm(option string) string {
+	if long, ok := d.long[option]; ok {
+		return long
+	}
+	return option
+}
+
+// words are the options in the lines of a script before its first command.
+func (d *directiveSyntax) words(script string) []string {
+	var words []string
+	for line := range strings.Lines(script) {
+		line = strings.TrimSpace(line)
+		options, ok := strings.CutPrefix(line, d.prefix)
+		switch {
+		case ok:
+			words = append(words, strings.Fields(strings.NewReplacer(`"`, "", "'", "").Replace(options))...)
+		case line != "" && !strings.HasPrefix(line, "#"):
+			return words
+		}
+	}
+	return words
+}
+
+// has reports whether words have an option. A long one may be shortened, as in getopt.
+func (d *directiveSyntax) has(words []string, r requiredOption) bool {
+	for i, word := range words {
+		name, value := "", ""
+		if i+1 < len(words) {
+			value = words[i+1]
+		}
+		if long, ok := strings.CutPrefix(word, "--"); ok {
+			name, _, _ = strings.Cut(long, "=")
+			if name != "" && strings.HasPrefix(r.name, name) {
+				return true
+			}
+			continue
+		}
+		short, ok := strings.CutPrefix(word, "-")
+		if !ok || short == "" {
+			continue
+		}
+		if name = short[:1]; short != name {
+			value = short[1:]
+		}
+		if d.longForm(name) == r.name && r.in(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// in reports whether the value of an option has the required resource.
+func (r *requiredOption) in(value string) bool {
+	return r.resource == "" || slices.ContainsFunc(strings.Split(value, ","), func(item string) bool { return strings.HasPrefix(item, r.resource) })
+}
+
+// MissingOptions returns those of the required options that a submission would not have:
+// neither in its arguments nor in its script nor in the person's environment on the host.
+// If that cannot be told, none is missing: the scheduler decides.
+func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []string) ([]string, error) {
+	if len(required) == 0 {
+		return nil, nil
+	}
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := syntaxOf(sched.name())
+	if d.prefix == "" {
+		return nil, nil
+	}
+	words := append(slices.Clone(s.Args), d.words(string(s.Content))...)
+	missing := slices.DeleteFunc(slices.Clone(required), func(text string) bool { return d.has(words, d.required(text)) })
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	there, err := w.readOptions(ctx, &d, s)
+	if err != nil || there == nil {
+		return nil, err
+	}
+	words = append(words, there.words...)
+	return slices.DeleteFunc(missing, func(text string) bool {
+		r := d.required(text)
+		return d.has(words, r) || d.variables != nil && slices.ContainsFunc(d.variables(r.name), func(name string) bool { return slices.Contains(there.variables, name) })
+	}), nil
+}
+
+func syntaxOf(scheduler string) directiveSyntax {
+	i := slices.IndexFunc(schedulerKinds, func(k schedulerKind) bool { return k.name == scheduler })
+	return schedulerKinds[i].directives
+}
+
+// hostOptions are the options that a submission gets on the host.
+type hostOptions struct {
+	words     []string // those of a script there
+	variables []string // the names of the person's variables
+}
+
+// maxScript is how much of a script is read for its options, which come first.
+const maxScript = "65536"
+
+// readOptions reads the options of a submission that are on the host; nil if they cannot be
+// read.
+func (w *Watcher) readOptions(ctx context.Context, d *directiveSyntax, s Submission) (*hostOptions, error) {
+	script := "cd " + posixsh.QuotePath(orHome(s.Workdir)) + " 2>/dev/null\n"
+	if d.defaults != "" {
+		script += "if " + d.defaults + "; then exit 3; fi\n"
+	}
+	script += "env | LC_ALL=C sed -n 's/^\\([A-Z][A-Z0-9_]*\\)=..*/\\1/p'\n" // names only: values may be secret
+	script += "printf '%s\\n' tunctl.script\n"
+	if s.Script != "" {
+		script += "head -c " + maxScript + " <" + posixsh.QuotePath(s.Script) + " || exit 3\n"
+	}
+	unlock, err := w.lockHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	res, err := w.sh.login(ctx, script)
+	if err != nil || res.Exit != 0 {
+		return nil, err // Submit says what is wrong with the script
+	}
+	names, text, _ := strings.Cut(string(res.Stdout), "tunctl.script\n")
+	return &hostOptions{words: d.words(strings.ReplaceAll(text, "\r", "")), variables: strings.Fields(names)}, nil
+}

@@ -1,0 +1,104 @@
+package jobwatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
+	for _, c := range []struct {
+		scheduler, required, script string
+		args                        []string
+		has                         bool
+	}{
+		{Slurm, "--account=X", "#!/bin/sh\n#SBATCH --account=def-a\n", nil, true},
+		{Slurm, "--account=X", "#!/bin/sh\n#SBATCH --account def-a\n", nil, true},
+		{Slurm, "--account=X", "#!/bin/sh\n#SBATCH -A def-a --time=1\n", nil, true},
+		{Slurm, "--account=X", "#!/bin/sh\n\n# a comment\n#SBATCH --time=1 -Adef-a\n", nil, true},
+		{Slurm, "--account=X", "#!/bin/sh\n#SBATCH --acc=def-a\n", nil, true}, // getopt takes it
+		{Slurm, "-A X", "#SBATCH --account=def-a\n", nil, true},
+		{Slurm, "-G N", "#SBATCH --gpus=1\n", nil, true},
+		{Slurm, "--constraint=gpu", "#SBATCH -C \"gpu&hbm80g\"\n", nil, true},
+		{Slurm, "--clusters=wice", "", []string{"-M", "wice"}, true},
+		{Slurm, "--clusters=wice", "", []string{"--clusters=wice"}, true},
+		{Slurm, "--exclusive", "#SBATCH --exclusive\n", nil, true},
+		{Slurm, "--account=X", "#!/bin/sh\nmodule load x\n#SBATCH --account=def-a\n", nil, false},
+		{Slurm, "--account=X", "#!/bin/sh\n##SBATCH --account=def-a\n", nil, false},
+		{Slurm, "--account=X", "#!/bin/sh\n#PBS -A x\n#SBATCH --time=1\n", nil, false},
+		{Slurm, "--account=X", "#!/bin/sh\n#SBATCH --time=1\n", []string{"--partition=a"}, false},
+		{PBS, "-l filesystems=home:eagle", "#!/bin/sh\n#PBS -l filesystems=home\n", nil, true},
+		{PBS, "-l filesystems=home:eagle", "#!/bin/sh\n#PBS -l walltime=1:00:00,filesystems=home\n", nil, true},
+		{PBS, "-l filesystems=home:eagle", "#!/bin/sh\n#PBS -lselect=1\n#PBS -lfilesystems=home\n", nil, true},
+		{PBS, "-l storage=gdata/x", "", []string{"-l", "storage=gdata/ab12"}, true},
+		{PBS, "-P GROUP", "#PBS -P ab12\n", nil, true},
+		{PBS, "-l filesystems=home:eagle", "#!/bin/sh\n#PBS -l walltime=1:00:00\n", nil, false},
+		{PBS, "-P GROUP", "#PBS -p 10\n", nil, false},
+	} {
+		d := syntaxOf(c.scheduler)
+		words := append(slices.Clone(c.args), d.words(c.script)...)
+		if got := d.has(words, d.required(c.required)); got != c.has {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, "with.sh", "#!/bin/sh\r\n#SBATCH -A def-a\r\nexit\r\n")
+	m.file(t, "without.sh", "#!/bin/sh\nexit\n")
+	check := func(s Submission, want ...string) {
+		t.Helper()
+		s.Tag = "t"
+		got, err := slurmWatcher(m).MissingOptions(t.Context(), s, []string{"--account=PROJECT"})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v: %q, %v", s, got, err)
+		}
+	}
+	check(Submission{Script: "~/with.sh"})
+	check(Submission{Script: "with.sh"})
+	check(Submission{Script: "~/without.sh"}, "--account=PROJECT")
+	check(Submission{Script: "~/without.sh", Args: []string{"-A", "x"}})
+	check(Submission{Content: []byte("#!/bin/sh\n")}, "--account=PROJECT")
+	check(Submission{Content: []byte("#!/bin/sh\n#SBATCH --account=x\n")})
+	check(Submission{Script: "~/nothing.sh"}) // Submit says what is wrong
+	m.file(t, ".profile", m.pathLine()+"export SBATCH_ACCOUNT=def-a\n")
+	check(Submission{Script: "~/without.sh"})
+}
+
+func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	w := slurmWatcher(m)
+	got, err := w.MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
+	if err != nil || got != nil || len(m.ran) > 0 {
+		t.Errorf("%q, %v; ran %q", got, err, m.ran)
+	}
+}
+
+// recorder is a machine that records what it printed.
+type recorder struct {
+	*machine
+	out string
+}
+
+func (r *recorder) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	res, err := r.machine.Run(ctx, command, stdin)
+	r.out += string(res.Stdout)
+	return res, err
+}
+
+func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, ".profile", m.pathLine()+"export MY_TOKEN=topsecret\n")
+	r := &recorder{machine: m}
+	if _, err := slurmWatcher(r).MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n")}, []string{"--account=X"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.out, "MY_TOKEN") || strings.Contains(r.out, "topsecret") {
+		t.Errorf("the host said %q", r.out)
+	}
+}

@@ -1,0 +1,453 @@
+package jobwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+)
+
+// GridEngine is its name in the config file.
+const GridEngine = "gridengine"
+
+// gridEngine is Grid Engine: Sun's and its successors Son of Grid Engine, Open Grid Scheduler,
+// Univa's, Altair's and Gridware's. Its list of jobs names their states and hosts, and nothing
+// else does; what a job asked for and why it waits is in another answer. Each answer is one
+// connection to its server for any number of jobs, so a round needs two at most. How a job
+// ended is only in the accounting, a file that the login node reads by itself.
+type gridEngine struct{ cache *geCache }
+
+// geCache is what need not be queried again. It needs no lock: a Watcher runs one command on a
+// host at a time.
+type geCache struct {
+	rows  []geRow // the last list
+	at    time.Time
+	known map[string]*geKnown // by the number of the job
+}
+
+// geKnown is what is remembered of a job.
+type geKnown struct {
+	record   geRecord
+	listed   string    // what the list had when the record was read
+	files    *geFiles  // nil: not looked for yet
+	verdict  *reason   // whether it can ever run; nil: not asked yet
+	missedAt time.Time // when the list and the accounting first lacked it
+}
+
+// What Grid Engine can do besides scheduler.
+var (
+	_ selective    = gridEngine{}
+	_ arrays       = gridEngine{}
+	_ processOwner = gridEngine{}
+)
+
+// gridEngineKind: PBS has programs of the same names, but no qconf. The programs of Debian
+// set SGE_ROOT themselves.
+var gridEngineKind = schedulerKind{
+	name:      GridEngine,
+	make:      func() scheduler { return newGridEngine() },
+	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
+	responds:  `qstat -u "$(id -un)"`,
+}
+
+func newGridEngine() gridEngine { return gridEngine{cache: &geCache{known: make(map[string]*geKnown)}} }
+
+func (gridEngine) name() string { return GridEngine }
+
+// listLacksFiles: the list has requests and hosts, but no files.
+func (gridEngine) listLacksFiles() bool { return true }
+
+// perRound: one answer describes many jobs, up to the length of a command line.
+func (gridEngine) perRound(connections int) int {
+	if connections < 2 {
+		return 0
+	}
+	return 50
+}
+
+func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+	rows, err := g.qstat(ctx, sh)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]api.Job, len(rows))
+	for i, r := range rows {
+		jobs[i] = r.job()
+	}
+	return jobs, nil
+}
+
+// qstat is the list. A person's ~/.sge_qstat may add the jobs of others.
+func (g gridEngine) qstat(ctx context.Context, sh *shell) ([]geRow, error) {
+	res, err := geQuery(ctx, sh, "qstat", `id -un; limit qstat -u "$(id -un)" -r -xml`)
+	if err != nil {
+		return nil, err
+	}
+	user, out, _ := strings.Cut(string(res.Stdout), "\n")
+	rows, err := parseGEList(out)
+	if err != nil {
+		return nil, errGEList
+	}
+	rows = slices.DeleteFunc(rows, func(r geRow) bool { return r.owner != "" && r.owner != user })
+	g.cache.rows, g.cache.at = rows, time.Now()
+	g.forget()
+	return rows, nil
+}
+
+// forget removes what is known of jobs that are over.
+func (g gridEngine) forget() {
+	maps.DeleteFunc(g.cache.known, func(number string, k *geKnown) bool {
+		if slices.ContainsFunc(g.cache.rows, func(r geRow) bool { return r.number == number }) {
+			k.missedAt = time.Time{}
+			return false
+		}
+		return time.Since(k.missedAt) > time.Hour
+	})
+}
+
+// errGEList: reading such an answer as "no jobs" would submit a second one.
+var errGEList = &api.Error{
+	Code:    api.CodeFailed,
+	Message: "qstat on the host does not print the XML requested with -xml",
+	Hint:    "a wrapper replaces the qstat of Grid Engine there: put the real one first in the PATH of your login shell",
+}
+
+// sameRound is how old a list may be to serve for the details of jobs on it.
+const sameRound = 2 * time.Second
+
+// rowsOf are the rows of the last list for a job, if it is of the same round.
+func (g gridEngine) rowsOf(id string) []geRow {
+	if time.Since(g.cache.at) > sameRound {
+		return nil
+	}
+	return g.matching(g.cache.rows, id)
+}
+
+func (g gridEngine) matching(rows []geRow, id string) []geRow {
+	var found []geRow
+	for _, r := range rows {
+		if g.matches(api.Job{ID: r.id()}, id) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
+	rows := g.rowsOf(id)
+	if len(rows) == 0 {
+		all, err := g.qstat(ctx, sh)
+		if err != nil {
+			return api.Job{}, err
+		}
+		rows = g.matching(all, id)
+	}
+	if len(rows) == 0 {
+		return g.ended(ctx, sh, id)
+	}
+	if err := g.describe(ctx, sh, rows); err != nil {
+		return api.Job{}, err
+	}
+	job, _ := pick(g, g.withRecords(ctx, sh, rows), id)
+	return job, nil
+}
+
+// details makes at most two connections: one for the list, and one for the jobs that are new
+// or changed, else for whether a waiting job can ever run, else for why jobs wait.
+func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
+	all, err := g.qstat(ctx, sh)
+	if err != nil {
+		return nil, err
+	}
+	var rows []geRow
+	var missing []string
+	for _, id := range ids {
+		found := g.matching(all, id)
+		if len(found) == 0 {
+			missing = append(missing, id)
+		}
+		rows = append(rows, found...)
+	}
+	changed, waiting := g.toDescribe(rows)
+	switch unverified := g.unverified(waiting); {
+	case len(changed) > 0:
+		err = g.describe(ctx, sh, append(changed, waiting...))
+	case unverified != "":
+		err = g.verify(ctx, sh, unverified)
+	case len(waiting) > 0:
+		err = g.describe(ctx, sh, waiting)
+	}
+	if err != nil {
+		return nil, err
+	}
+	jobs := g.withRecords(ctx, sh, rows)
+	for _, id := range missing {
+		job, err := g.ended(ctx, sh, id)
+		switch {
+		case err == nil:
+			jobs = append(jobs, job)
+		case !errors.Is(err, errNoJob):
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+// toDescribe returns the rows that differ from what is known of their jobs, and the others of
+// jobs that wait, whose reasons change.
+func (g gridEngine) toDescribe(rows []geRow) (changed, waiting []geRow) {
+	for _, r := range rows {
+		switch k := g.cache.known[r.number]; {
+		case k == nil || k.record.number == "" || k.listed != r.digest(g.cache.rows):
+			changed = append(changed, r)
+		case r.job().State.Waiting():
+			waiting = append(waiting, r)
+		}
+	}
+	return changed, waiting
+}
+
+// describe queries what the list lacks, for all jobs of the rows over one connection.
+func (g gridEngine) describe(ctx context.Context, sh *shell, rows []geRow) error {
+	var numbers []string
+	for _, r := range rows {
+		if !slices.Contains(numbers, r.number) {
+			numbers = append(numbers, r.number)
+		}
+	}
+	// What a running task has used so far is most of a long answer, and not read.
+	res, err := geQuery(ctx, sh, "qstat", "out=$(limit qstat -j "+posixsh.Quote(strings.Join(numbers, ","))+` -xml) || { set -- $?; printf '%s\n' "$out"; exit $1; }
+printf '%s\n' "$out" | grep -Ev '^ *</?(UA_|scaled|JAT_scaled)' | head -c `+maxStatus)
+	if errors.Is(err, errNoJob) {
+		return nil // they ended meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	records := parseGERecords(string(res.Stdout))
+	for _, record := range records {
+		k := g.known(record.number)
+		k.record, k.listed = record, geRow{number: record.number}.digest(g.cache.rows)
+	}
+	return nil
+}
+
+// known is what is remembered of a job, to be changed.
+func (g gridEngine) known(number string) *geKnown {
+	k := g.cache.known[number]
+	if k == nil {
+		k = &geKnown{}
+		g.cache.known[number] = k
+	}
+	return k
+}
+
+// withRecords are the jobs of rows, with what their records add.
+func (g gridEngine) withRecords(ctx context.Context, sh *shell, rows []geRow) []api.Job {
+	jobs := make([]api.Job, len(rows))
+	for i, r := range rows {
+		jobs[i] = r.job()
+		k := g.cache.known[r.number]
+		if k == nil || k.record.number == "" {
+			continue
+		}
+		k.record.addTo(&jobs[i], r)
+		if jobs[i].State == api.JobQueued {
+			k.explainWait(&jobs[i], r)
+		}
+		g.setLog(ctx, sh, &jobs[i], r, k)
+	}
+	return jobs
+}
+
+// unverified is a job of rows that waits without a hold, and of which it is not known whether
+// it can ever run.
+func (g gridEngine) unverified(rows []geRow) string {
+	for _, r := range rows {
+		if k := g.cache.known[r.number]; k.verdict == nil && r.job().State == api.JobQueued {
+			return r.number
+		}
+	}
+	return ""
+}
+
+// verify asks whether a job could run if nothing else ran: Grid Engine accepts jobs that never
+// can. It changes nothing; the answer is exit status 1 for "no".
+func (g gridEngine) verify(ctx context.Context, sh *shell, number string) error {
+	res, err := sh.login(ctx, queryPrelude+"limit qalter -w v "+posixsh.Quote(number))
+	if err != nil {
+		return err
+	}
+	verdict := parseVerdict(res)
+	if verdict == nil {
+		if err := geProblem("qalter", res); errors.Is(err, ErrNoAnswer) {
+			return err
+		}
+		verdict = &reason{} // this version cannot tell
+	}
+	g.known(number).verdict = verdict
+	return nil
+}
+
+// filterByName: the list has whole names.
+func (gridEngine) filterByName(_ context.Context, _ *shell, jobs []api.Job, name string) ([]api.Job, error) {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j api.Job) bool { return j.Name != name }), nil
+}
+
+// findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
+// person's jobs.
+func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+	res, err := sh.plain(ctx, `cat "$HOME"/`+posixsh.Quote(tagRoot+"/"+tag)+"/tunctl.out 2>/dev/null\n:")
+	if err != nil {
+		return api.Job{}, err
+	}
+	if id, err := g.parseSubmit(Result{Stdout: res.Stdout}); err == nil {
+		return g.detail(ctx, sh, id)
+	}
+	rows, err := g.qstat(ctx, sh)
+	if err != nil || len(rows) == 0 {
+		return api.Job{}, cmp.Or(err, errNoJob)
+	}
+	slices.SortStableFunc(rows, func(a, b geRow) int { return compareIDs(b.number, a.number) })
+	rows = rows[:min(len(rows), g.perRound(2))]
+	if err := g.describe(ctx, sh, rows); err != nil {
+		return api.Job{}, err
+	}
+	return withTag(g.withRecords(ctx, sh, rows), tag)
+}
+
+func (gridEngine) submitCommand() string { return `tunctl_limit qsub -terse "$@" "$tunctl_script"` }
+
+// qsubAnswer is an answer of qsub -terse, also of a wrapper that drops the option. An array's
+// has the numbers of its tasks.
+var qsubAnswer = regexp.MustCompile(`^(?:(\d+)(?:\.[\d,:-]+)?|Your job(?:-array)? (\d+)[. (].* has been submitted\.?)$`)
+
+func (gridEngine) parseSubmit(res Result) (string, error) {
+	if res.Exit != 0 {
+		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
+		return "", submitFailure(res, geDoubt, geRefusals)
+	}
+	if m := lastMatch(res.Stdout, qsubAnswer); m != nil {
+		return cmp.Or(m[1], m[2]), nil
+	}
+	return "", errDoubt
+}
+
+func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {
+	number, task, _ := strings.Cut(id, ".")
+	command := "limit qdel " + posixsh.Quote(number)
+	if task != "" {
+		command += " -t " + posixsh.Quote(task)
+	}
+	_, err := geQuery(ctx, sh, "qdel", command)
+	if errors.Is(err, errNoJob) {
+		return nil
+	}
+	return err
+}
+
+// extend: qalter answers that it has modified the request of a running job, and qstat shows
+// it, but the job is killed at its old limit.
+func (gridEngine) extend(context.Context, *shell, string, time.Duration) error {
+	return fmt.Errorf("%w: Grid Engine reads the time limit of a job when it starts", errCannotExtend)
+}
+
+// matches: the tasks 18.1 and 18.3-9:1 match the array 18.
+func (gridEngine) matches(job api.Job, id string) bool {
+	return job.ID == id || strings.HasPrefix(job.ID, id+".")
+}
+
+// asRequested makes 18.1 the task 1 of 18.
+func (gridEngine) asRequested(job api.Job, id string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+"."); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
+
+// arrayOf is 18 for the task 18.1 and for 18.3-9:1.
+func (gridEngine) arrayOf(id string) string {
+	number, _, _ := strings.Cut(id, ".")
+	return number
+}
+
+func (gridEngine) isTaskRange(id string) bool { return strings.ContainsAny(id, "-,:") }
+
+func (gridEngine) taskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID += "." + job.Task
+	}
+	return job.ID
+}
+
+// processes: Grid Engine does not report them.
+func (gridEngine) processes(context.Context, *shell, string) ([]int, error) { return nil, nil }
+
+func (gridEngine) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
+	env, err := processEnviron(ctx, sh, node, pid, "JOB_ID", "SGE_TASK_ID")
+	id := env["JOB_ID"]
+	if task := env["SGE_TASK_ID"]; id != "" && task != "" && task != "undefined" {
+		id += "." + task
+	}
+	return []string{id}, err
+}
+
+// accountingDelay is how long the server may take to write how a job ended.
+const accountingDelay = 40 * time.Second
+
+// explainGone: a job that ended is in the accounting a little later, one that was deleted
+// before it ran never is.
+func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
+	k := g.known(g.arrayOf(job.ID))
+	if k.missedAt.IsZero() {
+		k.missedAt = time.Now()
+	}
+	switch {
+	case time.Since(k.missedAt) < accountingDelay && ran:
+		job.State, job.Hint = api.JobCompleting, "the job has left the queue; waiting for its record in the accounting"
+	case time.Since(k.missedAt) < accountingDelay:
+		return true // as it was
+	case ran:
+		job.State, job.Hint = api.JobFinished, "the job has left the queue; qacct does not tell how it ended"
+	default:
+		job.State, job.Hint = api.JobNeverRan, "Grid Engine no longer knows the job: it was deleted before it ran"
+	}
+	return true
+}
+
+// geQuery runs a script in which program is the command that may fail.
+func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
+	res, err := sh.login(ctx, queryPrelude+script)
+	if err != nil {
+		return Result{}, err
+	}
+	return res, geProblem(program, res)
+}
+
+// geProblem is the error for a command's status and messages, nil for success. Some commands
+// write their messages to standard output.
+func geProblem(command string, res Result) error {
+	if res.Exit == 0 {
+		return nil
+	}
+	said := slices.Concat(res.Stdout, res.Stderr)
+	words := lastErrorLine(res)
+	switch {
+	case res.Exit == 124 || geNoAnswer.Match(said):
+		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
+	case geNoJob.Match(said):
+		return errNoJob
+	case geNoHost.Match(said):
+		return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed: %s", command, words), Hint: fromLogin}
+	}
+	return commandError(command, res.Exit, words)
+}

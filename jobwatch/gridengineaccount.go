@@ -1,0 +1,197 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+)
+
+// geAccount is what qacct prints about one run of a job or task, by label.
+type geAccount map[string]string
+
+// accountLabels are the labels that are read; they are a quarter of an answer.
+const accountLabels = "====*|qname|hostname|owner|jobname|jobnumber|taskid|pe_taskid|qsub_time|start_time|end_time|failed|exit_status|deleted_by|ru_wallclock|maxvmem|category"
+
+// qacctLines limits an answer to the newest 500 records of these labels.
+const qacctFilter = " | grep -E '^(" + accountLabels + ")' | tail -n 8000"
+
+// ended finds an ended job in the accounting. If qacct fails, the server has still said that
+// the job is gone.
+func (g gridEngine) ended(ctx context.Context, sh *shell, id string) (api.Job, error) {
+	accounts, err := g.qacct(ctx, sh, "-j "+posixsh.Quote(g.arrayOf(id)))
+	if err != nil {
+		return api.Job{}, err
+	}
+	job, ok := pick(g, jobsOf(accounts), id)
+	if !ok {
+		return api.Job{}, errNoJob
+	}
+	return job, nil
+}
+
+// history reads the last week: qacct selects by when a job began.
+func (g gridEngine) history(ctx context.Context, sh *shell) ([]api.Job, error) {
+	accounts, err := g.qacct(ctx, sh, `-o "$(id -un)" -d 8 -j`)
+	if errors.Is(err, errNoJob) {
+		return nil, nil
+	}
+	return jobsOf(accounts), err
+}
+
+// qacct reads the accounting, a file that it reads from its beginning. Where that is too long,
+// or not readable for people, how jobs end is not known.
+func (gridEngine) qacct(ctx context.Context, sh *shell, which string) ([]geAccount, error) {
+	res, err := sh.login(ctx, queryPrelude+"out=$(limit qacct "+which+") || exit\n"+`printf '%s\n' "$out"`+qacctFilter)
+	if err != nil {
+		return nil, err
+	}
+	if res.Exit != 0 {
+		return nil, errNoJob
+	}
+	return parseQacct(string(res.Stdout)), nil
+}
+
+// parseQacct reads records. A job that was started again has one for each run: the last is
+// kept.
+func parseQacct(out string) []geAccount {
+	var all []geAccount
+	for line := range strings.Lines(out) {
+		label, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case strings.HasPrefix(label, "===") || label == "qname" && (len(all) == 0 || all[len(all)-1]["qname"] != ""):
+			all = append(all, geAccount{})
+			fallthrough
+		case len(all) > 0:
+			if last := all[len(all)-1]; last[label] == "" && !strings.HasPrefix(label, "===") {
+				last[label] = strings.TrimSpace(value)
+			}
+		}
+	}
+	var kept []geAccount
+	for _, a := range all {
+		if part := a["pe_taskid"]; a["jobnumber"] == "" || part != "" && part != "NONE" && part != "undefined" {
+			continue // a part of a parallel job
+		}
+		kept = slices.DeleteFunc(kept, func(earlier geAccount) bool { return earlier.id() == a.id() })
+		kept = append(kept, a)
+	}
+	return kept
+}
+
+func (a geAccount) id() string {
+	if task := a["taskid"]; task != "" && task != "undefined" {
+		return a["jobnumber"] + "." + task
+	}
+	return a["jobnumber"]
+}
+
+func (a geAccount) job() api.Job {
+	job := api.Job{
+		ID: a.id(), Name: a["jobname"], Queue: a["qname"], Node: a["hostname"],
+		Submitted: geTime(a["qsub_time"]), Start: geTime(a["start_time"]), End: geTime(a["end_time"]),
+	}
+	if task := a["taskid"]; task != "undefined" {
+		job.Task = task
+	}
+	a.setEnd(&job)
+	return job
+}
+
+// The numbers of "failed" that decide how a job ended; sge_status(5) has them all.
+const (
+	geRan         = 0   // the job ended by itself
+	geLostNode    = 19  // before writing exit_status
+	geRescheduled = 25  // to run again
+	geMigrated    = 24  // to run again
+	geLimit       = 37  // the server ended it at h_rt, h_cpu or h_vmem
+	geSignal      = 100 // the job ended by a signal
+)
+
+// setEnd reads why Grid Engine says that a job failed, and its exit status. Numbers up to 36
+// are about the time before the job's own commands ran.
+func (a geAccount) setEnd(job *api.Job) {
+	number, words, _ := strings.Cut(a["failed"], ":")
+	failed, _ := strconv.Atoi(strings.TrimSpace(number))
+	words = strings.TrimSpace(words)
+	first, _, _ := strings.Cut(a["exit_status"], " ")
+	exit, err := strconv.Atoi(first)
+	if err == nil && (failed == geRan || failed >= geLimit) {
+		job.Exit = &exit
+	}
+	if failed != geRan {
+		job.Reason = words
+	}
+	switch {
+	case failed == geRan && exit == 0:
+		job.State = api.JobFinished
+	case failed == geRan:
+		job.State, job.Hint = api.JobFailed, exitHint(exit)
+	case failed == geLimit:
+		a.setLimit(job)
+	case failed == geSignal:
+		a.setSignal(job, exit)
+	case failed == geLostNode:
+		job.State, job.Hint = api.JobNodeFail, "the node was lost while the job ran"
+	case failed == geRescheduled || failed == geMigrated:
+		job.State, job.Hint = api.JobCancelled, "the job was deleted while it waited to run again"
+	case job.Start.IsZero():
+		job.State, job.Hint = api.JobNeverRan, "Grid Engine could not start the job: "+words
+	default:
+		job.State, job.Hint = api.JobFailed, "Grid Engine reports a failure: "+words
+	}
+}
+
+// setLimit finds out which of the limits it was.
+func (a geAccount) setLimit(job *api.Job) {
+	job.State, job.Hint = api.JobTimeout, "the time limit (h_rt) was reached"
+	if limit := a.requested("h_rt"); limit != "" && a.ran() >= parseClockTime(limit) {
+		return
+	}
+	switch {
+	case a.requested("h_cpu") != "":
+		job.Hint = "a limit of the job (h_rt, h_cpu or h_vmem) was reached"
+	case a.requested("h_vmem") != "":
+		job.State, job.Hint = api.JobOOM, "the job used more memory than it asked for: ask for more with -l h_vmem"
+	}
+}
+
+// setSignal: the record does not tell a deletion from a job that killed itself.
+func (a geAccount) setSignal(job *api.Job, exit int) {
+	signal := exit - 128
+	switch by := a["deleted_by"]; {
+	case signal == 10 && a.requested("s_rt") != "": // SIGUSR1
+		job.State, job.Hint = api.JobTimeout, "the time limit (s_rt) was reached"
+	case by != "" && by != "NONE" && by != "undefined":
+		job.State, job.Hint = api.JobCancelled, "deleted by "+by
+	case signal == 9 || signal == 15:
+		job.State, job.Hint = api.JobCancelled, fmt.Sprintf("the job was killed by signal %d: it was deleted with qdel, or used more memory than the node allows", signal)
+	default:
+		job.State, job.Hint = api.JobFailed, exitHint(exit)
+	}
+}
+
+// ran is how long the job ran.
+func (a geAccount) ran() time.Duration {
+	seconds, err := strconv.ParseFloat(strings.TrimSuffix(a["ru_wallclock"], "s"), 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// requested is what the job asked for of a resource.
+func (a geAccount) requested(resource string) string {
+	m := regexp.MustCompile(`[ ,]` + resource + `=([^, ]+)`).FindStringSubmatch(a["category"])
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}

@@ -1,0 +1,118 @@
+package jobwatch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// geRow is a job in the list: a job, a running task of an array, or those of its tasks that
+// wait together.
+type geRow struct {
+	number, tasks string
+	name, owner   string
+	state         string // letters, as "hqw"
+	group         string // "running", "pending" or "zombie"
+	queue, node   string
+	submitted     time.Time
+	start         time.Time
+	limit         time.Duration // h_rt, if the job asked for it
+	queues        []string      // that it asked for
+}
+
+// parseGEList reads the answer of qstat -r -xml. If an option of the person adds a row for
+// every slot of a parallel job, only that of its first host counts.
+func parseGEList(out string) ([]geRow, error) {
+	if i := strings.Index(out, "<?xml"); i > 0 {
+		out = out[i:] // after the words of a wrapper
+	}
+	doc, err := parseXML(out)
+	if err != nil {
+		return nil, err
+	}
+	if doc.children[0].name != "job_info" {
+		return nil, errors.New("not a list of jobs")
+	}
+	return doc.rows(""), nil
+}
+
+func (e *geElement) rows(queue string) []geRow {
+	var rows []geRow
+	for _, c := range e.children {
+		switch {
+		case c.name == "job_list" && c.child("master") != "SLAVE":
+			rows = append(rows, c.row(queue))
+		case c.name == "Queue-List": // with -f
+			rows = append(rows, c.rows(c.child("name"))...)
+		case c.name != "job_list":
+			rows = append(rows, c.rows(queue)...)
+		}
+	}
+	return rows
+}
+
+func (e *geElement) row(queue string) geRow {
+	if q := e.child("queue_name"); q != "" {
+		queue = q
+	}
+	r := geRow{
+		number: e.child("JB_job_number"), tasks: e.child("tasks"),
+		name: e.child("full_job_name"), owner: e.child("JB_owner"),
+		state: e.child("state"), group: e.state,
+		submitted: geTime(e.child("JB_submission_time")), start: geTime(e.child("JAT_start_time")),
+	}
+	if r.name == "" {
+		r.name = e.child("JB_name")
+	}
+	r.queue, r.node, _ = strings.Cut(queue, "@")
+	for _, c := range e.children {
+		switch {
+		case c.name == "hard_request" && c.item == "h_rt":
+			r.limit = parseClockTime(strings.TrimSpace(c.text))
+		case c.name == "hard_req_queue":
+			r.queues = append(r.queues, strings.TrimSpace(c.text))
+		}
+	}
+	return r
+}
+
+// id is 18 for a job, 18.1 for the task of an array, and 18.3-9:2 for tasks that wait.
+func (r geRow) id() string {
+	if r.tasks == "" {
+		return r.number
+	}
+	return r.number + "." + r.tasks
+}
+
+// digest is everything in rows about the job of this one.
+func (r geRow) digest(rows []geRow) string {
+	var b strings.Builder
+	for _, x := range rows {
+		if x.number == r.number {
+			fmt.Fprint(&b, x)
+		}
+	}
+	return b.String()
+}
+
+func (r geRow) job() api.Job {
+	job := api.Job{ID: r.id(), Name: r.name, Queue: r.queue, Submitted: r.submitted}
+	if r.tasks != "" && !(gridEngine{}).isTaskRange(r.tasks) {
+		job.Task = r.tasks
+	}
+	r.setState(&job)
+	if job.State.Waiting() {
+		if len(r.queues) == 1 {
+			job.Queue = r.queues[0]
+		}
+		return job
+	}
+	job.Node, job.Start = r.node, r.start
+	if r.limit > 0 && !r.start.IsZero() {
+		job.End = r.start.Add(r.limit)
+	}
+	return job
+}

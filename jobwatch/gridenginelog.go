@@ -1,0 +1,102 @@
+package jobwatch
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+)
+
+// geFiles is what the host's disk adds to a record. It is looked at once for each job.
+type geFiles struct {
+	folders []string // those of the output paths that are folders
+	lines   string   // the lines of the job's script that redirect output
+}
+
+// setLog sets the job's log, which Grid Engine writes while the job runs, and the other files
+// that the job writes.
+func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geRow, k *geKnown) {
+	if job.State.Ended() {
+		return
+	}
+	value := func(name string) string { return k.record.value(row, name) }
+	files := g.files(ctx, sh, job.Script, k, value)
+	job.Log = k.record.output(row, k.record.stdout, "o", files.folders, value)
+	var others []string
+	if !k.record.merged {
+		others = append(others, k.record.output(row, k.record.stderr, "e", files.folders, value))
+	}
+	own, redirected := ownLogs(parseRedirections(files.lines, value), "JOB_ID")
+	for _, file := range append([]string{own}, redirected...) {
+		if file != "" {
+			others = append(others, absolutePath(k.record.folder(), file))
+		}
+	}
+	for _, file := range others {
+		if file != "" && file != job.Log && !slices.Contains(job.OtherLogs, file) {
+			job.OtherLogs = append(job.OtherLogs, file)
+		}
+	}
+}
+
+// files looks at the job's script, and for folders among its output paths.
+func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKnown, value func(string) string) geFiles {
+	if k.files != nil {
+		return *k.files
+	}
+	var files geFiles
+	var asked []string
+	for _, p := range []string{k.record.stdout, k.record.stderr} {
+		if file, ok := expandWord(p, value); ok && file != "" {
+			asked = append(asked, absolutePath(k.record.folder(), file))
+		}
+	}
+	if len(asked) > 0 {
+		res, err := sh.plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done`)
+		if err != nil {
+			return files
+		}
+		files.folders = strings.Split(strings.TrimSpace(string(res.Stdout)), "\n")
+	}
+	var err error
+	if _, files.lines, err = readRedirections(ctx, sh, []string{script}); err != nil {
+		return files
+	}
+	k.files = &files
+	return files
+}
+
+// folder is where the job runs.
+func (r *geRecord) folder() string {
+	if r.cwd != "" {
+		return r.cwd
+	}
+	return r.home
+}
+
+// output is the file for what was requested with -o or -e. For a folder, or without a request,
+// it has the job's name, the letter, and the ids; "" if a part of the name is not known yet.
+func (r *geRecord) output(row geRow, requested, letter string, folders []string, value func(string) string) string {
+	file, known := expandWord(requested, value)
+	if !known {
+		return ""
+	}
+	file = absolutePath(r.folder(), file)
+	switch {
+	case requested != "" && !strings.HasSuffix(requested, "/") && !slices.Contains(folders, file):
+		if strings.HasPrefix(file, "/dev/") {
+			return ""
+		}
+		return file
+	case (gridEngine{}).isTaskRange(row.tasks):
+		return ""
+	}
+	name := r.name + "." + letter + r.number
+	if row.tasks != "" {
+		name += "." + row.tasks
+	}
+	return path.Join(file, name)
+}

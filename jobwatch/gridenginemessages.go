@@ -1,0 +1,137 @@
+package jobwatch
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// geComplaint is what qsub writes around its message.
+var geComplaint = regexp.MustCompile(`(?m)^(?:Unable to run job: |Exiting\.$)`)
+
+// geRefusals are those of all versions; see slurmRefusals for their order.
+var geRefusals = compileHints([][2]string{
+	{`not? a? ?submit host|neither submit nor admin host`, fromLogin},
+	{`Connection refused|qmaster|commlib|can't resolve .*qmaster`, "the Grid Engine server is down, or its name is wrong: try again later"},
+	{`unknown queue`, "the queue does not exist: change -q; qconf -sql lists the queues"},
+	{`unknown resource`, "the resource does not exist: change -l; qconf -sc lists the resources"},
+	{`parallel environment .* does not exist|unknown parallel environment`, "the parallel environment does not exist: change -pe; qconf -spl lists them"},
+	{`project .* does not exist|unknown project|not allowed .*project|no access to project`, "the project does not exist or is not yours: change -P; qconf -sprjl lists the projects"},
+	{`project`, "the site requires a project: set -P PROJECT in args of the session or in the script"},
+	{`is not a time value`, "write the time as -l h_rt=HH:MM:SS"},
+	{`is not a memory value`, "write memory as 8G or 512M, without a B"},
+	{`valid object name|argument to -N`, "Grid Engine does not accept the job name: change -N; it must not begin with a digit or contain / : @ * ?"},
+	{`no suitable queues`, "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q; qsub -w v says which queue lacks what"},
+	{`could not be scheduled`, "-now y accepts no waiting: remove it"},
+	{`per user|job limit|max_u?_?jobs|maximum (?:number|user)`, "you have reached your job limit: wait for one to end, or cancel one"},
+	{`invalid option|Unknown option|Numerical value|ERROR! `, "an option in the script or in args of the session is wrong: see man qsub"},
+	{`can't resolve hostname`, "the host in -l h= or -q does not exist"},
+	{`No such file|error opening`, "check that the script is where submit of the session says"},
+})
+
+// geDoubt matches failures after the request may have reached the server. A refused connection
+// cannot.
+var geDoubt = regexp.MustCompile(`(?i)failed receiving gdi|receive timeout|got read error|timed? ?out`)
+
+var (
+	geNoAnswer = regexp.MustCompile(`(?i)commlib error|unable to (?:send message to|contact) qmaster|cannot contact qmaster|failed receiving gdi|receive timeout|got (?:select|send|read) error|can't find qmaster|qmaster host .* can't be resolved`)
+	geNoJob    = regexp.MustCompile(`(?i)jobs? (?:id )?"?[\d.]*"?,? ?(?:does not exist|not found)|jobs do not exist|already in deletion`)
+	geNoHost   = regexp.MustCompile(`(?i)is no(?:t a)? submit host|is neither submit nor admin host|is not an admin host`)
+)
+
+// parseVerdict reads the answer of qalter -w v; nil if it is none.
+func parseVerdict(res Result) *reason {
+	var lines []string
+	for line := range strings.Lines(string(res.Stdout) + "\n" + string(res.Stderr)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "verification: found"):
+			return &reason{}
+		case strings.HasPrefix(line, "verification: no suitable"):
+			return &reason{words: neverWords(lines), never: true}
+		}
+		lines = append(lines, geVerified.ReplaceAllString(line, ""))
+	}
+	return nil
+}
+
+var geVerified = regexp.MustCompile(`^Job \d+ `)
+
+// neverWords says why no queue can ever run the job.
+func neverWords(lines []string) string {
+	if w, _ := telling(lines); w.never != "" {
+		return w.never
+	}
+	return "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q"
+}
+
+// geWait is a known message about a waiting job: its meaning while the job may still start,
+// and if it never can.
+type geWait struct {
+	part         *regexp.Regexp
+	words, never string
+}
+
+// geWaits are those messages, the most telling first. One that is not here, as "not contained
+// in its hard queue list", is about queues that the job did not ask for.
+var geWaits = []geWait{
+	{part: regexp.MustCompile(`execution time not reached`), words: "the job has a start time that is not reached yet"},
+	{part: regexp.MustCompile(`job dependencies`), words: "waiting for another job to end"},
+	{part: regexp.MustCompile(`max_aj_instances|task concurrency`), words: "the array runs as many tasks at once as it asked for"},
+	{part: regexp.MustCompile(`exceeds limit`), words: "you have reached a limit of the site; the job starts when another one ends", never: "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
+	{part: regexp.MustCompile(`until clean up of a previous run`), words: "waiting until the node has cleaned up the previous run"},
+	{
+		part: regexp.MustCompile(`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`), words: "waiting for free cores",
+		never: "the job asks for more cores (-pe) than a node or queue has: ask for less",
+	},
+	{
+		part: regexp.MustCompile(`because it offers only`), words: "waiting for free resources, such as memory or GPUs",
+		never: "the job asks for more of a resource, such as memory or GPUs, than any node has: ask for less",
+	},
+	{
+		part: regexp.MustCompile(`because of cluster queue`), words: "the queue does not offer what the job asks for, such as so much time",
+		never: "the job asks for more time or resources than its queue allows: ask for less, or change -q",
+	},
+	{
+		part: regexp.MustCompile(`requests unknown resource`), words: "no queue offers a resource that the job asks for",
+		never: "no queue offers a resource that the job asks for: change -l",
+	},
+	{
+		part: regexp.MustCompile(`has no permission for`), words: "you may not use the queue",
+		never: "you may not use the queue that the job asks for: change -q, or ask the site",
+	},
+	{part: regexp.MustCompile(`dropped because it is full`), words: "waiting for free cores"},
+	{part: regexp.MustCompile(`dropped because it is overloaded`), words: "the nodes are too busy now; the job starts when their load falls"},
+	{part: regexp.MustCompile(`dropped because it is (?:disabled|suspended)`), words: "the queue starts no jobs now"},
+	{part: regexp.MustCompile(`temporarily not available`), words: "the nodes of the queue are not available now"},
+}
+
+// telling is the known message among lines that tells most, and its line.
+func telling(lines []string) (geWait, string) {
+	for _, w := range geWaits {
+		for _, line := range lines {
+			if w.part.MatchString(line) {
+				return w, line
+			}
+		}
+	}
+	return geWait{}, ""
+}
+
+var noPermission = regexp.MustCompile(`has no permission for .*"([^"]*)"`)
+
+// explainWait says why the job waits. The scheduler's messages list all queues that do not fit
+// now; whether one could fit at all is in the verdict.
+func (k *geKnown) explainWait(job *api.Job, row geRow) {
+	lines := slices.DeleteFunc(slices.Clone(k.record.messages), func(line string) bool {
+		m := noPermission.FindStringSubmatch(line) // for a queue that the job did not ask for
+		return m != nil && !slices.Contains(row.queues, m[1])
+	})
+	w, line := telling(lines)
+	job.Reason, job.Hint = line, w.words
+	if k.verdict != nil && k.verdict.never {
+		job.Hint = k.verdict.hint()
+	}
+}

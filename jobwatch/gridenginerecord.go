@@ -1,0 +1,209 @@
+package jobwatch
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// geRecord is what qstat -j -xml prints about one job.
+type geRecord struct {
+	number, name   string
+	script         string // as on the command line of qsub
+	cwd            string // "": the job runs in the home folder
+	workdir, home  string // where it was submitted, and the person's home
+	user           string
+	stdout, stderr string // as requested
+	merged         bool   // standard error goes to standard output
+	submitted      time.Time
+	notBefore      time.Time
+	predecessors   bool              // it waits for other jobs
+	errors         map[string]string // by task: why it is in error
+	restarted      bool
+	messages       []string // of the scheduler, those about this job first
+}
+
+// parseGERecords reads the answer of qstat -j -xml. For a job that is not known it is another
+// document, also with success; of several jobs, the unknown ones are left out.
+func parseGERecords(out string) []geRecord {
+	if strings.Contains(out, "<unknown_jobs") {
+		return nil
+	}
+	doc, _ := parseXML(out) // what was read of an answer that was cut is valid
+	var records []geRecord
+	for _, info := range doc.all("djob_info") {
+		for _, e := range jobElements(info) {
+			r := e.record()
+			r.messages = doc.messages(r.number)
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// jobElements are the jobs of an answer. Some versions print them without an element of their
+// own: then each begins with its number.
+func jobElements(info *geElement) []*geElement {
+	var jobs []*geElement
+	for _, c := range info.children {
+		switch {
+		case c.name == "JB_job_number":
+			jobs = append(jobs, &geElement{children: []*geElement{c}})
+		case c.child("JB_job_number") != "":
+			jobs = append(jobs, c)
+		case len(jobs) > 0:
+			last := jobs[len(jobs)-1]
+			last.children = append(last.children, c)
+		}
+	}
+	return jobs
+}
+
+func (e *geElement) record() geRecord {
+	variables := map[string]string{}
+	for _, v := range e.all("job_sublist") {
+		variables[strings.TrimPrefix(v.child("VA_variable"), "__SGE_PREFIX__")] = v.child("VA_value")
+	}
+	r := geRecord{
+		number: e.value("JB_job_number"), name: e.value("JB_job_name"), script: e.value("JB_script_file"),
+		cwd: e.value("JB_cwd"), user: e.value("JB_owner"),
+		workdir: variables["O_WORKDIR"], home: variables["O_HOME"],
+		merged:    e.value("JB_merge_stderr") == "true" || e.value("JB_merge_stderr") == "1",
+		submitted: geEpoch(e.value("JB_submission_time")), notBefore: geEpoch(e.value("JB_execution_time")),
+		predecessors: len(e.all("JB_jid_predecessor_list")) > 0,
+		restarted:    e.value("JAT_job_restarted") != "" && e.value("JAT_job_restarted") != "0",
+		errors:       map[string]string{},
+	}
+	r.stdout, r.stderr = e.path("JB_stdout_path_list"), e.path("JB_stderr_path_list")
+	for _, list := range e.all("JB_ja_tasks") {
+		task := ""
+		list.each(func(x *geElement) {
+			switch x.name {
+			case "JAT_task_number":
+				task = strings.TrimSpace(x.text)
+			case "QIM_message":
+				if r.errors[task] == "" {
+					r.errors[task] = geCause(x.text)
+				}
+			}
+		})
+	}
+	return r
+}
+
+// each calls f for every element in this one, in their order.
+func (e *geElement) each(f func(*geElement)) {
+	for _, c := range e.children {
+		f(c)
+		c.each(f)
+	}
+}
+
+// path is the first path of a list: there may be one for each host.
+func (e *geElement) path(list string) string {
+	for _, l := range e.all(list) {
+		if p := l.value("PN_path"); p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// messages are those of the scheduler that concern a job, the job's own first. Global ones are
+// about queues, and the same for all jobs.
+func (e *geElement) messages(number string) []string {
+	var own, global []string
+	e.each(func(x *geElement) {
+		if x.child("MES_message") == "" {
+			return
+		}
+		jobs := x.all("ULNG_value")
+		about := func(j *geElement) bool { return strings.TrimSpace(j.text) == number }
+		for _, c := range x.children {
+			switch {
+			case c.name != "MES_message":
+			case len(jobs) == 0:
+				global = append(global, strings.TrimSpace(c.text))
+			case slices.ContainsFunc(jobs, about):
+				own = append(own, strings.TrimSpace(c.text))
+			}
+		}
+	})
+	return append(own, global...)
+}
+
+// geCausePrefix is the date, the ids and the word before the cause of an error.
+var geCausePrefix = regexp.MustCompile(`^(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d )?(?:\[\d+:\d+\]: )?(?:error: )?`)
+
+func geCause(message string) string {
+	return geCausePrefix.ReplaceAllString(strings.TrimSpace(message), "")
+}
+
+// addTo adds to the job of a row what only the record has.
+func (r *geRecord) addTo(job *api.Job, row geRow) {
+	job.Name, job.Script = r.name, absolutePath(r.workdir, r.script)
+	if !r.submitted.IsZero() {
+		job.Submitted = r.submitted
+	}
+	if r.restarted {
+		job.Restarts = max(job.Restarts, 1)
+	}
+	if job.State.Waiting() {
+		job.ExpectedStart = r.notBefore
+	}
+	if job.State != api.JobHeld {
+		return
+	}
+	switch cause := r.cause(row); {
+	case strings.Contains(row.state, "E"):
+		if cause != "" {
+			job.Reason = cause
+		}
+		job.Hint = geErrorHint(cause)
+	case r.predecessors:
+		job.Hint = "waiting for another job to end"
+	}
+}
+
+// cause is why the tasks of a row are in error.
+func (r *geRecord) cause(row geRow) string {
+	if c := r.errors[row.tasks]; c != "" {
+		return c
+	}
+	for _, c := range r.errors {
+		return c // of a job without tasks, or one of several
+	}
+	return ""
+}
+
+// value is a variable in the names of output files, and in the job's script.
+func (r *geRecord) value(row geRow, name string) string {
+	switch name {
+	case "JOB_ID":
+		return r.number
+	case "JOB_NAME":
+		return r.name
+	case "TASK_ID", "SGE_TASK_ID":
+		if row.tasks == "" {
+			return "undefined"
+		}
+		if (gridEngine{}).isTaskRange(row.tasks) {
+			return ""
+		}
+		return row.tasks
+	case "HOSTNAME":
+		return row.node
+	case "QUEUE":
+		return row.queue
+	case "HOME", "SGE_O_HOME":
+		return r.home
+	case "USER", "LOGNAME", "SGE_O_LOGNAME":
+		return r.user
+	case "SGE_O_WORKDIR":
+		return r.workdir
+	}
+	return ""
+}

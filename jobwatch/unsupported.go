@@ -1,0 +1,54 @@
+package jobwatch
+
+import (
+	"fmt"
+
+	"tunctl/internal/api"
+)
+
+// unsupportedKind is a scheduler that is recognized by its programs and cannot be used yet.
+type unsupportedKind struct {
+	name, title string
+	program     string // the one that a person knows
+	installed   string // as in schedulerKind
+}
+
+// unsupportedKinds count only on a host that has none of schedulerKinds: many a cluster has
+// programs of a second system.
+var unsupportedKinds = []unsupportedKind{
+	{"lsf", "LSF", "bsub", "has bsub bjobs"},
+	{"pjm", "Fujitsu PJM", "pjsub", "has pjsub pjstat"},
+	{"htcondor", "HTCondor", "condor_submit", "has condor_submit condor_q"},
+	// The program of Flux CD, which is no scheduler, has the same name.
+	{"flux", "Flux", "flux", `has flux && case "$(flux_version)" in *libflux-core*) true ;; *) false ;; esac`},
+	// A kubectl without a cluster is on many workstations.
+	{"kubernetes", "Kubernetes", "kubectl", `has kubectl && test -n "$(kubectl config current-context 2>/dev/null)"`},
+}
+
+// unsupportedScript is the sh text that sets s to the unsupported scheduler of the host, if
+// it has one. It may use the functions of accountScript.
+func unsupportedScript() string {
+	text, word := "flux_version() { if has timeout; then timeout 10 flux version; else flux version; fi 2>/dev/null </dev/null; }\n", "if"
+	for _, k := range unsupportedKinds {
+		text += fmt.Sprintf("%s %s; then s=%s\n", word, k.installed, k.name)
+		word = "elif"
+	}
+	return text + "fi"
+}
+
+// unsupportedError says which scheduler the host has and what works all the same; nil if it
+// is none of unsupportedKinds.
+func unsupportedError(host, name string) error {
+	for _, k := range unsupportedKinds {
+		if k.name != name {
+			continue
+		}
+		return &api.Error{
+			Code:    api.CodeFailed,
+			Message: fmt.Sprintf("%s uses %s (it has %s): tunctl cannot submit or watch jobs there yet", host, k.title, k.program),
+			Hint: fmt.Sprintf("submit the job yourself, then `tunctl attach %[1]s NODE:PORT` opens its page; `tunctl forward %[1]s`, `tunctl ssh %[1]s` and `tunctl cp` work, too. "+
+				"To run jobs on %[1]s itself, without %[2]s, set scheduler = \"none\" in [host.%[1]s]", host, k.title),
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package tunnel
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+func TestASiteCanOnlyMakeLimitsStricter(t *testing.T) {
+	own := DefaultLimits()
+	if got := own.within(&sshconfig.Settings{}); got != own {
+		t.Errorf("a host without a site: %+v", got)
+	}
+	lax := sshconfig.Settings{MaxSessions: 100, Refusals: 10, LoginSpacing: time.Second, RetryMin: time.Millisecond}
+	if got := own.within(&lax); got != own {
+		t.Errorf("a site that allows more: %+v", got)
+	}
+	strict := sshconfig.Settings{MaxSessions: 1, Refusals: 1, LoginSpacing: time.Hour, RetryMin: 30 * time.Minute}
+	got := own.within(&strict)
+	if got.MaxSessions != 1 || got.Refusals != 1 || got.LoginSpacing != time.Hour || got.RetryMin != 30*time.Minute || got.RetryMax < got.RetryMin {
+		t.Errorf("a strict site: %+v", got)
+	}
+}
+
+// strictly is a bench with one host "login", whose site has these limits.
+func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshServer) {
+	t.Helper()
+	path, public := newKeyFile(t)
+	s := newServer(t, acceptKey(public))
+	return newBench(t, map[string]*sshServer{"login": s}, func(x *sshconfig.Settings) {
+		x.IdentityFiles = []string{path}
+		set(x)
+	}), s
+}
+
+func TestASiteKeepsAutomaticLoginsFurtherApart(t *testing.T) {
+	const spacing = 20 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
+		var at []time.Time
+		s.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
+			if method == "none" {
+				at = append(at, time.Now())
+			}
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		for range 30 {
+			time.Sleep(time.Minute)
+			s.drop()
+			b.NetworkChanged()
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if h.Status().State != api.HostUp || len(at) < 2 {
+			t.Errorf("%d logins; now %+v", len(at), h.Status())
+		}
+		for i := 1; i < len(at); i++ {
+			if gap := at[i].Sub(at[i-1]); gap < spacing {
+				t.Errorf("two logins %v apart", gap)
+			}
+		}
+	})
+}
+
+func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
+	const retry = 10 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
+		b.memory.SetSilent("login", true)
+		s.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		for range 6 * 60 { // an hour of a Wi-Fi that comes and goes
+			time.Sleep(10 * time.Second)
+			b.NetworkChanged()
+		}
+		if dials, _, _ := s.counts(); dials < 2 || dials > 7 {
+			t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
+		}
+	})
+}
+
+func TestASiteThatLocksAccountsSoonSeesOneRefusedLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := strictly(t, func(x *sshconfig.Settings) { x.Refusals = 1 })
+		b.memory.SetSilent("login", true)
+		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		_ = h.Await(t.Context())
+		day(b, s)
+		if _, logins, _ := s.counts(); logins != 1 || h.Status().State != api.HostBlocked {
+			t.Errorf("%d login attempts; %+v", logins, h.Status())
+		}
+	})
+}
+
+func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := strictly(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
+		var running, most atomic.Int32
+		s.commands = map[string]func(ssh.Channel) int{"work": func(ssh.Channel) int {
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(time.Second)
+			running.Add(-1)
+			return 0
+		}}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if _, err := h.Run(t.Context(), "work", nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(24 * time.Hour) // the limit does not grow
+		for range 5 {
+			all.Go(func() { _, _ = h.Run(t.Context(), "work", nil) })
+		}
+		all.Wait()
+		if most.Load() != 1 {
+			t.Errorf("%d commands at a time", most.Load())
+		}
+	})
+}

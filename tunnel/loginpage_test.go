@@ -1,0 +1,236 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// deviceLink is as a centre with a device flow sends it.
+const deviceLink = "https://iam.example.org/realms/hpc/device?user_code=ABCD-EFGH"
+
+func TestLinksAreFoundWholeInAServersText(t *testing.T) {
+	long := "https://iam.example.org/" + strings.Repeat("x", 3000)
+	for text, want := range map[string][]string{
+		"Authenticate at\n-----\n" + deviceLink + "\n-----\nand press ENTER.": {deviceLink},
+		"Go to <https://a.example/x>, or (http://b.example/y).":               {"https://a.example/x", "http://b.example/y"},
+		"\x1b]8;;https://evil.example\x1b\\https://a.example\x1b]8;;\x1b\\":   {"https://a.example"}, // a terminal's hidden link
+		"https://a.exam\u202eple/x":                                           {"https://a.example/x"},
+		"first " + long:                                                       {long},
+		strings.Repeat("terms and conditions ", 200) + deviceLink:             {deviceLink},
+		"https://" + strings.Repeat("x", maxLink):                             nil,
+		"no link: ftp://a.example, xhttps://b.example":                        nil,
+	} {
+		if got := linksIn(text); !slices.Equal(got, want) {
+			t.Errorf("%.60q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestNothingButAnHTTPSPageOfANamedHostMayBeOpened(t *testing.T) {
+	hosts := []string{"iam.example.org"}
+	for _, link := range []string{deviceLink, "https://iam.example.org", "https://iam.example.org?x", "https://iam.example.org#x"} {
+		if got := loginPage([]string{"https://other.example/terms", link}, hosts); got != link {
+			t.Errorf("%q may not be opened", link)
+		}
+	}
+	for _, link := range []string{
+		"http://iam.example.org/device",
+		"https://iam.example.org.evil.example/device",
+		"https://iam.example.org:8443/device",
+		"https://iam.example.org@evil.example/",
+		"https://evil.example/@iam.example.org",
+		"https://evil.example\\@iam.example.org/",
+		"https://iam.example.org\\.evil.example/",
+		"https://iam.example.org/\\evil.example",
+		"https://a.iam.example.org/", "https://example.org/",
+		"https://iam.ex\u0430mple.org/", // a Cyrillic letter
+		"https://iam.example.org/\u202e",
+		"https://iam.example.org%2f.evil.example/",
+		"file:///etc/passwd", "javascript:alert(1)", "https:iam.example.org", "",
+	} {
+		if got := loginPage([]string{link}, hosts); got != "" {
+			t.Errorf("%q may be opened", got)
+		}
+	}
+	if got := loginPage([]string{deviceLink}, nil); got != "" {
+		t.Errorf("without a site, %q may be opened", got)
+	}
+}
+
+// device is a server that asks for Enter after a page was opened.
+func device(c *ssh.ServerConfig) {
+	c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+		answers, err := ask("", "", []string{"Authenticate at\n" + deviceLink + "\nand press ENTER. "}, []bool{false})
+		if err == nil && (len(answers) != 1 || answers[0] != "") {
+			err = errors.New("something was typed")
+		}
+		return nil, err
+	}
+}
+
+func TestADeviceLoginShowsItsPageAndSendsEnter(t *testing.T) {
+	for name, x := range map[string]struct {
+		pages []string
+		open  string
+	}{
+		"the site names the page": {[]string{"iam.example.org"}, deviceLink},
+		"no site":                 {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, map[string]*sshServer{"login": newServer(t, device)}, func(s *sshconfig.Settings) { s.LoginPages = x.pages })
+				c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+				b.o.Prompter = c
+				b.serve(t)
+				h := b.Host("login")
+				h.Up()
+				p := <-c.asked
+				if !slices.Equal(p.Links, []string{deviceLink}) || p.LoginPage != x.open || p.Kind != api.PromptQuestion {
+					t.Errorf("asked %+v", p)
+				}
+				if st := h.Status(); !slices.Equal(st.Links, []string{deviceLink}) {
+					t.Errorf("the status has %q", st.Links)
+				}
+				time.Sleep(90 * time.Second) // with the browser
+				c.answer <- api.Answer{}
+				mustConnect(t, h)
+				if st := h.Status(); len(st.Links) > 0 || b.memory.Silent("login") {
+					t.Errorf("after the login: %q, silent %v", st.Links, b.memory.Silent("login"))
+				}
+			})
+		})
+	}
+}
+
+func TestAJumpHostMayOpenThePageOfTheSiteBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := chain(t, map[string][]string{"inner": {"outer"}}, device)
+		resolve := b.resolve
+		b.resolve = func(ctx context.Context, destination string) (sshconfig.Settings, error) {
+			s, err := resolve(ctx, destination)
+			if s.Alias == "inner" {
+				s.LoginPages = []string{"iam.example.org"}
+			}
+			return s, err
+		}
+		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+		b.o.Prompter = c
+		b.serve(t)
+		b.Host("inner").Up()
+		if p := <-c.asked; p.Host != "outer" || p.LoginPage != deviceLink {
+			t.Errorf("asked %+v", p)
+		}
+		c.answer <- api.Answer{}
+		mustConnect(t, b.Host("inner"))
+	})
+}
+
+// waiting is a server that sends a text without a question, and waits for done.
+func waiting(text string, done <-chan struct{}) func(*ssh.ServerConfig) {
+	return func(c *ssh.ServerConfig) {
+		c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			_, err := ask("", text, nil, nil)
+			<-done
+			return nil, err
+		}
+	}
+}
+
+func TestAServerThatWaitsForAPageAsksForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		b := newBench(t, map[string]*sshServer{"login": newServer(t, waiting("Log in at "+deviceLink, done))}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
+		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+		b.o.Prompter = c
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		if p := <-c.asked; p.Kind != api.PromptPage || p.LoginPage != deviceLink || !strings.Contains(p.Instruction, "Log in at") {
+			t.Errorf("asked %+v", p)
+		}
+		time.Sleep(100 * time.Second) // longer than a handshake may take
+		close(done)                   // the page was used; nobody pressed Enter
+		mustConnect(t, h)
+		synctest.Wait()
+		if st := h.Status(); st.Asking != "" || b.memory.Silent("login") {
+			t.Errorf("after the login: %+v, silent %v", st, b.memory.Silent("login"))
+		}
+	})
+}
+
+func TestWhoeverDeclinesThePageStopsTheLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		defer close(done)
+		b := newBench(t, map[string]*sshServer{"login": newServer(t, waiting("Log in at "+deviceLink, done))}, nil)
+		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+		b.o.Prompter = c
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		<-c.asked
+		c.answer <- api.Answer{Cancelled: true}
+		if err := h.Await(t.Context()); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "you chose not to log in with the browser") {
+			t.Errorf("Await: %v", err)
+		}
+	})
+}
+
+func TestALinkInABannerComesWithTheNextQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			acceptPassword("right")(c)
+			c.BannerCallback = func(ssh.ConnMetadata) string { return "By logging in you accept https://www.example.org/terms\n" }
+		})
+		b, _, err := logIn(t, s, nil, "wrong", "right")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := b.person.questions()
+		if len(asked) != 2 || asked[0].Kind != api.PromptPassword || !strings.Contains(asked[0].Instruction, "https://www.example.org/terms") || asked[1].Instruction != "" {
+			t.Errorf("asked %+v", asked)
+		}
+		if len(asked[0].Links) > 0 { // terms of use need not be opened
+			t.Errorf("the password comes with %q", asked[0].Links)
+		}
+	})
+}
+
+func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t)
+		done := make(chan struct{})
+		defer close(done)
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			c.BannerCallback = func(ssh.ConnMetadata) string { return "Confirm this login at " + deviceLink }
+			accept := acceptKey(public)
+			accept(c)
+			keys := c.PublicKeyCallback
+			c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+				<-done
+				return keys(m, k)
+			}
+		})
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) {
+			s.IdentityFiles, s.LoginPages = []string{path}, []string{"iam.example.org"}
+		})
+		b.memory.SetSilent("login", true)
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		err := h.Await(t.Context())
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), deviceLink) {
+			t.Errorf("Await: %v", err)
+		}
+	})
+}
