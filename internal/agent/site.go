@@ -150,8 +150,9 @@ func (a *Agent) watchOptions(host string) jobwatch.Options {
 	o := jobwatch.Options{Scheduler: a.hostConfig(host).Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
 	if site, ok := a.configuredSite(host); ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
-		if a.opt.Practice == nil {
+		if a.opt.Practice == nil && site.Query > 0 {
 			o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
+			o.Limits.QueryAfterSubmit = 0 // a site that asks for few queries gets no early one
 		}
 	}
 	return o
