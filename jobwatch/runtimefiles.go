@@ -16,9 +16,9 @@ import (
 // reach them: all there is to read where a job has no log, as under srun and salloc.
 // It is not safe for concurrent use.
 type RuntimeFiles struct {
-	runner Runner
-	job    api.Job
-	every  time.Duration // how long a correction holds
+	watcher *Watcher
+	runner  Runner
+	job     api.Job
 	// list returns the files of all servers of the person.
 	list func(ctx context.Context) ([]runtimeFile, error)
 	// owns reports whether a server with a process id is the job's own.
@@ -43,7 +43,7 @@ const askOwnerAgain = time.Minute
 // RuntimeFiles returns the runtime files of a job, which r reads.
 func (w *Watcher) RuntimeFiles(r Runner, job api.Job) *RuntimeFiles {
 	return &RuntimeFiles{
-		runner: r, job: job, every: w.limits.LogFirst,
+		watcher: w, runner: r, job: job,
 		list: func(ctx context.Context) ([]runtimeFile, error) { return w.runtime.read(ctx, r, w.limits.LogFirst) },
 		owns: func(ctx context.Context, pid int) (bool, error) { return w.OwnsProcess(ctx, job, pid) },
 	}
@@ -58,7 +58,7 @@ func (r *RuntimeFiles) Find(ctx context.Context) (detect.Finding, bool) {
 // newest that can be the job's own. With anyPort, the server may listen on another port
 // than f has. Files are read no more often than a log.
 func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bool) detect.Finding {
-	if time.Since(r.correctedAt) < r.every {
+	if time.Since(r.correctedAt) < r.watcher.limits.LogFirst {
 		return r.corrected
 	}
 	if ep, ok := r.read(ctx, f.RuntimeFile); ok {
