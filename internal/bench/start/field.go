@@ -27,6 +27,7 @@ type field struct {
 const config = `
 [session.bench]
 host   = "lab-login"
+job    = "bench"
 submit = "~/bench.sh"
 `
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"tunctl/internal/bench/table"
@@ -62,8 +63,8 @@ func bench(ctx context.Context, program string) error {
 		measure, bind string
 		peer          string // "": nobody does that by hand
 	}{
-		{"page after its server listens", "$(hostname)", "by hand, squeue and grep every 5 s"},
-		{"… on the node's loopback", "127.0.0.1", ""},
+		{"page after its server listens, slowest of 5", "$(hostname)", "by hand, squeue and grep every 5 s"},
+		{"… the server is on the node's loopback", "127.0.0.1", ""},
 	} {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.measure)
 		row, err := f.measure(ctx, m.bind, m.peer)
@@ -77,7 +78,8 @@ func bench(ctx context.Context, program string) error {
 	return nil
 }
 
-// measure takes turns between tunctl and the peer, if there is one.
+// measure takes turns between tunctl and the peer, if there is one, and returns the slowest
+// round of each.
 func (f *field) measure(ctx context.Context, bind, peer string) (table.Row, error) {
 	if err := f.writeJob(bind); err != nil {
 		return table.Row{}, err
@@ -98,8 +100,10 @@ func (f *field) measure(ctx context.Context, bind, peer string) (table.Row, erro
 		}
 		waits.Add(theirs, wait.Seconds())
 	}
-	got := waits.Median(ours)
-	return table.Row{
-		Peer: peer, Theirs: waits.Median(theirs), Ours: got, Unit: "s", Goal: fmt.Sprintf("≤ %.1f s", goal), Reached: got <= goal,
-	}, nil
+	row := table.Row{Peer: peer, Ours: slices.Max(waits[ours]), Unit: "s", Goal: fmt.Sprintf("≤ %.1f s", goal)}
+	row.Reached = row.Ours <= goal
+	if peer != "" {
+		row.Theirs = slices.Max(waits[theirs])
+	}
+	return row, nil
 }
