@@ -46,7 +46,7 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 		"its own log":              {queued, true, "/h/slurm-7.out", api.JobRunning},
 		"a log of several jobs":    {queued, true, "/h/jupyter.log", api.JobQueued},
 		"the log of another job":   {queued, true, "/h/slurm-17.out", api.JobQueued},
-		"the log of an old job":    {queued, false, "/h/slurm-7.out", api.JobUnknown},
+		"the log of an old job":    {queued, false, "/h/slurm-7.out", api.JobQueued},
 		"the log of the first run": {requeued, true, "/h/slurm-7.out", api.JobQueued},
 		"released meanwhile":       {held, true, "/h/slurm-7.out", api.JobRunning},
 	} {
@@ -57,6 +57,7 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 			}
 			x := w.Watch("7")
 			defer x.Close()
+			x.update(slurmKind.make(), tt.job)
 			x.LogFound(tt.file)
 			job := x.Job()
 			if job.State != tt.shown {

@@ -386,6 +386,28 @@ func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T
 	}
 }
 
+func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("900.srv", "notebook", "Q")
+		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if _, err := w.Jobs(t.Context()); err != nil { // a person asks
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second)
+		before := len(p.connections())
+		defer w.Watch(job.ID).Close()
+		time.Sleep(5 * time.Second)
+		if got := len(p.connections()) - before; got > 0 {
+			t.Errorf("%d queries right after another", got)
+		}
+	})
+}
+
 func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {

@@ -43,6 +43,9 @@ func (w *Watcher) Watch(id string) *Watch {
 	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace {
 		x.job, x.submitted = s.job, s.at
 	}
+	if w.isEarlyLocked() && !w.anyActiveLocked() {
+		w.early = time.Time{} // nobody watched when it was due
+	}
 	w.watches[x] = struct{}{}
 	w.soon = true
 	w.mu.Unlock()

@@ -296,8 +296,8 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	return steps.stepOutput(ctx, w.sh, id)
 }
 
-// NewFollower returns a Follower of files on the host. It shares its commands with the other
-// Followers of this Watcher.
+// NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
+// commands with the other Followers of this Watcher.
 func (w *Watcher) NewFollower(o FollowOptions) *Follower {
 	o.Limits = w.limits
 	f := NewFollower(w.sh.run, o)
