@@ -123,6 +123,7 @@ bench: build ## run the benchmarks, compared with OpenSSH where possible; about 
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	$(GO) run ./internal/bench/transfer
+	$(GO) run ./internal/bench/start
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots

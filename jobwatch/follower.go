@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -20,6 +21,9 @@ type FollowOptions struct {
 	From []Position
 	// NewerThan excludes files last written before: they belong to another job.
 	NewerThan time.Time
+	// JobID is the job whose files these are. The clock of a file server may differ much from
+	// that of a scheduler, so a file with the job's number in its name may seem a day older.
+	JobID string
 	// Enough reports whether nothing more needs to be read. If a log is too long to be read
 	// completely and its two ends are not enough, the middle is searched for lines that look
 	// like an address.
@@ -55,14 +59,14 @@ type Follower struct {
 	sh      *shell
 	limits  Limits
 	log     *slog.Logger
-	newer   time.Time
+	batch   *readBatch // shared with other Followers; nil: none, or it failed for one of them
 	enough  func() bool
 	sources []*source
 	wake    chan struct{}
 
 	mu      sync.Mutex
 	began   time.Time // when the wait for the file began
-	quick   time.Time // until when to read often
+	nudged  time.Time // since when to read often
 	expect  time.Time // when the job is expected to start
 	seen    bool      // a file exists
 	settled bool
@@ -71,6 +75,7 @@ type Follower struct {
 // source is one of the files followed.
 type source struct {
 	pattern string
+	newer   time.Time
 	pos     Position // guarded by Follower.mu; written by Serve only
 	seen    bool     // by this Follower; used by Serve only
 }
@@ -82,12 +87,14 @@ func NewFollower(r Runner, o FollowOptions) *Follower {
 		sh:     &shell{run: r, limit: limits.Command},
 		limits: limits,
 		log:    orDiscard(o.Log),
-		newer:  o.NewerThan,
 		enough: o.Enough,
 		wake:   make(chan struct{}, 1),
 	}
 	for i, p := range o.Paths {
-		s := &source{pattern: p}
+		s := &source{pattern: p, newer: o.NewerThan}
+		if !s.newer.IsZero() && namesJob(p, o.JobID) {
+			s.newer = s.newer.Add(-24 * time.Hour)
+		}
 		if i < len(o.From) {
 			s.pos = o.From[i]
 		}
@@ -117,7 +124,7 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 // or a person acted.
 func (f *Follower) Nudge() {
 	f.mu.Lock()
-	f.quick = time.Now().Add(f.limits.LogFirstFor)
+	f.nudged = time.Now()
 	f.mu.Unlock()
 	signal(f.wake)
 }
@@ -126,7 +133,7 @@ func (f *Follower) Nudge() {
 func (f *Follower) Settled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settled, f.quick = true, time.Time{}
+	f.settled, f.nudged = true, time.Time{}
 }
 
 // Expect says when the job is expected to start. Its log is checked more often around then.
@@ -164,15 +171,13 @@ func (f *Follower) pause(ctx context.Context) error {
 func (f *Follower) interval() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch l := f.limits; {
-	case time.Now().Before(f.quick):
-		return l.LogFirst
-	case f.seen && f.settled:
-		return l.LogSettled
-	case f.seen:
-		return l.LogStarting
-	default:
+	switch since, l := time.Since(f.nudged), f.limits; {
+	case !f.seen && since >= l.LogFirstFor:
 		return l.statInterval(time.Since(f.began), f.expect)
+	case f.settled && since >= l.LogEarlyFor:
+		return l.LogSettled
+	default:
+		return l.LogInterval(since)
 	}
 }
 
@@ -183,7 +188,7 @@ func (f *Follower) fileAppeared() {
 	if !f.seen {
 		f.seen = true
 		if !f.settled {
-			f.quick = time.Now().Add(f.limits.LogFirstFor)
+			f.nudged = time.Now()
 		}
 	}
 }
@@ -205,9 +210,9 @@ const (
 func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 	requests := make([]fileRequest, len(f.sources))
 	for i, s := range f.sources {
-		requests[i] = fileRequest{pattern: s.pattern, pos: s.pos, max: maxRead, newer: f.newer}
+		requests[i] = fileRequest{pattern: s.pattern, pos: s.pos, max: maxRead, newer: s.newer}
 	}
-	contents, err := readFiles(ctx, f.sh, requests)
+	contents, err := f.readAll(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -221,6 +226,19 @@ func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 		}
 	}
 	return nil
+}
+
+// readAll reads together with other Followers, until a command hangs: the file system of one
+// log must not keep the others from being read.
+func (f *Follower) readAll(ctx context.Context, requests []fileRequest) ([]fileContent, error) {
+	if f.batch == nil {
+		return readFiles(ctx, f.sh, requests)
+	}
+	contents, err := f.batch.read(ctx, requests)
+	if errors.Is(err, ErrNoAnswer) {
+		f.batch = nil
+	}
+	return contents, err
 }
 
 // deliver passes on the new part of one file, and reads more until it is up to date.
@@ -282,7 +300,7 @@ func advance(pos Position, c Chunk) Position {
 
 // readFrom reads the file of s from a position on.
 func (f *Follower) readFrom(ctx context.Context, s *source, from Position) (fileContent, error) {
-	list, err := readFiles(ctx, f.sh, []fileRequest{{pattern: s.pattern, pos: from, max: maxRead, newer: f.newer}})
+	list, err := readFiles(ctx, f.sh, []fileRequest{{pattern: s.pattern, pos: from, max: maxRead, newer: s.newer}})
 	if err != nil {
 		return fileContent{}, err
 	}

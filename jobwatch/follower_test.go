@@ -252,18 +252,54 @@ func TestTheLogIsReadAtAPolitePace(t *testing.T) {
 		if seen := <-appeared; seen.Sub(began) > 15*time.Second {
 			t.Errorf("the start was seen after %s", seen.Sub(began))
 		}
-		check("the first minute", time.Minute, 24, 31)
+		check("the first minute", time.Minute, 32, 41)
 		check("starting", 10*time.Minute, 40, 60)
 		f.Settled()
 		time.Sleep(time.Minute)
 		check("settled", time.Hour, 50, 60)
 		f.Nudge()
-		check("a person asked", time.Minute, 24, 32)
+		check("a person asked", time.Minute, 32, 42)
 		time.Sleep(time.Minute)
 		check("settled again", time.Hour, 50, 61)
 		cancel()
 		done.Wait()
 	})
+}
+
+func TestTheLogOfANewJobIsLookedForEverySecondButNotForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		f := NewFollower(d, FollowOptions{Paths: []string{"/log"}})
+		f.Nudge() // it was just submitted
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { _ = f.Serve(ctx, func(Chunk) {}) })
+		began := time.Now()
+		time.Sleep(10 * time.Minute)
+		if n := d.between(began, 20*time.Second); n < 16 || n > 22 {
+			t.Errorf("%d looks in the first 20 seconds", n)
+		}
+		if n := d.between(began.Add(21*time.Second), 5*time.Minute); n < 20 || n > 26 {
+			t.Errorf("%d looks in the five minutes after that", n)
+		}
+		cancel()
+		done.Wait()
+	})
+}
+
+func TestAFileWithTheJobsNumberIsItsOwnWhateverTheClocksSay(t *testing.T) {
+	m := newMachine(t)
+	submitted := time.Now()
+	for name, age := range map[string]time.Duration{"nb.7.log": time.Hour, "nb.log": time.Hour, "nb.8.log": 48 * time.Hour} {
+		m.file(t, name, name)
+		if err := os.Chtimes(m.path(name), submitted, submitted.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]string{"7.srv": "nb.7.log", "8": ""} {
+		r := newReader(t, m, FollowOptions{Paths: []string{"~/nb." + strings.TrimSuffix(id, ".srv") + ".log", "~/nb.log"}, NewerThan: submitted, JobID: id})
+		r.expects("the files of job "+id, want, false)
+	}
 }
 
 func TestSeveralLogsOfAJobAreReadTogetherAndForgottenApart(t *testing.T) {

@@ -11,7 +11,10 @@ type Limits struct {
 	QuerySlow time.Duration // the same once every watched job has waited for long
 	SlowAfter time.Duration // what "for long" is
 	QueryMin  time.Duration // between two queries, whoever requests them
-	Jitter    float64       // how much longer a wait may be, as a fraction
+	// QueryAfterSubmit is how soon after a submission that a person waits for one query may
+	// come before QueryMin has passed; zero: none may.
+	QueryAfterSubmit time.Duration
+	Jitter           float64 // how much longer a wait may be, as a fraction
 
 	// Connections is how many connections to the scheduler's server one round of queries
 	// may make, for a scheduler that needs one per job, as PBS does.
@@ -19,8 +22,10 @@ type Limits struct {
 
 	Command time.Duration // how long one command may take
 
-	LogFirst    time.Duration // between two reads of a log right after the start or an action of a person
+	LogFirst    time.Duration // between two reads of a log right after the submission, the start or an action of a person
 	LogFirstFor time.Duration // how long "right after" is
+	LogEarly    time.Duration // between two reads after that, once the log exists
+	LogEarlyFor time.Duration // until when, also from the start on
 	LogStarting time.Duration // between two reads until the job serves
 	LogSettled  time.Duration // between two reads after that
 
@@ -38,14 +43,18 @@ func DefaultLimits() Limits {
 		QuerySlow: 5 * time.Minute,
 		SlowAfter: 30 * time.Minute,
 		QueryMin:  10 * time.Second,
-		Jitter:    0.2,
+
+		QueryAfterSubmit: 2500 * time.Millisecond,
+		Jitter:           0.2,
 
 		Connections: 2,
 
 		Command: 30 * time.Second,
 
-		LogFirst:    2 * time.Second,
-		LogFirstFor: time.Minute,
+		LogFirst:    time.Second,
+		LogFirstFor: 20 * time.Second,
+		LogEarly:    2 * time.Second,
+		LogEarlyFor: time.Minute,
 		LogStarting: 12 * time.Second,
 		LogSettled:  time.Minute,
 
@@ -63,13 +72,26 @@ func PracticeLimits() Limits {
 	l.Query = time.Second
 	l.QuerySlow = 2 * time.Second
 	l.QueryMin = 200 * time.Millisecond
+	l.QueryAfterSubmit = 100 * time.Millisecond
 	l.LogFirst = 100 * time.Millisecond
+	l.LogEarly = 100 * time.Millisecond
 	l.LogStarting = 250 * time.Millisecond
 	l.LogSettled = time.Second
 	l.Stat = 150 * time.Millisecond
 	l.StatSlow = time.Second
 	l.StatSlowest = time.Second
 	return l
+}
+
+// LogInterval is the time between two reads of what a job writes, that long after its start.
+func (l Limits) LogInterval(since time.Duration) time.Duration {
+	switch {
+	case since < l.LogFirstFor:
+		return l.LogFirst
+	case since < l.LogEarlyFor:
+		return l.LogEarly
+	}
+	return l.LogStarting
 }
 
 func (l Limits) orDefault() Limits {

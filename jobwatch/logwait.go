@@ -2,6 +2,9 @@ package jobwatch
 
 import (
 	"context"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,6 +95,54 @@ func (x *Watch) LogFollowed() {
 	defer x.mu.Unlock()
 	x.followed = true
 }
+
+// LogFound says that a Follower found one of the job's files. If we have just submitted the
+// job and the file's name has its number, the job runs, whatever the scheduler said last:
+// nothing else writes there. Any other file may be that of an earlier job, or of several
+// jobs, and that of an earlier run may still grow.
+func (x *Watch) LogFound(file string) {
+	if x.startedBy(file) {
+		x.w.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
+		x.w.Nudge() // the node is still unknown
+	}
+}
+
+// startedBy reports whether a file is the first sign that the job runs, and publishes that.
+func (x *Watch) startedBy(file string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	first := x.job.State.Waiting() && x.job.Restarts == 0 && !x.ran && x.logFound.IsZero()
+	if x.submitted.IsZero() || !first || !namesJob(file, x.job.ID) {
+		return false
+	}
+	x.logFound = time.Now()
+	job := x.job
+	if job.Reason != "" {
+		job.Reason, job.Hint = "", "" // why it waited
+	}
+	job.State, job.ExpectedStart = api.JobRunning, time.Time{}
+	x.publishLocked(job)
+	return true
+}
+
+// isOutdatedLocked reports whether an answer says that the job still waits, although its log
+// has shown that it runs. Some sites answer from a cache, but not for longer than Grace.
+func (x *Watch) isOutdatedLocked(job api.Job) bool {
+	unconfirmed := x.job.State == api.JobRunning && x.job.Node == "" && time.Since(x.logFound) < Grace
+	return unconfirmed && job.State.Waiting() && job.Restarts == x.job.Restarts
+}
+
+// namesJob reports whether the name of a file has the job's number, or all of an id that is
+// not a number.
+func namesJob(file, id string) bool {
+	name, number := path.Base(file), leadingNumber.FindString(id)
+	if number == "" {
+		return id != "" && strings.Contains(file, id)
+	}
+	return slices.Contains(digits.FindAllString(name, -1), number)
+}
+
+var digits = regexp.MustCompile(`\d+`)
 
 // logSeen records that the log exists, so that it causes one query only.
 func (x *Watch) logSeen() {

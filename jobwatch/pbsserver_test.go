@@ -300,7 +300,7 @@ func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
 }
 
 // TestTheFirstMinuteOfAnUpMakesSixConnections: to find a job with the name, to submit, to
-// read the new job, and to see it start.
+// read the new job, to see whether it started at once, and to see it start.
 func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -308,7 +308,7 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 			t.Fatalf("found: %v, %v", found, err)
 		}
 		r := p.add("900.srv", "notebook", "Q")
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh"})
+		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,6 +324,104 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 			t.Errorf("the job is %+v", x.Job())
 		}
 		if got := len(p.connections()); got > 6 {
+			t.Errorf("%d connections", got)
+		}
+	})
+}
+
+func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T) {
+	tests := map[string]struct {
+		awaited bool
+		after   time.Duration // Limits.QueryAfterSubmit
+		starts  time.Duration // after the submission
+		within  time.Duration // when its start is seen
+		queries int           // in the first minute after the submission
+	}{
+		"starts at once":            {true, 2500 * time.Millisecond, time.Second, 3100 * time.Millisecond, 1},
+		"starts a little later":     {true, 2500 * time.Millisecond, 5 * time.Second, 13200 * time.Millisecond, 2},
+		"does not start":            {true, 2500 * time.Millisecond, time.Hour, 0, 2},
+		"nobody waits":              {false, 2500 * time.Millisecond, time.Second, 10200 * time.Millisecond, 1},
+		"the site wants no such":    {true, 0, time.Second, 10200 * time.Millisecond, 1},
+		"the site wants none, late": {true, 0, time.Hour, 0, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := DefaultLimits()
+				limits.QueryAfterSubmit = tt.after
+				p := &pbsServer{}
+				w := NewWatcher(p, Options{Scheduler: PBS, Limits: limits})
+				ctx, stop := context.WithCancel(t.Context())
+				var serving sync.WaitGroup
+				serving.Go(func() { _ = w.Serve(ctx) })
+				defer serving.Wait()
+				defer stop()
+				if _, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
+					t.Fatalf("found: %v, %v", found, err)
+				}
+				r := p.add("900.srv", "notebook", "Q")
+				job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: tt.awaited})
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := w.Watch(job.ID)
+				defer x.Close()
+				submitted, before := time.Now(), len(p.connections())
+				time.AfterFunc(tt.starts, func() { p.set(r, "R") })
+				if tt.within > 0 {
+					for x.Job().State != api.JobRunning {
+						<-x.C()
+					}
+					if took := time.Since(submitted); took > tt.within {
+						t.Errorf("its start was seen after %s", took)
+					}
+				}
+				time.Sleep(time.Until(submitted.Add(59 * time.Second)))
+				if got := len(p.connections()) - before; got != tt.queries {
+					t.Errorf("%d queries in the first minute", got)
+				}
+				time.Sleep(time.Hour) // the start, for the bubble to end
+			})
+		})
+	}
+}
+
+func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("900.srv", "notebook", "Q")
+		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if _, err := w.Jobs(t.Context()); err != nil { // a person asks
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second)
+		before := len(p.connections())
+		defer w.Watch(job.ID).Close()
+		time.Sleep(5 * time.Second)
+		if got := len(p.connections()) - before; got > 0 {
+			t.Errorf("%d queries right after another", got)
+		}
+	})
+}
+
+func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		for i := range 10 {
+			p.add(fmt.Sprintf("%d.srv", 900+i), "notebook", "Q")
+			job, err := w.Submit(t.Context(), Submission{Tag: fmt.Sprintf("t%d", i), Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Watch(job.ID).Close()
+		}
+		before := len(p.connections())
+		time.Sleep(4 * time.Second)
+		if got := len(p.connections()) - before; got > DefaultLimits().Connections {
 			t.Errorf("%d connections", got)
 		}
 	})

@@ -56,11 +56,17 @@ func (w *Watcher) nextQuery() (at time.Time, ok bool) {
 	if !w.anyActiveLocked() {
 		return time.Time{}, false
 	}
-	if w.soon {
+	switch {
+	case !w.early.IsZero(): // a query before that would find the job as it was submitted
+		return w.early, true
+	case w.soon:
 		return w.lastQuery.Add(w.limits.QueryMin), true
 	}
 	return w.due, true
 }
+
+// isEarlyLocked reports whether the query after a submission is due.
+func (w *Watcher) isEarlyLocked() bool { return !w.early.IsZero() && !time.Now().Before(w.early) }
 
 func (w *Watcher) anyActiveLocked() bool {
 	for x := range w.watches {
@@ -97,7 +103,7 @@ func (w *Watcher) refresh(ctx context.Context) error {
 func (w *Watcher) fresh() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.stale && !w.jobsAt.IsZero() && time.Since(w.jobsAt) < w.limits.QueryMin
+	return !w.stale && !w.isEarlyLocked() && !w.jobsAt.IsZero() && time.Since(w.jobsAt) < w.limits.QueryMin
 }
 
 // scope is which jobs a query is for.
@@ -127,6 +133,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 	if err := w.waitQueryMin(ctx, jobs); err != nil {
 		return err
 	}
+	early := w.useEarly()
 	watches := w.activeWatches()
 	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= few.perRound(w.limits.Connections) {
 		err = w.queryWatched(ctx, few, watches)
@@ -137,8 +144,22 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		w.recordFailure(err)
 		return err
 	}
+	if early && slices.ContainsFunc(watches, (*Watch).isUnplaced) {
+		w.Nudge() // it was too early
+	}
 	w.scheduleNext()
 	return nil
+}
+
+// useEarly reports whether this is the query after a submission, of which there is one.
+func (w *Watcher) useEarly() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	early := w.isEarlyLocked()
+	if early {
+		w.early = time.Time{}
+	}
+	return early
 }
 
 func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
@@ -181,17 +202,20 @@ func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watc
 	return nil
 }
 
-// waitQueryMin keeps two queries Limits.QueryMin apart. A person who wants the list does not
-// wait because of a query for the watched jobs alone.
+// waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A
+// person who wants the list does not wait because of a query for the watched jobs alone.
 func (w *Watcher) waitQueryMin(ctx context.Context, jobs scope) error {
 	w.mu.Lock()
 	last := w.lastQuery
 	if jobs == allJobs {
 		last = w.lastList
 	}
-	wait := time.Until(last.Add(w.limits.QueryMin))
+	at := last.Add(w.limits.QueryMin)
+	if !w.early.IsZero() && w.early.Before(at) {
+		at = w.early
+	}
 	w.mu.Unlock()
-	return ctxtime.Sleep(ctx, wait)
+	return ctxtime.Sleep(ctx, time.Until(at))
 }
 
 func (w *Watcher) beginQuery(jobs scope) {
@@ -342,6 +366,7 @@ func (w *Watcher) recordAnswer() {
 // failure. All ignore a lost connection, since the host's state shows it.
 func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
+	w.early = time.Time{}
 	if !errors.Is(err, ErrNoAnswer) {
 		w.due = time.Now().Add(w.limits.withJitter(w.limits.Query))
 		w.soon = false

@@ -122,12 +122,16 @@ type fileContent struct {
 // readFunctions are sh functions that read one file: the newest of the given names, if it is
 // new enough. They start a little before the last position; if the file is another one or
 // too short, at its beginning.
+//
+// An NFS client remembers for up to a minute that a file does not exist. Opening the folder
+// makes it ask the server again.
 const readFunctions = `tunctl_stat() { stat -L -c '%s %Y' "$1" 2>/dev/null || stat -L -f '%z %m' "$1"; }
 tunctl_read() {
 	tunctl_mark=$1 tunctl_known=$2 tunctl_start=$3 tunctl_need=$4 tunctl_max=$5 tunctl_newer=$6
 	shift 6
 	tunctl_best=
 	for tunctl_f; do
+		test -f "$tunctl_f" || true <"${tunctl_f%/*}/"
 		if test -f "$tunctl_f" && test -r "$tunctl_f"; then
 			if test -z "$tunctl_best" || test "$tunctl_f" -nt "$tunctl_best"; then tunctl_best=$tunctl_f; fi
 		fi

@@ -19,6 +19,8 @@ type RuntimeFiles struct {
 	watcher *Watcher
 	runner  Runner
 	job     api.Job
+	// list returns the files of all servers of the person.
+	list func(ctx context.Context) ([]runtimeFile, error)
 	// owns reports whether a server with a process id is the job's own.
 	owns   func(ctx context.Context, pid int) (bool, error)
 	owners map[string]ownership // by file
@@ -40,9 +42,11 @@ const askOwnerAgain = time.Minute
 
 // RuntimeFiles returns the runtime files of a job, which r reads.
 func (w *Watcher) RuntimeFiles(r Runner, job api.Job) *RuntimeFiles {
-	return &RuntimeFiles{watcher: w, runner: r, job: job, owns: func(ctx context.Context, pid int) (bool, error) {
-		return w.OwnsProcess(ctx, job, pid)
-	}}
+	return &RuntimeFiles{
+		watcher: w, runner: r, job: job,
+		list: func(ctx context.Context) ([]runtimeFile, error) { return w.runtime.read(ctx, r, w.limits.LogFirst) },
+		owns: func(ctx context.Context, pid int) (bool, error) { return w.OwnsProcess(ctx, job, pid) },
+	}
 }
 
 // Find returns the server of the newest runtime file of the job.
@@ -83,43 +87,87 @@ func (r *RuntimeFiles) Err() error {
 // anyPort, since the port in f may have been in use, and only if it is a process of the
 // job.
 func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool) (detect.Finding, bool) {
-	if r.job.Start.IsZero() {
+	since := r.job.Start
+	if since.IsZero() && r.job.State == api.JobRunning { // its log was faster than the scheduler
+		since = r.job.Submitted
+	}
+	if since.IsZero() {
 		return f, false
 	}
-	files, err := findRuntimeFiles(ctx, r.runner, r.job.Start)
+	files, err := r.list(ctx)
 	if err != nil {
 		return f, false
 	}
 	better, found := f, false
 	for _, file := range files {
-		ep, ok := r.read(ctx, file)
+		ep := file.endpoint
 		switch {
-		case !ok || !ep.NeedsNode && !SameNode(ep.Host, r.job.Node):
+		case file.written.Before(since.Truncate(time.Second)):
+		case !ep.NeedsNode && !SameNode(ep.Host, r.job.Node):
 		case f.Port != 0 && ep.Port == f.Port:
 			return f.WithRuntime(ep), true
-		case anyPort && !found && r.own(ctx, file):
+		case anyPort && !found && r.own(ctx, file.path):
 			better, found = f.WithRuntime(ep), true
 		}
 	}
 	return better, found
 }
 
-// findRuntimeFiles returns the runtime files of all Jupyter servers of the person that
-// were written since then, newest first.
-func findRuntimeFiles(ctx context.Context, r Runner, since time.Time) ([]string, error) {
+// runtimeFile is what a Jupyter server wrote about itself.
+type runtimeFile struct {
+	path     string
+	written  time.Time
+	endpoint api.Endpoint
+}
+
+// runtimeList has the runtime files of a person on one host, which all jobs there share.
+type runtimeList struct {
+	turn  chan struct{} // holds a token while they are read; guards the rest
+	files []runtimeFile
+	at    time.Time
+}
+
+// read returns the files as they were at most maxAge ago.
+func (l *runtimeList) read(ctx context.Context, r Runner, maxAge time.Duration) ([]runtimeFile, error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-l.turn }()
+	if time.Since(l.at) < maxAge {
+		return l.files, nil
+	}
+	began := time.Now()
+	files, err := readRuntimeFiles(ctx, r)
+	if err == nil {
+		l.files, l.at = files, began
+	}
+	return files, err
+}
+
+// readRuntimeFiles reads the runtime files of all Jupyter servers of the person by one
+// command, newest first. Those that are not complete are left out.
+func readRuntimeFiles(ctx context.Context, r Runner) ([]runtimeFile, error) {
+	mark := newMark()
 	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
 	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
 done | head -n 20 | while IFS= read -r f; do
-	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '%s %s\n' "$t" "$f"
+	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '\n%s %s %s\n' `+mark+` "$t" "$f" && head -c 16384 "$f"
 done`)
 	if err != nil {
 		return nil, err
 	}
-	var files []string
-	for line := range strings.Lines(string(res.Stdout)) {
-		written, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if n, err := strconv.ParseInt(written, 10, 64); err == nil && !time.Unix(n, 0).Before(since.Truncate(time.Second)) {
-			files = append(files, file)
+	var files []runtimeFile
+	for part := range strings.SplitSeq(string(res.Stdout), "\n"+mark+" ") {
+		header, text, _ := strings.Cut(part, "\n")
+		written, path, _ := strings.Cut(header, " ")
+		seconds, err := strconv.ParseInt(written, 10, 64)
+		if err != nil {
+			continue
+		}
+		if ep, err := detect.ParseRuntimeFile([]byte(text)); err == nil {
+			files = append(files, runtimeFile{path: path, written: time.Unix(seconds, 0), endpoint: ep})
 		}
 	}
 	return files, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,16 +39,17 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	list := func(ctx context.Context) ([]runtimeFile, error) { return readRuntimeFiles(ctx, home) }
 	write(100, 8888) // of the first job
 	write(200, 8889) // of the second, and newer
 	for pid, port := range map[int]int{100: 8888, 200: 8889} {
-		files := &RuntimeFiles{runner: home, job: job, owns: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
+		files := &RuntimeFiles{list: list, job: job, owns: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
 		f, ok := files.Find(t.Context())
 		if !ok || f.Port != port || f.Token.Reveal() != fmt.Sprintf("t%d", pid) {
 			t.Errorf("the job of process %d opens port %d: %v", pid, f.Port, ok)
 		}
 	}
-	unsure := &RuntimeFiles{runner: home, job: job, owns: func(context.Context, int) (bool, error) { return false, ErrOwnerUnknown }}
+	unsure := &RuntimeFiles{list: list, job: job, owns: func(context.Context, int) (bool, error) { return false, ErrOwnerUnknown }}
 	if f, ok := unsure.Find(t.Context()); ok || unsure.Err() == nil {
 		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
 	}
@@ -81,23 +81,42 @@ func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 	})
 }
 
-func TestRuntimeFilesSinceTheJobsStartAreFound(t *testing.T) {
+func TestRuntimeFilesAreReadByOneCommandForAllJobsOfAHost(t *testing.T) {
 	m := newMachine(t)
 	dir := ".local/share/jupyter/runtime/"
 	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	for name, age := range map[string]time.Duration{
-		"jpserver-1.json": time.Hour, "jpserver-2.json": -time.Second, "nbserver-3.json": -2 * time.Second, "kernel-4.json": -time.Second, "jpserver-2-open.html": -time.Second,
+	for name, port := range map[string]int{
+		"jpserver-1.json": 8881, "jpserver-2.json": 8882, "nbserver-3.json": 8883, "kernel-4.json": 8884, "jpserver-2-open.html": 8885, "jpserver-6.json": 0,
 	} {
-		m.file(t, dir+name, "{}")
-		if err := os.Chtimes(m.path(dir+name), start, start.Add(-age)); err != nil {
+		text := fmt.Sprintf(`{"base_url": "/", "hostname": "0.0.0.0", "port": %d, "sock": "", "token": "t", "url": "http://cn01:%[1]d/"}`, port)
+		if port == 0 {
+			text = text[:20] // it is being written
+		}
+		m.file(t, dir+name, text)
+		if err := os.Chtimes(m.path(dir+name), start, start.Add(time.Duration(port-8882)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := findRuntimeFiles(t.Context(), m, start)
-	if want := []string{m.path(dir + "nbserver-3.json"), m.path(dir + "jpserver-2.json")}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v, want %q", got, err, want)
+	w := slurmWatcher(m)
+	w.limits.LogFirst = time.Hour
+	want := map[int]int{ // the port that a job which starts so many minutes later finds
+		-10: 8882, 0: 8882, 2: 0,
+	}
+	for minutes, port := range want {
+		job := api.Job{State: api.JobRunning, Submitted: start.Add(time.Duration(minutes) * time.Minute)}
+		f, ok := w.RuntimeFiles(m, job).find(t.Context(), detect.Finding{Endpoint: api.Endpoint{Port: 8882}}, false)
+		if ok != (port != 0) || ok && f.Token.Reveal() != "t" {
+			t.Errorf("%d minutes: %+v, %v", minutes, f, ok)
+		}
+	}
+	if len(m.ran) != 1 {
+		t.Errorf("%d commands", len(m.ran))
+	}
+	files, err := readRuntimeFiles(t.Context(), m)
+	if err != nil || len(files) != 3 || files[0].path != m.path(dir+"nbserver-3.json") || files[0].endpoint.Port != 8883 {
+		t.Errorf("%+v, %v", files, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"strconv"
@@ -33,6 +34,15 @@ type Submission struct {
 	Workdir string
 	// Session is the name of the session, for people who look into the tag's folder.
 	Session string
+	// Awaited says that a person waits for the job: if it is watched, it is queried once after
+	// Limits.QueryAfterSubmit.
+	Awaited bool
+}
+
+// submittedJob is a job that we submitted, as the scheduler reported it then.
+type submittedJob struct {
+	job api.Job
+	at  time.Time
 }
 
 // DoubtError says that the result of a submission is unknown: the job may exist. A person
@@ -86,8 +96,20 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 		return api.Job{}, err
 	}
 	w.log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
+	w.rememberSubmitted(job, s.Awaited)
 	w.changed()
 	return job, nil
+}
+
+// rememberSubmitted records a job that was submitted, so that its watch recognizes its start.
+func (w *Watcher) rememberSubmitted(job api.Job, awaited bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.submitted, func(_ string, s submittedJob) bool { return time.Since(s.at) > Grace })
+	w.submitted[job.Ref()] = submittedJob{job, time.Now()}
+	if awaited && w.limits.QueryAfterSubmit > 0 {
+		w.early = time.Now().Add(w.limits.withJitter(w.limits.QueryAfterSubmit))
+	}
 }
 
 func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {

@@ -24,11 +24,13 @@ type Watch struct {
 	detailLost bool      // the last query for it failed
 	closed     bool
 
-	began  time.Time // when the watch began
-	misses int       // how often in a row the scheduler did not know the job
+	began     time.Time // when the watch began
+	submitted time.Time // when we submitted the job, if that was just before
+	misses    int       // how often in a row the scheduler did not know the job
 
-	followed     bool // a Follower looks for its log
-	logSeenInRun int  // the run, from 1 on, in which its log was seen while it waited
+	followed     bool      // a Follower looks for its log
+	logSeenInRun int       // the run, from 1 on, in which its log was seen while it waited
+	logFound     time.Time // when its log showed that it runs, before the scheduler did
 }
 
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
@@ -38,6 +40,12 @@ func (w *Watcher) Watch(id string) *Watch {
 	x.job.ID, x.job.Cluster = splitRef(id)
 	x.job.State = api.JobUnknown
 	w.mu.Lock()
+	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace {
+		x.job, x.submitted = s.job, s.at
+	}
+	if w.isEarlyLocked() && !w.anyActiveLocked() {
+		w.early = time.Time{} // nobody watched when it was due
+	}
 	w.watches[x] = struct{}{}
 	w.soon = true
 	w.mu.Unlock()
@@ -76,6 +84,14 @@ func (x *Watch) SeenRunning() {
 	x.ran = true
 }
 
+// JustSubmitted reports whether we submitted the job within Limits.LogFirstFor.
+func (x *Watch) JustSubmitted() bool {
+	return !x.submitted.IsZero() && time.Since(x.submitted) < x.w.limits.LogFirstFor
+}
+
+// isUnplaced reports whether the scheduler has not said yet where the job runs.
+func (x *Watch) isUnplaced() bool { return !x.over() && x.Job().Node == "" }
+
 // over reports whether the watch was closed or the job has ended.
 func (x *Watch) over() bool {
 	x.mu.Lock()
@@ -102,6 +118,9 @@ func (x *Watch) update(s scheduler, job api.Job) {
 	id, _ := splitRef(x.id)
 	job = s.asRequested(job, id)
 	x.misses = 0
+	if x.isOutdatedLocked(job) {
+		return
+	}
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}

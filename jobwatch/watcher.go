@@ -41,16 +41,22 @@ type Watcher struct {
 	jobsAt    time.Time // when the query began that jobs is the answer to
 	stale     bool      // we changed something since
 	soon      bool      // a person acted, or a state is about to change
+	early     time.Time // when the one query after a submission may come; zero: none is left
 	due       time.Time // when the next periodic query is due
 	outage    outage
-	cancelled map[string]time.Time // when we cancelled the jobs that may still be listed
+	cancelled map[string]time.Time    // when we cancelled the jobs that may still be listed
+	submitted map[string]submittedJob // the newest, by api.Job.Ref
+
+	reads   *readBatch
+	runtime runtimeList
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
+	sh := &shell{run: r, limit: limits.Command, private: o.Private}
 	return &Watcher{
-		sh:          &shell{run: r, limit: limits.Command, private: o.Private},
+		sh:          sh,
 		wanted:      o.Scheduler,
 		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,
@@ -61,6 +67,9 @@ func NewWatcher(r Runner, o Options) *Watcher {
 		stepTurn:    make(chan struct{}, 1),
 		watches:     make(map[*Watch]struct{}),
 		cancelled:   make(map[string]time.Time),
+		submitted:   make(map[string]submittedJob),
+		reads:       newReadBatch(sh, limits.LogFirst),
+		runtime:     runtimeList{turn: make(chan struct{}, 1)},
 	}
 }
 
@@ -295,6 +304,15 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	defer unlock()
 	w.nextStepOutput = time.Now().Add(w.limits.withJitter(w.limits.Query))
 	return steps.stepOutput(ctx, w.sh, id)
+}
+
+// NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
+// commands with the other Followers of this Watcher.
+func (w *Watcher) NewFollower(o FollowOptions) *Follower {
+	o.Limits = w.limits
+	f := NewFollower(w.sh.run, o)
+	f.batch = w.reads
+	return f
 }
 
 // Nudge requests the next query as soon as Limits.QueryMin allows: a person acted, or

@@ -312,7 +312,7 @@ func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
 }
 
 func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
-	limit := regexp.MustCompile("`([A-Z]\\w+(?:\\.\\w+)?)` (\\d\\w*)")
+	limit := regexp.MustCompile("`([A-Z]\\w+(?:\\.\\w+)?)` (\\d(?:[\\w.]*\\w)?)")
 	found := limit.FindAllStringSubmatch(pages(t)[filepath.Join("docs", "cluster.md")], -1)
 	if len(found) < 15 {
 		t.Fatalf("only %d limits were found", len(found))

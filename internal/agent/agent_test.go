@@ -52,11 +52,17 @@ func newWorld(t testing.TB) *world {
 
 func newWorldOf(t testing.TB, dialect string) *world {
 	t.Helper()
+	return newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: 50 * time.Millisecond})
+}
+
+func newWorldWith(t testing.TB, o lab.Options) *world {
+	t.Helper()
 	if t, ok := t.(*testing.T); ok {
 		t.Parallel()
 	}
 	dir := t.TempDir()
-	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), Dialect: dialect, QueueFor: 50 * time.Millisecond})
+	o.Dir = filepath.Join(dir, "cluster")
+	cluster, err := lab.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,24 +166,38 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	r.progress.path = paths[0]
 	r.showReading(job)
 	detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
-	r.follower = jobwatch.NewFollower(r.session.logReader(), jobwatch.FollowOptions{
+	r.follower = r.newFollower(jobwatch.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
+		JobID:     job.ID,
 		Enough:    func() bool { return detector.Finding().Found },
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
 	})
 	r.follower.Expect(job.ExpectedStart)
+	if watch.JustSubmitted() {
+		r.follower.Nudge() // the job may start at once
+	}
 	watch.LogFollowed()
 	feed := jobwatch.Feed(detector)
 	r.work.Go(func() {
 		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
 			feed(c)
 			r.progress.add(c)
+			watch.LogFound(c.Path)
 			offer(r.logFindings, detector.Finding())
 		}))
 	})
+}
+
+// newFollower returns a follower of files on the host, which share their commands, or on
+// this computer.
+func (r *jobRun) newFollower(o jobwatch.FollowOptions) *jobwatch.Follower {
+	if here, ok := r.session.logReader().(jobwatch.Local); ok {
+		return jobwatch.NewFollower(here, o)
+	}
+	return r.jobs.NewFollower(o)
 }
 
 // handleFinding acts on the latest finding.
@@ -330,7 +344,8 @@ func (r *jobRun) reportSilence(job api.Job) {
 // the runtime files that Jupyter servers write, and in the output that the scheduler
 // still has.
 func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
-	if r.searching || job.State != api.JobRunning {
+	unplaced := job.Node == "" && job.Start.IsZero() // seen running by its log only
+	if r.searching || job.State != api.JobRunning || unplaced {
 		return
 	}
 	r.searching = true
@@ -347,7 +362,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	limits := r.session.agent.limits.Jobs
 	files := r.jobs.RuntimeFiles(runner{r.host}, job)
-	began, pause := time.Now(), limits.LogFirst
+	began := time.Now()
 	for {
 		if !r.session.answers() {
 			if f, ok := files.Find(ctx); ok {
@@ -356,10 +371,7 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 				r.session.change(func(f *facts) { f.doing = err.Error() })
 			}
 		}
-		if time.Since(began) > limits.LogFirstFor {
-			pause = limits.LogStarting
-		}
-		if ctxtime.Sleep(ctx, pause) != nil {
+		if ctxtime.Sleep(ctx, limits.LogInterval(time.Since(began))) != nil {
 			return
 		}
 	}

@@ -186,9 +186,10 @@ func (a *Agent) watchOptions(host string) jobwatch.Options {
 	if ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
 	}
-	if ok && a.opt.Practice == nil {
+	if ok && a.opt.Practice == nil && site.Query > 0 {
 		o.Limits.Query = max(o.Limits.Query, time.Duration(site.Query))
 		o.Limits.QuerySlow = max(o.Limits.QuerySlow, o.Limits.Query)
+		o.Limits.QueryAfterSubmit = 0 // a site that asks for few queries gets no early one
 	}
 	if own.Private != "" || site.Private != "" {
 		o.Private = site.PrivateFolder(own)

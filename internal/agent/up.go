@@ -89,7 +89,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
-	if job.State == api.JobRunning {
+	if job.State == api.JobRunning && job.Node != "" {
 		watch.SeenRunning()
 	}
 	s.setWatch(watch)
@@ -175,9 +175,10 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 }
 
 // recentlySubmitted reports whether a job was submitted so recently that the scheduler
-// may not list it yet.
+// may not list it yet. One that runs nowhere was seen running by its log only.
 func recentlySubmitted(job api.Job) bool {
-	return job.State.Waiting() && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
+	unlisted := job.State.Waiting() || job.State == api.JobRunning && job.Node == ""
+	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
 // ambiguousError asks the person to choose among several jobs.
@@ -292,6 +293,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		return api.Job{}, err
 	}
+	sub.Awaited = true
 	if !s.permitted() { // it may have ended meanwhile
 		return api.Job{}, s.noJobError(rec, account)
 	}

@@ -3,14 +3,65 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/lab"
 )
+
+// oneAnswer is a scheduler that is queried once, before the submission.
+func oneAnswer(l *agent.Limits) {
+	l.Jobs.Query, l.Jobs.QueryMin, l.Jobs.QueryAfterSubmit = time.Hour, time.Hour, 0
+}
+
+func TestANewJobsPageIsReadyByItsLogBeforeTheSchedulerSaysThatItRuns(t *testing.T) {
+	for _, dialect := range []string{lab.Slurm, lab.PBS} {
+		t.Run(dialect, func(t *testing.T) {
+			w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: 1500 * time.Millisecond})
+			w.restart(config+"job = \"practice\"\n", oneAnswer)
+			if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+				t.Fatal(err)
+			}
+			w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+			w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting })
+			if s := w.until("ready", ready); s.Job.State != api.JobRunning || s.Job.Node != "" {
+				t.Errorf("the job is %+v", s.Job)
+			}
+			if code := w.fetch(); code != http.StatusOK {
+				t.Errorf("the page answers %d", code)
+			}
+			w.restart(config+"job = \"practice\"\n", nil)
+			if s := w.until("ready, with the node", func(s api.Session) bool { return ready(s) && s.Job.Node != "" }); len(w.cluster.Jobs()) != 1 {
+				t.Errorf("there are %d jobs; the session's is %s", len(w.cluster.Jobs()), s.Job.ID)
+			}
+		})
+	}
+}
+
+func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
+	w := newWorldWith(t, lab.Options{QueueFor: time.Hour})
+	w.restart(config+"job = \"practice\"\n", oneAnswer)
+	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	w.script("#!/bin/sh\n#SBATCH --output=out.log\nsleep 60\n")
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+	w.appendTo("out.log", announcement("cn01", port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")) // by another job
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends with its time
+		if s := e.Session; s != nil && s.State != api.SessionQueued {
+			t.Errorf("it is %s: %s", s.State, s.Cause)
+		}
+	})
+}
 
 func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
 	w := newWorld(t)

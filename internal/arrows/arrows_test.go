@@ -58,6 +58,7 @@ var imports = map[string][]string{
 	"internal/bench":               {"internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
 	"internal/bench/ground":        {},
 	"internal/bench/idle":          {},
+	"internal/bench/start":         {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},
 	"internal/bench/table":         {},
 	"internal/bench/transfer":      {"internal/bench/ground", "internal/bench/table", "internal/ctxtime"},
 	"internal/desktop/bustest":     {},

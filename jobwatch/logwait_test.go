@@ -1,0 +1,122 @@
+package jobwatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestAFileBelongsToAJobIfItsNameHasTheNumber(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		file, id string
+		want     bool
+	}{
+		{"/home/mira/slurm-123.out", "123", true},
+		{"/home/mira/nb.o123", "123.srv", true},
+		{"/home/mira/nb.123.srv.log", "123.srv", true},
+		{"/home/mira/slurm-123_4.out", "123", true},
+		{"/home/mira/slurm-1234.out", "123", false},
+		{"/home/mira/slurm-0123.out", "123", false},
+		{"/scratch/123/jupyter.log", "123", false}, // 123 may be a project
+		{"/home/mira/jupyter.log", "123", false},
+		{"/home/mira/jupyter.log", "", false},
+		{"/home/mira/.tunctl/lab-ab12/tunctl.log", "lab-ab12", true},
+		{"/home/mira/.tunctl/other/tunctl.log", "lab-ab12", false},
+	} {
+		if got := namesJob(tt.file, tt.id); got != tt.want {
+			t.Errorf("%s of job %s: %v", tt.file, tt.id, got)
+		}
+	}
+}
+
+func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
+	queued := api.Job{ID: "7", State: api.JobQueued, Reason: "Priority", Hint: "other jobs come first", Log: "/h/slurm-7.out"}
+	requeued, held := queued, queued
+	requeued.Restarts = 1
+	held.State = api.JobHeld
+	for name, tt := range map[string]struct {
+		job   api.Job
+		mine  bool // we have just submitted it
+		file  string
+		shown api.JobState
+	}{
+		"its own log":              {queued, true, "/h/slurm-7.out", api.JobRunning},
+		"a log of several jobs":    {queued, true, "/h/jupyter.log", api.JobQueued},
+		"the log of another job":   {queued, true, "/h/slurm-17.out", api.JobQueued},
+		"the log of an old job":    {queued, false, "/h/slurm-7.out", api.JobQueued},
+		"the log of the first run": {requeued, true, "/h/slurm-7.out", api.JobQueued},
+		"released meanwhile":       {held, true, "/h/slurm-7.out", api.JobRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := slurmWatcher(newCluster())
+			if tt.mine {
+				w.rememberSubmitted(tt.job, true)
+			}
+			x := w.Watch("7")
+			defer x.Close()
+			x.update(slurmKind.make(), tt.job)
+			x.LogFound(tt.file)
+			job := x.Job()
+			if job.State != tt.shown {
+				t.Errorf("the job is %s", job.State)
+			}
+			if job.State == api.JobRunning && (job.Reason != "" || job.Hint != "" || job.Log == "") {
+				t.Errorf("the job that runs is %+v", job)
+			}
+		})
+	}
+}
+
+// TestAnAnswerFromBeforeTheStartTakesNothingBack has a scheduler that answers from a cache.
+func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
+		c.set(job)
+		w.rememberSubmitted(job, true)
+		x := w.Watch("7")
+		defer x.Close()
+		time.Sleep(time.Second)
+		x.LogFound("/h/slurm-7.out")
+		time.Sleep(Grace - 2*time.Second) // it is asked meanwhile
+		if got := x.Job(); got.State != api.JobRunning || len(c.queries()) < 3 {
+			t.Errorf("after %d stale answers the job is %+v", len(c.queries()), got)
+		}
+		c.checkGaps(t)
+		job.State, job.Node, job.Start = api.JobRunning, "cn1", time.Now()
+		c.set(job)
+		time.Sleep(2 * time.Minute)
+		if got := x.Job(); got.Node != "cn1" || got.Start.IsZero() {
+			t.Errorf("once the scheduler knows, the job is %+v", got)
+		}
+		job.State, job.Node, job.Restarts = api.JobQueued, "", 1
+		c.set(job)
+		time.Sleep(2 * time.Minute)
+		x.LogFound("/h/slurm-7.out") // its old log still grows
+		if got := x.Job(); got.State != api.JobQueued {
+			t.Errorf("after a requeue the job is %+v", got)
+		}
+	})
+}
+
+func TestASchedulerThatInsistsIsBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
+		c.set(job)
+		w.rememberSubmitted(job, true)
+		x := w.Watch("7")
+		defer x.Close()
+		x.LogFound("/h/slurm-7.out")
+		time.Sleep(Grace + 2*time.Minute)
+		x.LogFound("/h/slurm-7.out")
+		if got := x.Job(); got.State != api.JobQueued {
+			t.Errorf("the job is %+v", got)
+		}
+	})
+}

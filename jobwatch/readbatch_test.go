@@ -1,0 +1,82 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// drive is a Runner in memory on which every log has its own name as its text.
+type drive struct {
+	mu    sync.Mutex
+	hangs string // reading this log never ends
+	reads []time.Time
+}
+
+func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+	d.mu.Lock()
+	d.reads = append(d.reads, time.Now())
+	hangs := d.hangs != "" && strings.Contains(string(stdin), d.hangs)
+	d.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	}
+	frame, inner, out := markOf.FindStringSubmatch(string(stdin))[1], "", ""
+	for i, m := range logAsked.FindAllStringSubmatch(string(stdin), -1) {
+		name := "/h/slurm-" + m[1] + ".out"
+		inner = m[2]
+		out += fmt.Sprintf("\n%s.%d 0 %d %s\n%s", inner, i, len(name), name, name)
+	}
+	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", frame, out, inner, frame)}, nil
+}
+
+// follow follows ten logs for a while, and returns what was read of each.
+func (d *drive) follow(t *testing.T, length time.Duration) (texts [10]string) {
+	w := NewWatcher(d, Options{Scheduler: Slurm})
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range texts {
+		f := w.NewFollower(FollowOptions{Paths: []string{fmt.Sprintf("/h/slurm-%d.out", i)}})
+		f.Nudge()
+		all.Go(func() {
+			if err := f.Serve(ctx, func(c Chunk) { texts[i] += string(c.Data) }); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		time.Sleep(70 * time.Millisecond)
+	}
+	all.Wait()
+	return texts
+}
+
+func TestTheLogsOfTenNewJobsAreReadByOneCommandASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &drive{}
+		for i, text := range d.follow(t, 20*time.Second) {
+			if want := fmt.Sprintf("/h/slurm-%d.out", i); text != want {
+				t.Errorf("of log %d, %q was read", i, text)
+			}
+		}
+		if n := len(d.reads); n < 15 || n > 21 {
+			t.Errorf("%d commands in 20 seconds", n)
+		}
+	})
+}
+
+func TestALogThatCannotBeReadHoldsNoOtherUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &drive{hangs: "slurm-3.out"}
+		for i, text := range d.follow(t, time.Minute) {
+			if text == "" && i != 3 {
+				t.Errorf("log %d was never read", i)
+			}
+		}
+	})
+}
