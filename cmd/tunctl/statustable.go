@@ -29,7 +29,7 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 		if h.Cause != "" && !said[h.Cause] {
 			notes = append(notes, h.Cause)
 		}
-		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
+		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
 	}
 	return text + "\n" + hosts.Draw(l)
@@ -154,9 +154,12 @@ func stateColour(s api.SessionState) string {
 	return ""
 }
 
-func hostColour(s api.HostState) string {
-	switch s {
+func hostColour(h api.Host) string {
+	switch h.State {
 	case api.HostUp:
+		if !h.NotRespondingSince.IsZero() {
+			return term.Yellow
+		}
 		return term.Green
 	case api.HostBlocked:
 		return term.Red

@@ -49,6 +49,9 @@ type Host struct {
 	Algorithms *Algorithms `json:"algorithms,omitempty"` // of a native connection
 	// CertificateEnds is the end of the certificate that logged in, once it is near.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
+
+	// NotRespondingSince is set while a connected host does not respond.
+	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }
 
 // HostLabel is a host's name for people. The name of a host behind others contains the
