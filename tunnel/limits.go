@@ -127,9 +127,10 @@ func PracticeLimits() Limits {
 	l.StableAfter = time.Second
 	l.BanWait = 5 * time.Second
 	l.KeepaliveEvery = time.Second
+	l.KeepaliveMax = 5 // more than Unanswered, as on real hosts
 	l.WakeGrace = 10 * time.Second
 	l.AskUnanswered = 500 * time.Millisecond
-	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 2*time.Second, 2*time.Second, 3*time.Second
+	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 3*time.Second, 3*time.Second, 3*time.Second
 	l.CloseUnanswered = time.Second
 	l.WaitedMin, l.WaitedMax = 200*time.Millisecond, time.Second
 	return l

@@ -34,6 +34,15 @@ func idleUnresponsive(l agent.Limits) time.Duration {
 	return l.Tunnel.KeepaliveEvery + l.Tunnel.Unanswered + time.Second
 }
 
+// replaced is until a connection in use that does not respond is given up for a new
+// one, which keeps a distance from the last login.
+func replaced(l agent.Limits) time.Duration {
+	return max(unresponsive(l)+l.Tunnel.CloseUnanswered, relogin(l))
+}
+
+// noDial is until that new one has failed, too.
+func noDial(l agent.Limits) time.Duration { return replaced(l) + dialled(l) }
+
 // asked is until the scheduler was asked.
 func asked(l agent.Limits) time.Duration {
 	return l.Jobs.Query + time.Duration(l.Jobs.Jitter*float64(l.Jobs.Query))
@@ -49,7 +58,9 @@ func relogin(l agent.Limits) time.Duration { return l.Tunnel.LoginSpacing + time
 func retried(l agent.Limits) time.Duration { return l.Tunnel.RetryMax }
 
 // waited is the same while somebody waits; the next login keeps its distance.
-func waited(l agent.Limits) time.Duration { return max(l.Tunnel.WaitedMax, l.Tunnel.LoginSpacing) + time.Second }
+func waited(l agent.Limits) time.Duration {
+	return max(l.Tunnel.WaitedMax, l.Tunnel.LoginSpacing) + time.Second
+}
 
 // plus adds what others take.
 func plus(d time.Duration, b bound) bound {

@@ -38,6 +38,12 @@ var faults = []fault{
 		repair: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: waited,
 	},
 	{
+		name:    "the server stays frozen",
+		inflict: func(c *campaign) { c.use(); c.lab.FreezeListener(c.alias); c.lab.FreezeConns(c.alias) },
+		state:   api.SessionReconnecting, cause: "waiting for login1.lab.test:22", within: replaced,
+		repair: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: waited,
+	},
+	{
 		name:    "the connection is killed",
 		inflict: func(c *campaign) { c.lab.KillConns(c.alias) },
 		state:   api.SessionReconnecting, cause: "the connection to lab-named was lost: …", within: atOnce,
@@ -53,6 +59,12 @@ var faults = []fault{
 		name:    "the network goes silent while the page is in use",
 		inflict: func(c *campaign) { c.use(); c.lab.Cut("silent") },
 		state:   api.SessionReconnecting, cause: "lab-named is not responding since …", within: unacknowledged,
+		repair: func(c *campaign) { c.lab.Restore("silent") }, again: waited,
+	},
+	{
+		name:    "the network stays silent",
+		inflict: func(c *campaign) { c.use(); c.lab.Cut("silent") },
+		state:   api.SessionReconnecting, cause: "login1.lab.test:22 did not respond within …", within: noDial,
 		repair: func(c *campaign) { c.lab.Restore("silent") }, again: waited,
 	},
 	{
