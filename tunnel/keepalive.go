@@ -61,10 +61,11 @@ func (h *Host) hold(ctx context.Context) {
 			h.warnCertificateEnds(c.certificateEnds)
 		case rtt := <-k.replies:
 			k.gotReply()
-			if k.stall.began.IsZero() { // otherwise one comes every other second
+			if !k.inUse {
 				c.setMeasured(rtt, "")
 				h.refresh()
 			}
+			k.inUse = false
 		}
 	}
 }
@@ -151,6 +152,7 @@ type keepalive struct {
 	timer      *time.Timer
 	replies    chan time.Duration
 	waiting    bool          // a request is outstanding
+	inUse      bool          // it was sent because a client waits; there may be many of these
 	missed     int           // intervals without a byte
 	reads      int           // the wire's number of reads at the last tick
 	probing    time.Duration // the limit of the probe under way; 0: none

@@ -61,8 +61,10 @@ const stallCheck = 250 * time.Millisecond
 // TCP survives must not cost a person a login.
 type stall struct {
 	timer *time.Timer // runs while a reply is due
+	due   bool
 
 	began    time.Time // when the first reply was due
+	ended    time.Time // when none was due any more
 	unacked  time.Time // when bytes of ours were last on their way
 	segments uint64    // received by then
 	segment  time.Time // when one was last found to have come
@@ -82,15 +84,17 @@ func newStall(c *conn) stall {
 
 // expectReply has the connection checked until the reply has come.
 func (k *keepalive) expectReply(now time.Time) {
-	if k.c.heldBySSH {
-		return // the ssh program has its own keepalive
-	}
-	if !k.stall.began.IsZero() {
+	s := &k.stall
+	if s.due || k.c.heldBySSH { // the ssh program has its own keepalive
 		return
 	}
-	k.stall.began = now
+	s.due = true
+	// A client that gives up soon and tries again still waits for the same.
+	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.AskUnanswered {
+		s.began = now
+	}
 	k.c.clients.checked.Store(true)
-	k.stall.timer.Reset(stallCheck)
+	s.timer.Reset(stallCheck)
 }
 
 // checkStall checks the connection once. It returns since when the connection does not
@@ -119,7 +123,8 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	if known && info.unacked {
 		s.unacked = now
 		quiet, limit = latest(last, s.began, s.segment), l.Unacknowledged
-	} else if now.Sub(quiet) >= l.AskUnanswered || !s.noticed.IsZero() {
+	} else if !k.waiting && (now.Sub(quiet) >= l.AskUnanswered || !s.noticed.IsZero()) {
+		k.inUse = true
 		k.sendRequest()
 	}
 	if s.loss.lossy() {
@@ -137,19 +142,17 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 // replyDue reports whether something still waits for a reply. If not, the checks end.
 func (k *keepalive) replyDue(now time.Time) bool {
 	s := &k.stall
-	due := func() bool { return k.c.clients.active(now, k.c.limits.InUse) }
-	if !s.noticed.IsZero() || k.waiting || due() {
+	waits := func() bool { return k.c.clients.active(now, k.c.limits.InUse) }
+	if !s.noticed.IsZero() || k.waiting || waits() {
 		return true
 	}
-	s.began = time.Time{}
 	k.c.clients.checked.Store(false)
-	if !due() {
-		return false
+	if waits() { // it has sent just before, and found that the connection is checked
+		k.c.clients.checked.Store(true)
+		return true
 	}
-	// A client has sent just before, and did not find that nobody checks.
-	k.c.clients.checked.Store(true)
-	s.began = now
-	return true
+	s.due, s.ended = false, now
+	return false
 }
 
 // checkStall shows whether the connection responds. A connection that does not, of a

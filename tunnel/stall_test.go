@@ -68,6 +68,24 @@ func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
 	})
 }
 
+func TestClientsThatGiveUpSoonShowItToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		s.pause(true)
+		began := time.Now()
+		for responds(h) && time.Since(began) < 15*time.Second {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = h.Dial(ctx, "tcp", "echo:1")
+			cancel()
+			time.Sleep(400 * time.Millisecond)
+		}
+		if responds(h) {
+			t.Error("not shown within 15 seconds")
+		}
+	})
+}
+
 func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
