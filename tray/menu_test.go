@@ -71,6 +71,13 @@ var statuses = map[string]View{
 		session("my_board", api.SessionReady, page, func(s *api.Session) { s.Since = noon }),
 		session("db", api.SessionReady)),
 	"reconnecting": reached(narval(api.HostWaiting, "no network"), session("jupyter", api.SessionReconnecting, page, runsFor(time.Hour))),
+	"not-responding": func() View {
+		since := noon.Add(-20 * time.Second)
+		host := api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: since, Cause: "narval is not responding since 11:59:40"}
+		stalled := session("jupyter", api.SessionReconnecting, page, runsFor(time.Hour), dueTo(host.Cause))
+		stalled.NotRespondingSince = since
+		return reached([]api.Host{host}, stalled)
+	}(),
 	"ended": reached(narval(api.HostUp, ""), session("jupyter", api.SessionEnded, dueTo("job 4242 reached its time limit at 11:58"),
 		job(func(j *api.Job) { j.State = api.JobTimeout }))),
 	"failed": reached(narval(api.HostUp, ""), session("jupyter", api.SessionFailed,

@@ -47,6 +47,9 @@ func sessionText(s api.Session, now time.Time) string {
 		}
 		return "ready"
 	case api.SessionReconnecting:
+		if !s.NotRespondingSince.IsZero() {
+			return s.Host + " is not responding"
+		}
 		return "reconnecting to " + s.Host
 	case api.SessionEnded:
 		return endText("ended", s.Cause)
@@ -117,6 +120,8 @@ func hostText(h api.Host, shown map[string]bool) string {
 		return "connecting"
 	case h.State == api.HostNeedsLogin:
 		return "login needed"
+	case h.State == api.HostUp && !h.NotRespondingSince.IsZero():
+		return "not responding"
 	case h.State == api.HostUp:
 		return "connected"
 	case h.State == api.HostWaiting:

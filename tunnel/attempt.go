@@ -20,6 +20,10 @@ type attempt struct {
 	client    string // the client that the person used
 	banned    bool   // a ban is suspected: ask the person first
 	reuseOnly bool   // no login: only the person's own connection may be used
+	waited    bool   // somebody waits for the host, who cannot be asked
+
+	began      time.Time
+	unanswered bool // a direct dial got no answer: the server has seen nothing to count
 
 	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to

@@ -29,6 +29,8 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	wait := &channelWait{all: &c.clients}
+	wait.sent()
 	nc, err := open(ctx, c, func() (net.Conn, error) {
 		nc, err := c.client.Dial(network, address)
 		if err != nil {
@@ -36,10 +38,11 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 		}
 		return nc, nil
 	}, closeLate[net.Conn])
+	wait.answered()
 	if err != nil {
 		return nil, err
 	}
-	return &channelConn{nc, c}, nil
+	return &channelConn{nc, c, wait}, nil
 }
 
 // open calls f in a goroutine and returns early when ctx ends: x/crypto's functions take
@@ -83,15 +86,29 @@ func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 type channelConn struct {
 	net.Conn
 	link *conn
+	wait *channelWait
 }
 
 // Read implements net.Conn.
 func (c *channelConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	c.wait.answered()
 	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
 		err = c.link.downError()
 	}
 	return n, err
+}
+
+// Write implements net.Conn.
+func (c *channelConn) Write(p []byte) (int, error) {
+	c.wait.sent()
+	return c.Conn.Write(p)
+}
+
+// Close implements net.Conn.
+func (c *channelConn) Close() error {
+	c.wait.answered()
+	return c.Conn.Close()
 }
 
 // CloseWrite half-closes the connection.
@@ -165,7 +182,7 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		ch, requests, err := c.openRaw(ctx, kind, payload)
 		if err == nil {
 			slot.accepted()
-			return &sharedSession{Channel: ch, release: sync.OnceFunc(slot.release)}, requests, nil
+			return &sharedSession{Channel: ch, wait: &channelWait{all: &c.clients}, release: sync.OnceFunc(slot.release)}, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			slot.release()
@@ -195,11 +212,26 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 // sharedSession releases its slot on Close.
 type sharedSession struct {
 	ssh.Channel
+	wait    *channelWait
 	release func()
+}
+
+// Read reads what the program on the host prints.
+func (s *sharedSession) Read(p []byte) (int, error) {
+	n, err := s.Channel.Read(p)
+	s.wait.answered()
+	return n, err
+}
+
+// Write sends what a person types, or a copy.
+func (s *sharedSession) Write(p []byte) (int, error) {
+	s.wait.sent()
+	return s.Channel.Write(p)
 }
 
 // Close ends the session.
 func (s *sharedSession) Close() error {
 	defer s.release()
+	s.wait.answered()
 	return s.Channel.Close()
 }

@@ -27,6 +27,7 @@ type conn struct {
 	heldBySSH bool // used through a control socket, which a global request would break
 	reused    bool // it is the person's own, and says nothing about how a login goes
 	sessions  *sessionLimit
+	clients   clientWaits
 	since     time.Time
 	done      chan struct{} // closed when the transport has ended
 
@@ -46,7 +47,9 @@ type conn struct {
 	mu        sync.Mutex
 	loginNode string
 	rtt       time.Duration
-	why       error // why it ended
+	stalled   time.Time // since when it does not respond; zero: it does
+	kept      bool      // although it does not respond: a new login would need a person
+	why       error     // why it ended
 	closing   bool
 	wg        sync.WaitGroup
 }
@@ -58,6 +61,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		client: client, wire: t.wire, log: t.log, limits: limits,
 		interval: limits.KeepaliveEvery, maxMissed: limits.KeepaliveMax,
 		sessions: newSessionLimit(limits.MaxSessions, limits.SessionsAgain),
+		clients:  clientWaits{began: make(chan struct{}, 1)},
 		since:    time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
 	}
@@ -208,4 +212,24 @@ func (c *conn) setMeasured(rtt time.Duration, loginNode string) {
 	if loginNode != "" {
 		c.loginNode = loginNode
 	}
+}
+
+// notResponding is since when the connection does not respond, zero if it does, and
+// whether it is kept although a new one could be made.
+func (c *conn) notResponding() (since time.Time, kept bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stalled, c.kept
+}
+
+// setStalled records since when the connection does not respond, and reports whether
+// that is news.
+func (c *conn) setStalled(since time.Time, kept bool) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since.IsZero() == c.stalled.IsZero() {
+		return false
+	}
+	c.stalled, c.kept = since, kept
+	return true
 }

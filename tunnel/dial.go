@@ -36,9 +36,11 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	defer cancel()
 	raw, err = t.dial(ctx)
 	if err != nil {
+		t.unanswered = true
 		return nil, nil, t.withSpelling(t.unreachable(err, limit))
 	}
 	setTrafficClass(raw, &t.settings, t.log)
+	retryEvenly(raw)
 	return raw, []string{}, nil
 }
 

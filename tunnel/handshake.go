@@ -54,10 +54,15 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 }
 
 // bannerLimit bounds the wait for the server's first line. A ProxyCommand usually logs
-// in to another host before it can forward one.
+// in to another host before it can forward one. While somebody waits, the connection
+// that the server's system has accepted is kept: connections that are opened and closed
+// again look like a scan.
 func (t *attempt) bannerLimit() time.Duration {
 	limits := &t.pool.o.Limits
-	if t.settings.ProxyCommand == "" {
+	switch {
+	case t.settings.ProxyCommand == "" && t.waited && len(t.settings.ProxyJump) == 0:
+		return limits.WaitedBanner
+	case t.settings.ProxyCommand == "":
 		return limits.BannerTimeout
 	}
 	return cmp.Or(t.settings.ConnectTimeout, limits.DialTimeout) + limits.HandshakeTimeout + limits.BannerTimeout

@@ -78,6 +78,8 @@ func (h *Host) attendLocked(client string) {
 	f.wanted, f.client = true, client
 	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
 	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
+	f.lostAt = time.Time{}
+	f.noteWaiting(time.Now(), true)
 	h.enterLocked()
 	h.wake()
 }

@@ -53,12 +53,19 @@ func (h *Host) hold(ctx context.Context) {
 			if err := k.tick(time.Now()); err != nil {
 				c.close(err)
 			}
+		case <-c.clients.began:
+			k.expectReply(time.Now())
+		case <-k.stall.timer.C:
+			h.checkStall(k)
 		case <-ending.C:
 			h.warnCertificateEnds(c.certificateEnds)
 		case rtt := <-k.replies:
 			k.gotReply()
-			c.setMeasured(rtt, "")
-			h.refresh()
+			if !k.inUse {
+				c.setMeasured(rtt, "")
+				h.refresh()
+			}
+			k.inUse = false
 		}
 	}
 }
@@ -145,21 +152,26 @@ type keepalive struct {
 	timer      *time.Timer
 	replies    chan time.Duration
 	waiting    bool          // a request is outstanding
+	inUse      bool          // it was sent because a client waits; there may be many of these
 	missed     int           // intervals without a byte
 	reads      int           // the wire's number of reads at the last tick
 	probing    time.Duration // the limit of the probe under way; 0: none
 	probeAgain bool          // the network changed again during the probe
+	stall      stall
 }
 
 func newKeepalive(c *conn) *keepalive {
-	k := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1)}
+	k := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1), stall: newStall(c)}
 	if c.heldBySSH {
 		k.timer.Stop() // the ssh program has its own keepalive
 	}
 	return k
 }
 
-func (k *keepalive) stop() { k.timer.Stop() }
+func (k *keepalive) stop() {
+	k.timer.Stop()
+	k.stall.timer.Stop()
+}
 
 // probe requires a reply within limit.
 func (k *keepalive) probe(limit time.Duration) {
@@ -170,6 +182,7 @@ func (k *keepalive) probe(limit time.Duration) {
 	k.probing = limit
 	_, k.reads = k.c.wire.heard()
 	k.sendRequest()
+	k.expectReply(time.Now())
 	k.timer.Reset(limit)
 }
 
@@ -204,6 +217,7 @@ func (k *keepalive) tick(now time.Time) error {
 	k.missed++
 	k.timer.Reset(k.c.interval)
 	k.sendRequest()
+	k.expectReply(now)
 	return nil
 }
 

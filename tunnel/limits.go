@@ -45,6 +45,29 @@ type Limits struct {
 	// WakeGrace is ProbeTimeout for a connection that only a person can restore.
 	WakeGrace time.Duration
 
+	// AskUnanswered is how long a client's bytes may stay unanswered before a keepalive is
+	// sent, and InUse how long after the client's last bytes that is done.
+	AskUnanswered time.Duration
+	InUse         time.Duration
+	// Unacknowledged is how long the host's system, and Unanswered how long its SSH server,
+	// may send nothing that was due before the host is shown as not responding. A stall of
+	// three seconds costs TCP up to seven.
+	Unacknowledged time.Duration
+	Unanswered     time.Duration
+	// LossyUnanswered replaces both on a link that loses many packets.
+	LossyUnanswered time.Duration
+	// CloseUnanswered is how much later the connection is closed, if a new login needs
+	// nobody.
+	CloseUnanswered time.Duration
+
+	// WaitedMin and WaitedMax bound the time between two dials that nobody answered while
+	// a person waits, for WaitedFor after the last sign of a person.
+	WaitedMin, WaitedMax time.Duration
+	WaitedFor            time.Duration
+	// WaitedBanner is BannerTimeout while a person waits: the connection is used as soon as
+	// the server responds.
+	WaitedBanner time.Duration
+
 	// MaxSessions is how many commands run at once over one connection. sshd's
 	// own default limit is 10.
 	MaxSessions int
@@ -79,6 +102,16 @@ func DefaultLimits() Limits {
 		KeepaliveMax:     3,
 		ProbeTimeout:     3 * time.Second,
 		WakeGrace:        45 * time.Second,
+		AskUnanswered:    2 * time.Second,
+		InUse:            30 * time.Second,
+		Unacknowledged:   7 * time.Second,
+		Unanswered:       12 * time.Second,
+		LossyUnanswered:  30 * time.Second,
+		CloseUnanswered:  8 * time.Second,
+		WaitedMin:        10 * time.Second,
+		WaitedMax:        time.Minute,
+		WaitedFor:        30 * time.Minute,
+		WaitedBanner:     5 * time.Minute,
 		MaxSessions:      8,
 		SessionsAgain:    time.Minute,
 		NodeDial:         4 * time.Second,
@@ -112,6 +145,11 @@ func PracticeLimits() Limits {
 	l.StableAfter = time.Second
 	l.BanWait = 5 * time.Second
 	l.KeepaliveEvery = time.Second
+	l.KeepaliveMax = 5 // more than Unanswered, as on real hosts
 	l.WakeGrace = 10 * time.Second
+	l.AskUnanswered = 500 * time.Millisecond
+	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 3*time.Second, 3*time.Second, 3*time.Second
+	l.CloseUnanswered = time.Second
+	l.WaitedMin, l.WaitedMax = 200*time.Millisecond, time.Second
 	return l
 }

@@ -270,6 +270,13 @@ func (p *Pool) NetworkChanged() {
 	}
 }
 
+// Waiting says of all hosts that somebody waits for them; see [Host.Waiting].
+func (p *Pool) Waiting(person bool) {
+	for _, h := range p.allHosts() {
+		h.Waiting(person)
+	}
+}
+
 // enqueue queues a change for publish. Its caller may hold a host's lock.
 func (p *Pool) enqueue(h api.Host) {
 	p.mu.Lock()

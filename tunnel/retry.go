@@ -66,6 +66,9 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		f.stop = nil
 	}
 	at := f.nextTry
+	if f.waited(now, h.pool.o.Limits.WaitedFor) && !f.waitedTry.IsZero() && f.waitedTry.Before(at) {
+		at = f.waitedTry
+	}
 	if !now.Before(f.attended) {
 		if !silent && !reuse {
 			f.stop = &stop{state: api.HostNeedsLogin, why: h.loginMayAsk()}
@@ -144,10 +147,12 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	h.cancel = cancel
 	f.trying, f.lastTry = "reading the ssh settings", time.Now()
 	h.enterLocked()
-	attended := time.Now().Before(f.attended)
+	now := time.Now()
+	attended := now.Before(f.attended)
 	return &attempt{
-		host: h, pool: h.pool, log: h.log,
-		attended: attended, client: f.client, banned: time.Now().Before(f.ban), reuseOnly: f.stop != nil || !attended && !silent,
+		host: h, pool: h.pool, log: h.log, began: now,
+		attended: attended, client: f.client, banned: now.Before(f.ban), reuseOnly: f.stop != nil || !attended && !silent,
+		waited: !attended && f.waited(now, h.pool.o.Limits.WaitedFor),
 	}
 }
 
@@ -195,6 +200,7 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) {
 		f.live = c
 		f.failure, f.stop, f.refusals, f.ban = nil, nil, 0, time.Time{}
 		f.nextTry, f.attended = time.Time{}, time.Time{}
+		f.lostAt, f.waitedTry = time.Time{}, time.Time{}
 	} else {
 		h.failedLocked(t, asError(err))
 	}
@@ -212,6 +218,13 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.failure = why
 	f.failures++
 	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
+	if f.lostAt.IsZero() {
+		f.lostAt = t.began
+	}
+	f.waitedTry = time.Time{}
+	if t.unanswered {
+		f.waitedTry = t.began.Add(waitedPause(now.Sub(f.lostAt), l.WaitedMin, l.WaitedMax))
+	}
 	attended := now.Before(f.attended)
 	class := t.classOf(why)
 	switch {
@@ -262,6 +275,10 @@ func (h *Host) connectionLost(c *conn) {
 		if time.Since(c.since) >= l.StableAfter {
 			f.failures = 0
 		}
+		f.lostAt = time.Now()
+		if c.clients.sentWithin(f.lostAt, l.InUse) {
+			f.noteWaiting(f.lostAt, true)
+		}
 		f.nextTry = time.Time{}
 		if f.failures > 0 {
 			f.nextTry = time.Now().Add(backoff(f.failures, l.RetryMin, l.RetryMax))
@@ -287,6 +304,43 @@ func backoff(failures int, least, most time.Duration) time.Duration {
 		wait = min(most, least<<max(shift, 0))
 	}
 	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
+}
+
+// waitedPause is the time between the beginnings of two tries while somebody waits: a
+// tenth of the time since the loss, within bounds. It is shortened as backoff is.
+func waitedPause(lost, least, most time.Duration) time.Duration {
+	wait := min(max(lost/10, least), most)
+	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
+}
+
+// waitingLasts is how long somebody counts as waiting after the last sign of it: a held
+// connection is held for half a minute, and a waiting page polls more often.
+const waitingLasts = 45 * time.Second
+
+// Waiting says that somebody waits for the host: a client that is held, an open waiting
+// page, a command that shows it. With person set it is an act of a person, and not only
+// a program that does not give up. Until some time after both (Limits.WaitedFor), a dial
+// that nobody answers is repeated sooner than usual. It causes no login that would not
+// happen anyway.
+func (h *Host) Waiting(person bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.noteWaiting(time.Now(), person)
+	if h.facts.live == nil && !h.facts.waitedTry.IsZero() {
+		h.wake()
+	}
+}
+
+func (f *facts) noteWaiting(now time.Time, person bool) {
+	f.waitedUntil = now.Add(waitingLasts)
+	if person {
+		f.person = now
+	}
+}
+
+// waited reports whether somebody waits, and a person acted within a time.
+func (f *facts) waited(now time.Time, within time.Duration) bool {
+	return now.Before(f.waitedUntil) && now.Sub(f.person) < within
 }
 
 // asError returns err as an *api.Error.

@@ -3,7 +3,10 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"net"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -90,6 +93,7 @@ func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
 		h := b.Host("login")
 		h.Up()
 		mustConnect(t, h)
+		wait(t, h, true) // changes nothing about that
 		day(b, s)
 		synctest.Wait()
 		if h.Status().State != api.HostUp {
@@ -313,6 +317,190 @@ func TestALoginThatWeCutOffCountsAsRefused(t *testing.T) {
 		day(b, s)
 		if _, logins, _ := s.counts(); logins != b.o.Limits.Refusals || h.Status().State != api.HostBlocked {
 			t.Errorf("%d logins, %+v", logins, h.Status())
+		}
+	})
+}
+
+// wait has somebody wait for a host until a test ends: after one act of a person, or
+// with many.
+func wait(t *testing.T, h *Host, active bool) {
+	t.Helper()
+	h.Waiting(true)
+	var polling sync.WaitGroup
+	end := make(chan struct{})
+	polling.Go(func() {
+		for {
+			select {
+			case <-time.After(5 * time.Second):
+				h.Waiting(active)
+			case <-end:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(end)
+		polling.Wait()
+	})
+}
+
+// unreachable makes every dial fail, and returns when they came.
+func unreachable(b *bench) (dials func() []time.Time, restore func()) {
+	var mu sync.Mutex
+	var at []time.Time
+	dial := b.dial
+	gone := true
+	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		mu.Lock()
+		fails := gone
+		at = append(at, time.Now())
+		mu.Unlock()
+		if fails {
+			return nil, errors.New("no route to host")
+		}
+		return dial(ctx, d, network, address)
+	}
+	return func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(at)
+		}, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			gone = false
+		}
+}
+
+func TestWhileSomebodyWaitsAReturnIsFoundWithinSeconds(t *testing.T) {
+	for _, gone := range []time.Duration{20 * time.Second, time.Minute, 95 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			b, s := keyed(t)
+			h, _ := connected(t, b)
+			_, restore := unreachable(b)
+			s.drop()
+			wait(t, h, false)
+			time.Sleep(gone)
+			restore()
+			if took := awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostUp }); took > 11*time.Second {
+				t.Errorf("%v after %v", took, gone)
+			}
+		})
+	}
+}
+
+func TestDialsAreFrequentForHalfAnHourAfterThePersonsLastSign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		dials, _ := unreachable(b)
+		began := time.Now()
+		s.drop()
+		wait(t, h, false)
+		time.Sleep(3 * time.Hour)
+		at := dials()
+		for i := 1; i < len(at); i++ {
+			gap, since := at[i].Sub(at[i-1]), at[i-1].Sub(began)
+			switch {
+			case gap < 4*time.Second, i > 2 && gap < 8*time.Second:
+				t.Errorf("%v after the loss: %v between two dials", since, gap)
+			case since < 28*time.Minute && gap > time.Minute:
+				t.Errorf("%v after the loss, while somebody waits: %v between two dials", since, gap)
+			case since > 31*time.Minute && gap < 11*time.Minute:
+				t.Errorf("%v after the loss, without a person: %v between two dials", since, gap)
+			}
+		}
+		t.Logf("%d dials in three hours", len(at))
+	})
+}
+
+func TestNobodyWaitingMeansTheUsualPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		dials, _ := unreachable(b)
+		s.drop()
+		time.Sleep(time.Hour)
+		if n := len(dials()); n > 12 {
+			t.Errorf("%d dials in an hour", n)
+		}
+		// Who opens a page then waits for seconds, not minutes.
+		before := len(dials())
+		h.Waiting(true)
+		synctest.Wait()
+		if n := len(dials()); n != before+1 {
+			t.Errorf("%d dials at once", n-before)
+		}
+	})
+}
+
+func TestAnAnsweredDialIsUsedForTheLoginHoweverLateItsBanner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		s.pause(true) // accepts, and says nothing
+		s.drop()
+		wait(t, h, false)
+		b.NetworkChanged() // the probe finds the loss
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
+		before, _, _ := s.counts()
+		time.Sleep(4 * time.Minute)
+		s.pause(false)
+		awaitHost(t, h, 2*time.Second, func() bool { return h.Status().State == api.HostUp })
+		if after, _, _ := s.counts(); after > before+1 {
+			t.Errorf("%d connections for one login", after-before)
+		}
+	})
+}
+
+func TestAServerThatHangsUpAtOnceIsNotDialledMoreOftenWhileSomebodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		s.set(func(s *sshServer) { s.greeting = "Exceeded MaxStartups\r\n" })
+		s.drop()
+		before, _, _ := s.counts()
+		wait(t, h, false)
+		time.Sleep(time.Hour)
+		if after, _, _ := s.counts(); after-before > 12 {
+			t.Errorf("%d connections in an hour", after-before)
+		}
+	})
+}
+
+func TestNothingIsDialledMoreOftenThroughAJumpHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		b.serve(t)
+		h := b.Host("inner")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(10 * time.Minute)
+		inner := servers["inner"]
+		inner.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
+		inner.drop()
+		before, _, _ := inner.counts()
+		wait(t, h, false)
+		time.Sleep(time.Hour)
+		if after, _, _ := inner.counts(); after-before > 12 {
+			t.Errorf("%d dials in an hour", after-before)
+		}
+	})
+}
+
+func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		s.set(func(s *sshServer) { s.greeting = "Not allowed at this time\r\n" })
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostBlocked })
+		before, _, _ := s.counts()
+		wait(t, h, false)
+		time.Sleep(59 * time.Minute)
+		if after, _, _ := s.counts(); after != before {
+			t.Errorf("%d dials during a suspected ban", after-before)
 		}
 	})
 }

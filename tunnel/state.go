@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"fmt"
 	"time"
 
 	"tunctl/internal/api"
@@ -23,6 +24,11 @@ type facts struct {
 	ban       time.Time      // until then a ban is suspected
 	lastLogin time.Time      // when the last login began
 	lastTry   time.Time      // when the last try began
+
+	lostAt      time.Time // when the connection was lost, or the first try failed
+	waitedUntil time.Time // until then somebody waits; see Waiting
+	person      time.Time // the last sign of a person
+	waitedTry   time.Time // replaces nextTry while somebody waits; zero: it does not
 }
 
 // stop ends all automatic tries, for good or until a time.
@@ -33,10 +39,11 @@ type stop struct {
 }
 
 // derive is the only place that derives a state from facts.
-func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
+func derive(f *facts, label string) (state api.HostState, cause, hint string, code api.Code) {
 	switch {
 	case f.live != nil:
-		return api.HostUp, "", "", ""
+		cause, hint = stalledText(f.live, label)
+		return api.HostUp, cause, hint, ""
 	case !f.wanted:
 		return api.HostDown, "", "", ""
 	case f.trying != "" && f.asking != "":
@@ -55,11 +62,24 @@ func derive(f *facts) (state api.HostState, cause, hint string, code api.Code) {
 	return api.HostConnecting, "", "", ""
 }
 
+// stalledText says that a connection does not respond, and what follows; empty if it
+// does.
+func stalledText(c *conn, label string) (cause, hint string) {
+	since, kept := c.notResponding()
+	if since.IsZero() {
+		return "", ""
+	}
+	if kept {
+		hint = "the connection is kept for now, since a new one needs your login"
+	}
+	return fmt.Sprintf("%s is not responding since %s", label, since.Format(time.TimeOnly)), hint
+}
+
 // enterLocked is the only place that enters a state. It sets the time and publishes the
 // change.
 func (h *Host) enterLocked() {
 	v := h.view
-	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts)
+	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts, h.label())
 	v.Asking, v.Links = h.facts.asking, h.facts.links
 	v.Cause = api.Redact(v.Cause)
 	if c := h.facts.live; c != nil {
@@ -68,9 +88,11 @@ func (h *Host) enterLocked() {
 		v.RTTMs = float64(rtt) / float64(time.Millisecond)
 		v.Transport, v.TransportWhy = c.transport, c.transportWhy
 		v.CertificateEnds = c.certificateEnds
+		v.NotRespondingSince, _ = c.notResponding()
 	} else {
 		v.Transport, v.TransportWhy, v.CertificateEnds = "", "", time.Time{}
 		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
+		v.NotRespondingSince = time.Time{}
 	}
 	v.Outdated = h.outdatedLocked()
 	if h.recheckDue && h.facts.trying == "" {

@@ -200,6 +200,9 @@ func (w *wire) heard() (last time.Time, reads int) {
 	return w.lastRead, w.reads
 }
 
+// tcpInfo is what the system knows about the connection; false: nothing.
+func (w *wire) tcpInfo() (tcpInfo, bool) { return readTCPInfo(w.Conn) }
+
 // noteRead counts data that came over another connection of the same master.
 func (w *wire) noteRead() {
 	w.mu.Lock()

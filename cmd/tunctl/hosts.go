@@ -127,6 +127,7 @@ func withState(h, live api.Host) api.Host {
 		return h
 	}
 	h.State, h.Cause, h.Hint, h.Since = live.State, live.Cause, live.Hint, live.Since
+	h.NotRespondingSince = live.NotRespondingSince
 	h.RTTMs, h.Auth, h.LoginNode, h.Algorithms = live.RTTMs, live.Auth, live.LoginNode, live.Algorithms
 	h.Transport, h.TransportWhy, h.Links = live.Transport, live.TransportWhy, live.Links
 	if live.State == api.HostUp && !live.CertificateEnds.IsZero() {
@@ -191,7 +192,7 @@ func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 		if ends := certificateNote(h, now); ends != "" {
 			notes = append(notes, ends)
 		}
-		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
+		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
 	}
 	return all.Draw(l)
@@ -200,7 +201,7 @@ func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 // hostPage draws everything known about one host.
 func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	var out strings.Builder
-	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h.State), string(h.State)))
+	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h), string(h.State)))
 	if !h.Since.IsZero() {
 		out.WriteString(" since " + sinceText(h.Since, now))
 	}

@@ -33,7 +33,7 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 		if near := certificateNote(h, now); near != "" {
 			notes = append(notes, near)
 		}
-		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h.State)},
+		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
 	}
 	return text + "\n" + hosts.Draw(l)
@@ -158,9 +158,12 @@ func stateColour(s api.SessionState) string {
 	return ""
 }
 
-func hostColour(s api.HostState) string {
-	switch s {
+func hostColour(h api.Host) string {
+	switch h.State {
 	case api.HostUp:
+		if !h.NotRespondingSince.IsZero() {
+			return term.Yellow
+		}
 		return term.Green
 	case api.HostBlocked:
 		return term.Red

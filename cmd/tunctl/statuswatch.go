@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -38,7 +39,9 @@ func (w *statusWatch) loop(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	events := make(chan struct{}, 1)
 	gone := make(chan error, 1)
-	go func() { gone <- w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { w.changed(e, events) }) }()
+	go func() {
+		gone <- w.client.WatchWaiting(ctx, api.AnswersNone, rand.Text(), func(e api.Event) { w.changed(e, events) })
+	}()
 	defer func() { cancel(); <-gone }()
 	var keys <-chan byte
 	var tick <-chan time.Time

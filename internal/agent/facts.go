@@ -64,7 +64,7 @@ func (f *facts) derive(now time.Time) verdict {
 		return f.down(now)
 	case f.failure != nil:
 		return f.failed()
-	case f.host.State != api.HostUp:
+	case f.host.State != api.HostUp, !f.host.NotRespondingSince.IsZero():
 		return f.unconnected(now)
 	case f.needsJob && f.job == nil, f.submitting:
 		return verdict{state: api.SessionSubmitting, cause: f.doing}

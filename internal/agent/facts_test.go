@@ -13,6 +13,7 @@ import (
 func TestAStateFollowsFromTheFacts(t *testing.T) {
 	now := time.Date(2026, 3, 2, 13, 0, 0, 0, time.Local)
 	up := api.Host{State: api.HostUp}
+	stalled := api.Host{State: api.HostUp, Cause: "not responding", NotRespondingSince: now}
 	job := func(state api.JobState) *api.Job { return &api.Job{ID: "7", State: state} }
 	endpoint := &api.Endpoint{Host: "cn01", Port: 8123}
 	tests := map[string]struct {
@@ -27,6 +28,8 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		"the host may have banned us":  {facts{wanted: true, host: api.Host{State: api.HostBlocked, Cause: "banned"}}, api.SessionFailed, "banned"},
 		"a person logged out":          {facts{wanted: true, served: true, host: api.Host{Alias: "narval", State: api.HostDown}}, api.SessionNeedsLogin, "you logged out of narval"},
 		"the link is lost":             {facts{wanted: true, served: true, host: api.Host{State: api.HostWaiting}}, api.SessionReconnecting, ""},
+		"the host does not respond":    {facts{wanted: true, served: true, answers: true, host: stalled}, api.SessionReconnecting, "not responding"},
+		"it does not respond at first": {facts{wanted: true, needsJob: true, host: stalled}, api.SessionConnecting, "not responding"},
 		"no job yet":                   {facts{wanted: true, host: up, needsJob: true, doing: "looking"}, api.SessionSubmitting, "looking"},
 		"being submitted":              {facts{wanted: true, host: up, needsJob: true, submitting: true, job: job(api.JobQueued), doing: "submitting"}, api.SessionSubmitting, "submitting"},
 		"held":                         {facts{wanted: true, host: up, needsJob: true, job: job(api.JobHeld)}, api.SessionQueued, "waiting in the queue"},

@@ -96,12 +96,15 @@ func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards
 	if !s.hasJobLocked() {
 		return s.openFixed(specs)
 	}
-	page, err := forward.Listen(forward.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log})
+	page, err := forward.Listen(forward.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Waiting: s.waitForHost, Log: s.agent.log})
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
 	}
 	return &forwards{page: page}, nil
 }
+
+// waitForHost is called while somebody waits at one of the session's listeners.
+func (s *session) waitForHost(person bool) { s.agent.pool.Host(s.host()).Waiting(person) }
 
 // served is a running forward.
 type served interface {
@@ -255,7 +258,7 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 			Log:     s.agent.log,
 		}), nil
 	}
-	o := forward.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Log: s.agent.log}
+	o := forward.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Waiting: s.waitForHost, Log: s.agent.log}
 	if network(spec.Listen) == "unix" {
 		o.UnixPath = spec.Listen
 		return forward.Listen(o)

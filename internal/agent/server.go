@@ -240,13 +240,21 @@ func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
 	replyOrFail(w, struct{}{}, err)
 }
 
+// waitingEvery is how often a command that waits is said to wait.
+const waitingEvery = 20 * time.Second
+
 // handleWatch streams events: first the whole status, then changes, and the whole status
 // again when the config has changed. A command that waits for a session gives its name:
 // what it permitted ends with the stream.
 func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
+	var still <-chan time.Time
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
 		a.waiters.enter(waiter)
 		defer a.waiterLeft(waiter)
+		a.pool.Waiting(true)
+		tick := time.NewTicker(waitingEvery)
+		defer tick.Stop()
+		still = tick.C
 	}
 	watcher := a.hub.subscribeAs(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.unsubscribe(watcher)
@@ -260,14 +268,17 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 		if out.send(next) != nil {
 			return
 		}
-		select {
-		case e, ok := <-watcher.events:
-			if !ok {
+		for received := false; !received; {
+			select {
+			case next, received = <-watcher.events:
+				if !received {
+					return
+				}
+			case <-still:
+				a.pool.Waiting(false)
+			case <-r.Context().Done():
 				return
 			}
-			next = e
-		case <-r.Context().Done():
-			return
 		}
 	}
 }

@@ -370,6 +370,9 @@ func (s *session) enterLocked() {
 	if v.state != s.current.State {
 		next.Since = now
 	}
+	if v.state == api.SessionReconnecting || v.state == api.SessionConnecting {
+		next.NotRespondingSince = s.facts.host.NotRespondingSince
+	}
 	s.forward.apply(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host), s.route)
 	next.Local, next.URL = s.forward.address(s.facts.endpoint)
 	if s.facts.link != "" {

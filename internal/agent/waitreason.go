@@ -63,8 +63,11 @@ func (f *facts) reconnecting(r forward.Reason, host, page string) forward.Reason
 	switch {
 	case f.suspended():
 		r.Title = "The job is suspended"
-	case f.host.State != api.HostUp:
+	case f.host.State != api.HostUp, !f.host.NotRespondingSince.IsZero():
 		r.Title = "Reconnecting to " + host
+		if !f.host.NotRespondingSince.IsZero() {
+			r.Title = host + " is not responding"
+		}
 		if f.job != nil && !f.job.State.Ended() {
 			r.Text = strings.TrimSpace(r.Text + " The job keeps running meanwhile.")
 		}

@@ -32,6 +32,10 @@ func pageFacts(now time.Time) map[string]facts {
 		"silent":       {host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "asking the server"},
 		"lapsed":       {host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}, needsJob: true, lapsed: true},
 		"reconnecting": {host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, needsJob: true, served: true, job: job(api.JobRunning)},
+		"stalled": {
+			host:     api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: now.Add(-time.Minute), Cause: "narval is not responding since 14:05:10"},
+			needsJob: true, served: true, job: job(api.JobRunning), answers: true,
+		},
 		"blocked": {host: api.Host{
 			Alias: "narval", State: api.HostBlocked, Code: api.CodeAuth, Cause: "narval refused the login twice",
 			Hint: "check your password, then `tunctl login narval`",
@@ -70,6 +74,7 @@ func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
 		"held":         {forward.ReasonAttention, "The job is on hold", ""},
 		"starting":     {forward.ReasonProgress, "Your notebook is starting", ""},
 		"reconnecting": {forward.ReasonProgress, "Reconnecting to narval", ""},
+		"stalled":      {forward.ReasonProgress, "narval is not responding", ""},
 		"silent":       {forward.ReasonProgress, "Reconnecting to your notebook", ""},
 		"lapsed":       {forward.ReasonAttention, "Start your notebook to continue", "jupyter ▸ Start"},
 		"blocked":      {forward.ReasonTrouble, "Cannot connect to narval", "See what went wrong…"},

@@ -52,6 +52,9 @@ type Host struct {
 	// CertificateEnds is the end of the certificate that logged in or, of a host that is
 	// not connected, of the certificate file for the next login.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
+
+	// NotRespondingSince is set while a connected host does not respond.
+	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }
 
 // HostLabel is a host's name for people. The name of a host behind others contains the

@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -47,6 +49,26 @@ func (c *campaign) scontrol(args ...string) {
 func (c *campaign) shortenJob() {
 	c.t.Helper()
 	c.scontrol("update", "jobid="+c.was.Job.ID, "timelimit=50")
+}
+
+// use has a browser ask for the page again and again until the fault is over.
+func (c *campaign) use() {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.was.Local+"/", http.NoBody)
+			if err != nil {
+				return
+			}
+			if res, err := browser().Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+			pause(c.t, 100*time.Millisecond)
+		}
+	})
+	c.after = func() { cancel(); asking.Wait() }
 }
 
 func (c *campaign) killAgent() {

@@ -13,22 +13,35 @@ type bound func(agent.Limits) time.Duration
 
 func atOnce(agent.Limits) time.Duration { return time.Second }
 
-// silence is until a connection that says nothing is given up.
-func silence(l agent.Limits) time.Duration {
-	return l.Tunnel.KeepaliveEvery * time.Duration(l.Tunnel.KeepaliveMax+1)
-}
-
 // noticed is until a change of the network is found to have cost the connection.
 func noticed(l agent.Limits) time.Duration { return time.Second + l.Tunnel.ProbeTimeout }
 
 // dialled is until a dial has failed.
 func dialled(l agent.Limits) time.Duration { return l.Tunnel.DialTimeout }
 
-// noDial is until a silence is found and a dial has failed, too.
-func noDial(l agent.Limits) time.Duration { return silence(l) + dialled(l) }
+// unacknowledged is until a client's bytes have stayed without an acknowledgement.
+func unacknowledged(l agent.Limits) time.Duration {
+	return l.Tunnel.AskUnanswered + l.Tunnel.Unacknowledged + time.Second
+}
 
-// noBanner is until a silence is found and a server has not greeted.
-func noBanner(l agent.Limits) time.Duration { return silence(l) + l.Tunnel.BannerTimeout }
+// unresponsive is until a client's bytes, and a keepalive, have stayed without a reply.
+func unresponsive(l agent.Limits) time.Duration {
+	return l.Tunnel.AskUnanswered + l.Tunnel.Unanswered + time.Second
+}
+
+// idleUnresponsive is until the keepalive of an idle connection has stayed without one.
+func idleUnresponsive(l agent.Limits) time.Duration {
+	return l.Tunnel.KeepaliveEvery + l.Tunnel.Unanswered + time.Second
+}
+
+// replaced is until a connection in use that does not respond is given up for a new
+// one, which keeps a distance from the last login.
+func replaced(l agent.Limits) time.Duration {
+	return max(unresponsive(l)+l.Tunnel.CloseUnanswered, relogin(l))
+}
+
+// noDial is until that new one has failed, too.
+func noDial(l agent.Limits) time.Duration { return replaced(l) + dialled(l) }
 
 // asked is until the scheduler was asked.
 func asked(l agent.Limits) time.Duration {
@@ -43,6 +56,11 @@ func relogin(l agent.Limits) time.Duration { return l.Tunnel.LoginSpacing + time
 
 // retried is the longest wait between two tries, after many in vain.
 func retried(l agent.Limits) time.Duration { return l.Tunnel.RetryMax }
+
+// waited is the same while somebody waits; the next login keeps its distance.
+func waited(l agent.Limits) time.Duration {
+	return max(l.Tunnel.WaitedMax, l.Tunnel.LoginSpacing) + time.Second
+}
 
 // plus adds what others take.
 func plus(d time.Duration, b bound) bound {

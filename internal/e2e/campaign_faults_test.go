@@ -32,10 +32,16 @@ type fault struct {
 
 var faults = []fault{
 	{
-		name:    "the server freezes",
-		inflict: func(c *campaign) { c.lab.FreezeListener(c.alias); c.lab.FreezeConns(c.alias) },
-		state:   api.SessionReconnecting, cause: "login1.lab.test:22 does not respond as an SSH server: …", within: noBanner,
-		repair: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: retried,
+		name:    "the server freezes while the page is in use",
+		inflict: func(c *campaign) { c.use(); c.lab.FreezeListener(c.alias); c.lab.FreezeConns(c.alias) },
+		state:   api.SessionReconnecting, cause: "lab-named is not responding since …", within: unresponsive,
+		repair: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: waited,
+	},
+	{
+		name:    "the server stays frozen",
+		inflict: func(c *campaign) { c.use(); c.lab.FreezeListener(c.alias); c.lab.FreezeConns(c.alias) },
+		state:   api.SessionReconnecting, cause: "waiting for login1.lab.test:22", within: replaced,
+		repair: func(c *campaign) { c.lab.ContConns(c.alias); c.lab.ContListener(c.alias) }, again: waited,
 	},
 	{
 		name:    "the connection is killed",
@@ -50,9 +56,21 @@ var faults = []fault{
 		repair: func(c *campaign) { c.lab.StartSSHD(c.alias) }, again: retried,
 	},
 	{
-		name:    "the network goes silent",
-		inflict: func(c *campaign) { c.lab.Cut("silent") },
+		name:    "the network goes silent while the page is in use",
+		inflict: func(c *campaign) { c.use(); c.lab.Cut("silent") },
+		state:   api.SessionReconnecting, cause: "lab-named is not responding since …", within: unacknowledged,
+		repair: func(c *campaign) { c.lab.Restore("silent") }, again: waited,
+	},
+	{
+		name:    "the network stays silent",
+		inflict: func(c *campaign) { c.use(); c.lab.Cut("silent") },
 		state:   api.SessionReconnecting, cause: "login1.lab.test:22 did not respond within …", within: noDial,
+		repair: func(c *campaign) { c.lab.Restore("silent") }, again: waited,
+	},
+	{
+		name:    "the network goes silent while nobody uses it",
+		inflict: func(c *campaign) { c.lab.Cut("silent") },
+		state:   api.SessionReconnecting, cause: "lab-named is not responding since …", within: idleUnresponsive,
 		repair: func(c *campaign) { c.lab.Restore("silent") }, again: retried,
 	},
 	{

@@ -63,6 +63,7 @@ type campaign struct {
 	seen  *observer
 	was   api.Session // before the fault at hand
 	began time.Time   // when that happened
+	after func()      // ends what goes on during it; nil: nothing
 }
 
 // newCampaign brings a session up.
@@ -161,6 +162,10 @@ func (c *campaign) run(f fault) result {
 		limit += f.again(agent.PracticeLimits())
 	}
 	now, at := c.awaitReady(after, limit, f.moved)
+	if c.after != nil {
+		c.after()
+		c.after = nil
+	}
 	c.unchanged(f, now)
 	c.answers()
 	r := result{f, shown.at.Sub(c.began), max(0, at.Sub(repaired))}

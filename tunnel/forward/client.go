@@ -128,7 +128,10 @@ func (c *clientConn) waitForTarget(hold context.Context, state *targetState) err
 	ended := c.preread.done
 	for {
 		sent, more := c.preread.peek()
-		if isPoll(classify(sent).http) {
+		request := classify(sent).http
+		poll := isPoll(request)
+		c.waiting(isNavigation(request) && !poll)
+		if poll {
 			return api.ErrDown
 		}
 		select {

@@ -84,6 +84,9 @@ type ListenOptions struct {
 	Shared  bool
 	Hosts   []string      // allowed in a request's Host besides the names of this machine
 	HoldFor time.Duration // how long clients wait for a target; 30 s if zero
+	// Waiting, if set, is called repeatedly while a client or a waiting page waits for a
+	// target: with true if a person has just asked for a page.
+	Waiting func(person bool)
 	Log     *slog.Logger
 }
 
@@ -93,6 +96,7 @@ type Forward struct {
 	name    string
 	kind    api.ForwardKind
 	holdFor time.Duration
+	waiting func(person bool)
 	log     *slog.Logger
 	local   *localListener
 	shared  bool
@@ -147,10 +151,14 @@ func newForward(o ListenOptions, local *localListener) *Forward {
 		name:    o.Name,
 		kind:    cmp.Or(o.Kind, api.ForwardLocal),
 		holdFor: cmp.Or(o.HoldFor, 30*time.Second),
+		waiting: o.Waiting,
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
 		local:   local,
 		shared:  o.Shared || local.onNetwork(),
 		hosts:   allowedHosts{listed: o.Hosts, network: local.onNetwork()},
+	}
+	if f.waiting == nil {
+		f.waiting = func(bool) {}
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.setState(nil, Reason{Title: "Starting " + cmp.Or(o.Name, "the forward"), Transient: true})

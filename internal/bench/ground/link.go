@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,9 @@ import (
 const (
 	nearEnd = "198.18.77.1"
 	FarEnd  = "198.18.77.2"
+
+	nearFickle = "198.18.77.5"
+	FickleEnd  = "198.18.77.6"
 )
 
 // Link is a network device whose packets come back late, with their addresses
@@ -29,10 +33,23 @@ type Link struct {
 	tun     *os.File
 	wg      sync.WaitGroup
 	packets chan parcel
+	silent  atomic.Bool
 }
 
 // NewLink makes the device, for which one must be root.
 func NewLink(ctx context.Context, delay time.Duration) (*Link, error) {
+	return newLink(ctx, nearEnd, delay)
+}
+
+// NewFickleLink is another link, to FickleEnd, which can fall silent.
+func NewFickleLink(ctx context.Context, delay time.Duration) (*Link, error) {
+	return newLink(ctx, nearFickle, delay)
+}
+
+// Silence has the link lose all packets, or none.
+func (l *Link) Silence(on bool) { l.silent.Store(on) }
+
+func newLink(ctx context.Context, near string, delay time.Duration) (*Link, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -47,7 +64,7 @@ func NewLink(ctx context.Context, delay time.Duration) (*Link, error) {
 	}
 	l := &Link{tun: os.NewFile(uintptr(fd), request.Name()), packets: make(chan parcel, 1<<15)}
 	ip := exec.CommandContext(ctx, "ip", "-batch", "-")
-	ip.Stdin = strings.NewReader(fmt.Sprintf("address add %s/30 dev %[2]s\nlink set %[2]s up\n", nearEnd, request.Name()))
+	ip.Stdin = strings.NewReader(fmt.Sprintf("address add %s/30 dev %[2]s\nlink set %[2]s up\n", near, request.Name()))
 	if out, err := ip.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("ip: %w: %s", err, out), l.tun.Close())
 	}
@@ -64,7 +81,7 @@ func (l *Link) collect(delay time.Duration) {
 		if err != nil {
 			return
 		}
-		if n < 20 || packet[0]>>4 != 4 {
+		if n < 20 || packet[0]>>4 != 4 || l.silent.Load() {
 			continue
 		}
 		var address [4]byte // the sums of IP and TCP stay as they are

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -75,6 +76,26 @@ func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Address is where it listens.
 func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+// Freeze stops it with all its connections, while the kernel still acknowledges.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw has it continue.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+// signal sends a signal to the server and the processes of its connections.
+func (s *Server) signal(sig syscall.Signal) {
+	for pids := []int{s.cmd.Process.Pid}; len(pids) > 0; pids = pids[1:] {
+		pid := pids[0]
+		_ = syscall.Kill(pid, sig) // it may just have ended
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+		for _, field := range strings.Fields(string(children)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+}
 
 // Close ends it with all its connections.
 func (s *Server) Close() {

@@ -1,0 +1,126 @@
+//go:build linux
+
+package realtest
+
+import (
+	"context"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel"
+)
+
+// asOnRealHosts notices a stall as late as on real hosts, and gives a connection up
+// later than any of these tests lasts.
+func asOnRealHosts(l *tunnel.Limits) {
+	d := tunnel.DefaultLimits()
+	l.KeepaliveEvery, l.KeepaliveMax = d.KeepaliveEvery, d.KeepaliveMax
+	l.AskUnanswered, l.InUse = d.AskUnanswered, d.InUse
+	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = d.Unacknowledged, d.Unanswered, d.LossyUnanswered
+	l.CloseUnanswered = d.CloseUnanswered
+}
+
+// typist is a person at a shell of a host, who types and waits for the echo.
+type typist struct {
+	ssh.Channel
+	echoes int
+}
+
+func newTypist(t *testing.T, h *tunnel.Host) *typist {
+	t.Helper()
+	ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ssh.DiscardRequests(requests)
+	t.Cleanup(func() { _ = ch.Close() })
+	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"cat"})); err != nil || !ok {
+		t.Fatalf("cat: %v %v", ok, err)
+	}
+	return &typist{Channel: ch}
+}
+
+// typeFor types until ctx ends.
+func (p *typist) typeFor(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if _, err := p.Write([]byte("x")); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(p, make([]byte, 1)); err != nil {
+			return err
+		}
+		p.echoes++
+		select {
+		case <-ctx.Done():
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// neverShown has a person type for a while, during which the host must not be shown as
+// not responding.
+func neverShown(t *testing.T, l *laptop, trouble func(ctx context.Context)) {
+	t.Helper()
+	h := l.mustLogin("lab-login")
+	up := h.Status().Since
+	p := newTypist(t, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var typing, watching sync.WaitGroup
+	var err error
+	typing.Go(func() { err = p.typeFor(ctx) })
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			changed := h.Changed()
+			if s := h.Status(); !s.NotRespondingSince.IsZero() {
+				t.Errorf("a false alarm: %s", s.Cause)
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	})
+	trouble(ctx)
+	cancel()
+	watching.Wait()
+	l.lab.Delay(0, 0)
+	typing.Wait()
+	if s := h.Status(); err != nil || !s.Since.Equal(up) {
+		t.Errorf("afterwards: %v, %s: %s", err, s.State, s.Cause)
+	}
+	t.Logf("%d echoes", p.echoes)
+}
+
+func TestALinkThatLosesThirtyPercentIsNoFalseAlarm(t *testing.T) {
+	l := newLaptop(t, options{limits: asOnRealHosts})
+	neverShown(t, l, func(ctx context.Context) {
+		l.lab.Delay(40*time.Millisecond, 30)
+		pause(ctx, 30*time.Second)
+	})
+}
+
+func TestStallsOfThreeSecondsAreNoFalseAlarm(t *testing.T) {
+	l := newLaptop(t, options{limits: asOnRealHosts})
+	neverShown(t, l, func(ctx context.Context) {
+		for range 3 {
+			l.lab.Cut("silent")
+			pause(ctx, 3*time.Second)
+			l.lab.Restore("silent")
+			pause(ctx, 2*time.Second)
+		}
+	})
+}
+
+// pause lets trouble last.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,232 @@
+package tunnel
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// clientWaits says whether clients wait for bytes on the channels of a connection. The
+// commands of the agent itself do not count.
+type clientWaits struct {
+	began   chan struct{} // receives when a client sends and nobody checks the connection
+	waiting atomic.Int64  // channels whose last bytes went to the host
+	lastAt  atomic.Int64  // when a client last sent, in Unix nanoseconds
+	checked atomic.Bool   // the connection is being checked
+}
+
+// active reports whether a client waits, and has sent something within a time.
+func (w *clientWaits) active(now time.Time, within time.Duration) bool {
+	return w.waiting.Load() > 0 && w.sentWithin(now, within)
+}
+
+func (w *clientWaits) sentWithin(now time.Time, within time.Duration) bool {
+	return now.Sub(time.Unix(0, w.lastAt.Load())) < within
+}
+
+// channelWait is one channel's part of clientWaits.
+type channelWait struct {
+	all     *clientWaits
+	waiting atomic.Bool
+}
+
+// sent is called for bytes that a client sends.
+func (w *channelWait) sent() {
+	w.all.lastAt.Store(time.Now().UnixNano())
+	if !w.waiting.Swap(true) {
+		w.all.waiting.Add(1)
+	}
+	if w.all.checked.CompareAndSwap(false, true) {
+		select {
+		case w.all.began <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// answered is called for bytes that came for the client, and at the end of the channel.
+func (w *channelWait) answered() {
+	if w.waiting.Load() && w.waiting.Swap(false) {
+		w.all.waiting.Add(-1)
+	}
+}
+
+// stallCheck is how often a connection is checked on which a reply is due.
+const stallCheck = 250 * time.Millisecond
+
+// stall finds out that a connection does not respond, while a client or a keepalive
+// waits for a reply. It does not run otherwise. It does not close the connection: what
+// TCP survives must not cost a person a login.
+type stall struct {
+	timer *time.Timer // runs while a reply is due
+	due   bool
+
+	began    time.Time // when the first reply was due
+	ended    time.Time // when none was due any more
+	unacked  time.Time // when bytes of ours were last on their way
+	segments uint64    // received by then
+	segment  time.Time // when one was last found to have come
+	read     time.Time // when bytes were last read, as of the last check
+	noticed  time.Time // when the connection was found not to respond; zero: it responds
+	loss     lossMeter
+}
+
+func newStall(c *conn) stall {
+	s := stall{timer: time.NewTimer(time.Hour)}
+	s.timer.Stop()
+	if info, ok := c.wire.tcpInfo(); ok {
+		s.loss.add(info, time.Now())
+	}
+	return s
+}
+
+// expectReply has the connection checked until the reply has come.
+func (k *keepalive) expectReply(now time.Time) {
+	s := &k.stall
+	if s.due || k.c.heldBySSH { // the ssh program has its own keepalive
+		return
+	}
+	s.due = true
+	// A client that gives up soon and tries again still waits for the same.
+	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.AskUnanswered {
+		s.began = now
+	}
+	k.c.clients.checked.Store(true)
+	s.timer.Reset(stallCheck)
+}
+
+// checkStall checks the connection once. It returns since when the connection does not
+// respond; zero: it does.
+func (k *keepalive) checkStall(now time.Time) (since time.Time) {
+	s, l := &k.stall, &k.c.limits
+	last, _ := k.c.wire.heard()
+	heard := last.After(s.read)
+	s.read = last
+	info, known := k.c.wire.tcpInfo()
+	if known && info.received != s.segments {
+		s.segments, s.segment = info.received, now
+	}
+	if known && heard {
+		s.loss.add(info, now)
+	}
+	if heard && last.After(s.noticed) {
+		s.noticed = time.Time{}
+	}
+	if !k.replyDue(now) {
+		return time.Time{}
+	}
+	s.timer.Reset(stallCheck)
+
+	quiet, limit := latest(last, s.began, s.unacked), l.Unanswered
+	if known && info.unacked {
+		s.unacked = now
+		quiet, limit = latest(last, s.began, s.segment), l.Unacknowledged
+	} else if !k.waiting && (now.Sub(quiet) >= l.AskUnanswered || !s.noticed.IsZero()) {
+		k.inUse = true
+		k.sendRequest()
+	}
+	if s.loss.lossy() {
+		limit = max(limit, l.LossyUnanswered)
+	}
+	if s.noticed.IsZero() && now.Sub(quiet) >= limit {
+		s.noticed = now
+	}
+	if s.noticed.IsZero() {
+		return time.Time{}
+	}
+	return latest(last, s.began)
+}
+
+// replyDue reports whether something still waits for a reply. If not, the checks end.
+func (k *keepalive) replyDue(now time.Time) bool {
+	s := &k.stall
+	waits := func() bool { return k.c.clients.active(now, k.c.limits.InUse) }
+	if !s.noticed.IsZero() || k.waiting || waits() {
+		return true
+	}
+	k.c.clients.checked.Store(false)
+	if waits() { // it has sent just before, and found that the connection is checked
+		k.c.clients.checked.Store(true)
+		return true
+	}
+	s.due, s.ended = false, now
+	return false
+}
+
+// checkStall shows whether the connection responds. A connection that does not, of a
+// host whose login needs nobody, is closed once a new login is due.
+func (h *Host) checkStall(k *keepalive) {
+	now := time.Now()
+	c := k.c
+	since := k.checkStall(now)
+	silent := !since.IsZero() && h.pool.o.Memory.Silent(h.name)
+	if c.setStalled(since, !silent) {
+		if since.IsZero() {
+			h.log.Info("the host responds again")
+		} else {
+			h.log.Warn("the host does not respond", "since", since, "lossy", k.stall.loss.lossy())
+		}
+		h.refresh()
+		for _, user := range h.usersNow() {
+			user.refresh() // it may share the connection
+		}
+	}
+	if silent && now.Sub(k.stall.noticed) >= c.limits.CloseUnanswered && h.loginDue(now) {
+		c.close(fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
+	}
+}
+
+// loginDue reports whether the distance to the last login is kept.
+func (h *Host) loginDue(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.facts.lastLogin
+	return last.IsZero() || now.Sub(last) >= h.pool.o.Limits.LoginSpacing
+}
+
+// tcpInfo is what the system knows about a TCP connection.
+type tcpInfo struct {
+	unacked  bool   // bytes of ours are not acknowledged
+	received uint64 // segments, including those without data
+	sent     uint64 // segments with data, including those sent again
+	resent   uint64
+}
+
+// lossMeter measures how many segments had to be sent again, over the last minutes in
+// which the connection responded.
+type lossMeter struct {
+	at                time.Time // of middle
+	old, middle, last tcpInfo
+}
+
+const (
+	lossWindow = time.Minute // a measurement spans one to two of these
+	// A link that sends one segment in twenty again may lose ten in a row at times.
+	lossShare = 20
+	lossLeast = 3
+)
+
+func (m *lossMeter) add(info tcpInfo, now time.Time) {
+	if now.Sub(m.at) >= lossWindow {
+		m.at, m.old, m.middle = now, m.middle, m.last
+	}
+	m.last = info
+}
+
+func (m *lossMeter) lossy() bool {
+	resent := m.last.resent - m.old.resent
+	return resent >= lossLeast && resent*lossShare >= m.last.sent-m.old.sent
+}
+
+// latest is the latest of some times.
+func latest(times ...time.Time) time.Time {
+	var last time.Time
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}

@@ -1,0 +1,273 @@
+package tunnel
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// connected is a host with a login that needs nobody, connected for a while, and a
+// client's connection through it.
+func connected(t *testing.T, b *bench) (*Host, net.Conn) {
+	t.Helper()
+	b.serve(t)
+	h := b.Host("login")
+	h.Up()
+	mustConnect(t, h)
+	time.Sleep(10 * time.Minute)
+	c, err := h.Dial(t.Context(), "tcp", "echo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return h, c
+}
+
+func responds(h *Host) bool { return h.Status().NotRespondingSince.IsZero() }
+
+// awaitHost waits until a host is as wanted and returns how long that took.
+func awaitHost(t *testing.T, h *Host, limit time.Duration, wanted func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	late := time.After(limit)
+	for {
+		changed := h.Changed()
+		if wanted() {
+			return time.Since(began)
+		}
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatalf("not within %v: %+v", limit, h.Status())
+		}
+	}
+}
+
+func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, c := connected(t, b)
+		up := h.Status().Since
+		s.pause(true)
+		say(c, "anybody?")
+		took := awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		got := h.Status()
+		if got.State != api.HostUp || got.Cause != "login is not responding since "+got.NotRespondingSince.Format(time.TimeOnly) {
+			t.Errorf("after %v: %+v", took, got)
+		}
+		s.pause(false)
+		awaitHost(t, h, time.Second, func() bool { return responds(h) })
+		if got := h.Status(); got.Cause != "" || !got.Since.Equal(up) {
+			t.Errorf("afterwards %+v", got)
+		}
+	})
+}
+
+func TestClientsThatGiveUpSoonShowItToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		s.pause(true)
+		began := time.Now()
+		for responds(h) && time.Since(began) < 15*time.Second {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = h.Dial(ctx, "tcp", "echo:1")
+			cancel()
+			time.Sleep(400 * time.Millisecond)
+		}
+		if responds(h) {
+			t.Error("not shown within 15 seconds")
+		}
+	})
+}
+
+func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, c := connected(t, b)
+		s.pause(true)
+		say(c, "anybody?")
+		awaitHost(t, h, 25*time.Second, func() bool { return h.Status().State != api.HostUp })
+		s.pause(false)
+		mustConnect(t, h)
+		if _, logins, _ := s.counts(); logins != 2 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		s.drop()
+		awaitHost(t, h, time.Hour, func() bool { return h.Status().State != api.HostUp })
+		mustConnect(t, h)
+		up := h.Status().Since
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		s.pause(true)
+		say(c, "anybody?")
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
+		if lasted := time.Since(up); lasted < time.Minute-time.Second {
+			t.Errorf("closed %v after the last login", lasted)
+		}
+	})
+}
+
+func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		_, h, err := logIn(t, s, nil, "right")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		up := h.Status().Since
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		s.pause(true)
+		say(c, "anybody?")
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		if h.Status().Hint == "" {
+			t.Error("nothing says that the connection is kept")
+		}
+		time.Sleep(75 * time.Second)
+		s.pause(false)
+		awaitHost(t, h, time.Second, func() bool { return responds(h) })
+		if got := h.Status(); got.State != api.HostUp || !got.Since.Equal(up) {
+			t.Errorf("after a stall that TCP survives: %+v", got)
+		}
+		s.pause(true)
+		took := awaitHost(t, h, 3*time.Minute, func() bool { return h.Status().State != api.HostUp })
+		if limit := 2 * time.Minute; took < limit-time.Second || took > limit+time.Second {
+			t.Errorf("given up after %v", took)
+		}
+	})
+}
+
+func TestAnIdleHostThatDoesNotRespondIsShownWithin45Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		time.Sleep(time.Hour + 7*time.Second)
+		s.pause(true)
+		awaitHost(t, h, 45*time.Second, func() bool { return !responds(h) })
+	})
+}
+
+func TestAStallOfThreeSecondsIsNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, c := connected(t, b)
+		for range 20 {
+			s.pause(true)
+			say(c, "anybody?")
+			time.Sleep(3 * time.Second)
+			if !responds(h) {
+				t.Fatal("shown")
+			}
+			s.pause(false)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// countingConn counts what is written to a connection.
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// countWrites counts what a bench sends from now on.
+func countWrites(b *bench) *atomic.Int64 {
+	writes, dial := new(atomic.Int64), b.dial
+	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, d, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return countingConn{c, writes}, nil
+	}
+	return writes
+}
+
+func TestAnIdleConnectionSendsAKeepaliveEveryHalfMinuteAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		writes := countWrites(b)
+		_, c := connected(t, b) // an open connection of a client is idle, too
+		say(c, "x")
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		before := writes.Load()
+		time.Sleep(time.Hour)
+		if sent := writes.Load() - before; sent < 119 || sent > 121 {
+			t.Errorf("%d packets in an hour", sent)
+		}
+	})
+}
+
+func TestAClientThatWaitsForLongCostsAFewKeepalivesAndShowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		writes := countWrites(b)
+		h, _ := connected(t, b)
+		// The server there is not reached for two minutes, as a page that computes.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		before := writes.Load()
+		go func() {
+			if c, err := h.Dial(ctx, "tcp", "dropped:1"); err == nil {
+				_ = c.Close()
+			}
+		}()
+		for range 60 {
+			time.Sleep(time.Second)
+			if !responds(h) {
+				t.Fatal("shown as not responding")
+			}
+		}
+		if sent := writes.Load() - before; sent > 20 {
+			t.Errorf("%d packets in a minute", sent)
+		}
+	})
+}
+
+func TestALinkThatLosesPacketsIsToldFromOneThatDoesNot(t *testing.T) {
+	began := time.Now()
+	var m lossMeter
+	m.add(tcpInfo{sent: 40, resent: 1}, began)
+	if m.lossy() {
+		t.Error("one segment of forty")
+	}
+	m.add(tcpInfo{sent: 80, resent: 12}, began.Add(10*time.Second))
+	if !m.lossy() {
+		t.Error("twelve segments of eighty are no loss")
+	}
+	for i := range 5 {
+		m.add(tcpInfo{sent: 100 + 1000*uint64(i), resent: 12}, began.Add(time.Duration(i+1)*lossWindow))
+	}
+	if m.lossy() {
+		t.Error("a link is lossy minutes after the last loss")
+	}
+}
