@@ -122,6 +122,7 @@ fmt: ## format the code
 bench: build ## run the benchmarks, compared with OpenSSH where possible; about 20 minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
+	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run TestAWorkingDayStaysWithinTheDocumentedLimits ./internal/agent
 	$(GO) run ./internal/bench/transfer
 	$(GO) run ./internal/bench/start
 

@@ -120,6 +120,7 @@ func firstItems(v View) []Item {
 		return []Item{text("status", "The background agent is not running")}
 	}
 	items := append(loginItems(v), openItems(v)...)
+	items = append(items, resumeItems(v)...)
 	items = append(items, troubleItems(v)...)
 	if len(items) == 0 {
 		items = append(items, startItem(v))
@@ -166,8 +167,25 @@ func pageName(s api.Session) string {
 	return "my notebook"
 }
 
-// troubleItems are the sessions that failed.
+// resumeItems connect everything again after crashes of the agent: an up of one session
+// does.
+func resumeItems(v View) []Item {
+	i := slices.IndexFunc(v.Status.Sessions, func(s api.Session) bool { return s.State == api.SessionFailed })
+	if !isPaused(v) || i < 0 {
+		return nil
+	}
+	return []Item{entry(atTop+verbUp, v.Status.Sessions[i].Name, "Reconnect"+because("the agent crashed several times"), true)}
+}
+
+// isPaused reports whether the agent restores nothing until a person acts.
+func isPaused(v View) bool { return v.Status.Agent != nil && v.Status.Agent.Paused != nil }
+
+// troubleItems are the sessions that failed. In a pause they have one cause, which
+// resumeItems end.
 func troubleItems(v View) []Item {
+	if isPaused(v) {
+		return nil
+	}
 	var items []Item
 	for _, s := range v.Status.Sessions {
 		if s.State == api.SessionFailed {
@@ -347,7 +365,7 @@ func iconFor(v View) IconKind {
 	switch {
 	case has[api.SessionNeedsLogin]:
 		return IconNeedsYou
-	case has[api.SessionFailed], blocked, v.Status.Config != nil:
+	case has[api.SessionFailed], blocked, v.Status.Config != nil, isPaused(v):
 		return IconTrouble
 	case has[api.SessionReady]:
 		return IconReady

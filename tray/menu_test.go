@@ -91,6 +91,12 @@ var statuses = map[string]View{
 		v.Status.Config = &api.Problem{Message: "config.toml:3:1: unknown key \"hots\""}
 		return v
 	}(),
+	"paused": func() View {
+		const why = "the agent crashed 3 times within 10 min, so it does not connect automatically"
+		v := reached(nil, session("jupyter", api.SessionFailed, dueTo(why)), session("db", api.SessionFailed, dueTo(why)))
+		v.Status.Agent = &api.Agent{Paused: &api.Problem{Message: why}}
+		return v
+	}(),
 }
 
 func reached(hosts []api.Host, sessions ...api.Session) View {
@@ -151,7 +157,7 @@ func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
 		"no-agent": "Start tunctl", "no-session": "Set up my first notebook…", "down": "Start my notebook",
 		"down-charged": "Reconnect to my notebook", "several-down": "Start…", "ended": "Start my notebook",
 		"needs-login": "Log in to narval…", "ready": "Open my notebook", "several-ready": "Open my notebook",
-		"failed": "See what went wrong…", "several-failed": "jupyter: see what went wrong…", "bad-config": "Open my notebook",
+		"failed": "See what went wrong…", "several-failed": "jupyter: see what went wrong…", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open my notebook",
 	} {
 		v := statuses[name]
 		v.Now, v.Can = noon, Abilities{StartAgent: true, Login: true}

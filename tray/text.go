@@ -18,6 +18,8 @@ func statusLine(v View) string {
 		return "the background agent is not running"
 	case len(v.Status.Sessions) == 0:
 		return "no session is set up yet"
+	case isPaused(v):
+		return "not connecting" + because("the agent crashed several times")
 	}
 	return sessionLine(mostImportant(v.Status.Sessions), v.Now)
 }

@@ -91,6 +91,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 			}
 			keys.shown = key
 			t.loginAt = time.Now()
+			t.host.loginBegins(t.loginAt)
 			t.host.step("logging in as " + t.settings.User)
 			return nil
 		},

@@ -59,6 +59,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("cannot run ssh: %v", err), Err: classOfStart(err).of(err)}
 	}
 	t.loginAt = time.Now()
+	t.host.loginBegins(t.loginAt)
 	raw, err := m.await(ctx)
 	stopAsking()
 	if err != nil {

@@ -38,6 +38,16 @@ type Options struct {
 	Preset func(name string, s *sshconfig.Settings)
 	// Spelling is called when a host's name cannot be reached.
 	Spelling func(name string) Spelling
+	// Network replaces the system's, for a simulation.
+	Network *Network
+}
+
+// Network is what a pool needs of a network.
+type Network struct {
+	Dial   func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// Watch calls changed after every change of the network, until ctx ends.
+	Watch func(ctx context.Context, changed func(), log *slog.Logger)
 }
 
 // Pool owns the hosts and their connections.
@@ -101,6 +111,9 @@ func NewPool(o Options) *Pool {
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		return d.DialContext(ctx, network, address)
+	}
+	if n := o.Network; n != nil {
+		p.dial, p.lookup, p.watch = n.Dial, n.Lookup, n.Watch
 	}
 	return p
 }

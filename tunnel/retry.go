@@ -13,6 +13,7 @@ import (
 // serve connects the host whenever it is wanted, until ctx ends.
 func (h *Host) serve(ctx context.Context) {
 	defer h.stopServing()
+	h.recallLogins()
 	for ctx.Err() == nil {
 		switch next, until := h.nextAction(time.Now()); next {
 		case actionTry:
@@ -133,6 +134,7 @@ func (h *Host) try(ctx context.Context) {
 	}
 	c, err := t.connect(ctx)
 	h.finishTry(t, c, err)
+	h.saveLogins()
 }
 
 // beginTry starts a try, unless the host is no longer wanted.

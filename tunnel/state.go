@@ -58,6 +58,8 @@ func derive(f *facts, label string) (state api.HostState, cause, hint string, co
 			cause += "; next try at " + f.nextTry.Format(time.TimeOnly)
 		}
 		return api.HostWaiting, cause, f.failure.Hint, ""
+	case !f.nextTry.IsZero(): // the last login was just before the agent was restarted
+		return api.HostWaiting, "the last login was a moment ago; next try at " + f.nextTry.Format(time.TimeOnly), "", ""
 	}
 	return api.HostConnecting, "", "", ""
 }

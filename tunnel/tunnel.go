@@ -50,6 +50,11 @@ type Memory interface {
 	// point the name elsewhere. None: unknown.
 	Accounts(host string) []string
 	AddAccount(host, account string)
+	// Logins is what the limits on automatic logins count. It binds the next process, too:
+	// an agent that crashes and starts again must not log in more often than one that runs
+	// on.
+	Logins(host string) api.Logins
+	SetLogins(host string, l api.Logins)
 }
 
 // nobody is the default Prompter.
@@ -65,10 +70,23 @@ type processMemory struct {
 	silent  map[string]bool
 	address map[string]string
 	account map[string][]string
+	logins  map[string]api.Logins
 }
 
 func newProcessMemory() *processMemory {
-	return &processMemory{silent: map[string]bool{}, address: map[string]string{}, account: map[string][]string{}}
+	return &processMemory{silent: map[string]bool{}, address: map[string]string{}, account: map[string][]string{}, logins: map[string]api.Logins{}}
+}
+
+func (m *processMemory) Logins(host string) api.Logins {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.logins[host]
+}
+
+func (m *processMemory) SetLogins(host string, l api.Logins) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.logins[host] = l
 }
 
 func (m *processMemory) Silent(host string) bool {

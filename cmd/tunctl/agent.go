@@ -100,6 +100,7 @@ func agentStart(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	inv.Say("the agent is running (pid %d)", st.Agent.PID)
+	warnAboutPause(inv.Terminal, st)
 	return nil
 }
 
@@ -176,6 +177,7 @@ func agentStatus(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	warnAboutVersion(inv.Terminal, st)
+	warnAboutPause(inv.Terminal, st)
 	if inv.Bool("json") {
 		return inv.PrintIndentedJSON(st.Agent)
 	}

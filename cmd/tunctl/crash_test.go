@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/autostart"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/lab"
 )
 
@@ -157,6 +159,95 @@ func killedAgentsLeaveOneJob(t *testing.T, rounds int) {
 	}
 	if got := len(s.cluster.Jobs()); got != rounds {
 		t.Errorf("%d jobs were submitted in %d rounds", got, rounds)
+	}
+}
+
+// supervise plays systemd's part with the agent's unit: an agent that did not end by
+// itself is started again.
+func (s *sandbox) supervise() {
+	var supervising sync.WaitGroup
+	s.t.Cleanup(supervising.Wait) // it ends with the test's context, or when the agent is stopped
+	supervising.Go(func() {
+		for {
+			err := s.command("agent", "run", "--background").Run()
+			if err == nil || ctxtime.Sleep(s.t.Context(), autostart.RestartDelay) != nil {
+				return
+			}
+		}
+	})
+}
+
+// await waits until the session is as wanted.
+func (s *sandbox) await(what string, want func(api.Session) bool) api.Session {
+	s.t.Helper()
+	var now api.Session
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err := json.Unmarshal([]byte(s.run("status", "jupyter", "--json")), &now); err != nil {
+			s.t.Fatal(err)
+		}
+		if want(now) {
+			return now
+		}
+	}
+	s.t.Fatalf("the session was never %s: %+v", what, now)
+	return now
+}
+
+func (s *sandbox) killAgent() {
+	s.t.Helper()
+	agent, err := os.FindProcess(s.agentPID())
+	if err == nil {
+		err = agent.Kill()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.supervise()
+	ready := func(x api.Session) bool { return x.State == api.SessionReady }
+	s.await("known to an agent", func(api.Session) bool { return s.command("agent", "status").Run() == nil })
+	s.run("up", "--no-open")
+	before := s.await("ready", ready)
+	for range 2 {
+		pid := s.agentPID()
+		s.killAgent()
+		after := s.await("ready again", func(x api.Session) bool { return ready(x) && s.agentPID() != pid })
+		if after.Local != before.Local || after.Job.ID != before.Job.ID {
+			t.Errorf("before: %+v\nafter: %+v", before, after)
+		}
+	}
+	logins := s.cluster.Logins()
+	s.killAgent()
+	paused := s.await("paused", func(x api.Session) bool { return x.State == api.SessionFailed })
+	if !strings.Contains(paused.Cause, "crashed 3 times") || paused.Local != before.Local {
+		t.Errorf("after the third crash: %+v", paused)
+	}
+	for _, words := range [][]string{{"status"}, {"agent", "status"}, {"agent", "start"}} {
+		var talk bytes.Buffer
+		cmd := s.command(words...)
+		cmd.Stderr = &talk
+		if err := cmd.Run(); err != nil || !strings.Contains(talk.String(), "warning: the agent crashed 3 times within 10 min") || !strings.Contains(talk.String(), "`tunctl up` connects again") {
+			t.Errorf("%q says %q, %v", words, talk.String(), err)
+		}
+	}
+	if n := s.cluster.Logins(); n != logins {
+		t.Errorf("%d logins after the third crash", n-logins)
+	}
+	s.run("up", "--no-open")
+	if after := s.await("ready", ready); after.Local != before.Local || after.Job.ID != before.Job.ID {
+		t.Errorf("before: %+v\nafter: %+v", before, after)
+	}
+	s.run("agent", "restart") // is no crash, and ends what supervise does
+	s.await("ready", ready)
+	if out, err := s.command("status").CombinedOutput(); err != nil || strings.Contains(string(out), "crashed") {
+		t.Errorf("after a clean restart: %s %v", out, err)
+	}
+	if jobs := s.cluster.Jobs(); len(jobs) != 1 {
+		t.Errorf("%d jobs were submitted", len(jobs))
 	}
 }
 

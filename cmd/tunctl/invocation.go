@@ -126,6 +126,13 @@ func warnAboutConfig(t *term.Terminal, st api.Status) {
 	}
 }
 
+// warnAboutPause warns when the agent restores nothing until a person acts.
+func warnAboutPause(t *term.Terminal, st api.Status) {
+	if st.Agent != nil && st.Agent.Paused != nil {
+		t.Say("tunctl: warning: %s; `tunctl up` connects again, `tunctl agent log` shows what happened before", st.Agent.Paused.Message)
+	}
+}
+
 // atMostOne refuses a second argument.
 func (inv *invocation) atMostOne(noun string) error {
 	if inv.NArg() > 1 {

@@ -121,6 +121,7 @@ func printStatus(t *term.Terminal, st api.Status) error {
 		t.Say("the agent is not running: nothing is up")
 	} else {
 		warnAboutVersion(t, st)
+		warnAboutPause(t, st)
 	}
 	warnAboutConfig(t, st)
 	warnAboutOutdated(t, st.Hosts)

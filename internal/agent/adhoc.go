@@ -28,6 +28,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 		return api.UpResponse{}, err
 	}
 	now, at := s.start(byPerson, "", clientOf(ctx))
+	a.resume()
 	return api.UpResponse{Session: now, At: at}, nil
 }
 

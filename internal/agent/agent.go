@@ -64,6 +64,7 @@ type Agent struct {
 	envs        []api.Env // of clients, the newest first
 	config      *configs.Config
 	problem     *api.Problem
+	paused      *api.Problem // after crashes, until a person acts
 	sessions    map[string]*session
 	jobWatchers map[watcherKey]*jobwatch.Watcher
 
@@ -84,20 +85,26 @@ func New(o Options) (*Agent, error) {
 		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{},
 	}
 	a.prompts = newPrompts(a.hub)
-	self, err := os.Executable()
-	if err != nil {
-		o.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
-	}
 	a.configMark = configs.Digest(o.Paths.Config)
 	a.readConfig()
-	a.pool = tunnel.NewPool(tunnel.Options{
+	a.pool = tunnel.NewPool(a.poolOptions())
+	return a, nil
+}
+
+// poolOptions are the options of the agent's pool.
+func (a *Agent) poolOptions() tunnel.Options {
+	self, err := os.Executable()
+	if err != nil {
+		a.log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
+	}
+	return tunnel.Options{
 		SSHConfig: a.sshConfig(),
 		Prompter:  a.prompts,
-		Memory:    st,
-		Passwords: newPasswords(st, a.clientEnv),
+		Memory:    a.store,
+		Passwords: newPasswords(a.store, a.clientEnv),
 		Askpass:   self,
-		Limits:    o.Limits.Tunnel,
-		Log:       o.Log,
+		Limits:    a.limits.Tunnel,
+		Log:       a.log,
 		Changed:   a.hostChanged,
 		Env:       a.clientEnv,
 		Target:    a.sshTarget,
@@ -105,18 +112,23 @@ func New(o Options) (*Agent, error) {
 		Spelling:  a.spelling,
 
 		EarlierEnvs: a.earlierEnvs,
-	})
-	return a, nil
+	}
 }
 
 // Serve runs the agent until ctx ends or a client stops it. Its error wraps ErrRunning
 // if another agent runs.
-func (a *Agent) Serve(ctx context.Context) (err error) {
+func (a *Agent) Serve(ctx context.Context) error {
 	sock, err := openSocket(ctx, a.opt.Paths, a.since, a.log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, sock.release()) }()
+	err = a.serve(ctx, sock)
+	// Not deferred: the next agent takes what a panic leaves for a crash.
+	return errors.Join(err, sock.release())
+}
+
+// serve runs the agent that holds the lock.
+func (a *Agent) serve(ctx context.Context, sock *socket) error {
 	// The previous agent may have written the file until just now.
 	if err := a.store.Reload(); err != nil {
 		return err
@@ -127,14 +139,22 @@ func (a *Agent) Serve(ctx context.Context) (err error) {
 	a.ctx, a.stop = ctx, stop
 	a.mu.Unlock()
 	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", sock.Addr().String())
+	a.holdPorts()
+	if sock.crashed {
+		a.countCrash()
+	}
 	a.work.Go(func() { sock.serve(ctx, a.limits.Socket) })
 	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.restore()
-	err = a.serveAPI(ctx, sock)
+	err := a.serveAPI(ctx, sock)
 	stop()
 	a.work.Wait()
+	a.closeForwards()
 	a.hub.close()
+	if err == nil {
+		err = a.store.ClearCrashes()
+	}
 	a.log.Info("agent stopped")
 	return err
 }
@@ -145,26 +165,65 @@ func (a *Agent) report(part string, err error) {
 	}
 }
 
-// restore brings up what was up when the last agent stopped. It submits nothing.
+// closeForwards waits until the listeners of all sessions are closed: the next agent needs
+// their ports.
+func (a *Agent) closeForwards() {
+	for _, s := range a.live() {
+		s.mu.Lock()
+		fwd := s.forward
+		s.mu.Unlock()
+		fwd.close()
+	}
+}
+
+// restore brings up what was up when the last agent stopped, unless the agent is paused.
+// It submits nothing.
 func (a *Agent) restore() {
-	for _, name := range a.store.Wanted() {
+	for _, s := range a.saved() {
+		why := a.pausedError(s.name)
+		switch {
+		case s.inProgress(): // a person was first
+		case why != nil:
+			known := a.remembered(s.name, time.Now())
+			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
+		default:
+			s.start(byAgent, "", "")
+		}
+	}
+}
+
+// saved are the sessions that were up when the last agent stopped.
+func (a *Agent) saved() []*session {
+	var all []*session
+	for _, name := range slices.Sorted(slices.Values(a.store.Wanted())) {
 		s, err := a.session(name)
 		if err != nil {
 			a.log.Warn("a saved session is no longer in the config", "session", name)
 			continue
 		}
-		s.start(byAgent, "", "")
+		all = append(all, s)
+	}
+	return all
+}
+
+// holdPorts opens the listeners of the sessions that were up, before anything connects: a
+// browser's tab gets the waiting page, and no other program takes the port meanwhile.
+func (a *Agent) holdPorts() {
+	for _, s := range a.saved() {
+		if err := s.holdPort(); err != nil { // the session's attempt tries again, and reports it
+			a.log.Warn("cannot listen yet", "session", s.name, "err", err)
+		}
 	}
 }
 
 // Status is everything the agent knows.
 func (a *Agent) Status() api.Status {
 	a.mu.Lock()
-	cfg, problem := a.config, a.problem
+	cfg, problem, paused := a.config, a.problem, a.paused
 	a.mu.Unlock()
 	st := api.Status{
 		Version:  api.Version,
-		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log()},
+		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log(), Paused: paused},
 		Config:   problem,
 		Hosts:    append([]api.Host{}, withoutUnknown(a.pool.Hosts())...),
 		Sessions: make([]api.Session, 0, len(cfg.Sessions)),

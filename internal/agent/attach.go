@@ -40,6 +40,7 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 		return api.AttachResponse{}, err
 	}
 	now, at := s.start(byPerson, "", clientOf(ctx))
+	a.resume()
 	return api.AttachResponse{Session: &now, At: at}, nil
 }
 

@@ -40,10 +40,27 @@ func (s *session) listen(ctx context.Context) error {
 	s.closeOtherKind()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.attempt == nil:
+	if s.attempt == nil {
 		return context.Canceled // taken down meanwhile: nobody would close them
-	case s.forward != nil:
+	}
+	return s.listenLocked(specs, last)
+}
+
+// holdPort opens the listeners of a session that was up in the last agent, before its
+// first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
+func (s *session) holdPort() error {
+	last := s.agent.store.Session(s.name).Port
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
+		return nil
+	}
+	s.facts = facts{name: s.name, wanted: true, needsJob: s.hasJobLocked(), host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
+	return s.listenLocked(s.cfg.Forward, last)
+}
+
+func (s *session) listenLocked(specs []configs.ForwardSpec, last int) error {
+	if s.forward != nil {
 		return nil
 	}
 	fwd, err := s.openForwards(specs, last)

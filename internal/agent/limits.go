@@ -39,6 +39,10 @@ type Limits struct {
 	Permit time.Duration
 	// Socket is how often the agent checks that its socket still exists.
 	Socket time.Duration
+	// Crashes is how many crashes within CrashWindow make the agent start without
+	// connecting.
+	Crashes     int
+	CrashWindow time.Duration
 	// Drain is how long requests may take to finish when the agent stops.
 	Drain time.Duration
 }
@@ -50,8 +54,9 @@ func DefaultLimits() Limits {
 		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
 		TokenGrace: 15 * time.Second, Drain: 5 * time.Second, Socket: 5 * time.Second,
 		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
-		Remind:   []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
-		Permit:   time.Hour,
+		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
+		Permit:  time.Hour,
+		Crashes: 3, CrashWindow: 10 * time.Minute,
 		Silent:   time.Minute,
 		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}

@@ -185,6 +185,7 @@ func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host
 	}
 	h := a.pool.Host(req.Host)
 	h.UpFor(clientOf(ctx))
+	a.resume()
 	return h.Status(), nil
 }
 

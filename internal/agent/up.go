@@ -50,6 +50,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	if !a.waiters.has(waiter) { // it has left meanwhile
 		s.revoke(waiter)
 	}
+	a.resume()
 	return api.UpResponse{Session: now, At: at}, nil
 }
 

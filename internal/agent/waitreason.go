@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,10 @@ func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 	case api.SessionEnded:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.name+" ▸ "+api.MenuStart
 	case api.SessionFailed:
+		if f.failure != nil && errors.Is(f.failure, errPaused) {
+			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
+			break
+		}
 		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, f.failedTitle(host, page), api.MenuTrouble
 	default:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart

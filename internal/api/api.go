@@ -26,6 +26,8 @@ type Agent struct {
 	Version string    `json:"version"`
 	Since   time.Time `json:"since"`
 	Log     string    `json:"log,omitempty"`
+	// Paused says that the agent restores no connection until a person acts, and why.
+	Paused *Problem `json:"paused,omitempty"`
 }
 
 // Problem is a lasting problem, such as a config file with errors.

@@ -57,6 +57,14 @@ type Host struct {
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }
 
+// Logins is what the limits on automatic logins to a host count. It outlives the agent.
+type Logins struct {
+	Last        time.Time `json:"last,omitzero"`        // when the last login began
+	Refusals    int       `json:"refusals,omitempty"`   // since the last login that succeeded
+	BannedUntil time.Time `json:"bannedUntil,omitzero"` // until then a ban is suspected
+	Why         string    `json:"why,omitempty"`        // there are no automatic logins until a person acts, or the ban ends
+}
+
 // HostLabel is a host's name for people. The name of a host behind others contains the
 // hops, as ProxyJump does: "narval,nc10201" is "nc10201 through narval".
 func HostLabel(name string) string {

@@ -55,6 +55,8 @@ type Entry struct {
 	Enabled   bool   `json:"enabled"`           // and the system starts it
 	Stale     bool   `json:"stale"`             // but this tunctl would write it differently
 	Program   string `json:"program,omitempty"` // what it starts
+
+	earlier bool // an earlier version of this tunctl wrote it, and nobody has changed it
 }
 
 // State is the setting of start at login.
@@ -191,7 +193,7 @@ func (a *Autostart) IsOn(ctx context.Context) (bool, error) {
 }
 
 // Follow renews entries whose program no longer exists, so that tunctl still starts
-// after it was moved. Entries of another tunctl that exists stay: a second copy must not
+// after it was moved, and entries of earlier versions of this tunctl. Entries of another tunctl that exists stay: a second copy must not
 // take them over.
 func (a *Autostart) Follow(ctx context.Context) error {
 	state, err := a.Status(ctx)
@@ -199,7 +201,8 @@ func (a *Autostart) Follow(ctx context.Context) error {
 		return err
 	}
 	for _, e := range state.Entries {
-		if e.Stale && e.Enabled && e.Program != "" && e.Program != a.program && !exists(e.Program) {
+		moved := e.Program != "" && e.Program != a.program && !exists(e.Program)
+		if e.Stale && e.Enabled && (moved || e.earlier) {
 			return a.On(ctx)
 		}
 	}

@@ -205,6 +205,38 @@ func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
 	}
 }
 
+func TestAnEntryOfAnEarlierVersionIsRenewedUnlessAPersonChangedIt(t *testing.T) {
+	for _, tt := range []struct {
+		place         func(t *testing.T) *place
+		file          string
+		now, earlier  string
+		changedByHand string
+	}{
+		{
+			func(t *testing.T) *place { return newPlace(t, "linux").withSystemd(t) }, ".config/systemd/user/tunctl.service",
+			"RestartSec=1\n", "RestartSec=5\n", "RestartSec=7\n",
+		},
+		{
+			func(t *testing.T) *place { return newPlace(t, "darwin") }, "Library/LaunchAgents/tunctl.agent.plist",
+			"<integer>1</integer>", "<integer>10</integer>", "<integer>70</integer>",
+		},
+	} {
+		p := tt.place(t)
+		a := p.autostart(t)
+		mustDo(t, a.On(t.Context()))
+		path := filepath.Join(p.HomeDir, tt.file)
+		text, err := read(path)
+		mustDo(t, err)
+		for old, want := range map[string]string{tt.earlier: tt.now, tt.changedByHand: tt.changedByHand} {
+			mustDo(t, os.WriteFile(path, []byte(strings.Replace(text, tt.now, old, 1)), 0o644))
+			mustDo(t, a.Follow(t.Context()))
+			if got, _ := read(path); got != strings.Replace(text, tt.now, want, 1) {
+				t.Errorf("%q became\n%s", old, got)
+			}
+		}
+	}
+}
+
 func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
@@ -257,6 +289,29 @@ func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
 		p.Program = "/opt/" + name + "/tunctl"
 		if err := p.autostart(t).On(t.Context()); err == nil {
 			t.Errorf("%q was taken", p.Program)
+		}
+	}
+}
+
+func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
+	unit := unitText("/usr/bin/tunctl")
+	for _, line := range []string{"Restart=on-failure", "RestartSec=1"} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit lacks %q", line)
+		}
+	}
+	// systemd gives up after StartLimitBurst starts, and then nobody could be told: by then
+	// the agent has long stopped connecting.
+	if !strings.Contains(unit, "StartLimitIntervalSec=300\nStartLimitBurst=10\n") {
+		t.Error("systemd's own limit has changed")
+	}
+	plist := plistText(Agent, "/usr/bin/tunctl")
+	for _, text := range []string{
+		"<key>SuccessfulExit</key>\n\t\t<false/>", // a stop is final, a crash is not
+		"<key>ThrottleInterval</key>\n\t<integer>1</integer>",
+	} {
+		if !strings.Contains(plist, text) {
+			t.Errorf("the plist lacks %q", text)
 		}
 	}
 }

@@ -29,7 +29,9 @@ type launchAgent struct {
 func (l *launchAgent) label() string { return "tunctl." + string(l.Part) }
 func (l *launchAgent) path() string  { return filepath.Join(l.dir, l.label()+".plist") }
 
-// plistText is the LaunchAgent's file; see launchd.plist(5).
+// plistText is the LaunchAgent's file; see launchd.plist(5). launchd starts a program that
+// ran for at least ThrottleInterval again at once, and one that ended sooner when that
+// time is over.
 func plistText(p Part, program string) string {
 	var arguments strings.Builder
 	for _, word := range append([]string{program}, p.args()...) {
@@ -52,7 +54,7 @@ func plistText(p Part, program string) string {
 		<false/>
 	</dict>
 	<key>ThrottleInterval</key>
-	<integer>10</integer>
+	<integer>1</integer>
 	<key>ProcessType</key>
 	<string>Interactive</string>
 	<key>LimitLoadToSessionType</key>
@@ -108,6 +110,7 @@ func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) 
 		e.Enabled = !l.disabled(ctx)
 		e.Stale = text != plistText(l.Part, program)
 		e.Program = plistProgram(text)
+		e.earlier = text == strings.Replace(plistText(l.Part, program), "<integer>1</integer>", "<integer>10</integer>", 1) // before the delay was shortened
 	}
 	return e, err
 }

@@ -5,10 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 )
 
 const unitName = "tunctl.service"
+
+// RestartDelay is how long after a crash systemd starts the agent again. The agent itself
+// keeps its logins apart, and stops connecting after several crashes.
+const RestartDelay = time.Second
 
 // unit is the agent as a systemd user unit.
 type unit struct {
@@ -44,7 +50,7 @@ StartLimitBurst=10
 [Service]
 ExecStart=` + unitQuote(program) + ` agent run
 Restart=on-failure
-RestartSec=5
+RestartSec=` + strconv.Itoa(int(RestartDelay.Seconds())) + `
 KillMode=mixed
 TimeoutStopSec=20
 UMask=0077
@@ -131,6 +137,7 @@ func (u *unit) entry(_ context.Context, program string) (Entry, error) {
 		e.Enabled = u.wanted() && exists(u.link)
 		e.Stale = text != unitText(program)
 		e.Program = unitProgram(text)
+		e.earlier = text == strings.Replace(unitText(program), "RestartSec=1\n", "RestartSec=5\n", 1) // before the delay was shortened
 	}
 	return e, err
 }

@@ -65,7 +65,7 @@ func bench(ctx context.Context, only string) error {
 		return err
 	}
 	defer t.close()
-	slow := beside(ctx, t, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}, {"stall", measureStalls}}))
+	slow := beside(ctx, t, pick(only, []measurement{{"idle", measureIdle}, {"link", measureReturn}, {"stall", measureStalls}, {"crash", measureCrash}}))
 	var rows []table.Row
 	for _, m := range pick(only, []measurement{
 		{"login", measureLogin},

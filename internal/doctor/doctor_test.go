@@ -133,6 +133,10 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			status(func(st *api.Status) { st.Config = &api.Problem{Message: "no key"} }),
 			"agent", api.CheckBad, "last valid config", "tunctl config edit",
 		},
+		"the agent crashed again and again": {
+			status(func(st *api.Status) { st.Agent.Paused = &api.Problem{Message: "the agent crashed 3 times"} }),
+			"agent", api.CheckBad, "crashed 3 times", "tunctl up",
+		},
 		"the ssh config cannot be read": {
 			func(_ *testing.T, w *Environment) {
 				w.Resolve = func(context.Context, string) (api.Host, error) {

@@ -96,6 +96,8 @@ func (e *examination) agent(ctx context.Context) {
 		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` starts this version")
 	case st.Config != nil:
 		e.bad("agent", "the agent keeps using the last valid config, because the file has errors: "+st.Config.Message, "`tunctl config edit` opens the file")
+	case st.Agent.Paused != nil:
+		e.bad("agent", st.Agent.Paused.Message, "`tunctl up` connects again; `tunctl agent log` shows what happened before, `tunctl doctor --bundle` packs it for a bug report")
 	default:
 		e.ok("agent", "running since %s (pid %d)", st.Agent.Since.Local().Format("Mon 15:04"), st.Agent.PID)
 	}

@@ -1,6 +1,6 @@
 // Package state keeps what survives a restart of the agent: the sessions with
-// their jobs and tags, how each host was logged in to, and the history of the
-// jobs that ended. It decides nothing: what to adopt or submit is up to the agent.
+// their jobs and tags, how and when each host was logged in to, the crashes of the
+// agent, and the history of the jobs that ended. It decides nothing: what to adopt or submit is up to the agent.
 package state
 
 import (
@@ -38,6 +38,8 @@ type content struct {
 	Hosts    map[string]login   `json:"hosts"`
 	// Passwords are the accounts whose password is in the system keyring.
 	Passwords []string `json:"passwords,omitempty"`
+	// Crashes are when agents ended without a stop, the newest last.
+	Crashes []time.Time `json:"crashes,omitempty"`
 }
 
 // Session is what is remembered of a session.
@@ -79,7 +81,8 @@ type login struct {
 	Silent  bool   `json:"silent,omitempty"`
 	Address string `json:"address,omitempty"`
 	// Accounts are the accounts that the name was connected to, the newest last.
-	Accounts []string `json:"accounts,omitempty"`
+	Accounts []string   `json:"accounts,omitempty"`
+	Logins   api.Logins `json:"logins,omitzero"`
 }
 
 // Open reads the state file. A missing one is empty.
@@ -106,7 +109,7 @@ func (s *Store) Reload() error {
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords = file.Passwords
+		data.Passwords, data.Crashes = file.Passwords, file.Crashes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,12 +174,13 @@ func (s *Store) writeLocked() (err error) {
 	return nil
 }
 
-// KnowsHost reports whether anything is remembered of a host.
+// KnowsHost reports whether a host was logged in to.
 func (s *Store) KnowsHost(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, known := s.data.Hosts[name]
-	return known
+	known := s.data.Hosts[name]
+	known.Logins = api.Logins{} // of refused logins, too
+	return !reflect.ValueOf(known).IsZero()
 }
 
 // Silent implements tunnel.Memory.
@@ -219,6 +223,18 @@ func (s *Store) AddAccount(host, account string) {
 		all := append(slices.Clip(r.Accounts), account)
 		r.Accounts = all[max(0, len(all)-maxAccounts):]
 	})
+}
+
+// Logins implements tunnel.Memory.
+func (s *Store) Logins(host string) api.Logins {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].Logins
+}
+
+// SetLogins implements tunnel.Memory.
+func (s *Store) SetLogins(host string, l api.Logins) {
+	s.updateHost(host, func(r *login) { r.Logins = l })
 }
 
 // updateHost keeps the change in memory even if the file cannot be written: only

@@ -1,0 +1,354 @@
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
+)
+
+// guest is a person with ten sessions on five login nodes, and their laptop: the real
+// agent with the limits for real hosts, on a simulated clock and network. One of the login
+// nodes, "mfa", wants a one-time code.
+type guest struct {
+	t     *testing.T
+	agent *Agent
+	hosts map[string]*simHost
+	names []string       // of hosts
+	codes map[simUse]int // that the person entered, by the hour
+	since time.Time
+	hours int // how long the day is
+}
+
+const (
+	guestCode = "123456"
+	// guestBytes is how many bytes a host may see in an hour while nobody uses a page.
+	guestBytes = 1 << 20
+)
+
+func newGuest(t *testing.T) *guest {
+	t.Helper()
+	dir := t.TempDir()
+	keyFile, key := guestKey(t, dir)
+	g := &guest{t: t, hosts: map[string]*simHost{}, names: []string{"alpha", "beta", "gamma", "delta", "mfa"}, codes: map[simUse]int{}, since: time.Now(), hours: 5}
+	if os.Getenv("TUNCTL_WHOLE_DAY") != "" { // as in `make bench`
+		g.hours = 10
+	}
+	var config, sshConfig, known strings.Builder
+	fmt.Fprintf(&sshConfig, "Host *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", keyFile, filepath.Join(dir, "known_hosts"))
+	for _, name := range g.names {
+		code := ""
+		if name == "mfa" {
+			code = guestCode
+		}
+		h := newSimHost(t, name, key, code)
+		g.hosts[name] = h
+		fmt.Fprintf(&known, "%s %s", name, ssh.MarshalAuthorizedKey(h.key.PublicKey()))
+		for i, wait := range []time.Duration{0, 150 * time.Minute} { // one runs, one is in the queue until the middle of the morning
+			if name == "delta" {
+				break
+			}
+			job := simJob{id: fmt.Sprint(100 + i), name: fmt.Sprintf("%s-%d", name, i), submitted: g.since, start: g.since.Add(wait), end: g.since.Add(12 * time.Hour)}
+			h.jobs = append(h.jobs, job)
+			fmt.Fprintf(&config, "[session.%s]\nhost = %q\njob = %q\n", job.name, name, job.name)
+		}
+	}
+	config.WriteString("[session.delta-0]\nhost = \"delta\"\nforward = [\"15432:db.int:5432\"]\n[session.delta-1]\nhost = \"delta\"\nforward = [\"15480:web.int:80\"]\n")
+	paths := home.In(dir)
+	for path, text := range map[string]string{paths.Config: config.String(), filepath.Join(dir, "ssh_config"): sshConfig.String(), filepath.Join(dir, "known_hosts"): known.String()} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := home.MakePrivate(paths.State); err != nil {
+		t.Fatal(err)
+	}
+	g.start(paths, filepath.Join(dir, "ssh_config"))
+	return g
+}
+
+func guestKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, "id_ed25519")
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, signer.PublicKey()
+}
+
+// start runs the agent without its socket, which would hold the simulated clock.
+func (g *guest) start(paths home.Paths, sshConfig string) {
+	g.t.Helper()
+	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.agent = a
+	o := a.poolOptions()
+	o.Network = &tunnel.Network{
+		Dial:   dialSim(g.hosts),
+		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
+		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+	}
+	a.pool = tunnel.NewPool(o)
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
+	person := a.hub.subscribe(api.AnswersDesktop)
+	a.work.Go(func() { g.answer(person) })
+	g.t.Cleanup(func() {
+		a.stop()
+		a.hub.close()
+		a.work.Wait()
+		for _, h := range g.hosts {
+			h.restart()
+			h.wg.Wait()
+		}
+	})
+}
+
+// answer enters a code for every question.
+func (g *guest) answer(person *subscriber) {
+	for e := range person.events {
+		if e.Type == api.EventPrompt {
+			g.codes[simUse{"codes", g.hosts["mfa"].hour()}]++
+			if err := g.agent.prompts.answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
+				g.t.Error(err)
+			}
+		}
+	}
+}
+
+// up brings all sessions up. Their listeners are open and not served: to wait for a client
+// would hold the simulated clock.
+func (g *guest) up() {
+	g.t.Helper()
+	for _, c := range g.agent.config.Sessions {
+		s, err := g.agent.session(c.Name)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		l, err := forward.Listen(forward.ListenOptions{Name: c.Name})
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.t.Cleanup(func() { _ = l.Close() })
+		s.forward = &forwards{cancel: func() {}}
+		if c.Job != "" {
+			s.forward.page = l
+		} else {
+			s.forward.fixed = []fixed{{spec: c.Forward[0], served: l}}
+		}
+		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}, ""); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// login is what the person does when a host waits for them.
+func (g *guest) login() {
+	for _, name := range g.names {
+		if g.agent.pool.Host(name).Status().State == api.HostNeedsLogin {
+			_, _ = g.agent.handleLogin(g.t.Context(), api.LoginRequest{Host: name}) // its result shows in the counts
+		}
+	}
+}
+
+// until lets the time pass until an hour of the day, which begins at 8.
+func (g *guest) until(hour, minute int) {
+	time.Sleep(time.Until(g.since.Add(time.Duration(hour-8)*time.Hour + time.Duration(minute)*time.Minute)))
+}
+
+// offline takes the network away for a while: the laptop sleeps, or its VPN is down.
+func (g *guest) offline(d time.Duration) {
+	for _, h := range g.hosts {
+		h.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+	}
+	time.Sleep(d)
+	g.roam()
+}
+
+// roam is another address: new connections work, old ones are silent.
+func (g *guest) roam() {
+	for _, h := range g.hosts {
+		h.unreachable(nil)
+	}
+	g.agent.pool.NetworkChanged()
+}
+
+// day is a working day.
+func (g *guest) day() {
+	g.up()
+	g.until(9, 10)
+	g.offline(30 * time.Minute) // the lid is closed on the way to the office
+	g.until(9, 45)
+	g.login()
+	g.until(10, 0)
+	for range 15 { // a Wi-Fi that comes and goes
+		g.roam()
+		time.Sleep(40 * time.Second)
+	}
+	g.login()
+	g.until(11, 15)
+	g.offline(10 * time.Minute) // the VPN drops
+	g.login()
+	g.until(11, 35) // a login node is restarted
+	g.hosts["gamma"].restart()
+	time.Sleep(20 * time.Minute)
+	g.hosts["gamma"].unreachable(nil)
+	g.until(12, 0)
+	g.offline(40 * time.Minute) // lunch
+	g.login()
+	if g.hours == 5 {
+		g.until(13, 0)
+		return
+	}
+	g.until(14, 20)
+	g.offline(3 * time.Minute)
+	g.until(14, 30)
+	g.login()
+	g.until(16, 5)
+	g.offline(20 * time.Second) // shorter than anybody notices
+	g.until(16, 10)
+	g.login()
+	g.until(8+g.hours, 0)
+}
+
+// limit is the most of a use in an hour that docs/cluster.md allows.
+func (g *guest) limit(h *simHost, what string, hour int) int {
+	l := DefaultLimits()
+	reconnects := h.uses[simUse{"logins", hour}]
+	sessions := 2
+	switch what {
+	case "logins":
+		if h.name == "mfa" {
+			return g.codes[simUse{"codes", hour}]
+		}
+		return int(time.Hour / l.Tunnel.LoginSpacing)
+	case "queries": // some more when a job is new, when it starts, and after each loss of the connection
+		return int(time.Hour/l.Jobs.Query) + reconnects*(1+sessions) + 2*sessions
+	case "commands": // the log is looked for, read often at first and after each loss, and then rarely
+		first := int(l.Jobs.LogFirstFor / l.Jobs.LogFirst)
+		log := int(l.Jobs.StatSlowAfter/l.Jobs.Stat) + first + int(time.Hour/l.Jobs.LogSettled)
+		return g.limit(h, "queries", hour) + sessions*log + reconnects*(1+sessions*first)
+	case "bytes":
+		return guestBytes
+	}
+	return 0
+}
+
+// TestAWorkingDayStaysWithinTheDocumentedLimits simulates a day with sleep, roaming, VPN
+// drops and a host with one-time codes. `make bench` prints its table.
+func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuest(t)
+		g.day()
+		synctest.Wait()
+		for _, s := range g.agent.Status().Sessions {
+			if s.State != api.SessionReady {
+				t.Errorf("in the evening, %s is %s: %s", s.Name, s.State, s.Cause)
+			}
+		}
+		g.check()
+		if testing.Verbose() {
+			g.print()
+		}
+	})
+}
+
+// check compares what the hosts have seen with the limits.
+func (g *guest) check() {
+	l := DefaultLimits()
+	for _, name := range g.names {
+		h := g.hosts[name]
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, script := range h.unknown {
+			g.t.Errorf("%s was asked to run\n%s", name, script)
+		}
+		for _, what := range []string{"logins", "queries", "commands", "bytes"} {
+			for hour := range g.hours {
+				if n, most := h.uses[simUse{what, hour}], g.limit(h, what, hour); n > most {
+					g.t.Errorf("%s: %d %s from %d to %d o'clock, at most %d are allowed", name, n, what, 8+hour, 9+hour, most)
+				}
+			}
+		}
+		apart(g.t, name+" logins", h.logins, l.Tunnel.LoginSpacing)
+		apart(g.t, name+" queries", h.lists, l.Jobs.QueryMin)
+	}
+	if n := len(g.hosts["alpha"].logins); n < 5 {
+		g.t.Errorf("%d logins prove nothing", n)
+	}
+}
+
+// apart checks that no two moments are closer than least.
+func apart(t *testing.T, what string, at []time.Time, least time.Duration) {
+	t.Helper()
+	for i := 1; i < len(at); i++ {
+		if gap := at[i].Sub(at[i-1]); gap < least {
+			t.Errorf("%s %v apart at %s", what, gap, at[i].Format(time.TimeOnly))
+		}
+	}
+}
+
+// print prints what each host has seen in each hour, beside the limit.
+func (g *guest) print() {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "A GUEST'S DAY\t\t")
+	for hour := range g.hours {
+		fmt.Fprintf(w, "%d:00\t", 8+hour)
+	}
+	fmt.Fprintln(w, "an hour at most\t")
+	for _, name := range g.names {
+		h := g.hosts[name]
+		for _, what := range []string{"logins", "dials", "queries", "commands", "bytes"} {
+			fmt.Fprintf(w, "%s\t%s\t", name, what)
+			var most []int
+			for hour := range g.hours {
+				fmt.Fprintf(w, "%d\t", h.uses[simUse{what, hour}])
+				most = append(most, g.limit(h, what, hour))
+			}
+			switch limit := slices.Max(most); {
+			case what == "dials":
+				fmt.Fprintln(w, "–\t")
+			case name == "mfa" && what == "logins":
+				fmt.Fprintln(w, "codes entered\t")
+			default:
+				fmt.Fprintf(w, "%d\t\n", limit)
+			}
+		}
+	}
+	_ = w.Flush()
+}

@@ -1,0 +1,425 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// simHost is a login node with Slurm in the test's process, without a network and without
+// programs, so that a simulated clock moves on. It counts what is done to it.
+type simHost struct {
+	name   string
+	since  time.Time
+	config ssh.ServerConfig
+	key    ssh.Signer
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[*simEnd]bool
+	refused error // what a dial fails with; nil: it succeeds
+	jobs    []simJob
+	logins  []time.Time
+	lists   []time.Time // queries for all jobs
+	uses    map[simUse]int
+	unknown []string // scripts that it cannot run
+}
+
+// simJob is a job whose notebook serves from start on.
+type simJob struct {
+	id, name  string
+	submitted time.Time
+	start     time.Time
+	end       time.Time
+}
+
+// simUse is a kind of use of a host in an hour: logins, dials, queries, commands or
+// bytes.
+type simUse struct {
+	what string
+	hour int
+}
+
+// hour is the hour since the simulation began.
+func (h *simHost) hour() int { return int(time.Since(h.since).Hours()) }
+
+// newSimHost accepts a key and, where code is set, asks for it afterwards.
+func newSimHost(t *testing.T, name string, key ssh.PublicKey, code string) *simHost {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &simHost{name: name, since: time.Now(), conns: map[*simEnd]bool{}, uses: map[simUse]int{}}
+	if h.key, err = ssh.NewSignerFromKey(private); err != nil {
+		t.Fatal(err)
+	}
+	h.config.AddHostKey(h.key)
+	h.config.PublicKeyCallback = func(_ ssh.ConnMetadata, offered ssh.PublicKey) (*ssh.Permissions, error) {
+		switch {
+		case !bytes.Equal(offered.Marshal(), key.Marshal()):
+			return nil, errors.New("unknown key")
+		case code == "":
+			return nil, nil
+		}
+		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
+			KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+				answers, err := ask("", "", []string{"Verification code: "}, []bool{false})
+				if err != nil || len(answers) != 1 || answers[0] != code {
+					return nil, errors.New("wrong code")
+				}
+				return nil, nil
+			},
+		}}
+	}
+	h.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
+		if method == "none" {
+			h.count("logins", 1)
+		}
+	}
+	return h
+}
+
+// count records a use.
+func (h *simHost) count(what string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.uses[simUse{what, h.hour()}] += n
+	if what == "logins" {
+		h.logins = append(h.logins, time.Now())
+	}
+}
+
+// dial connects to the host.
+func (h *simHost) dial() (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.uses[simUse{"dials", h.hour()}]++
+	if h.refused != nil {
+		return nil, h.refused
+	}
+	client, server := newSimLink(func(n int) { h.count("bytes", n) })
+	h.conns[server] = true
+	h.wg.Go(func() {
+		h.serve(server)
+		h.mu.Lock()
+		delete(h.conns, server)
+		h.mu.Unlock()
+		_ = server.Close()
+	})
+	return client, nil
+}
+
+// unreachable makes dials fail with err and existing connections fall silent; nil makes
+// new dials succeed. What was silent stays so: the laptop's address is another one.
+func (h *simHost) unreachable(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = err
+	for c := range h.conns {
+		c.link.silence()
+	}
+}
+
+// restart closes all connections and refuses new ones, as a server that is restarted.
+func (h *simHost) restart() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = syscall.ECONNREFUSED
+	for c := range h.conns {
+		_ = c.Close()
+	}
+}
+
+func (h *simHost) serve(c net.Conn) {
+	conn, channels, requests, err := ssh.NewServerConn(c, &h.config)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	h.wg.Go(func() { ssh.DiscardRequests(requests) })
+	for ch := range channels {
+		h.wg.Go(func() {
+			switch ch.ChannelType() {
+			case "session":
+				h.session(ch)
+			case "direct-tcpip":
+				h.page(ch)
+			default:
+				_ = ch.Reject(ssh.UnknownChannelType, "unknown")
+			}
+		})
+	}
+}
+
+// page is the notebook on a compute node.
+func (h *simHost) page(nc ssh.NewChannel) {
+	ch, requests, err := nc.Accept()
+	if err != nil {
+		return
+	}
+	defer func() { _ = ch.Close() }()
+	h.wg.Go(func() { ssh.DiscardRequests(requests) })
+	for in := bufio.NewReader(ch); ; {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(ch, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		if req.Close {
+			return
+		}
+	}
+}
+
+// session runs one command.
+func (h *simHost) session(nc ssh.NewChannel) {
+	ch, requests, err := nc.Accept()
+	if err != nil {
+		return
+	}
+	defer func() { _ = ch.Close() }()
+	for r := range requests {
+		if r.Type != "exec" {
+			_ = r.Reply(false, nil)
+			continue
+		}
+		_ = r.Reply(true, nil)
+		var exec struct{ Command string }
+		_ = ssh.Unmarshal(r.Payload, &exec)
+		h.count("commands", 1)
+		out := h.name + "\n"
+		if exec.Command != "hostname" {
+			script, _ := io.ReadAll(ch)
+			out = h.run(string(script))
+		}
+		_, _ = io.WriteString(ch, out)
+		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{0}))
+		return
+	}
+}
+
+var (
+	simMark = regexp.MustCompile(`(tunctl-\w+)\.begin`)
+	simRead = regexp.MustCompile(`(?m)^set -- (\S+)\ntunctl_read (tunctl-\w+)\.(\d+) \S+ (\d+) (\d+) (\d+) \d+ "\$@"$`)
+	simEnds = regexp.MustCompile(`printf '\\n%s end\\n' (tunctl-\w+)`)
+	simShow = regexp.MustCompile(`show job '?(\w+)'?`)
+)
+
+// run is what a script of jobwatch prints, with its frame.
+func (h *simHost) run(script string) string {
+	mark := simMark.FindStringSubmatch(script)
+	if mark == nil {
+		h.cannot(script)
+		return ""
+	}
+	out, exit := h.answer(script)
+	return fmt.Sprintf("%s.begin\n%s\n%s.end %d\n", mark[1], out, mark[1], exit)
+}
+
+func (h *simHost) cannot(script string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unknown = append(h.unknown, script)
+}
+
+func (h *simHost) answer(script string) (out string, exit int) {
+	switch {
+	case strings.Contains(script, "has sbatch squeue"):
+		return "slurm\nalice\n" + h.name + "\n", 0
+	case strings.Contains(script, "limit squeue"):
+		h.count("queries", 1)
+		return h.squeue(), 0
+	case strings.Contains(script, "limit scontrol"):
+		h.count("queries", 1)
+		return h.scontrol(script), 0
+	case strings.Contains(script, "limit sacct"):
+		h.count("queries", 1)
+		return "", 1
+	case strings.Contains(script, "getent ahosts"): // the names of a node
+		h.count("queries", 1)
+		return "", 0
+	case strings.Contains(script, "tunctl_read "):
+		return h.readFiles(script), 0
+	case strings.Contains(script, "grep -E '>|tee '"):
+		return "", 0
+	}
+	h.cannot(script)
+	return "", 1
+}
+
+// current are the jobs that wait or run.
+func (h *simHost) current() []simJob {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var live []simJob
+	for _, j := range h.jobs {
+		if time.Now().Before(j.end) {
+			live = append(live, j)
+		}
+	}
+	return live
+}
+
+func (j simJob) state() (state, reason, node string) {
+	if time.Now().Before(j.start) {
+		return "PENDING", "Priority", ""
+	}
+	return "RUNNING", "None", "cn01"
+}
+
+func (j simJob) log() string { return "/home/alice/" + j.name + "." + j.id + ".log" }
+
+func (h *simHost) squeue() string {
+	h.mu.Lock()
+	h.lists = append(h.lists, time.Now())
+	h.mu.Unlock()
+	var b strings.Builder
+	for _, j := range h.current() {
+		state, reason, node := j.state()
+		fields := []string{
+			j.id, j.id, "N/A", state, "normal", node, strconv.FormatInt(j.submitted.Unix(), 10), strconv.FormatInt(j.start.Unix(), 10),
+			strconv.FormatInt(j.end.Unix(), 10), "0", reason, "/home/alice/nb.sh", j.log(), "1", "alice", node, h.name, j.name,
+		}
+		b.WriteString(strings.Join(fields, "\x1f") + "\x1e\n")
+	}
+	return b.String()
+}
+
+func (h *simHost) scontrol(script string) string {
+	m := simShow.FindStringSubmatch(script)
+	for _, j := range h.current() {
+		if m == nil || j.id != m[1] {
+			continue
+		}
+		state, reason, node := j.state()
+		return fmt.Sprintf("JobId=%s JobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=%s Dependency=(null) Restarts=0 ExitCode=0:0 SubmitTime=%d StartTime=%d EndTime=%d Partition=normal NodeList=%s BatchHost=%s Command=/home/alice/nb.sh WorkDir=/home/alice StdErr=%s StdIn=/dev/null StdOut=%s Power=\n",
+			j.id, j.name, state, reason, j.submitted.Unix(), j.start.Unix(), j.end.Unix(), node, node, j.log(), j.log())
+	}
+	return ""
+}
+
+// readFiles answers the script that reads logs.
+func (h *simHost) readFiles(script string) string {
+	var b strings.Builder
+	for _, m := range simRead.FindAllStringSubmatch(script, -1) {
+		path := strings.Trim(m[1], "'")
+		for _, j := range h.current() {
+			if j.log() != path || time.Now().Before(j.start) {
+				continue
+			}
+			text := fmt.Sprintf("[I ServerApp] Jupyter Server 2.14.0 is running at:\n[I ServerApp] http://cn01:8888/lab?token=%s\n", strings.Repeat("a", 32))
+			for at := j.start.Add(time.Minute); at.Before(time.Now()); at = at.Add(10 * time.Minute) {
+				text += "[I " + at.Format(time.DateTime) + " ServerApp] Saving file at /work.ipynb\n"
+			}
+			start, _ := strconv.Atoi(m[4])
+			most, _ := strconv.Atoi(m[6])
+			if need, _ := strconv.Atoi(m[5]); need > len(text) {
+				start = 0
+			}
+			fmt.Fprintf(&b, "\n%s.%s %d %d %s\n%s", m[2], m[3], start, len(text), path, text[start:min(len(text), start+most)])
+		}
+	}
+	if m := simEnds.FindStringSubmatch(script); m != nil {
+		fmt.Fprintf(&b, "\n%s end\n", m[1])
+	}
+	return b.String()
+}
+
+// simLink is two connected ends in memory, with buffers as TCP has.
+type simLink struct {
+	moved func(int) // gets how many bytes have arrived
+
+	mu     sync.Mutex
+	cond   *sync.Cond
+	silent bool // everything is lost
+	closed bool
+	way    [2]bytes.Buffer
+}
+
+type simEnd struct {
+	link    *simLink
+	in, out int
+}
+
+func newSimLink(moved func(int)) (client, server *simEnd) {
+	l := &simLink{moved: moved}
+	l.cond = sync.NewCond(&l.mu)
+	return &simEnd{l, 0, 1}, &simEnd{l, 1, 0}
+}
+
+func (l *simLink) silence() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silent = true
+}
+
+func (e *simEnd) Read(p []byte) (int, error) {
+	l := e.link
+	l.mu.Lock()
+	for (l.way[e.in].Len() == 0 || l.silent) && !l.closed {
+		l.cond.Wait()
+	}
+	if l.way[e.in].Len() == 0 || l.silent {
+		l.mu.Unlock()
+		return 0, io.EOF
+	}
+	n, err := l.way[e.in].Read(p)
+	l.mu.Unlock()
+	l.moved(n)
+	return n, err
+}
+
+func (e *simEnd) Write(p []byte) (int, error) {
+	l := e.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, net.ErrClosed
+	}
+	l.cond.Broadcast()
+	return l.way[e.out].Write(p)
+}
+
+// Close ends both ways. The other end of a silent link does not notice in reality; here
+// that only saves its goroutine.
+func (e *simEnd) Close() error {
+	e.link.mu.Lock()
+	defer e.link.mu.Unlock()
+	e.link.closed = true
+	e.link.cond.Broadcast()
+	return nil
+}
+
+func (e *simEnd) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+func (e *simEnd) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 22} }
+func (e *simEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (e *simEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (e *simEnd) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+
+// dialSim is the network of a laptop that reaches simulated hosts by their names.
+func dialSim(hosts map[string]*simHost) func(context.Context, *net.Dialer, string, string) (net.Conn, error) {
+	return func(_ context.Context, _ *net.Dialer, _, address string) (net.Conn, error) {
+		name, _, _ := net.SplitHostPort(address)
+		if h := hosts[name]; h != nil {
+			return h.dial()
+		}
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}
+}

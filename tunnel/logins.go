@@ -1,0 +1,91 @@
+package tunnel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// maxWhy bounds the text that is remembered of a refusal, in bytes.
+const maxWhy = 500
+
+// recallLogins makes the limits on logins continue where the last process ended. A clock
+// that was set back since does not lengthen the waits.
+func (h *Host) recallLogins() {
+	if h.behind != "" {
+		return
+	}
+	known := h.pool.o.Memory.Logins(h.name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, l, now := &h.facts, &h.pool.o.Limits, time.Now()
+	f.lastLogin = earlier(known.Last, now)
+	f.refusals = known.Refusals
+	f.ban = earlier(known.BannedUntil, now.Add(l.BanWait))
+	if now.Before(f.attended) {
+		return // a person has acted already
+	}
+	switch {
+	case now.Before(f.ban):
+		why := &api.Error{Code: api.CodeUnreachable, Message: cmp.Or(known.Why, "seen before the agent was restarted")}
+		f.stop = &stop{state: api.HostBlocked, why: h.suspectedBan(why, f.ban), until: f.ban}
+	case known.Why != "" || f.refusals >= l.Refusals:
+		f.stop = &stop{state: api.HostBlocked, why: &api.Error{
+			Code: api.CodeAuth, Err: classRefused.of(nil),
+			Message: cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals)),
+			Hint:    "`tunctl login " + h.name + "` tries again",
+		}}
+	}
+	h.enterLocked()
+}
+
+// earlier is the earlier of two times; zero stays zero.
+func earlier(t, than time.Time) time.Time {
+	if t.After(than) {
+		return than
+	}
+	return t
+}
+
+// loginBegins saves that a login begins, before the server counts it: if this process
+// ends during the login, the next one waits as long as this one would have.
+func (h *Host) loginBegins(at time.Time) {
+	if h.behind != "" {
+		return
+	}
+	h.mu.Lock()
+	l := h.loginsLocked()
+	h.mu.Unlock()
+	l.Last = at
+	h.pool.o.Memory.SetLogins(h.name, l)
+}
+
+// saveLogins saves what the limits on logins count.
+func (h *Host) saveLogins() {
+	if h.behind != "" {
+		return
+	}
+	h.mu.Lock()
+	l := h.loginsLocked()
+	h.mu.Unlock()
+	h.pool.o.Memory.SetLogins(h.name, l)
+}
+
+func (h *Host) loginsLocked() api.Logins {
+	f := &h.facts
+	l := api.Logins{Last: f.lastLogin, Refusals: f.refusals, BannedUntil: f.ban}
+	if f.stop == nil || f.stop.state != api.HostBlocked || f.refusals == 0 && f.ban.IsZero() {
+		return l
+	}
+	why := f.stop.why
+	if cause, ok := errors.AsType[*api.Error](why.Err); ok {
+		why = cause // of the suspected ban
+	}
+	l.Why = api.Redact(why.Message)
+	l.Why = strings.ToValidUTF8(l.Why[:min(len(l.Why), maxWhy)], "")
+	return l
+}

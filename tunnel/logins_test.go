@@ -1,0 +1,166 @@
+package tunnel
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// restarted is the next process after that of b: it has what b's memory has.
+func (b *bench) restarted(t *testing.T) *bench {
+	t.Helper()
+	b.end()
+	next := &bench{person: b.person, memory: b.memory, Pool: NewPool(b.o)}
+	next.resolve, next.dial, next.lookup, next.watch = b.resolve, b.dial, b.lookup, b.watch
+	next.serve(t)
+	return next
+}
+
+// refuse makes a server refuse every login, until the returned function is called.
+func refuse(s *sshServer) (accept func()) {
+	was := s.config.PublicKeyCallback
+	s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+	return func() { s.config.PublicKeyCallback = was }
+}
+
+func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		b.serve(t)
+		b.Host("login").Want()
+		synctest.Wait()
+		for range 5 { // a crash every few seconds
+			time.Sleep(3 * time.Second)
+			b = b.restarted(t)
+			b.Host("login").Want()
+			synctest.Wait()
+		}
+		if st := b.Host("login").Status(); st.State != api.HostWaiting || !strings.Contains(st.Cause, "next try at") {
+			t.Errorf("%s: %s", st.State, st.Cause)
+		}
+		time.Sleep(44 * time.Second)
+		if _, logins, _ := s.counts(); logins != 1 {
+			t.Errorf("%d logins within a minute", logins)
+		}
+		time.Sleep(2 * time.Second)
+		if _, logins, _ := s.counts(); logins != 2 || b.Host("login").Status().State != api.HostUp {
+			t.Errorf("%d logins after a minute: %+v", logins, b.Host("login").Status())
+		}
+	})
+}
+
+func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		accept := s.config.PublicKeyCallback
+		var known time.Time
+		s.config.PublicKeyCallback = func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			known = b.memory.Logins("login").Last
+			return accept(c, key)
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		if known.IsZero() {
+			t.Error("a crash during the login would have been followed by another login at once")
+		}
+	})
+}
+
+func TestARestartForgetsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		accept := refuse(s)
+		b.serve(t)
+		b.Host("login").Want()
+		for b.Host("login").Status().State != api.HostWaiting {
+			<-b.Host("login").Changed()
+		}
+		b = b.restarted(t) // after the first of two
+		b.Host("login").Want()
+		time.Sleep(time.Hour)
+		if _, logins, _ := s.counts(); logins != 2 {
+			t.Errorf("%d refused logins, want 2", logins)
+		}
+		said := b.Host("login").Status().Cause
+		b = b.restarted(t)
+		h := b.Host("login")
+		h.Want()
+		day(b, s)
+		if _, logins, _ := s.counts(); logins != 2 {
+			t.Errorf("%d refused logins after another restart, want 2", logins)
+		}
+		if st := h.Status(); st.State != api.HostBlocked || st.Code != api.CodeAuth || st.Cause != said || !strings.Contains(st.Hint, "tunctl login login") {
+			t.Errorf("before the restart: %s\nafter: %+v", said, st)
+		}
+		accept()
+		h.Up()
+		mustConnect(t, h)
+		if l := b.memory.Logins("login"); l.Refusals != 0 || l.Why != "" {
+			t.Errorf("after a login: %+v", l)
+		}
+	})
+}
+
+func TestARestartDoesNotShortenASuspectedBan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		accept := refuse(s)
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		for h.Status().State != api.HostWaiting {
+			<-h.Changed()
+		}
+		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
+		_ = h.Await(t.Context())
+		said := h.Status().Cause
+		dials, _, _ := s.counts()
+		time.Sleep(20 * time.Minute)
+		b = b.restarted(t)
+		h = b.Host("login")
+		h.Want()
+		synctest.Wait()
+		if st := h.Status(); st.State != api.HostBlocked || st.Cause != said {
+			t.Errorf("before the restart: %s\nafter: %+v", said, st)
+		}
+		b.NetworkChanged()
+		time.Sleep(39 * time.Minute)
+		if now, _, _ := s.counts(); now != dials {
+			t.Errorf("%d dials during the ban", now-dials)
+		}
+		accept()
+		s.set(func(s *sshServer) { s.refuse = nil })
+		time.Sleep(2 * time.Minute)
+		if h.Status().State != api.HostUp {
+			t.Errorf("after the ban: %+v", h.Status())
+		}
+	})
+}
+
+func TestAClockThatWasSetBackLengthensNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		b.memory.SetSilent("login", true)
+		nextYear := time.Now().AddDate(1, 0, 0)
+		b.memory.SetLogins("login", api.Logins{Last: nextYear, BannedUntil: nextYear, Refusals: 1})
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		time.Sleep(62 * time.Minute)
+		if h.Status().State != api.HostUp {
+			t.Errorf("after the longest wait: %+v", h.Status())
+		}
+	})
+}
