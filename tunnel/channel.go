@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -29,6 +30,20 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	start := time.Now()
+	nc, err := c.dialHop(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.in.noteRoundTrip(time.Since(start))
+	c.out.noteRoundTrip(time.Since(start))
+	nc.in.pacer, nc.out.pacer = c.in, c.out
+	return nc, nil
+}
+
+// dialHop is dial for another SSH connection inside this one, which is not paced: the
+// inner one paces its own channels.
+func (c *conn) dialHop(ctx context.Context, network, address string) (*channelConn, error) {
 	nc, err := open(ctx, c, func() (net.Conn, error) {
 		nc, err := c.client.Dial(network, address)
 		if err != nil {
@@ -39,7 +54,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &channelConn{nc, c}, nil
+	return &channelConn{Conn: nc, link: c}, nil
 }
 
 // open calls f in a goroutine and returns early when ctx ends: x/crypto's functions take
@@ -82,17 +97,22 @@ func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 // with api.ErrDown.
 type channelConn struct {
 	net.Conn
-	link *conn
+	link    *conn
+	in, out flow
 }
 
 // Read implements net.Conn.
 func (c *channelConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+	n, err := c.Conn.Read(p[:c.in.wait(len(p))])
+	c.in.add(n)
 	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
 		err = c.link.downError()
 	}
 	return n, err
 }
+
+// Write implements net.Conn.
+func (c *channelConn) Write(p []byte) (int, error) { return c.out.write(c.Conn, p) }
 
 // CloseWrite half-closes the connection.
 func (c *channelConn) CloseWrite() error {
@@ -189,8 +209,27 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		_ = o.Close()
 		ssh.DiscardRequests(o.requests)
 	})
-	return o.Channel, o.requests, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return &pacedChannel{Channel: o.Channel, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
 }
+
+// pacedChannel is a channel of a person's shell or copy.
+type pacedChannel struct {
+	ssh.Channel
+	in, out flow
+}
+
+// Read implements io.Reader.
+func (c *pacedChannel) Read(p []byte) (int, error) {
+	n, err := c.Channel.Read(p[:c.in.wait(len(p))])
+	c.in.add(n)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *pacedChannel) Write(p []byte) (int, error) { return c.out.write(c.Channel, p) }
 
 // sharedSession releases its slot on Close.
 type sharedSession struct {
