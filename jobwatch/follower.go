@@ -333,7 +333,7 @@ func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, 
 		return nil
 	}
 	from := head.Offset + int64(len(head.Data))
-	return grepFile(ctx, f.sh, head.Path, from, rest.Offset-from, sink)
+	return searchFile(ctx, f.sh, head.Path, from, rest.Offset-from, sink)
 }
 
 // Feed returns a function that passes the chunks of a job's logs to d. A chunk that

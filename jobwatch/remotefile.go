@@ -217,11 +217,28 @@ func readOneFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, er
 // searchPattern matches lines that may contain a server's address.
 const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-9]+:[^ ]+:[0-9]+`
 
+// maxSearch is how much of a file is searched on the host. Of a longer one, that is half
+// of it at either end: a server announces itself when its job starts, or when it was
+// started last.
+const maxSearch = 1 << 30
+
+// searchFile searches length bytes of a file from offset on.
+func searchFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
+	if length <= maxSearch {
+		return grepFile(ctx, sh, path, offset, length, sink)
+	}
+	if err := grepFile(ctx, sh, path, offset, maxSearch/2, sink); err != nil {
+		return err
+	}
+	return grepFile(ctx, sh, path, offset+length-maxSearch/2, maxSearch/2, sink)
+}
+
 // grepFile searches length bytes of a file from offset on, and passes on a limited number of
-// lines that match.
+// lines that match. A log that was emptied while its job writes begins with zeros, and a
+// progress bar's lines end in returns: either would be one line of gigabytes for grep.
 func grepFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
 	res, err := sh.plain(ctx, fmt.Sprintf(
-		"tail -c +%d %s | head -c %d | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
+		"tail -c +%d %s | head -c %d | LC_ALL=C tr '\\000\\r' '\\n\\n' | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
 		offset+1, posixsh.Quote(path), length, posixsh.Quote(searchPattern)))
 	if err != nil {
 		return err

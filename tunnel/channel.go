@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -29,6 +30,20 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	start := time.Now()
+	nc, err := c.dialHop(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.in.noteRoundTrip(time.Since(start))
+	c.out.noteRoundTrip(time.Since(start))
+	nc.in.pacer, nc.out.pacer = c.in, c.out
+	return nc, nil
+}
+
+// dialHop is dial for another SSH connection inside this one, which is not paced: the
+// inner one paces its own channels.
+func (c *conn) dialHop(ctx context.Context, network, address string) (*channelConn, error) {
 	wait := &channelWait{all: &c.clients}
 	wait.sent()
 	nc, err := open(ctx, c, func() (net.Conn, error) {
@@ -42,7 +57,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &channelConn{nc, c, wait}, nil
+	return &channelConn{Conn: nc, link: c, wait: wait}, nil
 }
 
 // open calls f in a goroutine and returns early when ctx ends: x/crypto's functions take
@@ -85,14 +100,16 @@ func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 // with api.ErrDown.
 type channelConn struct {
 	net.Conn
-	link *conn
-	wait *channelWait
+	link    *conn
+	wait    *channelWait
+	in, out flow
 }
 
 // Read implements net.Conn.
 func (c *channelConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+	n, err := c.Conn.Read(p[:c.in.wait(len(p))])
 	c.wait.answered()
+	c.in.add(n)
 	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
 		err = c.link.downError()
 	}
@@ -102,7 +119,7 @@ func (c *channelConn) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (c *channelConn) Write(p []byte) (int, error) {
 	c.wait.sent()
-	return c.Conn.Write(p)
+	return c.out.write(c.Conn, p)
 }
 
 // Close implements net.Conn.
@@ -206,8 +223,27 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		_ = o.Close()
 		ssh.DiscardRequests(o.requests)
 	})
-	return o.Channel, o.requests, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return &pacedChannel{Channel: o.Channel, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
 }
+
+// pacedChannel is a channel of a person's shell or copy.
+type pacedChannel struct {
+	ssh.Channel
+	in, out flow
+}
+
+// Read implements io.Reader.
+func (c *pacedChannel) Read(p []byte) (int, error) {
+	n, err := c.Channel.Read(p[:c.in.wait(len(p))])
+	c.in.add(n)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *pacedChannel) Write(p []byte) (int, error) { return c.out.write(c.Channel, p) }
 
 // sharedSession releases its slot on Close.
 type sharedSession struct {

@@ -43,6 +43,7 @@ type conn struct {
 	certificateEnds time.Time // zero: no certificate logged in
 
 	algorithms *api.Algorithms // nil: another program holds the connection
+	in, out    *pacer          // nil: another program holds the connection
 
 	mu        sync.Mutex
 	loginNode string

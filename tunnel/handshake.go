@@ -50,6 +50,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	login.keepPassword()
 	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.certificateEnd()
 	c.algorithms = negotiated(sc)
+	c.in, c.out = newPacer(c, c.wire.received.Load), newPacer(c, c.wire.sent.Load)
 	return c, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -39,6 +40,8 @@ type wire struct {
 	r          *bufio.Reader
 	onGreeting func() // called once, after the greeting
 
+	received, sent atomic.Int64 // bytes
+
 	mu          sync.Mutex
 	onEnd       func() // called once, when reading failed, before Read returns
 	greeted     bool
@@ -65,6 +68,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := w.r.Read(p)
+	w.received.Add(int64(n))
 	w.mu.Lock()
 	if n > 0 {
 		w.lastRead = time.Now()
@@ -86,6 +90,7 @@ func (w *wire) Read(p []byte) (int, error) {
 // what it sent before, which the next Read finds, says more than the failed write.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
+	w.sent.Add(int64(n))
 	if err != nil && !w.hasGreeted() {
 		return len(p), nil
 	}

@@ -228,12 +228,14 @@ func (a *Agent) Status() api.Status {
 		Hosts:    append([]api.Host{}, withoutUnknown(a.pool.Hosts())...),
 		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
 	}
-	for _, c := range cfg.Sessions { // in the order of the file
+	place := make(map[string]int, len(cfg.Sessions))
+	for i, c := range cfg.Sessions { // in the order of the file
+		place[c.Name] = i
 		st.Sessions = append(st.Sessions, a.downSession(c))
 	}
 	for _, s := range a.live() {
 		now := s.status()
-		if i := slices.IndexFunc(st.Sessions, func(x api.Session) bool { return x.Name == s.name }); i >= 0 {
+		if i, configured := place[s.name]; configured {
 			st.Sessions[i] = now
 		} else {
 			st.Sessions = append(st.Sessions, s.withUnconfiguredHint(now))

@@ -10,9 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/bench/table"
+	"tunctl/internal/ctxtime"
 )
 
 // connection is a browser's: requests go out one after another.
@@ -137,4 +139,98 @@ func loadPage(ctx context.Context, address string, size int) error {
 		all = append(all, <-errs)
 	}
 	return errors.Join(all...)
+}
+
+const (
+	visits   = 60                    // of a page, beside a download and without
+	apart    = 50 * time.Millisecond // so that a visit does not meet the one before
+	download = 1 << 40               // bytes; it is ended before
+	goingOn  = 2 * time.Second       // before the first visit, so that the download has its speed
+)
+
+// measureBeside visits a page again and again, without and with a download over the same
+// connection that takes the whole narrow link.
+func measureBeside(ctx context.Context, t *testbed) ([]table.Row, error) {
+	all, stop, err := t.sides(ctx, "narrow", "http", t.servers.pageAt, false)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	idle, busy, speed := table.Samples{}, table.Samples{}, table.Samples{}
+	for _, s := range all {
+		if err := visit(ctx, s, idle); err != nil {
+			return nil, err
+		}
+		d, err := startDownload(ctx, s.address)
+		if err != nil {
+			return nil, err
+		}
+		err = ctxtime.Sleep(ctx, goingOn)
+		begun, before := time.Now(), d.got.Load()
+		if err == nil {
+			err = visit(ctx, s, busy)
+		}
+		speed.Add(s.name, float64(d.got.Load()-before)/1e6/time.Since(begun).Seconds())
+		if err := errors.Join(err, d.stop()); err != nil {
+			return nil, err
+		}
+	}
+	const name = "first byte (p95) beside a download, 100 Mbit/s, 20 ms"
+	return []table.Row{
+		table.AtMost(name, "idle", "ms", idle.P95(ours), busy.P95(ours), 2),
+		table.AtMost(name, plainSSH, "ms", busy.P95(plainSSH), busy.P95(ours), 0.75),
+		table.AtLeast("… that download", plainSSH, "MB/s", speed.Median(plainSSH), speed.Median(ours), 0.9),
+	}, nil
+}
+
+// visit takes the times to a page's first byte.
+func visit(ctx context.Context, s *side, into table.Samples) error {
+	for range visits {
+		took, err := firstByte(ctx, s.address)
+		if err != nil {
+			return err
+		}
+		into.Add(s.name, float64(took)/float64(time.Millisecond))
+		if err := ctxtime.Sleep(ctx, apart); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// running is a download that goes on until it is stopped.
+type running struct {
+	conn *connection
+	got  atomic.Int64
+	end  chan struct{}
+}
+
+func startDownload(ctx context.Context, address string) (*running, error) {
+	c, err := dialPage(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	d := &running{conn: c, end: make(chan struct{})}
+	if err := c.request(download); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	go func() {
+		defer close(d.end)
+		buf := make([]byte, chunk)
+		for {
+			n, err := c.read.Read(buf)
+			d.got.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return d, nil
+}
+
+// stop ends the download.
+func (d *running) stop() error {
+	err := d.conn.Close()
+	<-d.end
+	return err
 }

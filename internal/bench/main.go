@@ -73,6 +73,7 @@ func bench(ctx context.Context, only string) error {
 		{"six", measureSix},
 		{"first byte", measureFirstByte},
 		{"page", measurePage},
+		{"beside", measureBeside},
 		{"many", measureMany},
 	}) {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)

@@ -93,6 +93,10 @@ func (t *testbed) startOurs(ctx context.Context, kind, target string, names ...s
 	return s, err
 }
 
+// cpu is the processor time of the side so far, rss its memory in bytes.
+func (s *side) cpu() (time.Duration, error) { return ground.CPU(s.cmd.Process.Pid) }
+func (s *side) rss() (float64, error)       { return ground.Memory(s.cmd.Process.Pid) }
+
 // stop ends the side.
 func (s *side) stop() {
 	if s == nil {

@@ -20,6 +20,9 @@ import (
 	"tunctl/tunnel/forward"
 )
 
+// silentLink is the number of the link that falls silent: those of the testbed have lower ones.
+const silentLink = 8
+
 // outage is a loss without a word, which no change of the network tells.
 type outage struct {
 	name       string
@@ -81,13 +84,13 @@ func newOutages(ctx context.Context, dir string) (all []outage, closeAll func(),
 		return nil, closeAll, err
 	}
 	all = append(all, outage{"a frozen login node", config, s.Freeze, s.Thaw, 15 * time.Second})
-	link, err := ground.NewFickleLink(ctx, rtt/10)
+	link, err := ground.NewLink(ctx, silentLink, rtt/10, 0, 0)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench: no silent network is measured: %v\n", err)
 		return all, closeAll, nil
 	}
 	closes = append(closes, link.Close)
-	_, config, err = serve("silent", ground.Way{Name: "fickle", Address: ground.FickleEnd})
+	_, config, err = serve("silent", ground.Way{Name: "fickle", Address: link.Address()})
 	begin, end := func() { link.Silence(true) }, func() { link.Silence(false) }
 	return append(all, outage{"a silent network", config, begin, end, 10 * time.Second}), closeAll, err
 }

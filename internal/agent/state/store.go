@@ -4,6 +4,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,7 +151,46 @@ func (s *Store) Update(name string, change func(*Session)) error {
 		return nil
 	}
 	s.data.Sessions[name] = after
+	if after.Attached != "" {
+		s.forgetOldestLocked()
+	}
 	return s.writeLocked()
+}
+
+// maxAttached is how many sessions are remembered that are in no config and not up: each
+// job that was attached leaves one, until a person takes it down.
+const maxAttached = 50
+
+// forgetOldestLocked keeps the number of such sessions below maxAttached.
+func (s *Store) forgetOldestLocked() {
+	var names []string
+	for name, r := range s.data.Sessions {
+		if r.Attached != "" && !r.Wanted {
+			names = append(names, name)
+		}
+	}
+	if len(names) <= maxAttached {
+		return
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(s.data.Sessions[a].lastTime().Compare(s.data.Sessions[b].lastTime()), cmp.Compare(a, b))
+	})
+	for _, name := range names[:len(names)-maxAttached] {
+		delete(s.data.Sessions, name)
+	}
+}
+
+// lastTime is the last thing known about the job; zero without one.
+func (s Session) lastTime() time.Time {
+	var last time.Time
+	if s.Job != nil {
+		for _, t := range []time.Time{s.Job.Submitted, s.Job.Start, s.Job.End} {
+			if t.After(last) {
+				last = t
+			}
+		}
+	}
+	return last
 }
 
 // Drop forgets a session.
@@ -249,7 +290,29 @@ func (s *Store) updateHost(host string, change func(*login)) {
 		return
 	}
 	s.data.Hosts[host] = after
+	s.forgetNodesLocked(host)
 	_ = s.writeLocked()
+}
+
+// maxNodes is how many hosts behind others are remembered: a shell on a job's node makes
+// one, and a cluster has thousands.
+const maxNodes = 100
+
+// forgetNodesLocked keeps the number of hosts behind others below maxNodes, without
+// forgetting one of them. What is lost is only that a login there needed no person.
+func (s *Store) forgetNodesLocked(except string) {
+	nodes := 0
+	for name := range s.data.Hosts {
+		if strings.Contains(name, ",") {
+			nodes++
+		}
+	}
+	for name := range s.data.Hosts {
+		if nodes > maxNodes && strings.Contains(name, ",") && name != except {
+			delete(s.data.Hosts, name)
+			nodes--
+		}
+	}
 }
 
 // PasswordSaved reports whether the password of an account is in the keyring.

@@ -1,10 +1,12 @@
 package state
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -78,5 +80,42 @@ func TestAChangeThatCannotBeWrittenIsAnError(t *testing.T) {
 		if err := s.Update("jupyter", func(r *Session) { r.Port = 8888 }); err == nil {
 			t.Error("no error")
 		}
+	}
+}
+
+func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update("notebook", func(r *Session) { r.Port = 8888 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update("narval-0", func(r *Session) { r.Attached, r.Wanted = "narval", true }); err != nil {
+		t.Fatal(err)
+	}
+	s.SetSilent("narval", true)
+	const jobs = 3 * maxNodes
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range jobs {
+		job := &api.Job{ID: fmt.Sprint(i), Start: begin.Add(time.Duration(i) * time.Hour)}
+		if err := s.Update("narval-"+fmt.Sprint(i+1), func(r *Session) { *r = Session{Attached: "narval", Job: job} }); err != nil {
+			t.Fatal(err)
+		}
+		s.SetSilent(fmt.Sprintf("narval,ng%d", i), true)
+	}
+	again, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(again.data.Sessions); n != maxAttached+2 {
+		t.Errorf("%d sessions are remembered", n)
+	}
+	if again.Session("notebook").Port != 8888 || !again.Session("narval-0").Wanted || again.Session(fmt.Sprintf("narval-%d", jobs)).Job == nil {
+		t.Error("a session of the config, one that is up, or the newest is forgotten")
+	}
+	if n := len(again.data.Hosts); n != maxNodes+1 || !again.Silent("narval") || !again.Silent(fmt.Sprintf("narval,ng%d", jobs-1)) {
+		t.Errorf("%d hosts are remembered", n)
 	}
 }

@@ -77,6 +77,9 @@ func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
 // Address is where it listens.
 func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
+// Port is where it listens.
+func (s *Server) Port() int { return s.port }
+
 // Freeze stops it with all its connections, while the kernel still acknowledges.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 

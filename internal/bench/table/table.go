@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -58,6 +59,52 @@ func figure(v float64) string {
 		return fmt.Sprintf("%.2f", v)
 	}
 	return fmt.Sprintf("%.3f", v)
+}
+
+// Growth is how a cost grows with the size of what it is for.
+type Growth struct {
+	Measure string
+	Unit    string
+	Sizes   []float64
+	Costs   []float64 // one of each size
+}
+
+// superlinear is how much more one item may cost at the largest size than at the one
+// before it; measurements vary.
+const superlinear = 1.5
+
+// each is the ratio of the cost of one item at the largest size to that at the one
+// before it: 1 is linear, less is better.
+func (g Growth) each() float64 {
+	n := len(g.Sizes)
+	return g.Costs[n-1] / g.Costs[n-2] * g.Sizes[n-2] / g.Sizes[n-1]
+}
+
+// PrintGrowth prints the table of growth.
+func PrintGrowth(out io.Writer, rows []Growth) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MEASURE\tAT\tCOST\tEACH\tGOAL\t")
+	for _, g := range rows {
+		sizes, costs := make([]string, len(g.Sizes)), make([]string, len(g.Sizes))
+		for i := range g.Sizes {
+			sizes[i], costs[i] = count(g.Sizes[i]), figure(g.Costs[i])
+		}
+		verdict := "linear or better"
+		if g.each() > superlinear {
+			verdict = "GROWS FASTER"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%.2f ×\t≤ %.1f ×\t%s\n", g.Measure, strings.Join(sizes, " / "), strings.Join(costs, " / "), g.Unit, g.each(), superlinear, verdict)
+	}
+	_ = w.Flush() // to a buffer or a terminal; there is nobody else to tell
+}
+
+// count is a whole number with its thousands apart.
+func count(v float64) string {
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // Samples are what was measured of each side, by its name.

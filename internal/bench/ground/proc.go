@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package ground
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 // clockTick is Linux's USER_HZ, in which it tells processor times.
 const clockTick = 10 * time.Millisecond
 
-// cpu is what the side's process has used so far.
-func (s *side) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+// CPU is the processor time that a process has used so far.
+func CPU(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
@@ -29,9 +29,9 @@ func (s *side) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// rss is the side's memory, in bytes.
-func (s *side) rss() (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+// Memory is what a process has in memory, in bytes.
+func Memory(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
@@ -41,5 +41,5 @@ func (s *side) rss() (float64, error) {
 			return float64(kb) * 1024, err
 		}
 	}
-	return 0, fmt.Errorf("process %d tells no memory", s.cmd.Process.Pid)
+	return 0, fmt.Errorf("process %d tells no memory", pid)
 }
