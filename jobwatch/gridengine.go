@@ -36,7 +36,6 @@ type geCache struct {
 // geKnown is what is remembered of a job.
 type geKnown struct {
 	record   geRecord
-	listed   string    // what the list had when the record was read
 	files    *geFiles  // nil: not looked for yet
 	verdict  *reason   // whether it can ever run; nil: not asked yet
 	missedAt time.Time // when the list and the accounting first lacked it
@@ -74,7 +73,7 @@ func (gridEngine) perRound(connections int) int {
 }
 
 func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	rows, err := g.qstat(ctx, sh)
+	rows, _, err := g.qstat(ctx, sh, ":")
 	if err != nil {
 		return nil, err
 	}
@@ -85,21 +84,28 @@ func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	return jobs, nil
 }
 
-// qstat is the list. A person's ~/.sge_qstat may add the jobs of others.
-func (g gridEngine) qstat(ctx context.Context, sh *shell) ([]geRow, error) {
-	res, err := geQuery(ctx, sh, "qstat", `id -un; limit qstat -u "$(id -un)" -r -xml`)
+// qstat queries the list, and in the same command what second prints. A person's ~/.sge_qstat
+// may add the jobs of others to the list.
+func (g gridEngine) qstat(ctx context.Context, sh *shell, second string) (rows []geRow, answer Result, err error) {
+	mark := newMark()
+	res, err := sh.login(ctx, queryPrelude+`id -un
+limit qstat -u "$(id -un)" -r -xml || exit
+printf '\n%s second\n' `+mark+"\n"+second)
 	if err != nil {
-		return nil, err
+		return nil, Result{}, err
 	}
-	user, out, _ := strings.Cut(string(res.Stdout), "\n")
-	rows, err := parseGEList(out)
-	if err != nil {
-		return nil, errGEList
+	list, rest, listed := strings.Cut(string(res.Stdout), "\n"+mark+" second\n")
+	if !listed {
+		return nil, Result{}, geProblem("qstat", res)
+	}
+	user, list, _ := strings.Cut(list, "\n")
+	if rows, err = parseGEList(list); err != nil {
+		return nil, Result{}, errGEList
 	}
 	rows = slices.DeleteFunc(rows, func(r geRow) bool { return r.owner != "" && r.owner != user })
 	g.cache.rows, g.cache.at = rows, time.Now()
 	g.forget()
-	return rows, nil
+	return rows, Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
 }
 
 // forget removes what is known of jobs that are over.
@@ -120,16 +126,8 @@ var errGEList = &api.Error{
 	Hint:    "a wrapper replaces the qstat of Grid Engine there: put the real one first in the PATH of your login shell",
 }
 
-// sameRound is how old a list may be to serve for the details of jobs on it.
+// sameRound is how old a list may be to serve for the details of a job on it.
 const sameRound = 2 * time.Second
-
-// rowsOf are the rows of the last list for a job, if it is of the same round.
-func (g gridEngine) rowsOf(id string) []geRow {
-	if time.Since(g.cache.at) > sameRound {
-		return nil
-	}
-	return g.matching(g.cache.rows, id)
-}
 
 func (g gridEngine) matching(rows []geRow, id string) []geRow {
 	var found []geRow
@@ -142,54 +140,61 @@ func (g gridEngine) matching(rows []geRow, id string) []geRow {
 }
 
 func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	rows := g.rowsOf(id)
-	if len(rows) == 0 {
-		all, err := g.qstat(ctx, sh)
-		if err != nil {
-			return api.Job{}, err
-		}
-		rows = g.matching(all, id)
+	describe := describeCommand([]string{g.arrayOf(id)})
+	rows := g.matching(g.cache.rows, id)
+	var res Result
+	var err error
+	if len(rows) > 0 && time.Since(g.cache.at) < sameRound {
+		res, err = sh.login(ctx, queryPrelude+describe)
+	} else {
+		rows, res, err = g.qstat(ctx, sh, describe)
+		rows = g.matching(rows, id)
+	}
+	if err == nil && len(rows) > 0 {
+		err = g.readRecords(res)
+	}
+	if err != nil {
+		return api.Job{}, err
 	}
 	if len(rows) == 0 {
 		return g.ended(ctx, sh, id)
-	}
-	if err := g.describe(ctx, sh, rows); err != nil {
-		return api.Job{}, err
 	}
 	job, _ := pick(g, g.withRecords(ctx, sh, rows), id)
 	return job, nil
 }
 
-// details makes at most two connections: one for the list, and one for the jobs that are new
-// or changed, else for whether a waiting job can ever run, else for why jobs wait.
+// details makes two connections at most: one for the list; and one for the jobs that are new,
+// else for whether a job that waits can ever run, else for why jobs wait.
 func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
-	all, err := g.qstat(ctx, sh)
+	unknown, waiting := g.toDescribe(ids)
+	unverified := g.unverified(waiting)
+	verifies := len(unknown) == 0 && unverified != ""
+	second := describeCommand(append(unknown, waiting...))
+	if verifies {
+		second = verifyCommand(unverified)
+	}
+	all, res, err := g.qstat(ctx, sh, second)
+	switch {
+	case err != nil:
+	case verifies:
+		err = g.readVerdict(unverified, res)
+	default:
+		err = g.readRecords(res)
+	}
 	if err != nil {
 		return nil, err
 	}
-	var rows []geRow
-	var missing []string
+	return g.found(ctx, sh, all, ids)
+}
+
+// found are the jobs with these ids, on the list or in the accounting.
+func (g gridEngine) found(ctx context.Context, sh *shell, all []geRow, ids []string) ([]api.Job, error) {
+	var jobs []api.Job
 	for _, id := range ids {
-		found := g.matching(all, id)
-		if len(found) == 0 {
-			missing = append(missing, id)
+		if rows := g.matching(all, id); len(rows) > 0 {
+			jobs = append(jobs, g.withRecords(ctx, sh, rows)...)
+			continue
 		}
-		rows = append(rows, found...)
-	}
-	changed, waiting := g.toDescribe(rows)
-	switch unverified := g.unverified(waiting); {
-	case len(changed) > 0:
-		err = g.describe(ctx, sh, append(changed, waiting...))
-	case unverified != "":
-		err = g.verify(ctx, sh, unverified)
-	case len(waiting) > 0:
-		err = g.describe(ctx, sh, waiting)
-	}
-	if err != nil {
-		return nil, err
-	}
-	jobs := g.withRecords(ctx, sh, rows)
-	for _, id := range missing {
 		job, err := g.ended(ctx, sh, id)
 		switch {
 		case err == nil:
@@ -201,43 +206,69 @@ func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api
 	return jobs, nil
 }
 
-// toDescribe returns the rows that differ from what is known of their jobs, and the others of
-// jobs that wait, whose reasons change.
-func (g gridEngine) toDescribe(rows []geRow) (changed, waiting []geRow) {
-	for _, r := range rows {
-		switch k := g.cache.known[r.number]; {
-		case k == nil || k.record.number == "" || k.listed != r.digest(g.cache.rows):
-			changed = append(changed, r)
-		case r.job().State.Waiting():
-			waiting = append(waiting, r)
+// toDescribe returns the numbers of the jobs of which there is no record yet, and of those that
+// waited, since reasons change.
+func (g gridEngine) toDescribe(ids []string) (unknown, waiting []string) {
+	for _, id := range ids {
+		number := g.arrayOf(id)
+		waits := func(r geRow) bool { return r.job().State.Waiting() }
+		switch k := g.cache.known[number]; {
+		case slices.Contains(unknown, number) || slices.Contains(waiting, number):
+		case k == nil || k.record.number == "":
+			unknown = append(unknown, number)
+		case slices.ContainsFunc(g.matching(g.cache.rows, number), waits):
+			waiting = append(waiting, number)
 		}
 	}
-	return changed, waiting
+	return unknown, waiting
 }
 
-// describe queries what the list lacks, for all jobs of the rows over one connection.
-func (g gridEngine) describe(ctx context.Context, sh *shell, rows []geRow) error {
-	var numbers []string
-	for _, r := range rows {
-		if !slices.Contains(numbers, r.number) {
-			numbers = append(numbers, r.number)
-		}
+// describeCommand queries what the list lacks, for all these jobs over one connection. What a
+// running task has used so far is most of a long answer, and not read.
+func describeCommand(numbers []string) string {
+	if len(numbers) == 0 {
+		return ":"
 	}
-	// What a running task has used so far is most of a long answer, and not read.
-	res, err := geQuery(ctx, sh, "qstat", "out=$(limit qstat -j "+posixsh.Quote(strings.Join(numbers, ","))+` -xml) || { set -- $?; printf '%s\n' "$out"; exit $1; }
-printf '%s\n' "$out" | grep -Ev '^ *</?(UA_|scaled|JAT_scaled)' | head -c `+maxStatus)
-	if errors.Is(err, errNoJob) {
-		return nil // they ended meanwhile
-	}
-	if err != nil {
+	return "out=$(limit qstat -j " + posixsh.Quote(strings.Join(numbers, ",")) + ` -xml) || { set -- $?; printf '%s\n' "$out"; exit $1; }
+printf '%s\n' "$out" | grep -Ev '^ *</?(UA_|scaled|JAT_scaled)' | head -c ` + maxStatus
+}
+
+func (g gridEngine) readRecords(res Result) error {
+	if err := geProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) { // they may have ended meanwhile
 		return err
 	}
-	records := parseGERecords(string(res.Stdout))
-	for _, record := range records {
-		k := g.known(record.number)
-		k.record, k.listed = record, geRow{number: record.number}.digest(g.cache.rows)
+	for _, record := range parseGERecords(string(res.Stdout)) {
+		g.known(record.number).record = record
 	}
 	return nil
+}
+
+// verifyCommand asks whether a job could run if nothing else ran: Grid Engine accepts jobs that
+// never can. It changes nothing.
+func verifyCommand(number string) string { return "limit qalter -w v " + posixsh.Quote(number) }
+
+func (g gridEngine) readVerdict(number string, res Result) error {
+	verdict := parseVerdict(res)
+	if verdict == nil {
+		if err := geProblem("qalter", res); errors.Is(err, ErrNoAnswer) {
+			return err
+		}
+		verdict = &reason{} // this version cannot tell
+	}
+	g.known(number).verdict = verdict
+	return nil
+}
+
+// unverified is the first of these jobs that waits without a hold, and of which it is not known
+// whether it can ever run.
+func (g gridEngine) unverified(numbers []string) string {
+	for _, number := range numbers {
+		queued := func(r geRow) bool { return r.job().State == api.JobQueued }
+		if g.known(number).verdict == nil && slices.ContainsFunc(g.matching(g.cache.rows, number), queued) {
+			return number
+		}
+	}
+	return ""
 }
 
 // known is what is remembered of a job, to be changed.
@@ -268,35 +299,6 @@ func (g gridEngine) withRecords(ctx context.Context, sh *shell, rows []geRow) []
 	return jobs
 }
 
-// unverified is a job of rows that waits without a hold, and of which it is not known whether
-// it can ever run.
-func (g gridEngine) unverified(rows []geRow) string {
-	for _, r := range rows {
-		if k := g.cache.known[r.number]; k.verdict == nil && r.job().State == api.JobQueued {
-			return r.number
-		}
-	}
-	return ""
-}
-
-// verify asks whether a job could run if nothing else ran: Grid Engine accepts jobs that never
-// can. It changes nothing; the answer is exit status 1 for "no".
-func (g gridEngine) verify(ctx context.Context, sh *shell, number string) error {
-	res, err := sh.login(ctx, queryPrelude+"limit qalter -w v "+posixsh.Quote(number))
-	if err != nil {
-		return err
-	}
-	verdict := parseVerdict(res)
-	if verdict == nil {
-		if err := geProblem("qalter", res); errors.Is(err, ErrNoAnswer) {
-			return err
-		}
-		verdict = &reason{} // this version cannot tell
-	}
-	g.known(number).verdict = verdict
-	return nil
-}
-
 // filterByName: the list has whole names.
 func (gridEngine) filterByName(_ context.Context, _ *shell, jobs []api.Job, name string) ([]api.Job, error) {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j api.Job) bool { return j.Name != name }), nil
@@ -312,13 +314,20 @@ func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.
 	if id, err := g.parseSubmit(Result{Stdout: res.Stdout}); err == nil {
 		return g.detail(ctx, sh, id)
 	}
-	rows, err := g.qstat(ctx, sh)
+	rows, _, err := g.qstat(ctx, sh, ":")
 	if err != nil || len(rows) == 0 {
 		return api.Job{}, cmp.Or(err, errNoJob)
 	}
 	slices.SortStableFunc(rows, func(a, b geRow) int { return compareIDs(b.number, a.number) })
 	rows = rows[:min(len(rows), g.perRound(2))]
-	if err := g.describe(ctx, sh, rows); err != nil {
+	var numbers []string
+	for _, r := range rows {
+		numbers = append(numbers, r.number)
+	}
+	if res, err = sh.login(ctx, queryPrelude+describeCommand(slices.Compact(numbers))); err != nil {
+		return api.Job{}, err
+	}
+	if err := g.readRecords(res); err != nil {
 		return api.Job{}, err
 	}
 	return withTag(g.withRecords(ctx, sh, rows), tag)

@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -85,17 +84,6 @@ func (r geRow) id() string {
 		return r.number
 	}
 	return r.number + "." + r.tasks
-}
-
-// digest is everything in rows about the job of this one.
-func (r geRow) digest(rows []geRow) string {
-	var b strings.Builder
-	for _, x := range rows {
-		if x.number == r.number {
-			fmt.Fprint(&b, x)
-		}
-	}
-	return b.String()
 }
 
 func (r geRow) job() api.Job {

@@ -47,26 +47,20 @@ func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKn
 	if k.files != nil {
 		return *k.files
 	}
-	var files geFiles
 	var asked []string
 	for _, p := range []string{k.record.stdout, k.record.stderr} {
 		if file, ok := expandWord(p, value); ok && file != "" {
 			asked = append(asked, absolutePath(k.record.folder(), file))
 		}
 	}
-	if len(asked) > 0 {
-		res, err := sh.plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done`)
-		if err != nil {
-			return files
-		}
-		files.folders = strings.Split(strings.TrimSpace(string(res.Stdout)), "\n")
+	res, err := sh.plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done
+echo; f=`+posixsh.Quote(script)+"; test ! -f \"$f\" || "+printRedirections)
+	if err != nil {
+		return geFiles{}
 	}
-	var err error
-	if _, files.lines, err = readRedirections(ctx, sh, []string{script}); err != nil {
-		return files
-	}
-	k.files = &files
-	return files
+	folders, lines, _ := strings.Cut("\n"+string(res.Stdout), "\n\n")
+	k.files = &geFiles{folders: strings.Split(folders, "\n"), lines: lines}
+	return *k.files
 }
 
 // folder is where the job runs.

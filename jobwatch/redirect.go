@@ -16,6 +16,10 @@ const maxLogs = 4
 // redirection is a file that a job's script writes to: its name, and the word in the script.
 type redirection struct{ file, word string }
 
+// printRedirections is the sh text that prints the lines of the file "$f" that may send output
+// to a file.
+const printRedirections = `grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384`
+
 // readRedirections finds a job's script among paths, and reads those of its lines that may
 // send output to a file.
 func readRedirections(ctx context.Context, sh *shell, paths []string) (script, lines string, err error) {
@@ -29,7 +33,7 @@ func readRedirections(ctx context.Context, sh *shell, paths []string) (script, l
 	res, err := sh.plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
 	test -f "$f" || continue
 	printf '%s\n' "$f"
-	grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384
+	`+printRedirections+`
 	break
 done`)
 	script, lines, _ = strings.Cut(string(res.Stdout), "\n")

@@ -2,13 +2,14 @@
 # install.sh [GROUP...] - the Debian packages that tests on real parts need, by
 # group; without a group, all of them. What is installed already costs nothing.
 #
-#   build     make, a C compiler for the race detector, and shellcheck
-#   ssh       sshd, one-time codes, nftables, and the login shells people have
-#   slurm     controller, compute daemon, accounting, munge
-#   jupyter   the notebook and the server
-#   browser   Chromium
-#   desktop   a bus, a display, a panel, notifications, a keyring
-#   package   what looks at our packages: lintian, rpm, groff, and ruby for the formula of Homebrew
+#   build       make, a C compiler for the race detector, and shellcheck
+#   ssh         sshd, one-time codes, nftables, and the login shells people have
+#   slurm       controller, compute daemon, accounting, munge
+#   gridengine  server, execution daemon and commands of Grid Engine
+#   jupyter     the notebook and the server
+#   browser     Chromium
+#   desktop     a bus, a display, a panel, notifications, a keyring
+#   package     what looks at our packages: lintian, rpm, groff, and ruby for the formula of Homebrew
 set -eu
 
 packages() {
@@ -17,6 +18,8 @@ packages() {
 	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh ;;
 	slurm) echo munge slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins \
 		slurm-wlm-mysql-plugin libpam-slurm mariadb-server ;;
+	# gridengine-common wants mailx, which wants a mail server: this one is no daemon.
+	gridengine) echo msmtp-mta gridengine-master gridengine-exec gridengine-client ;;
 	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
@@ -48,7 +51,7 @@ forbid_daemons() {
 	chmod 755 "$policy"
 }
 
-groups="build ssh slurm jupyter browser desktop package"
+groups="build ssh slurm gridengine jupyter browser desktop package"
 [ $# -gt 0 ] || set -- $groups
 wanted=
 for group; do
@@ -65,7 +68,15 @@ todo=$(missing $wanted)
 echo "To install from Debian:" $todo
 [ "$(id -u)" = 0 ] || die "not root; run: sudo $0 $*"
 
+# Grid Engine's packages would set up a cluster on the machine. Any of them may ask first.
+keep_unconfigured() {
+	for package in gridengine-common gridengine-client gridengine-exec gridengine-master; do
+		echo "$package shared/gridengineconfig boolean false"
+	done | debconf-set-selections
+}
+
 forbid_daemons
+case " $todo " in *gridengine*) keep_unconfigured ;; esac
 export DEBIAN_FRONTEND=noninteractive
 apt="apt-get -qq -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0"
 $apt update || echo "install.sh: the package lists could not all be refreshed; going on" >&2

@@ -28,10 +28,11 @@ var parts = map[string][]string{
 		"munged", "slurmctld", "slurmd", "slurmdbd", "sbatch", "sacct", "mariadbd", "user:munge", "user:slurm",
 		pamSlurm,
 	},
-	"jupyter": {"jupyter", "jupyter-notebook", "jupyter-server"},
-	"browser": {"chromium"},
-	"desktop": {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "convert", "zenity", "gnome-keyring-daemon", "desktop-file-validate"},
-	"package": {"dpkg", "dpkg-deb", "rpm", "lintian", "groff", "ruby", "chroot", "unshare", "setpriv"},
+	"gridengine": {"/usr/lib/gridengine/sge_qmaster", "/usr/lib/gridengine/sge_execd", "qsub", "qstat", "qacct", "qconf", "user:sgeadmin"},
+	"jupyter":    {"jupyter", "jupyter-notebook", "jupyter-server"},
+	"browser":    {"chromium"},
+	"desktop":    {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "convert", "zenity", "gnome-keyring-daemon", "desktop-file-validate"},
+	"package":    {"dpkg", "dpkg-deb", "rpm", "lintian", "groff", "ruby", "chroot", "unshare", "setpriv"},
 }
 
 // machine is what Check asks about.

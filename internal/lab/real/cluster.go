@@ -21,6 +21,16 @@ type Options struct {
 	// Accounting adds slurmdbd and its database: sacct, accounts and their limits.
 	// It takes some seconds more to start.
 	Accounting bool `json:"accounting,omitempty"`
+	// GridEngine is for a lab with Grid Engine instead of Slurm.
+	GridEngine bool `json:"gridEngine,omitempty"`
+}
+
+// scheduler is the group of parts with the lab's scheduler.
+func (o Options) scheduler() string {
+	if o.GridEngine {
+		return "gridengine"
+	}
+	return "slurm"
 }
 
 // Cluster is a running lab.
@@ -59,7 +69,7 @@ func base() string { return filepath.Join(os.TempDir(), "tunctl-lab") }
 // Up starts a lab in a folder of its own under the temporary folder, called name.
 // One that is not kept ends with this process.
 func Up(name string, keep bool, o Options) (*Cluster, error) {
-	if err := Check("ssh", "slurm"); err != nil {
+	if err := Check("ssh", o.scheduler()); err != nil {
 		return nil, err
 	}
 	if err := makeBase(); err != nil {

@@ -1,6 +1,6 @@
 // Package real is a small cluster of real parts on one Linux machine, for tests
-// and for people who hack on tunctl: OpenSSH in every flavour of login, Slurm,
-// Jupyter, and faults by name.
+// and for people who hack on tunctl: OpenSSH in every flavour of login, Slurm or
+// Grid Engine, Jupyter, and faults by name.
 //
 //	laptop (this process)      switch                  login1 ── lan ── ctl   slurmctld
 //	       └────── link ──────── wan ─┬─ login1         │               ├── cn01  slurmd, sshd

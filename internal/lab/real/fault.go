@@ -92,17 +92,25 @@ func (c *Cluster) RestartSSHD(alias string) error {
 	return c.StartSSHD(alias)
 }
 
-// StopController ends slurmctld; jobs keep running.
-func (c *Cluster) StopController() error { return c.stopService(slurmctld) }
+// controller is the server of the lab's scheduler.
+func (c *Cluster) controller() service {
+	if c.options.GridEngine {
+		return qmaster
+	}
+	return slurmctld
+}
 
-// StartController starts slurmctld again.
-func (c *Cluster) StartController() error { return c.startService(slurmctld) }
+// StopController ends the scheduler's server; jobs keep running.
+func (c *Cluster) StopController() error { return c.stopService(c.controller()) }
 
-// FreezeController stops slurmctld without ending it: commands wait, and time out.
-func (c *Cluster) FreezeController() error { return c.signalService(slurmctld, sigStop) }
+// StartController starts it again.
+func (c *Cluster) StartController() error { return c.startService(c.controller()) }
+
+// FreezeController stops it without ending it: commands wait, and time out.
+func (c *Cluster) FreezeController() error { return c.signalService(c.controller(), sigStop) }
 
 // ContController continues a frozen controller.
-func (c *Cluster) ContController() error { return c.signalService(slurmctld, sigCont) }
+func (c *Cluster) ContController() error { return c.signalService(c.controller(), sigCont) }
 
 // RotateHostKey gives an sshd new host keys.
 func (c *Cluster) RotateHostKey(alias string) error {

@@ -27,6 +27,7 @@ type file struct {
 	Owner string // root when empty
 	Mode  os.FileMode
 	Data  []byte
+	Hide  bool // the node has no such program, although the machine may
 }
 
 // fileSet collects files; the first failure to make one is kept.
@@ -68,8 +69,15 @@ func (c *Cluster) nodeFiles(n node) ([]file, error) {
 	if slices.Contains(sshNodes, n.name) {
 		c.sshdFiles(s, n)
 	}
+	for _, program := range otherScheduler[c.options.scheduler()] {
+		s.files = append(s.files, file{Path: "/usr/bin/" + program, Hide: true})
+	}
 	return s.files, s.err
 }
+
+// otherScheduler are the programs by which a login node would be taken for one with another
+// scheduler, by the lab's own.
+var otherScheduler = map[string][]string{"slurm": {"qsub", "qstat"}, "gridengine": {"sbatch", "squeue"}}
 
 // namesFromFiles is nsswitch.conf without name services.
 func namesFromFiles(text string) string {

@@ -28,7 +28,7 @@ func Start(t testing.TB) *Lab {
 // StartWith is Start for a lab with options.
 func StartWith(t testing.TB, o Options) *Lab {
 	t.Helper()
-	Need(t, "ssh", "slurm")
+	Need(t, "ssh", o.scheduler())
 	c, err := tests.acquire(t, o)
 	if err != nil {
 		t.Fatalf("start a lab: %v", err)

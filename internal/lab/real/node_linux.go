@@ -146,6 +146,9 @@ func makeRun() error {
 }
 
 func (f file) write() error {
+	if f.Hide {
+		return f.hide()
+	}
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 		return err
 	}
@@ -155,6 +158,17 @@ func (f file) write() error {
 		return err
 	}
 	return give(f.Path, f.Owner)
+}
+
+// hide covers a program of the machine with a file that cannot be run.
+func (f file) hide() error {
+	if _, err := os.Stat(f.Path); err != nil {
+		return nil //nolint:nilerr // the machine has none
+	}
+	if err := unix.Mount("/dev/null", f.Path, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("hide %s: %w", f.Path, err)
+	}
+	return nil
 }
 
 // give makes a system user the owner of a file, if the machine has such a user.

@@ -65,6 +65,9 @@ func (c *Cluster) startServices() error {
 			return err
 		}
 	}
+	if c.options.GridEngine {
+		return c.awaitExecutionHosts()
+	}
 	return c.awaitNodes("cn01", "cn02")
 }
 
@@ -84,8 +87,15 @@ func (c *Cluster) bootServices(name string) error {
 	if err != nil {
 		return err
 	}
+	ge := c.options.GridEngine
 	var all []service
-	if n.slurm {
+	switch {
+	case !n.slurm:
+	case ge:
+		if err := c.gridEngine(name, "link"); err != nil {
+			return err
+		}
+	default:
 		all = append(all, munged(name))
 	}
 	for _, s := range sshds {
@@ -94,7 +104,11 @@ func (c *Cluster) bootServices(name string) error {
 		}
 	}
 	if strings.HasPrefix(name, "cn") {
-		all = append(all, slurmd(name))
+		if ge {
+			all = append(all, execd(name))
+		} else {
+			all = append(all, slurmd(name))
+		}
 	}
 	for _, s := range all {
 		if err := c.startService(s); err != nil {
@@ -103,6 +117,9 @@ func (c *Cluster) bootServices(name string) error {
 	}
 	if name != "ctl" {
 		return nil
+	}
+	if ge {
+		return c.startGridEngine()
 	}
 	if c.options.Accounting {
 		if err := c.startAccounting(); err != nil {

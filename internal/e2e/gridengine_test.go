@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+	"tunctl/internal/lab/real"
+)
+
+func TestANotebookUnderARealGridEngine(t *testing.T) {
+	real.Need(t, "ssh", "gridengine", "jupyter")
+	t.Parallel()
+	lab := real.StartWith(t, real.Options{GridEngine: true})
+	l := furnish(t, lab, `[host.lab-login]
+
+[session.jupyter]
+host = "lab-login"
+local = PORT
+submit = "builtin:jupyter"
+with = { hours = 1, cpus = 2 }
+`)
+	t.Cleanup(l.close)
+	_, talk := l.run("up", "--no-open")
+	t.Logf("what a person sees:\n%s", talk)
+	s := l.status()
+	if s.Job.State != api.JobRunning || s.Job.Node == "" || s.Job.End.IsZero() {
+		t.Errorf("the job is %+v", s.Job)
+	}
+	base, token := l.page()
+	base = base.JoinPath("jupyter")
+	answersWithToken(t, base, token)
+	kernelRuns(t, base, token)
+	tokenIsPrivate(t, l, s.Job.ID, token)
+	if out, _ := l.run("logs", "jupyter"); !strings.Contains(out, "JupyterLab will listen on: cn0") {
+		t.Errorf("the log:\n%s", out)
+	}
+	if out, _ := l.run("jobs", "lab-login"); !strings.Contains(out, s.Job.ID) || !strings.Contains(out, "running") {
+		t.Errorf("the jobs:\n%s", out)
+	}
+	out, err := l.command("extend", "jupyter", "1h").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "cannot be extended") || !strings.Contains(string(out), "keep = true") {
+		t.Errorf("extend: %v\n%s", err, out)
+	}
+	if _, talk := l.run("down", "--cancel"); !strings.Contains(talk, "was cancelled") {
+		t.Errorf("down --cancel: %s", talk)
+	}
+	if out, err := lab.As("hpcuser", "qstat", "-s", "pr"); err != nil || strings.Contains(out, " r ") {
+		t.Errorf("still there: %s, %v", out, err)
+	}
+}
