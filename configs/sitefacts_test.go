@@ -24,7 +24,10 @@ const (
 )
 
 func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
-	hosts, titles := map[string]string{}, map[string]string{}
+	hosts, names, titles := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, s := range builtinSites(t) {
+		names[s.Name] = s.Name
+	}
 	for _, s := range builtinSites(t) {
 		if other := titles[s.Title]; other != "" {
 			t.Errorf("%s and %s have the same title", s.Name, other)
@@ -50,6 +53,10 @@ func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
 				t.Errorf("%s is a login node of both %s and %s", e.Host, s.Name, other)
 			}
 			hosts[e.Host] = s.Name
+			if other := names[e.Name]; other != "" && other != s.Name {
+				t.Errorf("%q means both %s and %s to `tunctl init`", e.Name, s.Name, other)
+			}
+			names[e.Name] = s.Name
 		}
 		checkSiteTexts(t, &s)
 	}
