@@ -20,7 +20,7 @@ var fullHostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z](
 // The lists of sites have a line of 80 columns for each.
 const (
 	longestSiteName  = 12
-	longestSiteTitle = 54
+	longestSiteLabel = 55
 )
 
 func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
 			t.Errorf("%s and %s have the same title", s.Name, other)
 		}
 		titles[s.Title] = s.Name
-		if len(s.Name) > longestSiteName || utf8.RuneCountInString(s.Title) > longestSiteTitle {
+		if len(s.Name) > longestSiteName || utf8.RuneCountInString(s.Label()) > longestSiteLabel {
 			t.Errorf("%s: name or title are too long for the lists: %q", s.Name, s.Title)
 		}
 		if s.Generic() {
