@@ -44,7 +44,7 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 		slot := c.sessions.acquire(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
-				return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
+				return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
 			}
 			return Result{}, c.downError()
 		}
