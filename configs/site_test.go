@@ -59,7 +59,7 @@ func TestWhatIsNotKnownOfASiteIsMarkedAsSuch(t *testing.T) {
 		for _, u := range s.Unsure {
 			what, _, _ := strings.Cut(u, ":")
 			unsure[what] = true
-			if !strings.Contains(pages, strings.Join(strings.Fields(u), " ")) {
+			if ownPages[s.Name] != "" && !strings.Contains(pages, strings.Join(strings.Fields(u), " ")) { // the other pages are made from the files
 				t.Errorf("%s: no page of docs/sites says %q", s.Name, u)
 			}
 		}

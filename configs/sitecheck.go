@@ -58,16 +58,21 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 			job.Answers = exampleAnswers(&job)
 			text, err := job.Script()
 			if err != nil {
-				return r, fmt.Errorf("%s: the script of builtin:%s for %s cannot be written: %v", file, app, scheduler, err)
+				return r, unusable(err, "%s: the script of builtin:%s for %s cannot be written", file, app, scheduler)
 			}
 			if _, err := job.Workdir(); err != nil {
-				return r, fmt.Errorf("%s: workdir: %v", file, err)
+				return r, unusable(err, "%s: workdir", file)
 			}
 			r.Scripts = append(r.Scripts, SiteScript{app, scheduler, text})
 		}
 	}
 	r.Missing = r.Site.missingFacts()
 	return r, nil
+}
+
+// unusable is the error of a site file that cannot be used.
+func unusable(err error, format string, args ...any) error {
+	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
 }
 
 // schedulers are those that a site's jobs may be for: its own, or all of the generic sites.

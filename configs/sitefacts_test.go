@@ -20,17 +20,20 @@ var fullHostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z](
 // The lists of sites have a line of 80 columns for each.
 const (
 	longestSiteName  = 12
-	longestSiteTitle = 54
+	longestSiteLabel = 55
 )
 
 func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
-	hosts, titles := map[string]string{}, map[string]string{}
+	hosts, names, titles := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, s := range builtinSites(t) {
+		names[s.Name] = s.Name
+	}
 	for _, s := range builtinSites(t) {
 		if other := titles[s.Title]; other != "" {
 			t.Errorf("%s and %s have the same title", s.Name, other)
 		}
 		titles[s.Title] = s.Name
-		if len(s.Name) > longestSiteName || utf8.RuneCountInString(s.Title) > longestSiteTitle {
+		if len(s.Name) > longestSiteName || utf8.RuneCountInString(s.Label()) > longestSiteLabel {
 			t.Errorf("%s: name or title are too long for the lists: %q", s.Name, s.Title)
 		}
 		if s.Generic() {
@@ -50,6 +53,10 @@ func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
 				t.Errorf("%s is a login node of both %s and %s", e.Host, s.Name, other)
 			}
 			hosts[e.Host] = s.Name
+			if other := names[e.Name]; other != "" && other != s.Name {
+				t.Errorf("%q means both %s and %s to `tunctl init`", e.Name, s.Name, other)
+			}
+			names[e.Name] = s.Name
 		}
 		checkSiteTexts(t, &s)
 	}

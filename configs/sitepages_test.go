@@ -116,6 +116,13 @@ func sitePage(s *Site) string {
 		}
 	}
 	row("name", code(s.Name))
+	if len(s.Entrances) > 1 {
+		names := make([]string, len(s.Entrances))
+		for i, e := range s.Entrances {
+			names[i] = e.Name
+		}
+		row("or a login node's", codes(names))
+	}
 	row("scheduler", s.Scheduler)
 	for _, e := range s.Entrances {
 		row("login node", entranceText(&e))

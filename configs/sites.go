@@ -169,6 +169,21 @@ func (all Sites) Find(name string) (Site, error) {
 	return Site{}, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no site %q", name), Hint: hint}
 }
 
+// WithEntrance returns the site that has an entrance of that name, if only one has. Many sites
+// have several clusters, whose names people know better.
+func (all Sites) WithEntrance(name string) (Site, bool) {
+	var found []Site
+	for _, s := range all {
+		if slices.ContainsFunc(s.Entrances, func(e Entrance) bool { return e.Name == name }) {
+			found = append(found, s)
+		}
+	}
+	if len(found) != 1 {
+		return Site{}, false
+	}
+	return found[0], true
+}
+
 // ForHost returns a host's site: the one the config names, else the generic one
 // of its scheduler.
 func (all Sites) ForHost(h Host, scheduler string) (Site, error) {

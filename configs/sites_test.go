@@ -13,7 +13,7 @@ import (
 func writeSite(t *testing.T, folder, name, text string) string {
 	t.Helper()
 	path := filepath.Join(folder, name+".toml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // as an administrator does
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -48,7 +48,7 @@ func TestAnInstalledSiteThatEverybodyCanChangeIsNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			file := writeSite(t, folder, "narval", "like = \"slurm\"\ntitle = \"not ours\"\n")
-			if err := os.Chmod(open(folder, file), 0o777); err != nil { //nolint:gosec // the case to refuse
+			if err := os.Chmod(open(folder, file), 0o777); err != nil {
 				t.Fatal(err)
 			}
 			sites, err := LoadSites("", folder)

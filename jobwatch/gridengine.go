@@ -28,9 +28,10 @@ type gridEngine struct{ cache *geCache }
 // geCache is what need not be queried again. It needs no lock: a Watcher runs one command on a
 // host at a time.
 type geCache struct {
-	rows  []geRow // the last list
-	at    time.Time
-	known map[string]*geKnown // by the number of the job
+	rows        []geRow // the last list
+	at          time.Time
+	describedAt time.Time
+	known       map[string]*geKnown // by the number of the job
 }
 
 // geKnown is what is remembered of a job.
@@ -64,25 +65,50 @@ func (gridEngine) name() string { return GridEngine }
 // listLacksFiles: the list has requests and hosts, but no files.
 func (gridEngine) listLacksFiles() bool { return true }
 
-// perRound: one answer describes many jobs, up to the length of a command line.
+// perRound: one answer is the list, and one describes many jobs.
 func (gridEngine) perRound(connections int) int {
 	if connections < 2 {
 		return 0
 	}
-	return 50
+	return maxDescribed
 }
 
+// list adds why jobs wait, which takes a second connection.
 func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	rows, _, err := g.qstat(ctx, sh, ":")
 	if err != nil {
 		return nil, err
 	}
+	var numbers []string
+	for _, r := range rows {
+		numbers = append(numbers, r.number)
+	}
+	unknown, waiting := g.toDescribe(numbers)
+	if err := g.describe(ctx, sh, append(unknown, waiting...)); errors.Is(err, ErrLost) || errors.Is(err, ErrNoAnswer) {
+		return nil, err
+	}
 	jobs := make([]api.Job, len(rows))
 	for i, r := range rows {
-		jobs[i] = r.job()
+		jobs[i] = g.job(r)
 	}
 	return jobs, nil
 }
+
+// describe queries the records of the newest of these jobs.
+func (g gridEngine) describe(ctx context.Context, sh *shell, numbers []string) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	slices.SortFunc(numbers, compareIDs)
+	res, err := sh.login(ctx, queryPrelude+describeCommand(numbers[max(0, len(numbers)-maxDescribed):]))
+	if err != nil {
+		return err
+	}
+	return g.readRecords(res)
+}
+
+// maxDescribed is how many jobs are described in one answer.
+const maxDescribed = 50
 
 // qstat queries the list, and in the same command what second prints. A person's ~/.sge_qstat
 // may add the jobs of others to the list.
@@ -96,7 +122,7 @@ printf '\n%s second\n' `+mark+"\n"+second)
 	}
 	list, rest, listed := strings.Cut(string(res.Stdout), "\n"+mark+" second\n")
 	if !listed {
-		return nil, Result{}, geProblem("qstat", res)
+		return nil, Result{}, cmp.Or[error](geProblem("qstat", res), errGEList)
 	}
 	user, list, _ := strings.Cut(list, "\n")
 	if rows, err = parseGEList(list); err != nil {
@@ -139,27 +165,27 @@ func (g gridEngine) matching(rows []geRow, id string) []geRow {
 	return found
 }
 
+// detail needs no query if a list of the same round has described the jobs on it.
 func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	describe := describeCommand([]string{g.arrayOf(id)})
+	number := g.arrayOf(id)
 	rows := g.matching(g.cache.rows, id)
-	var res Result
-	var err error
-	if len(rows) > 0 && time.Since(g.cache.at) < sameRound {
-		res, err = sh.login(ctx, queryPrelude+describe)
-	} else {
-		rows, res, err = g.qstat(ctx, sh, describe)
-		rows = g.matching(rows, id)
+	if len(rows) == 0 || time.Since(g.cache.at) > sameRound {
+		all, res, err := g.qstat(ctx, sh, describeCommand([]string{number}))
+		if err != nil {
+			return api.Job{}, err
+		}
+		if rows = g.matching(all, id); len(rows) == 0 {
+			return g.ended(ctx, sh, id)
+		}
+		if err := g.readRecords(res); err != nil {
+			return api.Job{}, err
+		}
+	} else if time.Since(g.cache.describedAt) > sameRound {
+		if err := g.describe(ctx, sh, []string{number}); err != nil {
+			return api.Job{}, err
+		}
 	}
-	if err == nil && len(rows) > 0 {
-		err = g.readRecords(res)
-	}
-	if err != nil {
-		return api.Job{}, err
-	}
-	if len(rows) == 0 {
-		return g.ended(ctx, sh, id)
-	}
-	job, _ := pick(g, g.withRecords(ctx, sh, rows), id)
+	job, _ := pick(g, g.withLogs(ctx, sh, rows), id)
 	return job, nil
 }
 
@@ -192,7 +218,7 @@ func (g gridEngine) found(ctx context.Context, sh *shell, all []geRow, ids []str
 	var jobs []api.Job
 	for _, id := range ids {
 		if rows := g.matching(all, id); len(rows) > 0 {
-			jobs = append(jobs, g.withRecords(ctx, sh, rows)...)
+			jobs = append(jobs, g.withLogs(ctx, sh, rows)...)
 			continue
 		}
 		job, err := g.ended(ctx, sh, id)
@@ -237,6 +263,7 @@ func (g gridEngine) readRecords(res Result) error {
 	if err := geProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) { // they may have ended meanwhile
 		return err
 	}
+	g.cache.describedAt = time.Now()
 	for _, record := range parseGERecords(string(res.Stdout)) {
 		g.known(record.number).record = record
 	}
@@ -249,13 +276,16 @@ func verifyCommand(number string) string { return "limit qalter -w v " + posixsh
 
 func (g gridEngine) readVerdict(number string, res Result) error {
 	verdict := parseVerdict(res)
-	if verdict == nil {
-		if err := geProblem("qalter", res); errors.Is(err, ErrNoAnswer) {
-			return err
-		}
-		verdict = &reason{} // this version cannot tell
+	if verdict != nil {
+		g.known(number).verdict = verdict
+		return nil
 	}
-	g.known(number).verdict = verdict
+	if err := geProblem("qalter", res); errors.Is(err, ErrNoAnswer) {
+		return err
+	}
+	if !geStarted.Match(res.Stdout) {
+		g.known(number).verdict = &reason{} // this version cannot tell
+	}
 	return nil
 }
 
@@ -281,20 +311,26 @@ func (g gridEngine) known(number string) *geKnown {
 	return k
 }
 
-// withRecords are the jobs of rows, with what their records add.
-func (g gridEngine) withRecords(ctx context.Context, sh *shell, rows []geRow) []api.Job {
+// job is the job of a row, with what its record adds.
+func (g gridEngine) job(r geRow) api.Job {
+	job := r.job()
+	k := g.cache.known[r.number]
+	if k == nil || k.record.number == "" {
+		return job
+	}
+	k.record.addTo(&job, r)
+	if job.State == api.JobQueued {
+		k.explainWait(&job, r)
+	}
+	return job
+}
+
+// withLogs are the jobs of rows, with their files.
+func (g gridEngine) withLogs(ctx context.Context, sh *shell, rows []geRow) []api.Job {
 	jobs := make([]api.Job, len(rows))
 	for i, r := range rows {
-		jobs[i] = r.job()
-		k := g.cache.known[r.number]
-		if k == nil || k.record.number == "" {
-			continue
-		}
-		k.record.addTo(&jobs[i], r)
-		if jobs[i].State == api.JobQueued {
-			k.explainWait(&jobs[i], r)
-		}
-		g.setLog(ctx, sh, &jobs[i], r, k)
+		jobs[i] = g.job(r)
+		g.setLog(ctx, sh, &jobs[i], r)
 	}
 	return jobs
 }
@@ -314,23 +350,15 @@ func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.
 	if id, err := g.parseSubmit(Result{Stdout: res.Stdout}); err == nil {
 		return g.detail(ctx, sh, id)
 	}
-	rows, _, err := g.qstat(ctx, sh, ":")
-	if err != nil || len(rows) == 0 {
-		return api.Job{}, cmp.Or(err, errNoJob)
-	}
-	slices.SortStableFunc(rows, func(a, b geRow) int { return compareIDs(b.number, a.number) })
-	rows = rows[:min(len(rows), g.perRound(2))]
-	var numbers []string
-	for _, r := range rows {
-		numbers = append(numbers, r.number)
-	}
-	if res, err = sh.login(ctx, queryPrelude+describeCommand(slices.Compact(numbers))); err != nil {
+	jobs, err := g.list(ctx, sh)
+	if err != nil {
 		return api.Job{}, err
 	}
-	if err := g.readRecords(res); err != nil {
+	job, err := withTag(jobs, tag)
+	if err != nil {
 		return api.Job{}, err
 	}
-	return withTag(g.withRecords(ctx, sh, rows), tag)
+	return g.detail(ctx, sh, job.ID)
 }
 
 func (gridEngine) submitCommand() string { return `tunctl_limit qsub -terse "$@" "$tunctl_script"` }

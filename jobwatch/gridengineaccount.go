@@ -126,7 +126,7 @@ func (a geAccount) setEnd(job *api.Job) {
 	if err == nil && (failed == geRan || failed >= geLimit) {
 		job.Exit = &exit
 	}
-	if failed != geRan {
+	if failed != geRan && failed != geSignal {
 		job.Reason = words
 	}
 	switch {

@@ -18,8 +18,9 @@ type geFiles struct {
 
 // setLog sets the job's log, which Grid Engine writes while the job runs, and the other files
 // that the job writes.
-func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geRow, k *geKnown) {
-	if job.State.Ended() {
+func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geRow) {
+	k := g.known(row.number)
+	if job.State.Ended() || k.record.number == "" {
 		return
 	}
 	value := func(name string) string { return k.record.value(row, name) }

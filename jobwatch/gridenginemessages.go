@@ -57,6 +57,9 @@ func parseVerdict(res Result) *reason {
 	return nil
 }
 
+// geStarted: the job does not wait any more, so that there is no verdict.
+var geStarted = regexp.MustCompile(`already running or is held`)
+
 var geVerified = regexp.MustCompile(`^Job \d+ `)
 
 // neverWords says why no queue can ever run the job.

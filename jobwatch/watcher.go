@@ -272,6 +272,16 @@ func extendError(id string, err error) error {
 	}
 }
 
+// HasSteps reports whether programs can be started inside a running job, as with srun.
+func (w *Watcher) HasSteps(ctx context.Context) bool {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return false
+	}
+	_, ok := s.(stepReader)
+	return ok
+}
+
 // ErrNoSteps means that the host's scheduler cannot show the output of a running job.
 var ErrNoSteps = errors.New("the scheduler does not show the output of a job")
 

@@ -42,7 +42,7 @@ func loginPage(links, hosts []string) string {
 	for _, link := range links {
 		for _, host := range hosts {
 			rest, ok := strings.CutPrefix(link, "https://"+host)
-			if ok && (rest == "" || strings.Contains("/?#", rest[:1])) && isPrintableASCII(rest) {
+			if ok && (rest == "" || strings.ContainsAny(rest[:1], "/?#")) && isPrintableASCII(rest) {
 				return link
 			}
 		}

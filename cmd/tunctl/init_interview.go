@@ -67,7 +67,7 @@ func (i *interview) makePlan(ctx context.Context) (plan, error) {
 	if p.ssh, err = i.askHost(ctx, p.site); err != nil {
 		return p, err
 	}
-	p.host = hostName(p.site, p.ssh)
+	p.host = i.hostName(p.site, p.ssh)
 	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
 		i.term.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
 		p.hostExists = true
@@ -121,6 +121,11 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.argument == "":
 			i.host = what
 			return i.askScheduler(ctx, what)
+		}
+		if site, ok := i.sites.WithEntrance(what); ok && i.entrance == "" {
+			i.term.Say("%s is a login node of %s", what, site.Title)
+			i.entrance = what
+			return site, nil
 		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
 			if near := suggest.Nearest(what, i.listed()); len(near) > 0 {

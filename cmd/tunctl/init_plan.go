@@ -26,13 +26,30 @@ var (
 	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 )
 
-// hostName is the host's name in the config: that of its site, or for a generic site that of
-// its address.
+// hostName is the host's name in the config: that of its site, or that of its entrance if the
+// person asked for it by that name or the config has another login node of the site.
+func (i *interview) hostName(s configs.Site, ssh string) string {
+	name := hostName(s, ssh)
+	e, ok := s.EntranceAt(addressOf(ssh))
+	if !ok {
+		return name
+	}
+	other := slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == name && addressOf(h.SSH) != addressOf(ssh) })
+	if other || i.argument == e.Name {
+		return e.Name
+	}
+	return name
+}
+
+// addressOf is the host of a destination.
+func addressOf(ssh string) string { return ssh[strings.LastIndexByte(ssh, '@')+1:] }
+
+// hostName is the name of the host's site, or for a generic site that of its address.
 func hostName(s configs.Site, ssh string) string {
 	if !s.Generic() {
 		return s.Name
 	}
-	address := ssh[strings.LastIndexByte(ssh, '@')+1:]
+	address := addressOf(ssh)
 	name, _, _ := strings.Cut(address, ".")
 	if plainNumber.MatchString(name) {
 		name = "host-" + address // a numeric address

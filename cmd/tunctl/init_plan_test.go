@@ -33,3 +33,22 @@ submit = "~/lab.sh"
 		}
 	}
 }
+
+func TestASecondClusterOfASiteIsAHostOfItsOwn(t *testing.T) {
+	cfg, err := configs.Parse("config.toml", []byte("[host.sigma2]\nssh = \"ann@saga.sigma2.no\"\nsite = \"sigma2\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := configs.Site{Name: "sigma2", Entrances: []configs.Entrance{{Name: "saga", Host: "saga.sigma2.no"}, {Name: "betzy", Host: "betzy.sigma2.no"}}}
+	for _, c := range []struct{ argument, ssh, want string }{
+		{"sigma2", "ann@saga.sigma2.no", "sigma2"}, // it is the same
+		{"sigma2", "ann@betzy.sigma2.no", "betzy"},
+		{"saga", "ann@saga.sigma2.no", "saga"},
+		{"sigma2", "my-alias", "sigma2"},
+	} {
+		i := &interview{cfg: cfg, argument: c.argument}
+		if got := i.hostName(site, c.ssh); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 )
 
 // checkSite reads a site file and reports what is wrong with it, and what is missing.
-func checkSite(inv *invocation, file string) error {
+func checkSite(ctx context.Context, inv *invocation, file string) error {
 	own := configs.SitesFolder(inv.paths.Config)
 	report, err := configs.CheckSite(file, own, inv.paths.Sites)
 	if err != nil {
@@ -29,14 +30,14 @@ func checkSite(inv *invocation, file string) error {
 		}{report.Site, missing}); err != nil {
 			return err
 		}
-		return checkSyntax(report)
+		return checkSyntax(ctx, report)
 	}
 	l := term.LayoutFor(inv.Out)
 	line := func(colour, mark, format string, args ...any) {
 		fmt.Fprintf(inv.Out, "%s %s\n", l.Paint(colour, mark), fmt.Sprintf(format, args...))
 	}
 	line(term.Green, "✓", "%s: %s", report.Site.Name, report.Site.Title)
-	if err := checkSyntax(report); err != nil {
+	if err := checkSyntax(ctx, report); err != nil {
 		return err
 	}
 	for _, s := range report.Scripts {
@@ -52,13 +53,13 @@ func checkSite(inv *invocation, file string) error {
 }
 
 // checkSyntax has bash read the scripts, where there is one: a site's setup may not be valid.
-func checkSyntax(report configs.SiteReport) error {
+func checkSyntax(ctx context.Context, report configs.SiteReport) error {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		return nil //nolint:nilerr // the cluster has one
 	}
 	for _, s := range report.Scripts {
-		cmd := exec.Command(bash, "-n")
+		cmd := exec.CommandContext(ctx, bash, "-n")
 		cmd.Stdin = bytes.NewReader(s.Text)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: builtin:%s for %s is not valid in bash: check setup and environment\n%s", report.Site.Path, s.App, s.Scheduler, strings.TrimSpace(string(out)))

@@ -33,9 +33,12 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 			"  tunctl sites canada\n" +
 			"  tunctl sites check ourlab.toml",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: action(t, func(_ context.Context, inv *invocation) error {
-			if inv.Args().First() == "check" && inv.NArg() == 2 {
-				return checkSite(inv, inv.Args().Get(1))
+		Action: action(t, func(ctx context.Context, inv *invocation) error {
+			switch {
+			case inv.Args().First() == "check" && inv.NArg() == 2:
+				return checkSite(ctx, inv, inv.Args().Get(1))
+			case inv.Args().First() == "check":
+				return usagef("sites check takes one site file")
 			}
 			sites := loadSites(inv.Terminal, inv.paths)
 			if err := inv.atMostOne("site"); err != nil {

@@ -201,7 +201,7 @@ func (p *prober) openNode(ctx context.Context, t *probeTarget) *tunnel.Node {
 	}
 	p.closeNode()
 	o := tunnel.NodeOptions{Names: p.dialNames(ctx, "", t.node, time.Time{})}
-	if name, err := p.session.agent.jobWatcher(p.session.host()).Scheduler(ctx); err == nil && name == "slurm" {
+	if p.session.agent.jobWatcher(p.session.host()).HasSteps(ctx) {
 		o.Job = t.job
 	}
 	p.node, p.nodeName, p.nodeJob = p.host.Node(o), t.node, t.job

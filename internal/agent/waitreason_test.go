@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,5 +123,14 @@ func TestASentenceKeepsNamesAndOutputAsTheyAre(t *testing.T) {
 		if got := f.sentence(cause); got != want {
 			t.Errorf("%q: %q, want %q", cause, got, want)
 		}
+	}
+}
+
+func TestTheWaitingPageShowsTheLinkOfALogin(t *testing.T) {
+	const link = "https://iam.example.org/device?user_code=ABCD"
+	f := facts{name: "jupyter", host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: api.AskedElsewhere, Links: []string{link}}}
+	r := f.reason(verdict{state: api.SessionConnecting, cause: api.AskedElsewhere}, time.Time{}, time.Now())
+	if !slices.Contains(r.Facts, forward.Fact{Name: "Page of the login", Value: link}) {
+		t.Errorf("%+v", r)
 	}
 }

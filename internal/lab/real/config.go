@@ -29,6 +29,16 @@ job    = "jupyter-loopback"
 submit = "~/jupyter-loopback.sh"
 `
 
+const gridEngineConfig = configMark + `ssh_config = %q
+
+[host.lab-login]
+scheduler = "gridengine"
+
+[session.jupyter]
+host   = "lab-login"
+submit = "builtin:jupyter"
+`
+
 // CheckConfig reports whether a tunctl config may be written to a file: it is not
 // a person's own.
 func CheckConfig(file string) error {
@@ -47,7 +57,11 @@ func (c *Cluster) WriteConfig(file string) error {
 	if err := CheckConfig(file); err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, fmt.Appendf(nil, tunctlConfig, c.SSHConfig()), 0o644); err != nil {
+	text := tunctlConfig
+	if c.options.GridEngine {
+		text = gridEngineConfig
+	}
+	if err := os.WriteFile(file, fmt.Appendf(nil, text, c.SSHConfig()), 0o644); err != nil {
 		return err
 	}
 	c.record.Config = file

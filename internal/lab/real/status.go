@@ -19,7 +19,11 @@ func (c *Cluster) Status() (string, error) {
 	for _, n := range nodes {
 		fmt.Fprintf(&b, "%-7s %-12s %s\n", n.name, c.plan.main(n), c.running(n.name))
 	}
-	for _, ask := range [][]string{{"sinfo"}, {"squeue"}} {
+	questions := [][]string{{"sinfo"}, {"squeue"}}
+	if c.options.GridEngine {
+		questions = [][]string{{"qhost"}, {"qstat", "-u", "*"}}
+	}
+	for _, ask := range questions {
 		out, err := c.Exec("ctl", ask...)
 		if err != nil {
 			out = err.Error() + "\n"

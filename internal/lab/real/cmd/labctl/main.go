@@ -14,9 +14,10 @@ import (
 	"tunctl/internal/lab/real"
 )
 
-const usage = `labctl - a small cluster of real parts: sshd, Slurm, Jupyter
+const usage = `labctl - a small cluster of real parts: sshd, Slurm or Grid Engine, Jupyter
 
-  up [accounting]       start it, and write lab.toml for tunctl
+  up [accounting|gridengine]
+                        start it, and write lab.toml for tunctl
   down                  end it
   status                what runs where
   shell [NODE]          a shell: as hpcuser on login1, or as root on a node
@@ -53,7 +54,9 @@ func run(args []string) error {
 	case "check":
 		return real.Check("ssh", "slurm", "jupyter")
 	case "up":
-		return up(root, slices.Contains(args[1:], "accounting"))
+		return up(root, real.Options{
+			Accounting: slices.Contains(args[1:], "accounting"), GridEngine: slices.Contains(args[1:], "gridengine"),
+		})
 	}
 	c, err := real.Open(labName(root))
 	if errors.Is(err, fs.ErrNotExist) {

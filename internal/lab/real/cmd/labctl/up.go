@@ -16,11 +16,11 @@ const welcome = `The lab is up, after %v.
   tunctl --config %s up jupyter
   ssh -F %s lab-login
 
-Also lab-pass, lab-otp, lab-pwotp, lab-cert, lab-tight, lab-inner (through lab-jump), and cn01 and
-cn02 while a job of yours runs there. The password is %s; labctl code gives one-time codes.
+Also lab-pass, lab-otp, lab-pwotp, lab-cert, lab-tight, lab-single, lab-inner (through lab-jump),
+and cn01 and cn02 while a job of yours runs there. The password is %s; labctl code gives one-time codes.
 `
 
-func up(root string, accounting bool) error {
+func up(root string, o real.Options) error {
 	if c, err := real.Open(labName(root)); err == nil {
 		return fmt.Errorf("a lab is up already, in %s", c.Dir())
 	}
@@ -32,7 +32,7 @@ func up(root string, accounting bool) error {
 		return err
 	}
 	began := time.Now()
-	c, err := real.Up(labName(root), true, real.Options{Accounting: accounting})
+	c, err := real.Up(labName(root), true, o)
 	if err != nil {
 		return err
 	}

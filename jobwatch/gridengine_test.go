@@ -1,0 +1,399 @@
+package jobwatch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// fakeGridEngine puts programs on a machine that print the files list, details, verdict and
+// account, and note in the file asked that each made a connection to the server. qacct makes
+// none.
+func fakeGridEngine(t *testing.T, m *machine) {
+	t.Helper()
+	m.program(t, "qstat", `echo "qstat $*" >>"$HOME/asked"
+case "$*" in *-j*) cat "$HOME/details";; *) sed "s/OWNER/$(id -un)/" "$HOME/list";; esac`)
+	m.program(t, "qalter", `echo "qalter $*" >>"$HOME/asked"; cat "$HOME/verdict"; ! grep -q "no suitable" "$HOME/verdict"`)
+	m.program(t, "qdel", `echo "qdel $*" >>"$HOME/asked"; echo 'denied: job "7" does not exist'; exit 1`)
+	m.program(t, "qacct", `test -s "$HOME/account" || { echo "error: job id $2 not found" >&2; exit 1; }; cat "$HOME/account"`)
+	m.file(t, "list", geList())
+	m.file(t, "details", geDetails())
+	m.file(t, "verdict", "verification: found suitable queue(s)\n")
+	m.file(t, "account", "")
+}
+
+// geList is a list of jobs, each as "ID STATE" or "ID STATE TASKS"; one in capitals at the end
+// is another person's.
+func geList(jobs ...string) string {
+	out := "<?xml version='1.0'?>\n<job_info>\n<queue_info>\n"
+	for _, job := range jobs {
+		f := append(strings.Fields(job), "")
+		group, at, queue := "pending", "JB_submission_time", ""
+		if !strings.Contains(f[1], "q") {
+			group, at, queue = "running", "JAT_start_time", "all.q@c07"
+		}
+		out += fmt.Sprintf(`<job_list state="%s"><JB_job_number>%s</JB_job_number><JB_name>n%[2]s</JB_name><JB_owner>OWNER</JB_owner><state>%s</state>`+
+			`<%s>2026-03-02T08:00:00</%[4]s><queue_name>%s</queue_name><tasks>%s</tasks></job_list>`+"\n", group, f[0], f[1], at, queue, f[2])
+	}
+	return out + "</queue_info>\n<job_info>\n</job_info>\n</job_info>\n"
+}
+
+// geDetails are the records of jobs.
+func geDetails(numbers ...string) string {
+	out := "<?xml version='1.0'?>\n<detailed_job_info>\n<djob_info>\n"
+	for _, n := range numbers {
+		out += fmt.Sprintf("<element><JB_job_number>%s</JB_job_number><JB_job_name>n%[1]s</JB_job_name><JB_cwd>/w</JB_cwd><JB_submission_time>1772438400</JB_submission_time>"+
+			"<JB_script_file>/h/.tunctl/tag%[1]s/job.sh</JB_script_file></element>\n", n)
+	}
+	return out + "</djob_info>\n</detailed_job_info>\n"
+}
+
+// asked are the connections since the last call.
+func (m *machine) asked(t *testing.T) []string {
+	t.Helper()
+	data, err := os.ReadFile(m.path("asked"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	m.file(t, "asked", "")
+	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
+}
+
+func geWatcher(t *testing.T, m *machine) *Watcher {
+	t.Helper()
+	return NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})
+}
+
+func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("1 r", "2 qw", "3 hqw", "4 qw", "5 r", "6 r 1", "6 qw 2-9:1"))
+	m.file(t, "details", geDetails("1", "2", "3", "4", "5", "6"))
+	w := geWatcher(t, m)
+	for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
+		t.Cleanup(w.Watch(id).Close)
+	}
+	round := func(jobs scope) []string {
+		t.Helper()
+		w.changed()
+		if err := w.query(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+		got := m.asked(t)
+		if len(got) > DefaultLimits().Connections {
+			t.Errorf("one round made %d connections: %q", len(got), got)
+		}
+		return got
+	}
+	for i, want := range []string{"qstat -j 1,2,3,4,5,6 -xml", "qalter -w v 2", "qalter -w v 4", "qalter -w v 6", "qstat -j 2,3,4,6 -xml"} {
+		if got := round(watchedOnly); len(got) != 2 || got[1] != want {
+			t.Errorf("round %d asked %q; want %q second", i+1, got, want)
+		}
+	}
+	round(allJobs)
+	m.file(t, "list", geList("1 r", "2 r", "3 r", "4 r", "5 r", "6 r 9"))
+	round(watchedOnly) // in which the jobs are seen running
+	if got := round(watchedOnly); len(got) != 1 {
+		t.Errorf("for jobs that run, %q", got)
+	}
+}
+
+func TestWhatAPersonAsksOfGridEngineMakesFewConnections(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("1 r", "2 qw"))
+	m.file(t, "details", geDetails("1", "2"))
+	w := geWatcher(t, m)
+	jobs, err := w.Jobs(t.Context())
+	if got := m.asked(t); err != nil || len(jobs) != 2 || len(got) != 2 {
+		t.Errorf("the list: %+v, %v, over %q", jobs, err, got)
+	}
+	job, found, err := w.Find(t.Context(), Query{Name: "n1"})
+	if got := m.asked(t); err != nil || !found || job.Log != "/w/n1.o1" || len(got) > 2 {
+		t.Errorf("by name: %+v, %v, %v, over %q", job, found, err, got)
+	}
+	job, found, err = w.Find(t.Context(), Query{Tag: "tag2"})
+	if got := m.asked(t); err != nil || !found || job.ID != "2" || len(got) > 2 {
+		t.Errorf("by tag: %+v, %v, %v, over %q", job, found, err, got)
+	}
+	if err := w.Extend(t.Context(), "1", time.Hour); !errors.Is(err, errCannotExtend) {
+		t.Errorf("extend: %v", err)
+	}
+	if got := m.asked(t); len(got) != 0 {
+		t.Errorf("extend asked %q", got)
+	}
+	if err := w.Cancel(t.Context(), "7"); err != nil {
+		t.Errorf("cancelling a job that is gone: %v", err)
+	}
+}
+
+func TestAGridEngineJobThatLeftTheQueueEndsAsTheAccountingSays(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("7 r"))
+	m.file(t, "details", geDetails("7"))
+	w := geWatcher(t, m)
+	x := w.Watch("7")
+	defer x.Close()
+	query := func() api.Job {
+		t.Helper()
+		w.changed()
+		if err := w.query(t.Context(), watchedOnly); err != nil {
+			t.Fatal(err)
+		}
+		return x.Job()
+	}
+	query()
+	m.file(t, "list", geList())
+	m.file(t, "details", "<?xml version='1.0'?>\n<unknown_jobs >\n<ST_name>7</ST_name>\n</unknown_jobs>\n")
+	if job := query(); job.State != api.JobCompleting || !strings.Contains(job.Hint, "accounting") {
+		t.Errorf("before it is accounted for: %+v", job)
+	}
+	m.file(t, "account", "=====\nqname all.q\nhostname c07\njobname n7\njobnumber 7\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 3\n")
+	if job := query(); job.State != api.JobFailed || job.Exit == nil || *job.Exit != 3 {
+		t.Errorf("after: %+v", job)
+	}
+}
+
+func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		ran  bool
+		want api.JobState
+		says string
+	}{
+		"it ran":       {true, api.JobFinished, "qacct does not tell"},
+		"it never ran": {false, api.JobNeverRan, "deleted before it ran"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGridEngine()
+			job := api.Job{ID: "7", State: api.JobQueued}
+			if g.explainGone(&job, c.ran); job.State.Ended() {
+				t.Errorf("at once: %+v", job)
+			}
+			g.known("7").missedAt = time.Now().Add(-accountingDelay)
+			if g.explainGone(&job, c.ran); job.State != c.want || !strings.Contains(job.Hint, c.says) {
+				t.Errorf("later: %+v", job)
+			}
+		})
+	}
+}
+
+func TestAJobThatGridEngineCanNeverRunSaysSo(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("8 qw"))
+	m.file(t, "details", geDetails("8"))
+	m.file(t, "verdict", "Job 8 has no permission for cluster queue \"staff.q\"\nJob 8 (-l gpu=8) cannot run at host \"c07\" because it offers only hc:gpu=2.000000\nverification: no suitable queues\n")
+	w := geWatcher(t, m)
+	x := w.Watch("8")
+	defer x.Close()
+	for range 2 {
+		w.changed()
+		if err := w.query(t.Context(), watchedOnly); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if job := x.Job(); job.State != api.JobQueued || job.Hint != "the job will never start as submitted: it asks for more of a resource, such as memory or GPUs, than any node has: ask for less" {
+		t.Errorf("%+v", job)
+	}
+}
+
+func TestAListThatGridEngineDidNotPrintIsNotTakenForNoJobs(t *testing.T) {
+	for name, list := range map[string]string{
+		"a table":      "job-ID prior name\n---\n 7 0.5 x\n",
+		"cut short":    strings.TrimSuffix(geList("1 r"), "</job_info>\n"),
+		"nothing":      "",
+		"another kind": "<?xml version='1.0'?>\n<unknown_jobs >\n</unknown_jobs>\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			fakeGridEngine(t, m)
+			m.file(t, "list", list)
+			if jobs, err := geWatcher(t, m).Jobs(t.Context()); !errors.Is(err, errGEList) {
+				t.Errorf("%+v, %v", jobs, err)
+			}
+		})
+	}
+}
+
+func TestTheJobsOfOthersInAGridEngineListAreLeftOut(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("1 r")+"") // ours
+	other := strings.Replace(geList("2 r"), "OWNER", "somebody", 1)
+	m.file(t, "list", strings.Replace(geList("1 r"), "<queue_info>\n", "<queue_info>\n"+other[strings.Index(other, "<job_list"):strings.Index(other, "</queue_info>")], 1))
+	jobs, err := geWatcher(t, m).Jobs(t.Context())
+	if err != nil || len(jobs) != 1 || jobs[0].ID != "1" {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+}
+
+func TestWhatGridEngineRefusesOrCannotAnswerIsToldApart(t *testing.T) {
+	const down = "error: commlib error: got select error (Connection refused)\n"
+	for name, c := range map[string]struct {
+		res  Result
+		want func(error) bool
+	}{
+		"success":              {Result{}, func(err error) bool { return err == nil }},
+		"the server is down":   {Result{Exit: 1, Stderr: []byte(down)}, func(err error) bool { return errors.Is(err, ErrNoAnswer) }},
+		"told on the wrong fd": {Result{Exit: 1, Stdout: []byte(`unable to send message to qmaster using port 6444 on host "ctl": got send error`)}, func(err error) bool { return errors.Is(err, ErrNoAnswer) }},
+		"the server hangs":     {Result{Exit: 124}, func(err error) bool { return errors.Is(err, ErrNoAnswer) }},
+		"no such job":          {Result{Exit: 1, Stdout: []byte(`denied: job "16" does not exist`)}, func(err error) bool { return errors.Is(err, errNoJob) }},
+		"no such jobs":         {Result{Exit: 1, Stderr: []byte("Following jobs do not exist: \n99999\n")}, func(err error) bool { return errors.Is(err, errNoJob) }},
+		"not this host": {Result{Exit: 1, Stdout: []byte(`denied: host "cn01" is not a submit host`)}, func(err error) bool {
+			said, ok := errors.AsType[*api.Error](err)
+			return ok && said.Hint == fromLogin
+		}},
+		"not this person": {Result{Exit: 1, Stdout: []byte(`alice - you do not have the necessary privileges to delete the job "16"`)}, func(err error) bool {
+			said, ok := errors.AsType[*api.Error](err)
+			return ok && strings.Contains(said.Message, "necessary privileges")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := geProblem("qdel", c.res); !c.want(err) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
+	for name, c := range map[string]struct {
+		res   Result
+		doubt bool
+	}{
+		"killed":            {Result{Exit: 124}, true},
+		"no answer":         {Result{Exit: 1, Stderr: []byte("Unable to run job: failed receiving gdi request response for mid=1 (got syncron message receive timeout error).\nExiting.\n")}, true},
+		"success, no words": {Result{}, true},
+		"refused at once":   {Result{Exit: 1, Stderr: []byte("error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"ctl\": got send error\nExiting.\n")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := (gridEngine{}).parseSubmit(c.res); errors.Is(err, errDoubt) != c.doubt {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
+	folders := []string{"/w/logs", "/h/out"}
+	for name, c := range map[string]struct {
+		cwd, stdout, tasks string
+		want               string
+	}{
+		"nothing asked":            {"", "", "", "/h/nb.o7"},
+		"with -cwd":                {"/w", "", "", "/w/nb.o7"},
+		"a file":                   {"/w", "x.log", "", "/w/x.log"},
+		"variables":                {"/w", "$JOB_NAME.$JOB_ID.$HOSTNAME", "", "/w/nb.7.c07"},
+		"the home":                 {"/w", "$HOME/x", "", "/h/x"},
+		"a folder":                 {"/w", "logs", "", "/w/logs/nb.o7"},
+		"a folder, by its slash":   {"/w", "/elsewhere/", "", "/elsewhere/nb.o7"},
+		"a folder without -cwd":    {"", "out", "", "/h/out/nb.o7"},
+		"a task":                   {"/w", "", "3", "/w/nb.o7.3"},
+		"a task's own name":        {"/w", "o.$TASK_ID", "3", "/w/o.3"},
+		"tasks that wait":          {"/w", "", "3-9:1", ""},
+		"tasks that wait, by name": {"/w", "o.$TASK_ID", "3-9:1", ""},
+		"what is not known":        {"/w", "$WORK/x", "", ""},
+		"nowhere":                  {"/w", "/dev/null", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := geRecord{number: "7", name: "nb", home: "/h", cwd: c.cwd, stdout: c.stdout}
+			row := geRow{number: "7", tasks: c.tasks, node: "c07"}
+			if got := r.output(row, r.stdout, "o", folders, func(name string) string { return r.value(row, name) }); got != c.want {
+				t.Errorf("%q; want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTheTasksOfAGridEngineArrayBelongToIt(t *testing.T) {
+	g := gridEngine{}
+	jobs := []api.Job{{ID: "18.1", State: api.JobFinished}, {ID: "18.2", State: api.JobRunning}, {ID: "18.3-9:1", State: api.JobQueued}, {ID: "181", State: api.JobRunning}}
+	job, ok := pick(g, jobs, "18")
+	if !ok || job.ID != "18.2" {
+		t.Errorf("picked %+v", job)
+	}
+	if job = g.asRequested(job, "18"); job.ID != "18" || job.Task != "2" || g.taskRef(job) != "18.2" {
+		t.Errorf("as requested %+v", job)
+	}
+	if g.matches(jobs[3], "18") || !g.isTaskRange("18.3-9:1") || g.isTaskRange("18.3") || g.arrayOf("18.3-9:1") != "18" {
+		t.Error("ids are confused")
+	}
+}
+
+func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
+	states := []struct {
+		name  string
+		state api.JobState
+	}{
+		{"running-held", api.JobRunning}, {"array-held", ""}, {"array", ""}, {"held", api.JobHeld}, {"dependent", ""}, {"eqw", api.JobHeld}, {"impossible", api.JobQueued},
+		{"suspended", api.JobRunning}, {"deleting", api.JobCompleting}, {"node-down-qdel.", api.JobCompleting}, {"requeued", api.JobQueued},
+		{"transfer", api.JobConfiguring}, {"rich", api.JobRunning}, {"two-hosts", api.JobRunning}, {"running", api.JobRunning}, {"longer", api.JobRunning},
+	}
+	ends := map[string]api.JobState{
+		"done": api.JobFinished, "failed-3": api.JobFailed, "failed-command": api.JobFailed, "failed-h_rt": api.JobTimeout, "failed-s_rt": api.JobTimeout,
+		"failed-h_vmem": api.JobFailed, "failed-signal": api.JobCancelled, "deleted": api.JobCancelled, "eqw-cwd": api.JobNeverRan, "eqw-output": api.JobNeverRan,
+		"node-back": api.JobNodeFail, "longer": api.JobTimeout,
+	}
+	read := 0
+	for _, c := range captures(t, "gridengine-live") {
+		base, command, _ := strings.Cut(c.name, ".")
+		out := string(c.res.Stdout)
+		switch {
+		case command == "qacct" && c.res.Exit == 0:
+			for _, a := range parseQacct(out) {
+				read++
+				if want := ends[base]; want != "" && a.job().State != want {
+					t.Errorf("%s: %+v; want %s", c.name, a.job(), want)
+				}
+			}
+		case strings.HasPrefix(command, "qstat") && strings.Contains(out, "<job_info"):
+			rows, err := parseGEList(out)
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			i := slices.IndexFunc(states, func(s struct {
+				name  string
+				state api.JobState
+			},
+			) bool {
+				return strings.HasPrefix(c.name, s.name)
+			})
+			for _, r := range rows {
+				read++
+				if job := r.job(); job.ID == "" || job.State == api.JobUnknown || job.State == api.JobRunning && job.Node == "" {
+					t.Errorf("%s: %+v", c.name, job)
+				} else if i >= 0 && states[i].state != "" && len(rows) == 1 && job.State != states[i].state {
+					t.Errorf("%s: %+v; want %s", c.name, job, states[i].state)
+				}
+			}
+		case strings.Contains(out, "<detailed_job_info"):
+			for _, r := range parseGERecords(out) {
+				read++
+				if r.number == "" || r.name == "" || r.submitted.IsZero() || r.home == "" {
+					t.Errorf("%s: %+v", c.name, r)
+				}
+			}
+		case strings.HasPrefix(c.name, "qsub-refused."):
+			_, err := gridEngine{}.parseSubmit(c.res)
+			if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint == "" || strings.Contains(said.Message, "Exiting") {
+				t.Errorf("%s: %+v", c.name, err)
+			}
+		case strings.HasPrefix(c.name, "qsub."):
+			if id, err := (gridEngine{}).parseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
+				t.Errorf("%s: %q, %v", c.name, id, err)
+			}
+		case strings.HasPrefix(c.name, "master-down.qstat"), strings.HasPrefix(c.name, "master-down.qdel"):
+			if err := geProblem("qstat", c.res); !errors.Is(err, ErrNoAnswer) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+	enoughRead(t, "gridengine-live", read)
+}
