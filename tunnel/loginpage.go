@@ -16,6 +16,9 @@ const (
 	// terms of use, while the login is only slow.
 	pageDelay   = 2 * time.Second
 	bannerDelay = 10 * time.Second
+	// pageTimeout is how long a question with a link waits: to log in to a page takes longer
+	// than to type a code.
+	pageTimeout = 5 * time.Minute
 	maxLinks    = 4
 	maxLink     = 4 << 10 // bytes; a longer one is not meant for people
 )

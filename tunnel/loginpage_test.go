@@ -101,7 +101,7 @@ func TestADeviceLoginShowsItsPageAndSendsEnter(t *testing.T) {
 				if st := h.Status(); !slices.Equal(st.Links, []string{deviceLink}) {
 					t.Errorf("the status has %q", st.Links)
 				}
-				time.Sleep(90 * time.Second) // with the browser
+				time.Sleep(4 * time.Minute) // with the browser
 				c.answer <- api.Answer{}
 				mustConnect(t, h)
 				if st := h.Status(); len(st.Links) > 0 || b.memory.Silent("login") {
@@ -158,7 +158,7 @@ func TestAServerThatWaitsForAPageAsksForIt(t *testing.T) {
 		if p := <-c.asked; p.Kind != api.PromptPage || p.LoginPage != deviceLink || !strings.Contains(p.Instruction, "Log in at") {
 			t.Errorf("asked %+v", p)
 		}
-		time.Sleep(100 * time.Second) // longer than a handshake may take
+		time.Sleep(4 * time.Minute) // longer than a handshake may take
 		close(done)                   // the page was used; nobody pressed Enter
 		mustConnect(t, h)
 		synctest.Wait()

@@ -30,6 +30,9 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 		defer t.timeout.resume()
 	}
 	limit := t.pool.o.Limits.PromptTimeout
+	if len(p.Links) > 0 {
+		limit = max(limit, pageTimeout)
+	}
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer t.host.setAsking("", nil)

@@ -117,10 +117,11 @@ func stateFolder() (string, error) {
 func systemConfig() string {
 	switch runtime.GOOS {
 	case "windows":
-		if dir := os.Getenv("ProgramData"); filepath.IsAbs(dir) {
+		// Everybody may create folders in %ProgramData%.
+		if dir := os.Getenv("ProgramFiles"); filepath.IsAbs(dir) {
 			return dir
 		}
-		return `C:\ProgramData`
+		return `C:\Program Files`
 	case "darwin":
 		return "/Library/Application Support"
 	}
