@@ -139,7 +139,9 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
-			s.change(func(f *facts) { f.doing = "waiting until your own shell or copy ends: the host allows no more commands at a time" })
+			s.change(func(f *facts) {
+				f.doing = "waiting until your own shell or copy ends: the host allows no more commands at a time"
+			})
 		case isNoAnswer(why):
 			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
 		}
