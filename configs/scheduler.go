@@ -37,7 +37,7 @@ var dialects = []dialect{
 		},
 		begin: func(loginShell bool) string {
 			if loginShell {
-				return "shopt -q login_shell || { . /etc/profile; umask 077; }\n" + privateLog
+				return "# shellcheck source=/dev/null\nshopt -q login_shell || { . /etc/profile; umask 077; }\n" + privateLog
 			}
 			return privateLog
 		},
