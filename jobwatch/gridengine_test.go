@@ -282,6 +282,16 @@ func TestWhatGridEngineRefusesOrCannotAnswerIsToldApart(t *testing.T) {
 	}
 }
 
+func TestAGridEngineServerThatHangsDoesNotHoldAQueryUp(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.program(t, "qstat", "exec sleep 3600")
+	m.program(t, "timeout", "exit 124") // at once, for every command that it is to limit
+	if jobs, err := geWatcher(t, m).Jobs(t.Context()); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+}
+
 func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
 		res   Result
