@@ -46,8 +46,8 @@ type Job struct {
 // script has the values of the templates.
 type script struct {
 	App, What, Site      string
-	Scheduler            string
 	Directives           []string
+	Begin                string // the first commands
 	Variables            []string
 	Private, Setup       string
 	Environment          string
@@ -77,7 +77,7 @@ func (j *Job) Script() ([]byte, error) {
 	}
 	recipe := &j.Site.Job
 	s := script{
-		App: j.App, What: "A job for " + j.App, Site: j.Site.Name, Scheduler: j.scheduler(), Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
+		App: j.App, What: "A job for " + j.App, Site: j.Site.Name, Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
 		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
 		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
 	}
@@ -92,6 +92,7 @@ func (j *Job) Script() ([]byte, error) {
 			s.Dial = append(s.Dial, strings.ReplaceAll(text, dialNode, "${node%%.*}"))
 		}
 	}
+	s.Begin = dialectOf(j.scheduler()).begin(s.LoginShell)
 	if s.Directives, err = j.directives(answers); err != nil {
 		return nil, err
 	}

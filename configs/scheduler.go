@@ -11,6 +11,8 @@ type dialect struct {
 	prefix string // of a line of the script that the scheduler reads; "" if there are none
 	// header is what every script tells the scheduler: the job's name and its log.
 	header func(job string) []string
+	// begin are the first commands of a script; loginShell says that it needs the profile.
+	begin func(loginShell bool) string
 	// jobName is the nearest name that the scheduler accepts.
 	jobName func(name string) string
 }
@@ -20,10 +22,12 @@ var dialects = []dialect{
 	{
 		name: "slurm", prefix: "#SBATCH ", jobName: anyName,
 		header: func(job string) []string { return []string{"--job-name=" + job, "--output=%x.%j.log"} },
+		begin:  func(bool) string { return privateLog },
 	},
 	{
 		name: "pbs", prefix: "#PBS ", jobName: pbsName,
 		header: func(job string) []string { return []string{"-N " + job, "-j oe"} },
+		begin:  func(bool) string { return "cd \"$PBS_O_WORKDIR\" || exit\nexec >>\"$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1" },
 	},
 	{
 		// A queue may ignore the script's first line and start its own shell, hence -S.
@@ -31,9 +35,19 @@ var dialects = []dialect{
 		header: func(job string) []string {
 			return []string{"-N " + job, "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log"}
 		},
+		begin: func(loginShell bool) string {
+			if loginShell {
+				return "# shellcheck source=/dev/null\nshopt -q login_shell || { . /etc/profile; umask 077; }\n" + privateLog
+			}
+			return privateLog
+		},
 	},
-	{name: "none", jobName: anyName, header: func(string) []string { return nil }},
+	{name: "none", jobName: anyName, header: func(string) []string { return nil }, begin: func(bool) string { return "" }},
 }
+
+// privateLog is for schedulers that create the log with a umask of their own.
+const privateLog = `# The scheduler created the log with a umask of its own.
+test -f /proc/self/fd/1 && chmod go= /proc/self/fd/1`
 
 // Schedulers are the names of the schedulers in the config, in the order to show them.
 func Schedulers() []string {

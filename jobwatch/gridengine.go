@@ -28,10 +28,12 @@ type gridEngine struct{ cache *geCache }
 // geCache is what need not be queried again. It needs no lock: a Watcher runs one command on a
 // host at a time.
 type geCache struct {
-	rows        []geRow // the last list
-	at          time.Time
-	describedAt time.Time
-	known       map[string]*geKnown // by the number of the job
+	rows      []geRow // the last list
+	at        time.Time
+	described bool                // that list came with the records of its jobs
+	known     map[string]*geKnown // by the number of the job
+
+	slowAccounting bool // it cannot be read in the time that a query has
 }
 
 // geKnown is what is remembered of a job.
@@ -87,6 +89,7 @@ func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if err := g.describe(ctx, sh, append(unknown, waiting...)); errors.Is(err, ErrLost) || errors.Is(err, ErrNoAnswer) {
 		return nil, err
 	}
+	g.cache.described = true
 	jobs := make([]api.Job, len(rows))
 	for i, r := range rows {
 		jobs[i] = g.job(r)
@@ -129,7 +132,7 @@ printf '\n%s second\n' `+mark+"\n"+second)
 		return nil, Result{}, errGEList
 	}
 	rows = slices.DeleteFunc(rows, func(r geRow) bool { return r.owner != "" && r.owner != user })
-	g.cache.rows, g.cache.at = rows, time.Now()
+	g.cache.rows, g.cache.at, g.cache.described = rows, time.Now(), false
 	g.forget()
 	return rows, Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
 }
@@ -180,7 +183,7 @@ func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, 
 		if err := g.readRecords(res); err != nil {
 			return api.Job{}, err
 		}
-	} else if time.Since(g.cache.describedAt) > sameRound {
+	} else if !g.cache.described {
 		if err := g.describe(ctx, sh, []string{number}); err != nil {
 			return api.Job{}, err
 		}
@@ -263,7 +266,6 @@ func (g gridEngine) readRecords(res Result) error {
 	if err := geProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) { // they may have ended meanwhile
 		return err
 	}
-	g.cache.describedAt = time.Now()
 	for _, record := range parseGERecords(string(res.Stdout)) {
 		g.known(record.number).record = record
 	}
@@ -448,11 +450,14 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 	if k.missedAt.IsZero() {
 		k.missedAt = time.Now()
 	}
+	early := time.Since(k.missedAt) < accountingDelay && !g.cache.slowAccounting
+	if early {
+		job.Reason = ""
+	}
 	switch {
-	case time.Since(k.missedAt) < accountingDelay && ran:
+	case early && ran:
 		job.State, job.Hint = api.JobCompleting, "the job has left the queue; waiting for its record in the accounting"
-	case time.Since(k.missedAt) < accountingDelay:
-		return true // as it was
+	case early: // it stays as it was
 	case ran:
 		job.State, job.Hint = api.JobFinished, "the job has left the queue; qacct does not tell how it ended"
 	default:

@@ -172,8 +172,8 @@ func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGridEngine()
-			job := api.Job{ID: "7", State: api.JobQueued}
-			if g.explainGone(&job, c.ran); job.State.Ended() {
+			job := api.Job{ID: "7", State: api.JobQueued, Reason: Gone}
+			if g.explainGone(&job, c.ran); job.State.Ended() || job.Reason != "" {
 				t.Errorf("at once: %+v", job)
 			}
 			g.known("7").missedAt = time.Now().Add(-accountingDelay)
@@ -181,6 +181,25 @@ func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
 				t.Errorf("later: %+v", job)
 			}
 		})
+	}
+}
+
+func TestAnAccountingThatTakesTooLongIsReadOnce(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.program(t, "qacct", `echo qacct >>"$HOME/asked"; exit 124`) // as timeout does
+	w := geWatcher(t, m)
+	for range 3 {
+		if job, found, err := w.Detail(t.Context(), "7"); err != nil || found {
+			t.Errorf("%+v, %v, %v", job, found, err)
+		}
+	}
+	if got := strings.Count(strings.Join(m.asked(t), "\n"), "qacct"); got != 1 {
+		t.Errorf("it was read %d times", got)
+	}
+	job := api.Job{ID: "7", State: api.JobRunning}
+	if w.sched.(gridEngine).explainGone(&job, true); job.State != api.JobFinished {
+		t.Errorf("gone as %+v", job)
 	}
 }
 
@@ -263,6 +282,16 @@ func TestWhatGridEngineRefusesOrCannotAnswerIsToldApart(t *testing.T) {
 	}
 }
 
+func TestAGridEngineServerThatHangsDoesNotHoldAQueryUp(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.program(t, "qstat", "exec sleep 3600")
+	m.program(t, "timeout", "exit 124") // at once, for every command that it is to limit
+	if jobs, err := geWatcher(t, m).Jobs(t.Context()); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+}
+
 func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
 		res   Result
@@ -328,10 +357,11 @@ func TestTheTasksOfAGridEngineArrayBelongToIt(t *testing.T) {
 }
 
 func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
-	states := []struct {
+	type named struct {
 		name  string
 		state api.JobState
-	}{
+	}
+	states := []named{
 		{"running-held", api.JobRunning}, {"array-held", ""}, {"array", ""}, {"held", api.JobHeld}, {"dependent", ""}, {"eqw", api.JobHeld}, {"impossible", api.JobQueued},
 		{"suspended", api.JobRunning}, {"deleting", api.JobCompleting}, {"node-down-qdel.", api.JobCompleting}, {"requeued", api.JobQueued},
 		{"transfer", api.JobConfiguring}, {"rich", api.JobRunning}, {"two-hosts", api.JobRunning}, {"running", api.JobRunning}, {"longer", api.JobRunning},
@@ -358,13 +388,7 @@ func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
-			i := slices.IndexFunc(states, func(s struct {
-				name  string
-				state api.JobState
-			},
-			) bool {
-				return strings.HasPrefix(c.name, s.name)
-			})
+			i := slices.IndexFunc(states, func(s named) bool { return strings.HasPrefix(c.name, s.name) })
 			for _, r := range rows {
 				read++
 				if job := r.job(); job.ID == "" || job.State == api.JobUnknown || job.State == api.JobRunning && job.Node == "" {

@@ -20,7 +20,7 @@ type geAccount map[string]string
 // accountLabels are the labels that are read; they are a quarter of an answer.
 const accountLabels = "====*|qname|hostname|owner|jobname|jobnumber|taskid|pe_taskid|qsub_time|start_time|end_time|failed|exit_status|deleted_by|ru_wallclock|maxvmem|category"
 
-// qacctLines limits an answer to the newest 500 records of these labels.
+// qacctFilter limits an answer to the newest 500 records of these labels.
 const qacctFilter = " | grep -E '^(" + accountLabels + ")' | tail -n 8000"
 
 // ended finds an ended job in the accounting. If qacct fails, the server has still said that
@@ -46,14 +46,18 @@ func (g gridEngine) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	return jobsOf(accounts), err
 }
 
-// qacct reads the accounting, a file that it reads from its beginning. Where that is too long,
-// or not readable for people, how jobs end is not known.
-func (gridEngine) qacct(ctx context.Context, sh *shell, which string) ([]geAccount, error) {
+// qacct reads the accounting, always all of it. Where that is not readable for people, how jobs
+// end is not known. Where it is so long that it takes too much time, it is tried only once.
+func (g gridEngine) qacct(ctx context.Context, sh *shell, which string) ([]geAccount, error) {
+	if g.cache.slowAccounting {
+		return nil, errNoJob
+	}
 	res, err := sh.login(ctx, queryPrelude+"out=$(limit qacct "+which+") || exit\n"+`printf '%s\n' "$out"`+qacctFilter)
 	if err != nil {
 		return nil, err
 	}
 	if res.Exit != 0 {
+		g.cache.slowAccounting = res.Exit == 124
 		return nil, errNoJob
 	}
 	return parseQacct(string(res.Stdout)), nil

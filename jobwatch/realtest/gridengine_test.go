@@ -4,6 +4,9 @@ package realtest
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,23 @@ import (
 // untilTold makes a job of Grid Engine wait for fixture.stop.
 const untilTold = "while test ! -f ~/stop.$JOB_ID; do sleep 0.2; done\n"
 
+// sharedLogin is a Runner whose commands share one connection, which ends with the test.
+func sharedLogin(t *testing.T, lab *real.Lab) login {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ge") // short, for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := login{"-F", lab.SSHConfig(), "-o", "ControlPath=" + filepath.Join(dir, "s"), "-o", "ControlMaster=auto", "-o", "ControlPersist=yes", "lab-login"}
+	t.Cleanup(func() {
+		if out, err := exec.Command("ssh", append([]string{"-O", "exit"}, l...)...).CombinedOutput(); err != nil {
+			t.Errorf("the connection does not end: %v: %s", err, out)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return l
+}
+
 func (f *fixture) log(job api.Job) string {
 	f.t.Helper()
 	text, err := jobwatch.TailLog(f.t.Context(), labLogin(f.lab), job.Log, 20)
@@ -28,7 +48,8 @@ func (f *fixture) log(job api.Job) string {
 
 func TestAJobsLifeUnderARealGridEngine(t *testing.T) {
 	t.Parallel()
-	all := fixtureOf(t, real.StartWith(t, real.Options{GridEngine: true})) // one, so that the jobs share its queries
+	lab := real.StartWith(t, real.Options{GridEngine: true})
+	all := fixtureOver(t, lab, sharedLogin(t, lab)) // one, so that the jobs share its queries
 	part := func(name string, body func(f *fixture)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -55,7 +55,12 @@ func newFixture(t *testing.T) *fixture {
 
 func fixtureOf(t *testing.T, lab *real.Lab) *fixture {
 	t.Helper()
-	w := jobwatch.NewWatcher(labLogin(lab), jobwatch.Options{Limits: jobwatch.PracticeLimits()})
+	return fixtureOver(t, lab, labLogin(lab))
+}
+
+func fixtureOver(t *testing.T, lab *real.Lab, l login) *fixture {
+	t.Helper()
+	w := jobwatch.NewWatcher(l, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { _ = w.Serve(ctx) })
