@@ -40,7 +40,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 		return nil, nil, t.withSpelling(t.unreachable(err, limit))
 	}
 	setTrafficClass(raw, &t.settings, t.log)
-	retryEvenly(raw)
+	resendSooner(raw)
 	return raw, []string{}, nil
 }
 

@@ -65,3 +65,21 @@ func TestIPQoSMarksTheConnection(t *testing.T) {
 		})
 	}
 }
+
+func TestLostBytesAreSentAgainSoon(t *testing.T) {
+	c := reached(t, "127.0.0.1", func(*sshconfig.Settings) {})
+	control(c, func(fd int) {
+		if v, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_THIN_LINEAR_TIMEOUTS); v != 1 {
+			t.Errorf("at even distances: %d, %v", v, err)
+		}
+		const rtoMax = 44
+		pause, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, rtoMax)
+		if err != nil {
+			t.Skip("a kernel before 6.15")
+		}
+		total, _ := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+		if pause != 10_000 || total < 900_000 {
+			t.Errorf("pauses of %d ms, for %d ms", pause, total)
+		}
+	})
+}

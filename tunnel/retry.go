@@ -202,7 +202,7 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) {
 		f.live = c
 		f.failure, f.stop, f.refusals, f.ban = nil, nil, 0, time.Time{}
 		f.nextTry, f.attended = time.Time{}, time.Time{}
-		f.lostAt, f.waitedTry = time.Time{}, time.Time{}
+		f.lostAt, f.waitedTry, f.waitedUntil = time.Time{}, time.Time{}, time.Time{}
 	} else {
 		h.failedLocked(t, asError(err))
 	}

@@ -72,7 +72,7 @@ func stalledText(c *conn, label string) (cause, hint string) {
 		return "", ""
 	}
 	if kept {
-		hint = "the connection is kept for now, since a new one needs your login"
+		hint = "the connection is kept, since a new one needs your login"
 	}
 	return fmt.Sprintf("%s is not responding since %s", label, since.Format(time.TimeOnly)), hint
 }

@@ -19,4 +19,4 @@ func readTCPInfo(c net.Conn) (info tcpInfo, ok bool) {
 	return info, ok
 }
 
-func retryEvenly(net.Conn) {}
+func resendSooner(net.Conn) {}

@@ -7,4 +7,4 @@ import "net"
 // readTCPInfo knows nothing here: keepalives alone find out that a host does not respond.
 func readTCPInfo(net.Conn) (tcpInfo, bool) { return tcpInfo{}, false }
 
-func retryEvenly(net.Conn) {}
+func resendSooner(net.Conn) {}
