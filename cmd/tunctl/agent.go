@@ -62,7 +62,9 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	defer func() { _ = file.Close() }()
 	out := io.MultiWriter(file, inv.Err)
 	if inv.Bool("background") {
-		out = file
+		out = file // as standard error is
+	} else if err := logCrashes(p.Log()); err != nil {
+		return err
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
@@ -85,6 +87,16 @@ func agentRun(ctx context.Context, inv *invocation) error {
 		return nil
 	}
 	return err
+}
+
+// logCrashes has the trace of a crash written to the log file, too: systemd and launchd
+// keep standard error elsewhere, or not at all.
+func logCrashes(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 }
 
 func logLevel() slog.Level {
