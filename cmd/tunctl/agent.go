@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -79,8 +80,9 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(tunnel.GCPercent)
 	}
-	ctx, stop := interruptible(ctx) // the first signal drains
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...) // the first signal drains
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	err = a.Serve(ctx)
 	if errors.Is(err, agent.ErrRunning) {
 		inv.Say("%v", err)
