@@ -122,7 +122,7 @@ func (a trayAgent) start(ctx context.Context) error {
 // not do that.
 func (a trayAgent) restartCrashed(auto *autostart.Autostart) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if _, err := a.paths.Running(); err != nil {
+		if last, _ := a.paths.Running(); last.PID == 0 {
 			return nil // it was stopped: an agent that ends in order leaves no trace
 		}
 		alone, err := auto.Unsupervised(ctx)
