@@ -120,6 +120,11 @@ func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
 		if ctxtime.Sleep(ctx, wait) != nil {
 			return
 		}
+		if c.RestartAgent != nil {
+			if err := c.RestartAgent(ctx); err != nil {
+				c.Log.Warn("cannot restart the agent after a crash", "err", err)
+			}
+		}
 		wait = min(2*wait, retryMost)
 	}
 }

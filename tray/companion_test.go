@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +159,8 @@ type stage struct {
 	quit   bool
 	config string
 	page   string // the last that was shown
+
+	restarts atomic.Int32 // how often an agent that is gone was looked after
 }
 
 // play runs a companion in a bubble of its own time.
@@ -179,7 +182,11 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 			Agent: s.script, Autostart: &switchOnOff{}, ConfigPath: config,
 			StartAgent: func(context.Context) error { return s.note("start") },
 			Ask:        s.ask,
-			Login:      do("login"), Logout: do("logout"), Open: do("browse"), Copy: do("copy"), Edit: do("edit"),
+			RestartAgent: func(context.Context) error {
+				s.restarts.Add(1)
+				return nil
+			},
+			Login: do("login"), Logout: do("logout"), Open: do("browse"), Copy: do("copy"), Edit: do("edit"),
 			Terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
 			Show: func(_ context.Context, path string) error {
 				text, err := os.ReadFile(path)
@@ -207,6 +214,21 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 			if _, err := os.Stat(c.pages); err == nil {
 				t.Errorf("a page was left at %s", c.pages)
 			}
+		}
+	})
+}
+
+func TestAnAgentThatIsGoneIsLookedAfterWithinSeconds(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["ready"])
+		time.Sleep(time.Hour)
+		if n := s.restarts.Load(); n != 0 {
+			t.Errorf("a running agent was restarted %d times", n)
+		}
+		s.events <- api.Event{} // it crashes
+		time.Sleep(retryFirst + time.Millisecond)
+		if n := s.restarts.Load(); n != 1 {
+			t.Errorf("%d restarts after %v, want 1", n, retryFirst)
 		}
 	})
 }

@@ -47,6 +47,9 @@ type Options struct {
 	StartAgent func(ctx context.Context) error // also called once at the start
 	Login      func(ctx context.Context, host string) error
 	Logout     func(ctx context.Context, host string) error
+	// RestartAgent is called whenever the agent is gone. It starts one that crashed, where
+	// the system does not.
+	RestartAgent func(ctx context.Context) error
 
 	Open     func(ctx context.Context, url string) error     // default: desktop.Open
 	Copy     func(ctx context.Context, text string) error    // default: desktop.Copy

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -62,7 +63,9 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	defer func() { _ = file.Close() }()
 	out := io.MultiWriter(file, inv.Err)
 	if inv.Bool("background") {
-		out = file
+		out = file // as standard error is
+	} else if err := logCrashes(p.Log()); err != nil {
+		return err
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
@@ -77,14 +80,25 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(tunnel.GCPercent)
 	}
-	ctx, stop := interruptible(ctx) // the first signal drains
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...) // the first signal drains
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	err = a.Serve(ctx)
 	if errors.Is(err, agent.ErrRunning) {
 		inv.Say("%v", err)
 		return nil
 	}
 	return err
+}
+
+// logCrashes has the trace of a crash written to the log file, too: systemd and launchd
+// keep standard error elsewhere, or not at all.
+func logCrashes(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 }
 
 func logLevel() slog.Level {

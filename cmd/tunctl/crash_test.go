@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,7 +171,7 @@ func (s *sandbox) supervise() {
 	s.t.Cleanup(supervising.Wait) // it ends with the test's context, or when the agent is stopped
 	supervising.Go(func() {
 		for {
-			err := s.command("agent", "run", "--background").Run()
+			err := s.command("agent", "run").Run()
 			if err == nil || ctxtime.Sleep(s.t.Context(), autostart.RestartDelay) != nil {
 				return
 			}
@@ -177,15 +179,17 @@ func (s *sandbox) supervise() {
 	})
 }
 
-// await waits until the session is as wanted.
+// await waits until the session is as wanted. No answer from an agent that is being killed
+// is no answer.
 func (s *sandbox) await(what string, want func(api.Session) bool) api.Session {
 	s.t.Helper()
 	var now api.Session
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if err := json.Unmarshal([]byte(s.run("status", "jupyter", "--json")), &now); err != nil {
-			s.t.Fatal(err)
+		out, err := s.command("status", "jupyter", "--json").Output()
+		if err == nil {
+			err = json.Unmarshal(out, &now)
 		}
-		if want(now) {
+		if err == nil && want(now) {
 			return now
 		}
 	}
@@ -193,11 +197,11 @@ func (s *sandbox) await(what string, want func(api.Session) bool) api.Session {
 	return now
 }
 
-func (s *sandbox) killAgent() {
+func (s *sandbox) killAgent(sig os.Signal) {
 	s.t.Helper()
 	agent, err := os.FindProcess(s.agentPID())
 	if err == nil {
-		err = agent.Kill()
+		err = agent.Signal(sig)
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -213,15 +217,20 @@ func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
 	s.run("up", "--no-open")
 	before := s.await("ready", ready)
 	for range 2 {
-		pid := s.agentPID()
-		s.killAgent()
-		after := s.await("ready again", func(x api.Session) bool { return ready(x) && s.agentPID() != pid })
+		began := before.Since
+		s.killAgent(os.Kill)
+		after := s.await("ready again", func(x api.Session) bool { return ready(x) && x.Since.After(began) })
+		before.Since = after.Since
 		if after.Local != before.Local || after.Job.ID != before.Job.ID {
 			t.Errorf("before: %+v\nafter: %+v", before, after)
 		}
 	}
 	logins := s.cluster.Logins()
-	s.killAgent()
+	last := os.Kill
+	if runtime.GOOS != "windows" {
+		last = syscall.SIGABRT // ends a Go program as a panic does
+	}
+	s.killAgent(last)
 	paused := s.await("paused", func(x api.Session) bool { return x.State == api.SessionFailed })
 	if !strings.Contains(paused.Cause, "crashed 3 times") || paused.Local != before.Local {
 		t.Errorf("after the third crash: %+v", paused)
@@ -236,6 +245,9 @@ func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
 	}
 	if n := s.cluster.Logins(); n != logins {
 		t.Errorf("%d logins after the third crash", n-logins)
+	}
+	if log := s.run("agent", "log"); last != os.Kill && !strings.Contains(log, "SIGABRT: abort") {
+		t.Errorf("the log has no trace of the crash:\n%s", log)
 	}
 	s.run("up", "--no-open")
 	if after := s.await("ready", ready); after.Local != before.Local || after.Job.ID != before.Job.ID {

@@ -53,7 +53,7 @@ func demoCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 		},
 		Action: func(c *cli.Context) error {
-			ctx, stop := signal.NotifyContext(c.Context, demoEnds()...)
+			ctx, stop := signal.NotifyContext(c.Context, endSignals()...)
 			context.AfterFunc(ctx, stop)
 			defer stop()
 			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once")}
@@ -66,9 +66,9 @@ func demoCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// demoEnds are the signals that end a demo. A closed window is one, since an agent and a job
-// would stay behind, unless the signal is ignored, as with nohup.
-func demoEnds() []os.Signal {
+// endSignals are the signals that end a demo or an agent in order. A closed window is one, and
+// so is a logout, unless the signal is ignored, as with nohup.
+func endSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)

@@ -62,6 +62,9 @@ func showTray(ctx context.Context, inv *invocation) error {
 	}
 	if auto, err := autostart.New(autostart.Options{}); err == nil {
 		o.Autostart = auto
+		if !p.Moved {
+			o.RestartAgent = a.restartCrashed(auto)
+		}
 	}
 	return tray.Run(ctx, o)
 }
@@ -113,6 +116,21 @@ type trayAgent struct {
 func (a trayAgent) start(ctx context.Context) error {
 	_, err := a.client.Ensure(ctx, launcher(a.paths))
 	return err
+}
+
+// restartCrashed starts an agent that crashed, if start at login is on and the system does
+// not do that.
+func (a trayAgent) restartCrashed(auto *autostart.Autostart) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if last, _ := a.paths.Running(); last.PID == 0 {
+			return nil // it was stopped: an agent that ends in order leaves no trace
+		}
+		alone, err := auto.Unsupervised(ctx)
+		if err != nil || !alone {
+			return err
+		}
+		return a.start(ctx)
+	}
 }
 
 // login has the agent log in, whose questions the tray shows as dialogs. Without dialogs, a

@@ -407,7 +407,8 @@ func (e *simEnd) Close() error {
 	return nil
 }
 
-func (e *simEnd) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+func (e *simEnd) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
+
 func (e *simEnd) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 22} }
 func (e *simEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
 func (e *simEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }

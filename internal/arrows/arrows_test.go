@@ -55,7 +55,7 @@ var imports = map[string][]string{
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/arrows":              {},
-	"internal/bench":               {"internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/bench":               {"internal/autostart", "internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
 	"internal/bench/ground":        {},
 	"internal/bench/idle":          {},
 	"internal/bench/start":         {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},

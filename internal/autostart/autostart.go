@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"tunctl/internal/atomicfile"
@@ -190,6 +191,15 @@ func (a *Autostart) Status(ctx context.Context) (State, error) {
 func (a *Autostart) IsOn(ctx context.Context) (bool, error) {
 	state, err := a.Status(ctx)
 	return state.On, err
+}
+
+// Unsupervised reports whether the agent starts at login and nothing starts it again after
+// a crash: desktop entries and the Run key of Windows only start.
+func (a *Autostart) Unsupervised(ctx context.Context) (bool, error) {
+	state, err := a.Status(ctx)
+	return slices.ContainsFunc(state.Entries, func(e Entry) bool {
+		return e.Part == Agent && e.Enabled && !e.Stale && (e.Kind == "xdg" || e.Kind == "registry")
+	}), err
 }
 
 // Follow renews entries whose program no longer exists, so that tunctl still starts

@@ -316,6 +316,26 @@ func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
 	}
 }
 
+func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		place *place
+		want  bool
+	}{
+		"systemd":    {newPlace(t, "linux").withSystemd(t), false},
+		"no systemd": {newPlace(t, "linux"), true},
+		"macOS":      {newPlace(t, "darwin"), false},
+	} {
+		a := tt.place.autostart(t)
+		if alone, err := a.Unsupervised(t.Context()); alone || err != nil {
+			t.Errorf("%s, off: %v, %v", name, alone, err)
+		}
+		mustDo(t, a.On(t.Context()))
+		if alone, err := a.Unsupervised(t.Context()); alone != tt.want || err != nil {
+			t.Errorf("%s, on: %v, %v", name, alone, err)
+		}
+	}
+}
+
 func TestARelativeProgramIsRefused(t *testing.T) {
 	if _, err := New(Options{Program: "tunctl"}); err == nil {
 		t.Error("a relative path was taken")

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
@@ -174,9 +172,7 @@ func (a *benchAgent) awaitAgent(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, waitReady)
 	defer cancel()
 	for {
-		var now api.Agent
-		out, err := a.command(ctx, "agent", "status", "--json").Output()
-		if err == nil && json.Unmarshal(out, &now) == nil && now.PID != 0 {
+		if a.command(ctx, "agent", "status").Run() == nil {
 			return nil
 		}
 		if err := ctxtime.Sleep(ctx, 50*time.Millisecond); err != nil {

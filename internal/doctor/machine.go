@@ -97,7 +97,7 @@ func (e *examination) agent(ctx context.Context) {
 	case st.Config != nil:
 		e.bad("agent", "the agent keeps using the last valid config, because the file has errors: "+st.Config.Message, "`tunctl config edit` opens the file")
 	case st.Agent.Paused != nil:
-		e.bad("agent", st.Agent.Paused.Message, "`tunctl up` connects again; `tunctl agent log` shows what happened before, `tunctl doctor --bundle` packs it for a bug report")
+		e.bad("agent", st.Agent.Paused.Message, "`tunctl up` connects again; `tunctl agent log` shows what happened before, `tunctl doctor --bundle report.zip` packs it for a bug report")
 	default:
 		e.ok("agent", "running since %s (pid %d)", st.Agent.Since.Local().Format("Mon 15:04"), st.Agent.PID)
 	}

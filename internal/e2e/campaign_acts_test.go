@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/autostart"
 )
 
 // What happens to a campaign's session, where a word to the lab is not enough.
@@ -74,6 +75,12 @@ func (c *campaign) use() {
 func (c *campaign) killAgent() {
 	c.t.Helper()
 	c.signal(c.agentPID(), syscall.SIGKILL)
+}
+
+// restartAgent does what systemd does with the unit of `tunctl autostart on`.
+func (c *campaign) restartAgent() {
+	ctx := context.WithoutCancel(c.t.Context()) // it ends when the laptop stops its agent
+	time.AfterFunc(autostart.RestartDelay, func() { _ = c.l.commandIn(ctx, "agent", "run", "--background").Run() })
 }
 
 // asleep is longer than the agent takes for a delay (tunnel's wakeTick and wakeJump).

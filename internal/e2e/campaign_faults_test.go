@@ -155,6 +155,12 @@ var faults = []fault{
 		repair: nothing, person: "`tunctl up`", again: atOnce,
 	},
 	{
+		name:    "the agent is killed, with start at login on",
+		inflict: (*campaign).killAgent,
+		cause:   "the agent is not running: nothing is up", within: atOnce,
+		repair: (*campaign).restartAgent, again: plus(5*time.Second, relogin),
+	},
+	{
 		name:    "the disk of state and log is full while the page is open",
 		inflict: func(c *campaign) { c.l.own.FillDisk(); c.shortenJob() },
 		state:   api.SessionReady, cause: "tunctl cannot save its state: no space left on device", within: asked,
