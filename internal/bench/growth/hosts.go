@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	settle    = 3 * time.Second  // after all sessions are ready
-	span      = 10 * time.Second // in which the processor is watched
-	questions = 9                // `status` is asked so often; the quickest counts
+	settle    = 2 * time.Second // after all sessions are ready
+	span      = 5 * time.Second // in which the processor is watched
+	questions = 9               // `status` is asked so often; the quickest counts
 )
 
 // measureHosts holds sessions on many hosts and does nothing.
