@@ -119,12 +119,13 @@ vuln: ## look for known vulnerabilities in the dependencies
 fmt: ## format the code
 	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
 
-bench: build ## run the benchmarks, compared with OpenSSH where possible; about 20 minutes
+bench: build ## run the benchmarks, compared with OpenSSH where possible, and how costs grow; about 15 minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run TestAWorkingDayStaysWithinTheDocumentedLimits ./internal/agent
 	$(GO) run ./internal/bench/transfer
 	$(GO) run ./internal/bench/start
+	$(GO) run ./internal/bench/growth
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots

@@ -168,6 +168,17 @@ func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
 	}
 }
 
+func TestTheHoleOfALogIsNoLine(t *testing.T) {
+	m := newMachine(t)
+	hole := strings.Repeat("\x00", 4<<20)
+	m.file(t, "log", hole+"now at http://cn01:8888/?token=abc\r"+hole+"the end\n")
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}, Enough: func() bool { return false }})
+	got := r.round()
+	if last := got[len(got)-1]; string(last.Data) != "now at http://cn01:8888/?token=abc\n" || last.Offset != int64(len(hole)) {
+		t.Errorf("found %.80q at %d", last.Data, last.Offset)
+	}
+}
+
 func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
 	m := newMachine(t)
 	text := strings.Repeat("0123456789abcdef", 3<<16) // no newline for three megabytes

@@ -30,7 +30,7 @@ func squeueFormat() string {
 }
 
 func parseSqueue(out string) []api.Job {
-	var jobs []api.Job
+	jobs := make([]api.Job, 0, strings.Count(out, recordEnd)) // growing would cost more than reading
 	for record := range strings.SplitSeq(out, recordEnd) {
 		fields := strings.SplitN(record, fieldEnd, len(squeueFields))
 		if len(fields) == len(squeueFields) {

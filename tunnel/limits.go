@@ -79,7 +79,8 @@ type Limits struct {
 	// NodeIdle is how long a leased connection to a compute node is kept after its last
 	// lease.
 	NodeIdle time.Duration
-	// MaxOutput bounds what one command may print, in bytes.
+	// MaxOutput bounds what one command may print, in bytes. A list of 20,000 jobs has up
+	// to 10 MB.
 	MaxOutput int
 }
 
@@ -116,7 +117,7 @@ func DefaultLimits() Limits {
 		SessionsAgain:    time.Minute,
 		NodeDial:         4 * time.Second,
 		NodeIdle:         time.Minute,
-		MaxOutput:        8 << 20,
+		MaxOutput:        32 << 20,
 	}
 }
 

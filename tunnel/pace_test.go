@@ -1,9 +1,16 @@
 package tunnel
 
 import (
+	"context"
+	"io"
 	"math/rand/v2"
+	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // slowLink is a link of a rate and a round trip, with a queue without end before it, and
@@ -133,4 +140,71 @@ func TestALinkThatBecomesFasterIsUsed(t *testing.T) {
 	if could := l.rate * (total - skip).Seconds(); moved < 0.9*could {
 		t.Errorf("%.0f %% of the link was used", 100*moved/could)
 	}
+}
+
+// slowWire delivers so many bytes a second; what came before waits in a queue.
+type slowWire struct {
+	net.Conn
+	rate int
+}
+
+func (w slowWire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p[:min(len(p), 4<<10)])
+	time.Sleep(time.Duration(n) * time.Second / time.Duration(w.rate))
+	return n, err
+}
+
+func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 2e6 // a channel's window would be a queue of one second
+		b, s := keyed(t)
+		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+			c, err := s.dial(ctx, d, network, address)
+			return slowWire{c, rate}, err
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		page, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(page)
+		ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = ch.Close() }()
+		go ssh.DiscardRequests(requests)
+		if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"flood"})); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		var got atomic.Int64
+		go func() {
+			for buf := make([]byte, 256<<10); ; {
+				n, err := ch.Read(buf)
+				got.Add(int64(n))
+				if err != nil {
+					return
+				}
+			}
+		}()
+		time.Sleep(8 * time.Second) // the first window's queue is gone
+		before, start := got.Load(), time.Now()
+		for range 40 {
+			asked := time.Now()
+			say(page, "page")
+			if _, err := io.ReadFull(page, make([]byte, 4)); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(asked); took > 100*time.Millisecond {
+				t.Errorf("the page took %v", took)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if speed := float64(got.Load()-before) / time.Since(start).Seconds(); speed < 0.8*rate {
+			t.Errorf("the download had %.0f bytes a second, of %.0f", speed, float64(rate))
+		}
+	})
 }

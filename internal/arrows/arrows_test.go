@@ -57,6 +57,7 @@ var imports = map[string][]string{
 	"internal/arrows":              {},
 	"internal/bench":               {"internal/autostart", "internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
 	"internal/bench/ground":        {},
+	"internal/bench/growth":        {"internal/agent", "internal/agent/state", "internal/api", "internal/bench/ground", "internal/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
 	"internal/bench/idle":          {},
 	"internal/bench/start":         {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},
 	"internal/bench/table":         {},

@@ -5,7 +5,7 @@
 // it, the peers, and tunctl's side in a process of its own, takes turns between them,
 // and prints medians, their ratio, and the goal for it.
 //
-// It needs Linux and openssh-server, and takes less than three minutes.
+// It needs Linux and openssh-server, and takes about three minutes.
 package main
 
 import (

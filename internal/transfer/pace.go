@@ -16,7 +16,7 @@ const (
 	firstInFlight = 2 << 20                  // before anything is known about the link
 	minInFlight   = 2 * packet
 	// minQueue is how long data may wait in the queues of a link, even to a near host.
-	minQueue  = 25 * time.Millisecond
+	minQueue  = 15 * time.Millisecond
 	pingEvery = 100 * time.Millisecond
 	holdBack  = 100 // pings: every ten seconds, or a hundred round trips
 )

@@ -96,15 +96,19 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetSilent("narval", true)
-	const jobs = 3 * maxNodes
+	const jobs = 10 * maxNodes
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range jobs {
-		job := &api.Job{ID: fmt.Sprint(i), Start: begin.Add(time.Duration(i) * time.Hour)}
-		if err := s.Update("narval-"+fmt.Sprint(i+1), func(r *Session) { *r = Session{Attached: "narval", Job: job} }); err != nil {
-			t.Fatal(err)
-		}
-		s.SetSilent(fmt.Sprintf("narval,ng%d", i), true)
+	attached := func(i int) Session {
+		return Session{Attached: "narval", Job: &api.Job{ID: fmt.Sprint(i), Start: begin.Add(time.Duration(i) * time.Hour)}}
 	}
+	for i := range jobs - 1 { // an older version left them
+		s.data.Sessions[fmt.Sprintf("narval-%d", i+1)] = attached(i)
+		s.data.Hosts[fmt.Sprintf("narval,ng%d", i)] = login{Silent: true}
+	}
+	if err := s.Update(fmt.Sprintf("narval-%d", jobs), func(r *Session) { *r = attached(jobs - 1) }); err != nil {
+		t.Fatal(err)
+	}
+	s.SetSilent(fmt.Sprintf("narval,ng%d", jobs-1), true)
 	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -5,28 +5,33 @@ package ground
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// clockTick is Linux's USER_HZ, in which it tells processor times.
-const clockTick = 10 * time.Millisecond
-
-// CPU is the processor time that a process has used so far.
+// CPU is the processor time that the threads of a process have used so far. The system's
+// clock ticks of 10 ms would be too coarse for an idle one.
 func CPU(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(threads) == 0 {
+		return 0, fmt.Errorf("process %d tells no processor time", pid)
 	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
+	var sum time.Duration
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		used, _, _ := strings.Cut(string(text), " ")
+		ns, err := strconv.ParseInt(used, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(ns)
 	}
-	system, err := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * clockTick, err
+	return sum, nil
 }
 
 // Memory is what a process has in memory, in bytes.

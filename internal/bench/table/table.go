@@ -77,6 +77,9 @@ const superlinear = 1.5
 // before it: 1 is linear, less is better.
 func (g Growth) each() float64 {
 	n := len(g.Sizes)
+	if g.Costs[n-1] == 0 {
+		return 0 // too little to be measured
+	}
 	return g.Costs[n-1] / g.Costs[n-2] * g.Sizes[n-2] / g.Sizes[n-1]
 }
 

@@ -24,7 +24,7 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
-	size := flag.Int64("size", 1000, "of the large file, in `MB`")
+	size := flag.Int64("size", 200, "of the large file, in `MB`")
 	files := flag.Int("files", 2000, "how many small files")
 	only := flag.String("only", "", "measure only what has this `WORD` in its name")
 	flag.Parse()
@@ -57,7 +57,7 @@ func bench(ctx context.Context, program, only string, size int64, files int) err
 		}},
 		{"large, 100 ms", func(ctx context.Context) ([]table.Row, error) { return g.large(ctx, slow, "100 ms", size, 3, 3) }},
 		{"large, narrow", func(ctx context.Context) ([]table.Row, error) {
-			return g.large(ctx, narrow, "100 Mbit/s, 20 ms", min(size, 100), 0.9, 0.9)
+			return g.large(ctx, narrow, "100 Mbit/s, 20 ms", min(size, 50), 0.9, 0.9)
 		}},
 		{"small", func(ctx context.Context) ([]table.Row, error) { return g.small(ctx, files) }},
 		{"command", g.command},

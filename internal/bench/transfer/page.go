@@ -47,7 +47,7 @@ func (g *field) pages(ctx context.Context, mb int64) ([]table.Row, error) {
 			if err != nil {
 				return rows, err
 			}
-			rows = append(rows, table.AtMost(fmt.Sprintf("first byte (p95) while copying %s, %s", d.name, w.way), "idle", "ms", idle, busy, 3))
+			rows = append(rows, table.AtMost(fmt.Sprintf("first byte (p95) while copying %s, %s", d.name, w.way), "idle", "ms", idle, busy, 2))
 		}
 	}
 	return rows, nil
