@@ -104,3 +104,21 @@ func TestEveryQuestionOfASiteHasAnEffect(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryJobHasTheOptionsThatItsSiteRequires(t *testing.T) {
+	for _, s := range builtinSites(t) {
+		text, err := answered(s, "jupyter").Script()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, option := range s.Require {
+			name, _, long := strings.Cut(option, "=")
+			if !long {
+				name, _, _ = strings.Cut(option, " ")
+			}
+			if !strings.Contains(string(text), " "+name) {
+				t.Errorf("%s requires %s, which its own job lacks", s.Name, option)
+			}
+		}
+	}
+}
