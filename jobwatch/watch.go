@@ -53,7 +53,8 @@ func (w *Watcher) Watch(id string) *Watch {
 	return x
 }
 
-// C delivers the job after each change, only its newest state. Close closes it.
+// C delivers the first answer about the job, and the job after each change, only its newest
+// state. Close closes it.
 func (x *Watch) C() <-chan api.Job { return x.c }
 
 // Job returns the job as last reported; its state is unknown before that.
@@ -119,13 +120,18 @@ func (x *Watch) update(s scheduler, job api.Job) {
 	job = s.asRequested(job, id)
 	x.misses = 0
 	if x.isOutdatedLocked(job) {
+		x.known = true
 		return
 	}
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
-	x.known = true
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
+	if !x.known { // whoever submitted it waits for an answer, also if nothing has changed
+		x.known = true
+		x.sendLocked(job)
+		return
+	}
 	x.publishLocked(job)
 }
 
@@ -138,8 +144,15 @@ func (x *Watch) markUnknown(reason, hint string) {
 	x.publishLocked(job)
 }
 
+// publishLocked delivers the job if it changed.
 func (x *Watch) publishLocked(job api.Job) {
-	if x.closed || reflect.DeepEqual(job, x.job) {
+	if !reflect.DeepEqual(job, x.job) {
+		x.sendLocked(job)
+	}
+}
+
+func (x *Watch) sendLocked(job api.Job) {
+	if x.closed {
 		return
 	}
 	x.job = job

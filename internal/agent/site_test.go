@@ -79,6 +79,15 @@ func TestTheConfigWinsOverTheSite(t *testing.T) {
 	}
 }
 
+func TestASiteThatAsksForFewQueriesGetsNoneSoonAfterASubmission(t *testing.T) {
+	a := agentAt(t, sites)
+	for host, want := range map[string]time.Duration{"own": 0, "elsewhere": DefaultLimits().Jobs.QueryAfterSubmit} {
+		if got := a.watchOptions(host).Limits.QueryAfterSubmit; got != want {
+			t.Errorf("%s: %s after a submission, want %s", host, got, want)
+		}
+	}
+}
+
 func TestASessionForAJobIsCalledAfterHostAndJob(t *testing.T) {
 	for id, want := range map[string]string{"48213": "ann-narval-48213", "1001.pbs101": "ann-narval-1001", "54_[2-5%2]": "ann-narval-54_-2-5-2"} {
 		if got := attachedName("ann@narval", id); got != want {
