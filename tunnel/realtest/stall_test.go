@@ -62,9 +62,10 @@ func (p *typist) typeFor(ctx context.Context) error {
 	return nil
 }
 
-// neverShown has a person type for a while, during which the host must not be shown as
-// not responding.
-func neverShown(t *testing.T, l *laptop, trouble func(ctx context.Context)) {
+// neverShown has a person type during trouble, in which the host must not be shown as
+// not responding. The trouble says how long a stall has lasted at most: a busy machine
+// may make more of it, which proves nothing.
+func neverShown(t *testing.T, l *laptop, trouble func(ctx context.Context) (longest time.Duration)) {
 	t.Helper()
 	h := l.mustLogin("lab-login")
 	up := h.Status().Since
@@ -73,12 +74,13 @@ func neverShown(t *testing.T, l *laptop, trouble func(ctx context.Context)) {
 	defer cancel()
 	var typing, watching sync.WaitGroup
 	var err error
+	var alarms []string
 	typing.Go(func() { err = p.typeFor(ctx) })
 	watching.Go(func() {
 		for ctx.Err() == nil {
 			changed := h.Changed()
 			if s := h.Status(); !s.NotRespondingSince.IsZero() {
-				t.Errorf("a false alarm: %s", s.Cause)
+				alarms = append(alarms, s.Cause)
 			}
 			select {
 			case <-changed:
@@ -86,7 +88,7 @@ func neverShown(t *testing.T, l *laptop, trouble func(ctx context.Context)) {
 			}
 		}
 	})
-	trouble(ctx)
+	longest := trouble(ctx)
 	cancel()
 	watching.Wait()
 	l.lab.Delay(0, 0)
@@ -95,25 +97,37 @@ func neverShown(t *testing.T, l *laptop, trouble func(ctx context.Context)) {
 		t.Errorf("afterwards: %v, %s: %s", err, s.State, s.Cause)
 	}
 	t.Logf("%d echoes", p.echoes)
+	switch {
+	case len(alarms) > 0 && longest > 5*time.Second:
+		t.Skipf("a busy machine made %v of a stall", longest)
+	case len(alarms) > 0:
+		t.Errorf("false alarms: %q", alarms)
+	}
 }
 
 func TestALinkThatLosesThirtyPercentIsNoFalseAlarm(t *testing.T) {
+	t.Parallel()
 	l := newLaptop(t, options{limits: asOnRealHosts})
-	neverShown(t, l, func(ctx context.Context) {
+	neverShown(t, l, func(ctx context.Context) time.Duration {
 		l.lab.Delay(40*time.Millisecond, 30)
-		pause(ctx, 30*time.Second)
+		pause(ctx, 20*time.Second)
+		return 0
 	})
 }
 
 func TestStallsOfThreeSecondsAreNoFalseAlarm(t *testing.T) {
+	t.Parallel()
 	l := newLaptop(t, options{limits: asOnRealHosts})
-	neverShown(t, l, func(ctx context.Context) {
+	neverShown(t, l, func(ctx context.Context) (longest time.Duration) {
 		for range 3 {
+			began := time.Now()
 			l.lab.Cut("silent")
 			pause(ctx, 3*time.Second)
 			l.lab.Restore("silent")
+			longest = max(longest, time.Since(began))
 			pause(ctx, 2*time.Second)
 		}
+		return longest
 	})
 }
 
