@@ -135,10 +135,6 @@ type benchAgent struct {
 }
 
 func (t *testbed) startAgent(ctx context.Context) (*benchAgent, error) {
-	program := filepath.Join(t.dir, "tunctl")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "tunctl/cmd/tunctl").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build tunctl: %w: %s", err, out)
-	}
 	port, err := ground.FreePort()
 	if err != nil {
 		return nil, err
@@ -149,7 +145,7 @@ func (t *testbed) startAgent(ctx context.Context) (*benchAgent, error) {
 		return nil, err
 	}
 	a := &benchAgent{command: func(ctx context.Context, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, program, args...)
+		cmd := exec.CommandContext(ctx, t.program, args...)
 		cmd.Env = append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=", "TUNCTL_PRACTICE=", "TUNCTL_SSH_CONFIG="+t.config, "SSH_AUTH_SOCK=")
 		return cmd
 	}}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ const (
 type testbed struct {
 	dir     string
 	config  string // the ssh_config for both sides
+	program string // tunctl, built from what is here
 	sshd    *ground.Server
 	proxies []*ground.Proxy // slow ways to the same sshd, where there may be no links
 	links   []*ground.Link  // the same by the kernel's own TCP
@@ -40,7 +42,7 @@ func newTestbed(ctx context.Context) (*testbed, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &testbed{dir: dir, config: filepath.Join(dir, "ssh_config")}
+	t := &testbed{dir: dir, config: filepath.Join(dir, "ssh_config"), program: filepath.Join(dir, "tunctl")}
 	if err := t.start(ctx); err != nil {
 		t.close()
 		return nil, err
@@ -49,6 +51,9 @@ func newTestbed(ctx context.Context) (*testbed, error) {
 }
 
 func (t *testbed) start(ctx context.Context) (err error) {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", t.program, "tunctl/cmd/tunctl").CombinedOutput(); err != nil {
+		return fmt.Errorf("build tunctl: %w: %s", err, out)
+	}
 	if t.sshd, err = ground.Serve(ctx, t.dir, "MaxStartups 200", "SetEnv HOME="+t.dir); err != nil {
 		return err
 	}

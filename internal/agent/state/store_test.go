@@ -22,6 +22,9 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	}
 	s.SetSilent("narval", true)
 	s.SetLastAddress("narval", "10.0.0.1:22")
+	logins := api.Logins{Last: time.Now().Round(0), Refusals: 2, BannedUntil: time.Now().Add(time.Hour).Round(0), Why: "refused"}
+	s.SetLogins("narval", logins)
+	s.SetLogins("other", api.Logins{Refusals: 1})
 	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +37,12 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	}
 	if !again.Silent("narval") || again.LastAddress("narval") != "10.0.0.1:22" || again.Silent("other") {
 		t.Error("hosts are not remembered")
+	}
+	if l := again.Logins("narval"); !l.Last.Equal(logins.Last) || !l.BannedUntil.Equal(logins.BannedUntil) || l.Refusals != 2 || l.Why != "refused" {
+		t.Errorf("logins = %+v", l)
+	}
+	if !again.KnowsHost("narval") || again.KnowsHost("other") {
+		t.Error("a host is known that was never logged in to, or not known that was")
 	}
 	info, err := os.Stat(path)
 	if err != nil {
