@@ -117,17 +117,17 @@ const maxDescribed = 50
 // may add the jobs of others to the list.
 func (g gridEngine) qstat(ctx context.Context, sh *shell, second string) (rows []geRow, answer Result, err error) {
 	mark := newMark()
-	res, err := sh.login(ctx, queryPrelude+`id -un
-limit qstat -u "$(id -un)" -r -xml || exit
-printf '\n%s second\n' `+mark+"\n"+second)
+	res, err := sh.login(ctx, queryPrelude+`limit qstat -u "$(id -un)" -r -xml || exit
+printf '\n%s\n' `+mark+` "$(id -un)"
+`+second)
 	if err != nil {
 		return nil, Result{}, err
 	}
-	list, rest, listed := strings.Cut(string(res.Stdout), "\n"+mark+" second\n")
+	list, rest, listed := strings.Cut(string(res.Stdout), "\n"+mark+"\n")
 	if !listed {
 		return nil, Result{}, cmp.Or[error](geProblem("qstat", res), errGEList)
 	}
-	user, list, _ := strings.Cut(list, "\n")
+	user, rest, _ := strings.Cut(strings.TrimPrefix(rest, "\n"), "\n")
 	if rows, err = parseGEList(list); err != nil {
 		return nil, Result{}, errGEList
 	}
@@ -484,7 +484,9 @@ func geProblem(command string, res Result) error {
 	said := slices.Concat(res.Stdout, res.Stderr)
 	words := lastErrorLine(res)
 	switch {
-	case res.Exit == 124 || geNoAnswer.Match(said):
+	case res.Exit == 124:
+		return fmt.Errorf("%w: %s did not end in time", ErrNoAnswer, command)
+	case geNoAnswer.Match(said):
 		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
 	case geNoJob.Match(said):
 		return errNoJob

@@ -362,9 +362,22 @@ func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
 		state api.JobState
 	}
 	states := []named{
-		{"running-held", api.JobRunning}, {"array-held", ""}, {"array", ""}, {"held", api.JobHeld}, {"dependent", ""}, {"eqw", api.JobHeld}, {"impossible", api.JobQueued},
-		{"suspended", api.JobRunning}, {"deleting", api.JobCompleting}, {"node-down-qdel.", api.JobCompleting}, {"requeued", api.JobQueued},
-		{"transfer", api.JobConfiguring}, {"rich", api.JobRunning}, {"two-hosts", api.JobRunning}, {"running", api.JobRunning}, {"longer", api.JobRunning},
+		{"running-held", api.JobRunning},
+		{"array-held", ""},
+		{"array", ""},
+		{"held", api.JobHeld},
+		{"dependent", ""},
+		{"eqw", api.JobHeld},
+		{"impossible", api.JobQueued},
+		{"suspended", api.JobRunning},
+		{"deleting", api.JobCompleting},
+		{"node-down-qdel.", api.JobCompleting},
+		{"requeued", api.JobQueued},
+		{"transfer", api.JobConfiguring},
+		{"rich", api.JobRunning},
+		{"two-hosts", api.JobRunning},
+		{"running", api.JobRunning},
+		{"longer", api.JobRunning},
 	}
 	ends := map[string]api.JobState{
 		"done": api.JobFinished, "failed-3": api.JobFailed, "failed-command": api.JobFailed, "failed-h_rt": api.JobTimeout, "failed-s_rt": api.JobTimeout,
