@@ -237,15 +237,18 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 	m.file(t, ".profile", m.pathLine()+"export WORK="+posixsh.Quote(work)+"\n")
 	w := NewWatcher(m, Options{Scheduler: Slurm, Limits: quickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Session: "jupyter"}
-	job, err := w.Submit(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := filepath.Join(work, me.Username, ".tunctl")
+	if err := os.MkdirAll(root, 0o755); err != nil { // it was there, open to others
+		t.Fatal(err)
+	}
+	job, err := w.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if job.Script != filepath.Join(root, "tag-1/job.sh") {
 		t.Errorf("script %q", job.Script)
 	}
