@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -221,5 +222,70 @@ func TestAJobNameIsOneThatPBSKeepsWhole(t *testing.T) {
 		if got := (&Site{Scheduler: "slurm"}).JobName(name); got != name {
 			t.Errorf("Slurm cuts nothing: %q", got)
 		}
+	}
+}
+
+func TestAJobListensWhereTheLoginNodeDialsItsNode(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	const known = "getent() { case $2 in cn01.hsn.example.org) echo 10.253.0.1 ;; cn01) echo 10.0.0.1 ;; lo-nmn) echo 127.0.1.1 ;; *) return 2 ;; esac; }\n"
+	for _, c := range []struct {
+		node string
+		dial []string
+		want string
+	}{
+		{"cn01.int", []string{"{node}-nmn", "{node}.hsn.example.org"}, "cn01.hsn.example.org"},
+		{"cn02", []string{"{node}-nmn"}, "0.0.0.0"}, // the node does not know that name
+		{"lo", []string{"{node}-nmn"}, "0.0.0.0"},
+		{"cn01", []string{"{address}"}, "cn01"},
+		{"cn01", nil, "cn01"},
+		{"cn02", nil, "0.0.0.0"},
+	} {
+		j := siteJob(t, "slurm", map[string]string{})
+		j.Site.Dial = c.dial
+		text, err := j.Script()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, part, _ := strings.Cut(string(text), "# Where to listen.\n")
+		part, _, _ = strings.Cut(part, "# A port is free")
+		cmd := exec.CommandContext(t.Context(), bash, "-c", known+part+`echo "$bind"`)
+		cmd.Env = []string{"SLURMD_NODENAME=" + c.node, "PATH=/usr/bin:/bin"}
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != c.want {
+			t.Errorf("%+v: %q, %v", c, out, err)
+		}
+	}
+}
+
+func TestAJobWritesNoTokenIntoAnothersFolder(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("needs bash, and root to make another user's folder")
+	}
+	run := func(folder string) (string, error) {
+		j := siteJob(t, "slurm", map[string]string{})
+		j.Host.Private = folder
+		text, err := j.Script()
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, _, _ := strings.Cut(string(text), "\nrun=()")
+		out, err := exec.CommandContext(t.Context(), bash, "-c", part+"\necho made \"$private\"").CombinedOutput()
+		return string(out), err
+	}
+	mine, theirs := filepath.Join(t.TempDir(), ".tunctl"), filepath.Join(t.TempDir(), ".tunctl")
+	if err := errors.Join(os.MkdirAll(theirs, 0o777), os.Chown(theirs, 4242, 4242)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(mine); err != nil || !strings.Contains(out, "made "+mine+"/job.") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if info, err := os.Stat(mine); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if out, err := run(theirs); err == nil || !strings.Contains(out, "belongs to another user") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

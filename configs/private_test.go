@@ -21,6 +21,9 @@ func TestThePrivateFolderIsTheConfigsElseTheSites(t *testing.T) {
 }
 
 func TestAVariableThatIsNotSetIsNotTheRootFolder(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("needs sh")
+	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mkdir -p "`+(&Site{Private: "$NO_SUCH/.tunctl"}).PrivateFolder(Host{})+`"`)
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "NO_SUCH") {

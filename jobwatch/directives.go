@@ -64,13 +64,8 @@ func (d *directiveSyntax) words(script string) []string {
 // has reports whether words have an option. A long one may be shortened, as in getopt.
 func (d *directiveSyntax) has(words []string, r requiredOption) bool {
 	for i, word := range words {
-		name, value := "", ""
-		if i+1 < len(words) {
-			value = words[i+1]
-		}
 		if long, ok := strings.CutPrefix(word, "--"); ok {
-			name, _, _ = strings.Cut(long, "=")
-			if name != "" && strings.HasPrefix(r.name, name) {
+			if name, _, _ := strings.Cut(long, "="); name != "" && strings.HasPrefix(r.name, name) {
 				return true
 			}
 			continue
@@ -79,10 +74,11 @@ func (d *directiveSyntax) has(words []string, r requiredOption) bool {
 		if !ok || short == "" {
 			continue
 		}
-		if name = short[:1]; short != name {
-			value = short[1:]
+		value := short[1:]
+		if value == "" && i+1 < len(words) {
+			value = words[i+1]
 		}
-		if d.longForm(name) == r.name && r.in(value) {
+		if d.longForm(short[:1]) == r.name && r.in(value) {
 			return true
 		}
 	}

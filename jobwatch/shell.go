@@ -65,6 +65,9 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 	mark := newMark()
 	res, err := s.run.Run(limited, command, []byte(frame(mark, script)))
 	if err != nil {
+		if errors.Is(err, api.ErrBusy) {
+			return Result{}, err // the host was not reached
+		}
 		if ctx.Err() == nil && limited.Err() != nil {
 			return Result{}, fmt.Errorf("%w within %s", ErrNoAnswer, s.limit)
 		}

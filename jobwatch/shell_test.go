@@ -3,12 +3,14 @@ package jobwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 )
 
@@ -133,5 +135,20 @@ func TestACommandThatHangsIsNoAnswerAndACancelledOneIsNot(t *testing.T) {
 	sh.limit = time.Minute
 	if _, err := sh.plain(ctx, "true"); errors.Is(err, ErrNoAnswer) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// busy is a host whose sessions are all in use.
+type busy struct{}
+
+func (busy) Run(ctx context.Context, _ string, _ []byte) (Result, error) {
+	<-ctx.Done()
+	return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
+}
+
+func TestAHostThatIsBusyIsNotASchedulerThatDoesNotRespond(t *testing.T) {
+	sh := &shell{run: busy{}, limit: time.Millisecond}
+	if _, err := sh.plain(t.Context(), ":"); !errors.Is(err, api.ErrBusy) || errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
 	}
 }

@@ -165,7 +165,7 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		ch, requests, err := c.openRaw(ctx, kind, payload)
 		if err == nil {
 			slot.accepted()
-			return &sharedSession{Channel: ch, release: sync.OnceFunc(slot.release)}, requests, nil
+			return &sharedSession{Channel: ch, release: sync.OnceFunc(func() { c.endSession(slot) })}, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			slot.release()

@@ -44,7 +44,7 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 		slot := c.sessions.acquire(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
-				return Result{}, fmt.Errorf("waiting for a free session: %w", ctx.Err())
+				return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
 			}
 			return Result{}, c.downError()
 		}
@@ -89,7 +89,7 @@ func newExecution(slot *sessionSlot, maxOutput int) *execution {
 
 func (x *execution) run(c *conn, command string, stdin []byte) {
 	defer close(x.ended)
-	defer x.releaseSlot()
+	defer x.releaseSlot(c)
 	session, err := c.client.NewSession()
 	if err != nil {
 		x.err = fmt.Errorf("opening a session: %w", api.RemoteError(err))
@@ -117,12 +117,12 @@ func (x *execution) run(c *conn, command string, stdin []byte) {
 
 // releaseSlot gives the slot back. A reused master opens the session only together with
 // the command, so a refusal can come as late as here.
-func (x *execution) releaseSlot() {
+func (x *execution) releaseSlot(c *conn) {
 	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
 		x.retry = x.slot.refused()
 		return
 	}
-	x.slot.release()
+	c.endSession(x.slot)
 }
 
 // setSession records the session for abandon, and reports whether the command is still

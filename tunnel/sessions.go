@@ -167,6 +167,33 @@ func (t *sessionSlot) release() {
 	s.wakeLocked()
 }
 
+// isLast reports whether the server probably allows no session besides those in use.
+func (t *sessionSlot) isLast() bool {
+	s := t.limit
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.opened && s.open+s.pending >= s.limit
+}
+
+// endSession gives a slot back whose session we closed. After the last one that the host
+// allows, it first waits for the reply to a request: OpenSSH counts a session until it has
+// processed its end, and refuses one that is opened right behind.
+func (c *conn) endSession(slot *sessionSlot) {
+	if c.heldBySSH || !slot.isLast() {
+		slot.release()
+		return
+	}
+	release := sync.OnceFunc(slot.release)
+	if !c.spawn(func() {
+		late := time.AfterFunc(sessionLag, release)
+		defer late.Stop()
+		_, _, _ = c.client.SendRequest(keepaliveRequest, true, nil)
+		release()
+	}) {
+		release()
+	}
+}
+
 func (t *sessionSlot) uncountLocked() {
 	if t.opened {
 		t.limit.open--

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,10 @@ func (c *checkup) scheduler(ctx context.Context) {
 	c.ok("scheduler", "%s responds; your jobs there: %d", kind, len(list))
 }
 
-// diskScript prints the host's time, and writes a file to the folder f, as a submission
-// does.
+// diskScript prints the host's time and the folder f, and writes a file there, as a
+// submission does.
 const diskScript = `date +%s
+printf '%s\n' "$f"
 mkdir -p "$f" && head -c 65536 /dev/zero >"$f/.doctor.$$"; s=$?
 rm -f "$f/.doctor.$$"
 exit $s`
@@ -111,14 +113,15 @@ exit $s`
 // in strange ways.
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
-	folder, name := "$HOME/.tunctl", "your home folder"
-	if private := c.agent.watchOptions(c.name).Private; private != "" {
-		folder, name = private, "the folder "+private
-	}
-	res, err := jobwatch.RunLogin(ctx, runner{c.host}, `f="`+folder+"\"\n"+diskScript)
+	private := c.agent.watchOptions(c.name).Private
+	res, err := jobwatch.RunLogin(ctx, runner{c.host}, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
+	}
+	name := "your home folder"
+	if _, folder, ok := strings.Cut(strings.TrimSpace(string(res.Stdout)), "\n"); ok && private != "" {
+		name = "the folder " + api.NewRemoteText(folder).String()
 	}
 	if res.Exit != 0 {
 		c.add("disk", api.CheckBad, "cannot write to "+name+" on the host: "+lastLine(string(res.Stderr)).String(),

@@ -91,9 +91,9 @@ func (a *Agent) retryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 }
 
 // isTransient reports whether an error says nothing about the request itself: the
-// connection was lost, or the scheduler did not respond.
+// connection was lost, all sessions were in use, or the scheduler did not respond.
 func isTransient(err error) bool {
-	return errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) || isNoAnswer(err)
+	return errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrBusy) || isNoAnswer(err)
 }
 
 // isNoAnswer reports whether the scheduler did not respond.

@@ -48,8 +48,12 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 	if cfg.Name == "" { // `tunctl submit`
 		hint = "give it as an argument of the command"
 	}
-	if cfg.Builtin() == "" {
+	about := answersAbout(strings.Join(missing, "\n"), refusedAnswers, a.answerNames(ctx, cfg, jobs))
+	switch {
+	case cfg.Builtin() == "":
 		hint = fmt.Sprintf("add %s to %s, or %s", strings.Join(missing, " and "), cfg.Submit, hint)
+	case len(about) > 0:
+		hint = fmt.Sprintf("set %s; or %s", inWith(cfg.Name, about), hint)
 	}
 	return &api.Error{
 		Code: api.CodeSubmit, Hint: hint,

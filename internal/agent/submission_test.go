@@ -14,7 +14,7 @@ import (
 // site writes a site called "strict" with these lines, and a config whose host has it.
 func (w *world) site(lines, session string) {
 	w.t.Helper()
-	w.write(filepath.Join(configs.SitesFolder(w.paths.Config), "strict.toml"), "title = \"Strict\"\nscheduler = \"slurm\"\n"+lines)
+	w.write(filepath.Join(configs.SitesFolder(w.paths.Config), "strict.toml"), "like = \"slurm\"\ntitle = \"Strict\"\n"+lines)
 	w.write(w.paths.Config, "[host.practice]\nsite = \"strict\"\n[session.jupyter]\nhost = \"practice\"\n"+session)
 	if err := w.client.Reload(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -42,6 +42,7 @@ func TestAJobWithoutWhatItsSiteRequiresIsRefusedBeforeItIsSubmitted(t *testing.T
 	refused(`"--constraint=gpu"`, "submit = \"~/jupyter.sh\"\n", "nothing was submitted: site strict refuses jobs without --constraint=gpu", "~/jupyter.sh", `args = ["--constraint=gpu"]`)
 	refused(`"--constraint=gpu", "-l filesystems=home"`, "submit = \"~/constrained.sh\"\n", "without -l filesystems=home", `args = ["-l", "filesystems=home"]`)
 	refused(`"--constraint=gpu"`, "submit = \"builtin:jupyter\"\n", "without --constraint=gpu", "[session.jupyter]")
+	refused(`"--account=PROJECT"`, "submit = \"builtin:jupyter\"\n", "without --account=PROJECT", "set account in with = { … } of [session.jupyter]")
 	if jobs, err := w.client.Jobs(t.Context(), "practice", true); err != nil || len(jobs) != 0 {
 		t.Errorf("%+v, %v", jobs, err)
 	}

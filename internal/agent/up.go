@@ -136,7 +136,12 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
-		if isNoAnswer(why) {
+		switch {
+		case errors.Is(why, api.ErrBusy):
+			s.change(func(f *facts) {
+				f.doing = "waiting until your own shell or copy ends: the host allows no more commands at a time"
+			})
+		case isNoAnswer(why):
 			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
 		}
 	})

@@ -46,4 +46,6 @@ var (
 	ErrRefused = errors.New("the host could not connect")
 	// ErrProhibited: the host does not allow connections to the address.
 	ErrProhibited = errors.New("the host does not allow forwarding")
+	// ErrBusy: all sessions that the host allows at a time are in use.
+	ErrBusy = errors.New("the host allows no more commands at a time")
 )

@@ -55,6 +55,10 @@ var sshds = []sshd{
 			"ClientAliveInterval 5\nClientAliveCountMax 2\nAllowTcpForwarding no\nBanner /etc/ssh/lab_banner",
 	},
 	{
+		alias: "lab-single", node: "login1", listen: []string{"wan"}, port: 2206, service: "sshd",
+		settings: "AuthenticationMethods publickey\nMaxSessions 1",
+	},
+	{
 		alias: "lab-jump", node: "jump", listen: []string{"wan"}, port: 22, service: "sshd",
 		settings: "AuthenticationMethods publickey\nPermitTTY no\nForceCommand /usr/sbin/nologin\n" +
 			"AllowTcpForwarding local\nPermitOpen {{.On \"login1\" \"dmz\"}}:22",

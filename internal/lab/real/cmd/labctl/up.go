@@ -16,8 +16,8 @@ const welcome = `The lab is up, after %v.
   tunctl --config %s up jupyter
   ssh -F %s lab-login
 
-Also lab-pass, lab-otp, lab-pwotp, lab-cert, lab-tight, lab-inner (through lab-jump), and cn01 and
-cn02 while a job of yours runs there. The password is %s; labctl code gives one-time codes.
+Also lab-pass, lab-otp, lab-pwotp, lab-cert, lab-tight, lab-single, lab-inner (through lab-jump),
+and cn01 and cn02 while a job of yours runs there. The password is %s; labctl code gives one-time codes.
 `
 
 func up(root string, accounting bool) error {
