@@ -106,9 +106,9 @@ func newReader(t *testing.T) *reader {
 		"TUNCTL_CONFIG=", "XDG_CONFIG_HOME=", "XDG_RUNTIME_DIR=", "SSH_AUTH_SOCK=", "DISPLAY=")
 	writeFiles(t, r.dir, map[string]string{
 		"tunctl/config.toml": readersConfig, "tunctl/sites/practice.toml": readersSite,
-		"ourlab.toml": siteOfThePage(t),
-		"job.log":     "http://cn01:8888/lab?token=c0ffee0123456789\n",
-		"train.sh":    "#!/bin/sh\ntrue\n", "data.h5": "data", "data.csv": "data", "big.tar": "data", "project/main.py": "pass\n",
+		"ourlab.toml": siteOfThePage(t), "tunctl/sites/ourlab.toml": siteOfThePage(t),
+		"job.log":  "http://cn01:8888/lab?token=c0ffee0123456789\n",
+		"train.sh": "#!/bin/sh\ntrue\n", "data.h5": "data", "data.csv": "data", "big.tar": "data", "project/main.py": "pass\n",
 	})
 	r.startCluster(t)
 	r.client = client.New(home.In(filepath.Join(r.dir, "tunctl")))
@@ -213,7 +213,7 @@ func freePort(t *testing.T) string {
 // standsFor is what a reader writes in place of the words in capitals.
 var standsFor = map[string]string{
 	"HOST": "narval", "SITE": "narval", "NAME": "narval", "SESSION": "jupyter", "FILE": "job.log", "CMD": "true", "TIME": "10m",
-	"COMMAND": "status", "NODE": "cn01", "PORT": "22", "SCRIPT": "train.sh", "SRC": "data.h5", "DST": "narval:",
+	"COMMAND": "status", "NODE": "cn01", "PORT": "22", "WORD": "canada", "SCRIPT": "train.sh", "SRC": "data.h5", "DST": "narval:",
 }
 
 // capitals are such words; [A\|B] is either, or none.

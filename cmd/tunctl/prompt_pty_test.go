@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -20,8 +21,9 @@ import (
 )
 
 // deviceLogin is a login node that asks for Enter after a page was used, and the home of a
-// person whose site names that page. The browser writes what it opens to the file.
-func deviceLogin(t *testing.T, link string) (env []string, opened string) {
+// person whose site names that page. The browser creates the file started, and writes what it
+// opens to a pipe.
+func deviceLogin(t *testing.T, link string) (env []string, started, opened string) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl to play the browser")
@@ -70,14 +72,17 @@ func deviceLogin(t *testing.T, link string) (env []string, opened string) {
 	}()
 
 	dir := t.TempDir()
-	opened = filepath.Join(dir, "opened")
+	started, opened = filepath.Join(dir, "started"), filepath.Join(dir, "opened")
+	if err := syscall.Mkfifo(opened, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for name, text := range map[string]string{
 		"known_hosts":       fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(signer.PublicKey())),
 		"ssh_config":        fmt.Sprintf("Host device\nHostName 127.0.0.1\nPort %s\nUser ann\nUserKnownHostsFile %s\nIdentityFile none\n", port, filepath.Join(dir, "known_hosts")),
 		"config.toml":       "[host.device]\nsite = \"device\"\n",
 		"sites/device.toml": "like = \"slurm\"\ntitle = \"a cluster with a device flow\"\nlogin_pages = [\"iam.example.org\"]\n",
-		"browser":           "#!/bin/sh\ncurl -s -o /dev/null -w '%{redirect_url}' \"$1\" >" + opened + "\n",
+		"browser":           "#!/bin/sh\necho >" + started + "\npage=$(curl -s -o /dev/null -w '%{redirect_url}' \"$1\")\nprintf %s \"$page\" >" + opened + "\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -94,17 +99,17 @@ func deviceLogin(t *testing.T, link string) (env []string, opened string) {
 	return []string{
 		"TUNCTL_HOME=" + dir, "HOME=" + dir, "TERM=xterm", "PATH=" + os.Getenv("PATH"),
 		"TUNCTL_SSH_CONFIG=" + filepath.Join(dir, "ssh_config"), "BROWSER=" + filepath.Join(dir, "browser"),
-	}, opened
+	}, started, opened
 }
 
 func TestALoginPageIsOpenedIfThePersonAgrees(t *testing.T) {
 	t.Parallel()
 	link := "https://iam.example.org/realms/hpc/device?user_code=ABCD-EFGH&long=" + strings.Repeat("x", 300)
-	env, opened := deviceLogin(t, link)
+	env, started, opened := deviceLogin(t, link)
 	k := startTalk(t, env, "login", "device")
 	k.Expect("device: Authenticate at\r\n" + link + "\r\n") // in one piece, though wider than the terminal
 	k.Expect("Open this page of iam.example.org in your browser? [Y/n] ")
-	if _, err := os.Stat(opened); err == nil {
+	if _, err := os.Stat(started); err == nil {
 		t.Error("the page was opened before the person agreed")
 	}
 	k.Answer("y")
@@ -122,7 +127,7 @@ func TestALoginPageIsOpenedIfThePersonAgrees(t *testing.T) {
 func TestALinkToAnotherHostIsShownAndNeverOpened(t *testing.T) {
 	t.Parallel()
 	const link = "https://iam.example.org.evil.example/device"
-	env, opened := deviceLogin(t, link)
+	env, started, _ := deviceLogin(t, link)
 	k := startTalk(t, env, "login", "device")
 	k.Expect(link)
 	k.Expect("tunctl opens only pages that the site names in login_pages")
@@ -132,7 +137,7 @@ func TestALinkToAnotherHostIsShownAndNeverOpened(t *testing.T) {
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if _, err := os.Stat(opened); err == nil {
+	if _, err := os.Stat(started); err == nil {
 		t.Error("it was opened")
 	}
 }
