@@ -40,7 +40,7 @@ func (w *Watcher) Watch(id string) *Watch {
 	x.job.ID, x.job.Cluster = splitRef(id)
 	x.job.State = api.JobUnknown
 	w.mu.Lock()
-	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace {
+	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
 		x.job, x.submitted = s.job, s.at
 	}
 	if w.isEarlyLocked() && !w.anyActiveLocked() {

@@ -148,6 +148,8 @@ func doneText(state api.SessionState, x api.Session) string {
 		return strings.TrimSpace(fmt.Sprintf("job %s %s", x.Job.ID, x.Job.Name))
 	case state == api.SessionQueued && x.Job != nil && x.Job.Node != "":
 		return "started on " + x.Job.Node
+	case state == api.SessionQueued && x.Job != nil && x.Job.State == api.JobRunning: // its log was first to say so
+		return "started"
 	case state == api.SessionStarting && x.Job == nil:
 		return "opened the forwards"
 	case state == api.SessionStarting && x.Endpoint != nil:
