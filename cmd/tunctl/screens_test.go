@@ -31,7 +31,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\b(localhost|cn0\d|127\.0\.0\.1\]?):\d{4,5}\b`), "$1:PORT"},
 	{regexp.MustCompile(`\bcn0\d\b`), "NODE"}, // the practice cluster takes them in turn
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?`), "DATE"},
-	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)( \d+ [A-Z][a-z][a-z])? \d\d:\d\d\b`), "DAY"},
+	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)( \d+ [A-Z][a-z][a-z])? \d\d:\d\d\b`), "CLOCK"},
 	{regexp.MustCompile(`(^|[^\d:-])\d\d:\d\d(:\d\d)?\b`), "${1}CLOCK"},
 	{regexp.MustCompile(`\b(\d+ d )?\d+ h \d\d min\b|\b\d+ min( \d+ s)?\b|\b\d+(\.\d+)? m?s\b`), "TIME"},
 	{regexp.MustCompile(`\bpid \d+\b`), "pid PID"},
