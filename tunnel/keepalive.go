@@ -104,10 +104,24 @@ func (h *Host) consumeProbe() bool {
 // probeTimeout bounds a probe. A connection that only a person can restore gets more
 // time.
 func (h *Host) probeTimeout() time.Duration {
-	if h.pool.o.Memory.Silent(h.name) {
+	if h.restoredSilently() {
 		return h.pool.o.Limits.ProbeTimeout
 	}
 	return h.pool.o.Limits.WakeGrace
+}
+
+// restoredSilently reports whether the connection, and all that go through it, can be
+// restored without a person.
+func (h *Host) restoredSilently() bool {
+	if !h.pool.o.Memory.Silent(h.name) {
+		return false
+	}
+	for _, user := range h.usersNow() {
+		if _, err := user.current(); err == nil && !user.restoredSilently() {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *Host) refresh() {
