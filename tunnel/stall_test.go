@@ -2,11 +2,14 @@ package tunnel
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/sshconfig"
@@ -65,6 +68,49 @@ func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
 		if got := h.Status(); got.Cause != "" || !got.Since.Equal(up) {
 			t.Errorf("afterwards %+v", got)
+		}
+	})
+}
+
+func TestAHostThatDoesNotAnswerAClientsOwnChannelIsShownToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		ch, requests, err := h.OpenChannel(t.Context(), "direct-tcpip", ssh.Marshal(struct {
+			Host     string
+			Port     uint32
+			From     string
+			FromPort uint32
+		}{Host: "echo", Port: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(ch)
+		go ssh.DiscardRequests(requests)
+		s.pause(true)
+		say(ch, "anybody?")
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		s.pause(false)
+	})
+}
+
+func TestAWriteAfterTheEndWaitsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		h, c := connected(t, b)
+		ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go ssh.DiscardRequests(requests)
+		for _, x := range []io.WriteCloser{c, ch} {
+			_ = x.Close()
+			if _, err := io.WriteString(x, "late"); err == nil {
+				t.Error("written after the end")
+			}
+		}
+		if live, err := h.current(); err != nil || live.clients.waiting.Load() != 0 {
+			t.Errorf("%d clients wait, %v", live.clients.waiting.Load(), err)
 		}
 	})
 }
