@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -154,42 +155,58 @@ func (w slowWire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
+// overSlowHost runs test with a host that sends so many bytes a second at most, and
+// counts what is written to it.
+func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshServer, h *Host, writes *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
-		const rate = 2e6 // a channel's window would be a queue of one second
 		b, s := keyed(t)
 		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			c, err := s.dial(ctx, d, network, address)
 			return slowWire{c, rate}, err
 		}
+		writes := countWrites(b)
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
 		mustConnect(t, h)
+		test(t, s, h, writes)
+	})
+}
+
+// download reads from the host without end, and counts the bytes.
+func download(t *testing.T, h *Host) (ch ssh.Channel, got *atomic.Int64) {
+	t.Helper()
+	ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ch.Close() })
+	go ssh.DiscardRequests(requests)
+	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"flood"})); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	got = new(atomic.Int64)
+	go func() {
+		for buf := make([]byte, 256<<10); ; {
+			n, err := ch.Read(buf)
+			got.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return ch, got
+}
+
+func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
+	const rate = 2e6 // a channel's window would be a queue of one second
+	overSlowHost(t, rate, func(t *testing.T, _ *sshServer, h *Host, _ *atomic.Int64) {
 		page, err := h.Dial(t.Context(), "tcp", "echo:1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer closing(page)
-		ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = ch.Close() }()
-		go ssh.DiscardRequests(requests)
-		if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"flood"})); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		var got atomic.Int64
-		go func() {
-			for buf := make([]byte, 256<<10); ; {
-				n, err := ch.Read(buf)
-				got.Add(int64(n))
-				if err != nil {
-					return
-				}
-			}
-		}()
+		_, got := download(t, h)
 		time.Sleep(8 * time.Second) // the first window's queue is gone
 		before, start := got.Load(), time.Now()
 		for range 40 {
@@ -206,5 +223,106 @@ func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
 		if speed := float64(got.Load()-before) / time.Since(start).Seconds(); speed < 0.8*rate {
 			t.Errorf("the download had %.0f bytes a second, of %.0f", speed, float64(rate))
 		}
+	})
+}
+
+func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
+	overSlowHost(t, 2e6, func(t *testing.T, _ *sshServer, h *Host, writes *atomic.Int64) {
+		ch, _ := download(t, h)
+		time.Sleep(8 * time.Second)
+		_ = ch.Close()
+		time.Sleep(paceIdle + 2*time.Second) // what the host has sent until then comes, too
+		before := writes.Load()
+		time.Sleep(20 * time.Second)
+		if sent := writes.Load() - before; sent > 0 {
+			t.Errorf("%d packets after the transfer", sent)
+		}
+	})
+}
+
+func TestALossDuringADownloadIsShownWithinSeconds(t *testing.T) {
+	overSlowHost(t, 2e6, func(t *testing.T, s *sshServer, h *Host, _ *atomic.Int64) {
+		download(t, h)
+		time.Sleep(8 * time.Second)
+		if !responds(h) {
+			t.Fatal("shown as not responding although data comes")
+		}
+		s.pause(true)
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+	})
+}
+
+func TestAStreamOfSmallMessagesIsNoBulkTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		measured := false
+		f := flow{pacer: &pacer{spawn: func(func()) bool { measured = true; return true }}}
+		for range 24 * 3600 * 2 { // a day of a page's messages
+			f.add(2 << 10)
+			time.Sleep(time.Second / 2)
+		}
+		if measured {
+			t.Error("the link is measured")
+		}
+		for range 10 {
+			f.add(100 << 10)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !measured {
+			t.Error("a download behind them is not found")
+		}
+	})
+}
+
+func TestATransferThatWaitsForItsTurnEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		p := &pacer{done: done, queue: queueControl{rate: 1}, next: time.Now().Add(time.Hour)}
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { close(done) })
+		p.wait(1)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+// lateWire delivers everything some time later.
+type lateWire struct {
+	net.Conn
+	late time.Duration
+}
+
+func (w lateWire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	time.Sleep(w.late)
+	return n, err
+}
+
+func TestMeasurementsOfBothDirectionsDoNotCountEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rtt = 100 * time.Millisecond
+		b, s := keyed(t)
+		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+			c, err := s.dial(ctx, d, network, address)
+			return lateWire{c, rtt}, err
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Second)
+		c, err := h.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		for _, p := range []*pacer{c.in, c.out} {
+			both.Go(func() {
+				if took, err := p.ping(); err != nil || took > rtt {
+					t.Errorf("%v, %v", took, err)
+				}
+			})
+		}
+		both.Wait()
 	})
 }
