@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"math/rand/v2"
@@ -155,22 +156,62 @@ func TestATransferToANearOrFastHostIsNotLimited(t *testing.T) {
 	}
 }
 
-// slowWire delivers so many bytes a second; what came before waits in a queue. Without
-// one, a round trip takes that of a host that is not near.
+// slowWire delivers so many bytes a second; what came before waits in a queue. The host
+// behind it is not near: what is written arrives later. A sleep in Write would hold the
+// library's lock, and the time of synctest.
 type slowWire struct {
 	net.Conn
-	rate int
+	rate   int
+	out    chan lateBytes
+	closed chan struct{}
 }
 
-func (w slowWire) Read(p []byte) (int, error) {
-	const piece = 4 << 10
-	n, err := w.Conn.Read(p[:min(len(p), piece)])
-	d := time.Duration(n) * time.Second / time.Duration(w.rate)
-	if n < piece { // nothing waits
-		d += 2 * nearHost
+type lateBytes struct {
+	bytes []byte
+	at    time.Time
+}
+
+func newSlowWire(c net.Conn, rate int) *slowWire {
+	w := &slowWire{Conn: c, rate: rate, out: make(chan lateBytes, 1000), closed: make(chan struct{})}
+	go w.deliver()
+	return w
+}
+
+func (w *slowWire) deliver() {
+	for {
+		var late lateBytes
+		select {
+		case late = <-w.out:
+		case <-w.closed:
+			return
+		}
+		select {
+		case <-time.After(time.Until(late.at)):
+			_, _ = w.Conn.Write(late.bytes)
+		case <-w.closed:
+			return
+		}
 	}
-	time.Sleep(d)
+}
+
+func (w *slowWire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p[:min(len(p), 4<<10)])
+	time.Sleep(time.Duration(n) * time.Second / time.Duration(w.rate))
 	return n, err
+}
+
+func (w *slowWire) Write(p []byte) (int, error) {
+	select {
+	case w.out <- lateBytes{bytes.Clone(p), time.Now().Add(2 * nearHost)}:
+		return len(p), nil
+	case <-w.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (w *slowWire) Close() error {
+	close(w.closed) // the wire closes it once
+	return w.Conn.Close()
 }
 
 // overSlowHost runs test with a host that sends so many bytes a second at most, and
@@ -180,7 +221,7 @@ func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshServer, 
 		b, s := keyed(t)
 		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			c, err := s.dial(ctx, d, network, address)
-			return slowWire{c, rate}, err
+			return newSlowWire(c, rate), err
 		}
 		writes := countWrites(b)
 		b.serve(t)
