@@ -30,13 +30,10 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	start := time.Now()
 	nc, err := c.dialHop(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	c.in.noteRoundTrip(time.Since(start))
-	c.out.noteRoundTrip(time.Since(start))
 	nc.in.pacer, nc.out.pacer = c.in, c.out
 	return nc, nil
 }
@@ -44,6 +41,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 // dialHop is dial for another SSH connection inside this one, which is not paced: the
 // inner one paces its own channels.
 func (c *conn) dialHop(ctx context.Context, network, address string) (*channelConn, error) {
+	start := time.Now()
 	wait := &channelWait{all: &c.clients}
 	wait.sent()
 	nc, err := open(ctx, c, func() (net.Conn, error) {
@@ -57,6 +55,7 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 	if err != nil {
 		return nil, err
 	}
+	c.noteRoundTrip(time.Since(start))
 	return &channelConn{Conn: nc, link: c, wait: wait}, nil
 }
 
@@ -220,6 +219,7 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		ssh.Channel
 		requests <-chan *ssh.Request
 	}
+	start := time.Now()
 	wait := &channelWait{all: &c.clients}
 	wait.sent()
 	o, err := open(ctx, c, func() (opened, error) {
@@ -233,6 +233,7 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 	if err != nil {
 		return nil, nil, err
 	}
+	c.noteRoundTrip(time.Since(start))
 	return &clientChannel{Channel: o.Channel, wait: wait, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
 }
 

@@ -104,15 +104,16 @@ func (p *pacer) add(n int, now time.Time) {
 	}
 }
 
-// noteRoundTrip takes in a round trip of something else, such as the opening of a
-// channel.
-func (p *pacer) noteRoundTrip(d time.Duration) {
-	if p == nil {
-		return
+// noteRoundTrip takes in how long the opening of a channel took, which is often before
+// there is a queue.
+func (c *conn) noteRoundTrip(d time.Duration) {
+	for _, p := range []*pacer{c.in, c.out} {
+		if p != nil {
+			p.mu.Lock()
+			p.queue.setBase(d)
+			p.mu.Unlock()
+		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue.setBase(d)
 }
 
 // watch measures the link while bulk data moves.

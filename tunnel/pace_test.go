@@ -260,13 +260,13 @@ func download(t *testing.T, h *Host) (ch ssh.Channel, got *atomic.Int64) {
 func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
 	const rate = 2e6 // a channel's window would be a queue of one second
 	overSlowHost(t, rate, func(t *testing.T, _ *sshServer, h *Host, _ *atomic.Int64) {
+		_, got := download(t, h)
+		time.Sleep(8 * time.Second) // the first window's queue is gone
 		page, err := h.Dial(t.Context(), "tcp", "echo:1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer closing(page)
-		_, got := download(t, h)
-		time.Sleep(8 * time.Second) // the first window's queue is gone
 		before, start := got.Load(), time.Now()
 		for range 40 {
 			asked := time.Now()
@@ -290,7 +290,7 @@ func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
 		ch, _ := download(t, h)
 		time.Sleep(8 * time.Second)
 		_ = ch.Close()
-		time.Sleep(paceIdle + 2*time.Second) // what the host has sent until then comes, too
+		time.Sleep(paceIdle + 3*time.Second) // what has come until then is read, too
 		before := writes.Load()
 		time.Sleep(20 * time.Second)
 		if sent := writes.Load() - before; sent > 0 {
