@@ -290,9 +290,9 @@ func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
 		ch, _ := download(t, h)
 		time.Sleep(8 * time.Second)
 		_ = ch.Close()
-		time.Sleep(paceIdle + 3*time.Second) // what has come until then is read, too
+		time.Sleep(paceIdle + 5*time.Second) // what has come until then is read, too
 		before := writes.Load()
-		time.Sleep(20 * time.Second)
+		time.Sleep(15 * time.Second) // before the next keepalive
 		if sent := writes.Load() - before; sent > 0 {
 			t.Errorf("%d packets after the transfer", sent)
 		}
