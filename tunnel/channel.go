@@ -30,13 +30,10 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	start := time.Now()
 	nc, err := c.dialHop(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	c.in.noteRoundTrip(time.Since(start))
-	c.out.noteRoundTrip(time.Since(start))
 	nc.in.pacer, nc.out.pacer = c.in, c.out
 	return nc, nil
 }
@@ -44,6 +41,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 // dialHop is dial for another SSH connection inside this one, which is not paced: the
 // inner one paces its own channels.
 func (c *conn) dialHop(ctx context.Context, network, address string) (*channelConn, error) {
+	start := time.Now()
 	wait := &channelWait{all: &c.clients}
 	wait.sent()
 	nc, err := open(ctx, c, func() (net.Conn, error) {
@@ -57,6 +55,7 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 	if err != nil {
 		return nil, err
 	}
+	c.noteRoundTrip(time.Since(start))
 	return &channelConn{Conn: nc, link: c, wait: wait}, nil
 }
 
@@ -119,7 +118,11 @@ func (c *channelConn) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (c *channelConn) Write(p []byte) (int, error) {
 	c.wait.sent()
-	return c.out.write(c.Conn, p)
+	n, err := c.out.write(c.Conn, p)
+	if err != nil {
+		c.wait.answered() // nothing will come
+	}
+	return n, err
 }
 
 // Close implements net.Conn.
@@ -199,7 +202,7 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		ch, requests, err := c.openRaw(ctx, kind, payload)
 		if err == nil {
 			slot.accepted()
-			return &sharedSession{Channel: ch, wait: &channelWait{all: &c.clients}, release: sync.OnceFunc(func() { c.endSession(slot) })}, requests, nil
+			return &sharedSession{Channel: ch, release: sync.OnceFunc(func() { c.endSession(slot) })}, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			slot.release()
@@ -216,6 +219,9 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		ssh.Channel
 		requests <-chan *ssh.Request
 	}
+	start := time.Now()
+	wait := &channelWait{all: &c.clients}
+	wait.sent()
 	o, err := open(ctx, c, func() (opened, error) {
 		ch, requests, err := c.client.OpenChannel(kind, payload)
 		return opened{ch, requests}, err
@@ -223,51 +229,53 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		_ = o.Close()
 		ssh.DiscardRequests(o.requests)
 	})
+	wait.answered()
 	if err != nil {
 		return nil, nil, err
 	}
-	return &pacedChannel{Channel: o.Channel, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
+	c.noteRoundTrip(time.Since(start))
+	return &clientChannel{Channel: o.Channel, wait: wait, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
 }
 
-// pacedChannel is a channel of a person's shell or copy.
-type pacedChannel struct {
+// clientChannel is a channel of a person's shell or copy.
+type clientChannel struct {
 	ssh.Channel
+	wait    *channelWait
 	in, out flow
 }
 
-// Read implements io.Reader.
-func (c *pacedChannel) Read(p []byte) (int, error) {
+// Read reads what the program on the host prints.
+func (c *clientChannel) Read(p []byte) (int, error) {
 	n, err := c.Channel.Read(p[:c.in.wait(len(p))])
+	c.wait.answered()
 	c.in.add(n)
 	return n, err
 }
 
-// Write implements io.Writer.
-func (c *pacedChannel) Write(p []byte) (int, error) { return c.out.write(c.Channel, p) }
+// Write sends what a person types, or a copy.
+func (c *clientChannel) Write(p []byte) (int, error) {
+	c.wait.sent()
+	n, err := c.out.write(c.Channel, p)
+	if err != nil {
+		c.wait.answered() // nothing will come
+	}
+	return n, err
+}
+
+// Close implements ssh.Channel.
+func (c *clientChannel) Close() error {
+	c.wait.answered()
+	return c.Channel.Close()
+}
 
 // sharedSession releases its slot on Close.
 type sharedSession struct {
 	ssh.Channel
-	wait    *channelWait
 	release func()
-}
-
-// Read reads what the program on the host prints.
-func (s *sharedSession) Read(p []byte) (int, error) {
-	n, err := s.Channel.Read(p)
-	s.wait.answered()
-	return n, err
-}
-
-// Write sends what a person types, or a copy.
-func (s *sharedSession) Write(p []byte) (int, error) {
-	s.wait.sent()
-	return s.Channel.Write(p)
 }
 
 // Close ends the session.
 func (s *sharedSession) Close() error {
 	defer s.release()
-	s.wait.answered()
 	return s.Channel.Close()
 }

@@ -44,6 +44,7 @@ type conn struct {
 
 	algorithms *api.Algorithms // nil: another program holds the connection
 	in, out    *pacer          // nil: another program holds the connection
+	requests   chan struct{}   // full while a request waits for its reply
 
 	mu        sync.Mutex
 	loginNode string
@@ -63,6 +64,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		interval: limits.KeepaliveEvery, maxMissed: limits.KeepaliveMax,
 		sessions: newSessionLimit(limits.MaxSessions, limits.SessionsAgain),
 		clients:  clientWaits{began: make(chan struct{}, 1)},
+		requests: make(chan struct{}, 1),
 		since:    time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
 	}
@@ -195,6 +197,20 @@ func (c *conn) remember(m Memory, host string) {
 	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
 		m.SetLastAddress(host, a.String())
 	}
+}
+
+// roundTrip sends a request and waits for the reply. The library sends one at a time;
+// the wait for another one does not count.
+func (c *conn) roundTrip() (time.Duration, error) {
+	select {
+	case c.requests <- struct{}{}:
+		defer func() { <-c.requests }()
+	case <-c.done:
+		return 0, c.downError()
+	}
+	start := time.Now()
+	_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
+	return time.Since(start), err
 }
 
 // measured is the round trip and the login node; zero while unknown.

@@ -23,6 +23,14 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	t.wire = wire
 	t.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
 	defer t.timeout.stop()
+	if t.waited {
+		t.host.setShortenBanner(func() {
+			if !wire.hasGreeted() {
+				t.timeout.shorten(limits.BannerTimeout)
+			}
+		})
+		defer t.host.setShortenBanner(nil)
+	}
 	t.wire.onGreeting = func() { t.timeout.restart(limits.HandshakeTimeout) }
 	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
@@ -57,7 +65,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 // bannerLimit bounds the wait for the server's first line. A ProxyCommand usually logs
 // in to another host before it can forward one. While somebody waits, the connection
 // that the server's system has accepted is kept: connections that are opened and closed
-// again look like a scan.
+// again look like a scan. A person's action or a new network shortens that wait.
 func (t *attempt) bannerLimit() time.Duration {
 	limits := &t.pool.o.Limits
 	switch {

@@ -36,7 +36,9 @@ type Host struct {
 	leases int                // see Lease
 	idle   *time.Timer        // runs since the last lease ended
 	cancel context.CancelFunc
-	probe  bool // the network changed since the last probe
+	// shortenBanner ends a long wait for the server's first line soon; nil: there is none.
+	shortenBanner func()
+	probe         bool // the network changed since the last probe
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
 	// them once the try under way has ended.
 	outdated, recheckDue bool
@@ -80,8 +82,22 @@ func (h *Host) attendLocked(client string) {
 	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
 	f.lostAt = time.Time{}
 	f.noteWaiting(time.Now(), true)
+	h.shortenBannerLocked()
 	h.enterLocked()
 	h.wake()
+}
+
+func (h *Host) setShortenBanner(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shortenBanner = f
+}
+
+// shortenBannerLocked is called when a new dial may do better than the one that waits.
+func (h *Host) shortenBannerLocked() {
+	if h.shortenBanner != nil {
+		h.shortenBanner()
+	}
 }
 
 // Want says that the host is wanted though no person may be present: it is logged in to
@@ -176,6 +192,7 @@ func (h *Host) networkChanged() {
 	defer h.mu.Unlock()
 	h.probe = h.facts.live != nil
 	h.facts.failures, h.facts.nextTry = 0, time.Time{}
+	h.shortenBannerLocked()
 	h.enterLocked()
 	h.wake()
 }

@@ -104,10 +104,24 @@ func (h *Host) consumeProbe() bool {
 // probeTimeout bounds a probe. A connection that only a person can restore gets more
 // time.
 func (h *Host) probeTimeout() time.Duration {
-	if h.pool.o.Memory.Silent(h.name) {
+	if h.restoredSilently() {
 		return h.pool.o.Limits.ProbeTimeout
 	}
 	return h.pool.o.Limits.WakeGrace
+}
+
+// restoredSilently reports whether the connection, and all that go through it, can be
+// restored without a person.
+func (h *Host) restoredSilently() bool {
+	if !h.pool.o.Memory.Silent(h.name) {
+		return false
+	}
+	for _, user := range h.usersNow() {
+		if _, err := user.current(); err == nil && !user.restoredSilently() {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *Host) refresh() {
@@ -251,15 +265,14 @@ func (k *keepalive) sendRequest() {
 		return
 	}
 	k.waiting = k.c.spawn(func() {
-		start := time.Now()
 		if k.c.heldBySSH {
+			start := time.Now()
 			k.c.probeSession()
 			k.replies <- time.Since(start)
 			return
 		}
-		_, _, err := k.c.client.SendRequest(keepaliveRequest, true, nil)
-		if err == nil {
-			k.replies <- time.Since(start)
+		if rtt, err := k.c.roundTrip(); err == nil {
+			k.replies <- rtt
 		}
 	})
 }
@@ -276,10 +289,11 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	if c.heldBySSH {
 		return 0, errHeldBySSH
 	}
+	var rtt time.Duration
 	answered := make(chan error, 1)
-	start := time.Now()
 	started := c.spawn(func() {
-		_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
+		var err error
+		rtt, err = c.roundTrip()
 		answered <- err
 	})
 	if !started {
@@ -287,7 +301,7 @@ func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
 	}
 	select {
 	case err := <-answered:
-		return time.Since(start), err
+		return rtt, err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

@@ -9,8 +9,10 @@ import (
 
 const (
 	// bulkSize is how many bytes without a pause of bulkPause make a transfer a bulk one.
+	// bulkLeast a second do not count: a stream of small messages is never one.
 	bulkSize  = 512 << 10
 	bulkPause = time.Second
+	bulkLeast = 16 << 10
 	// measureEvery is how often a link with a bulk transfer is measured.
 	measureEvery = 100 * time.Millisecond
 	// paceIdle is how long after the last bulk data the measuring ends.
@@ -55,9 +57,10 @@ type pacer struct {
 
 func newPacer(c *conn, moved func() int64) *pacer {
 	ping := func() (time.Duration, error) {
-		start := time.Now()
-		_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
-		return time.Since(start), err
+		wait := &channelWait{all: &c.clients} // a client waits for the transfer
+		wait.sent()
+		defer wait.answered()
+		return c.roundTrip()
 	}
 	return &pacer{ping: ping, moved: moved, spawn: c.spawn, done: c.done}
 }
@@ -101,15 +104,16 @@ func (p *pacer) add(n int, now time.Time) {
 	}
 }
 
-// noteRoundTrip takes in a round trip of something else, such as the opening of a
-// channel.
-func (p *pacer) noteRoundTrip(d time.Duration) {
-	if p == nil {
-		return
+// noteRoundTrip takes in how long the opening of a channel took, which is often before
+// there is a queue.
+func (c *conn) noteRoundTrip(d time.Duration) {
+	for _, p := range []*pacer{c.in, c.out} {
+		if p != nil {
+			p.mu.Lock()
+			p.queue.setBase(d)
+			p.mu.Unlock()
+		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue.setBase(d)
 }
 
 // watch measures the link while bulk data moves.
@@ -236,8 +240,8 @@ func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
 
 // flow is one direction of one channel. Only its one reader or writer uses it.
 type flow struct {
-	pacer *pacer // nil: not paced
-	size  int64  // bytes since the last pause
+	pacer *pacer  // nil: not paced
+	size  float64 // bytes since the last pause, without those of a slow stream
 	last  time.Time
 }
 
@@ -255,11 +259,13 @@ func (f *flow) add(n int) {
 		return
 	}
 	now := time.Now()
-	if now.Sub(f.last) > bulkPause {
+	pause := now.Sub(f.last)
+	f.last = now
+	f.size = max(0, f.size-bulkLeast*pause.Seconds())
+	if pause > bulkPause {
 		f.size = 0
 	}
-	f.last = now
-	f.size += int64(n)
+	f.size = min(f.size+float64(n), 2*bulkSize)
 	if f.size >= bulkSize {
 		f.pacer.add(n, now)
 	}

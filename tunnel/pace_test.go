@@ -1,10 +1,12 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -154,61 +156,117 @@ func TestATransferToANearOrFastHostIsNotLimited(t *testing.T) {
 	}
 }
 
-// slowWire delivers so many bytes a second; what came before waits in a queue. Without
-// one, a round trip takes that of a host that is not near.
+// slowWire delivers so many bytes a second; what came before waits in a queue. The host
+// behind it is not near: what is written arrives later. A sleep in Write would hold the
+// library's lock, and the time of synctest.
 type slowWire struct {
 	net.Conn
-	rate int
+	rate   int
+	out    chan lateBytes
+	closed chan struct{}
 }
 
-func (w slowWire) Read(p []byte) (int, error) {
-	const piece = 4 << 10
-	n, err := w.Conn.Read(p[:min(len(p), piece)])
-	d := time.Duration(n) * time.Second / time.Duration(w.rate)
-	if n < piece { // nothing waits
-		d += 2 * nearHost
+type lateBytes struct {
+	bytes []byte
+	at    time.Time
+}
+
+func newSlowWire(c net.Conn, rate int) *slowWire {
+	w := &slowWire{Conn: c, rate: rate, out: make(chan lateBytes, 1000), closed: make(chan struct{})}
+	go w.deliver()
+	return w
+}
+
+func (w *slowWire) deliver() {
+	for {
+		var late lateBytes
+		select {
+		case late = <-w.out:
+		case <-w.closed:
+			return
+		}
+		select {
+		case <-time.After(time.Until(late.at)):
+			_, _ = w.Conn.Write(late.bytes)
+		case <-w.closed:
+			return
+		}
 	}
-	time.Sleep(d)
+}
+
+func (w *slowWire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p[:min(len(p), 4<<10)])
+	time.Sleep(time.Duration(n) * time.Second / time.Duration(w.rate))
 	return n, err
 }
 
-func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
+func (w *slowWire) Write(p []byte) (int, error) {
+	select {
+	case w.out <- lateBytes{bytes.Clone(p), time.Now().Add(2 * nearHost)}:
+		return len(p), nil
+	case <-w.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (w *slowWire) Close() error {
+	close(w.closed) // the wire closes it once
+	return w.Conn.Close()
+}
+
+// overSlowHost runs test with a host that sends so many bytes a second at most, and
+// counts what is written to it.
+func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshServer, h *Host, writes *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
-		const rate = 2e6 // a channel's window would be a queue of one second
 		b, s := keyed(t)
 		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			c, err := s.dial(ctx, d, network, address)
-			return slowWire{c, rate}, err
+			return newSlowWire(c, rate), err
 		}
+		writes := countWrites(b)
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
 		mustConnect(t, h)
+		test(t, s, h, writes)
+	})
+}
+
+// download reads from the host without end, and counts the bytes.
+func download(t *testing.T, h *Host) (ch ssh.Channel, got *atomic.Int64) {
+	t.Helper()
+	ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ch.Close() })
+	go ssh.DiscardRequests(requests)
+	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"flood"})); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	got = new(atomic.Int64)
+	go func() {
+		for buf := make([]byte, 256<<10); ; {
+			n, err := ch.Read(buf)
+			got.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return ch, got
+}
+
+func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
+	const rate = 2e6 // a channel's window would be a queue of one second
+	overSlowHost(t, rate, func(t *testing.T, _ *sshServer, h *Host, _ *atomic.Int64) {
+		_, got := download(t, h)
+		time.Sleep(8 * time.Second) // the first window's queue is gone
 		page, err := h.Dial(t.Context(), "tcp", "echo:1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer closing(page)
-		ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = ch.Close() }()
-		go ssh.DiscardRequests(requests)
-		if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"flood"})); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		var got atomic.Int64
-		go func() {
-			for buf := make([]byte, 256<<10); ; {
-				n, err := ch.Read(buf)
-				got.Add(int64(n))
-				if err != nil {
-					return
-				}
-			}
-		}()
-		time.Sleep(8 * time.Second) // the first window's queue is gone
 		before, start := got.Load(), time.Now()
 		for range 40 {
 			asked := time.Now()
@@ -224,5 +282,106 @@ func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
 		if speed := float64(got.Load()-before) / time.Since(start).Seconds(); speed < 0.8*rate {
 			t.Errorf("the download had %.0f bytes a second, of %.0f", speed, float64(rate))
 		}
+	})
+}
+
+func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
+	overSlowHost(t, 2e6, func(t *testing.T, _ *sshServer, h *Host, writes *atomic.Int64) {
+		ch, _ := download(t, h)
+		time.Sleep(8 * time.Second)
+		_ = ch.Close()
+		time.Sleep(paceIdle + 5*time.Second) // what has come until then is read, too
+		before := writes.Load()
+		time.Sleep(15 * time.Second) // before the next keepalive
+		if sent := writes.Load() - before; sent > 0 {
+			t.Errorf("%d packets after the transfer", sent)
+		}
+	})
+}
+
+func TestALossDuringADownloadIsShownWithinSeconds(t *testing.T) {
+	overSlowHost(t, 2e6, func(t *testing.T, s *sshServer, h *Host, _ *atomic.Int64) {
+		download(t, h)
+		time.Sleep(8 * time.Second)
+		if !responds(h) {
+			t.Fatal("shown as not responding although data comes")
+		}
+		s.pause(true)
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+	})
+}
+
+func TestAStreamOfSmallMessagesIsNoBulkTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		measured := false
+		f := flow{pacer: &pacer{spawn: func(func()) bool { measured = true; return true }}}
+		for range 24 * 3600 * 2 { // a day of a page's messages
+			f.add(2 << 10)
+			time.Sleep(time.Second / 2)
+		}
+		if measured {
+			t.Error("the link is measured")
+		}
+		for range 10 {
+			f.add(100 << 10)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !measured {
+			t.Error("a download behind them is not found")
+		}
+	})
+}
+
+func TestATransferThatWaitsForItsTurnEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		p := &pacer{done: done, queue: queueControl{rate: 1}, next: time.Now().Add(time.Hour)}
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { close(done) })
+		p.wait(1)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+// lateWire delivers everything some time later.
+type lateWire struct {
+	net.Conn
+	late time.Duration
+}
+
+func (w lateWire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	time.Sleep(w.late)
+	return n, err
+}
+
+func TestMeasurementsOfBothDirectionsDoNotCountEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rtt = 100 * time.Millisecond
+		b, s := keyed(t)
+		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+			c, err := s.dial(ctx, d, network, address)
+			return lateWire{c, rtt}, err
+		}
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(time.Second)
+		c, err := h.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		for _, p := range []*pacer{c.in, c.out} {
+			both.Go(func() {
+				if took, err := p.ping(); err != nil || took > rtt {
+					t.Errorf("%v, %v", took, err)
+				}
+			})
+		}
+		both.Wait()
 	})
 }

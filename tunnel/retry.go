@@ -76,12 +76,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 			h.enterLocked()
 			return actionWait, time.Time{}
 		}
-		if spaced := f.lastLogin.Add(h.limitsLocked().LoginSpacing); !f.lastLogin.IsZero() && spaced.After(at) {
-			at = spaced
-		}
-		if spaced := f.lastTry.Add(h.used.RetryMin); !f.lastTry.IsZero() && spaced.After(at) {
-			at = spaced // the site's wish, which a network change does not shorten
-		}
+		at = latest(at, h.nextLoginLocked())
 	}
 	if now.Before(at) {
 		f.nextTry = at
@@ -89,6 +84,18 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		return actionWait, at
 	}
 	return actionTry, time.Time{}
+}
+
+// nextLoginLocked is when the next automatic login may begin at the earliest.
+func (h *Host) nextLoginLocked() (at time.Time) {
+	f := &h.facts
+	if !f.lastLogin.IsZero() {
+		at = f.lastLogin.Add(h.limitsLocked().LoginSpacing)
+	}
+	if !f.lastTry.IsZero() {
+		at = latest(at, f.lastTry.Add(h.used.RetryMin)) // the site's wish, which a network change does not shorten
+	}
+	return at
 }
 
 // limitsLocked are the pool's limits, or stricter ones of the host's site.

@@ -452,6 +452,28 @@ func TestAnAnsweredDialIsUsedForTheLoginHoweverLateItsBanner(t *testing.T) {
 	})
 }
 
+func TestALateBannerIsNotAwaitedForLongAfterAPersonActsOrTheNetworkChanges(t *testing.T) {
+	for name, act := range map[string]func(b *bench, h *Host){
+		"a person acts":       func(_ *bench, h *Host) { h.Up() },
+		"the network changes": func(b *bench, _ *Host) { b.NetworkChanged() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s := keyed(t)
+				h, _ := connected(t, b)
+				s.set(func(s *sshServer) { s.silent = true }) // as a captive portal
+				wait(t, h, false)
+				s.drop()
+				awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostConnecting })
+				time.Sleep(time.Minute)
+				s.set(func(s *sshServer) { s.silent = false })
+				act(b, h)
+				awaitHost(t, h, 20*time.Second, func() bool { return h.Status().State == api.HostUp })
+			})
+		})
+	}
+}
+
 func TestAServerThatHangsUpAtOnceIsNotDialledMoreOftenWhileSomebodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)

@@ -187,7 +187,7 @@ func (c *conn) endSession(slot *sessionSlot) {
 	if !c.spawn(func() {
 		late := time.AfterFunc(sessionLag, release)
 		defer late.Stop()
-		_, _, _ = c.client.SendRequest(keepaliveRequest, true, nil)
+		_, _ = c.roundTrip()
 		release()
 	}) {
 		release()

@@ -155,13 +155,13 @@ func (k *keepalive) replyDue(now time.Time) bool {
 	return false
 }
 
-// checkStall shows whether the connection responds. A connection that does not, of a
-// host whose login needs nobody, is closed once a new login is due.
+// checkStall shows whether the connection responds. A connection that does not, and can
+// be restored without a person, is closed once a new login is due.
 func (h *Host) checkStall(k *keepalive) {
 	now := time.Now()
 	c := k.c
 	since := k.checkStall(now)
-	silent := !since.IsZero() && h.pool.o.Memory.Silent(h.name)
+	silent := !since.IsZero() && h.restoredSilently()
 	if c.setStalled(since, !silent) {
 		if since.IsZero() {
 			h.log.Info("the host responds again")
@@ -178,12 +178,11 @@ func (h *Host) checkStall(k *keepalive) {
 	}
 }
 
-// loginDue reports whether the distance to the last login is kept.
+// loginDue reports whether a login now keeps the distance to the last one.
 func (h *Host) loginDue(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := h.facts.lastLogin
-	return last.IsZero() || now.Sub(last) >= h.pool.o.Limits.LoginSpacing
+	return !now.Before(h.nextLoginLocked())
 }
 
 // tcpInfo is what the system knows about a TCP connection.

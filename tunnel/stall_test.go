@@ -2,13 +2,17 @@ package tunnel
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
 // connected is a host with a login that needs nobody, connected for a while, and a
@@ -64,6 +68,49 @@ func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
 		if got := h.Status(); got.Cause != "" || !got.Since.Equal(up) {
 			t.Errorf("afterwards %+v", got)
+		}
+	})
+}
+
+func TestAHostThatDoesNotAnswerAClientsOwnChannelIsShownToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		ch, requests, err := h.OpenChannel(t.Context(), "direct-tcpip", ssh.Marshal(struct {
+			Host     string
+			Port     uint32
+			From     string
+			FromPort uint32
+		}{Host: "echo", Port: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(ch)
+		go ssh.DiscardRequests(requests)
+		s.pause(true)
+		say(ch, "anybody?")
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		s.pause(false)
+	})
+}
+
+func TestAWriteAfterTheEndWaitsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		h, c := connected(t, b)
+		ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go ssh.DiscardRequests(requests)
+		for _, x := range []io.WriteCloser{c, ch} {
+			_ = x.Close()
+			if _, err := io.WriteString(x, "late"); err == nil {
+				t.Error("written after the end")
+			}
+		}
+		if live, err := h.current(); err != nil || live.clients.waiting.Load() != 0 {
+			t.Errorf("%d clients wait, %v", live.clients.waiting.Load(), err)
 		}
 	})
 }
@@ -154,6 +201,52 @@ func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
 		took := awaitHost(t, h, 3*time.Minute, func() bool { return h.Status().State != api.HostUp })
 		if limit := 2 * time.Minute; took < limit-time.Second || took > limit+time.Second {
 			t.Errorf("given up after %v", took)
+		}
+	})
+}
+
+func TestAConnectionThatDoesNotRespondIsKeptUntilTheSitePermitsALogin(t *testing.T) {
+	const spacing = 20 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
+		h, c := connected(t, b)
+		s.pause(true)
+		say(c, "anybody?")
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		time.Sleep(75 * time.Second)
+		s.pause(false)
+		awaitHost(t, h, time.Second, func() bool { return responds(h) })
+		if got := h.Status(); got.State != api.HostUp {
+			t.Errorf("closed before a login was due: %+v", got)
+		}
+	})
+}
+
+func TestAJumpHostIsKeptForTheHostBehindItThatNeedsAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		servers["inner"].config.PublicKeyCallback = nil
+		acceptPassword("right")(servers["inner"].config)
+		b.person.answers = []string{"right"}
+		b.serve(t)
+		outer, inner := b.Host("outer"), b.Host("inner")
+		inner.Up()
+		mustConnect(t, inner)
+		time.Sleep(10 * time.Minute)
+		up := inner.Status().Since
+		c, err := inner.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		servers["outer"].pause(true)
+		say(c, "anybody?")
+		awaitHost(t, outer, 15*time.Second, func() bool { return !responds(outer) })
+		time.Sleep(75 * time.Second)
+		servers["outer"].pause(false)
+		awaitHost(t, inner, time.Second, func() bool { return responds(inner) })
+		if got := inner.Status(); got.State != api.HostUp || !got.Since.Equal(up) {
+			t.Errorf("after a stall of the jump host: %+v", got)
 		}
 	})
 }

@@ -40,6 +40,16 @@ func (t *timeout) restart(limit time.Duration) {
 	}
 }
 
+// shorten makes the limit end within a time.
+func (t *timeout) shorten(limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Until(t.due) > limit && t.timer.Stop() {
+		t.due = time.Now().Add(limit)
+		t.timer.Reset(limit)
+	}
+}
+
 func (t *timeout) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
