@@ -101,10 +101,22 @@ func (x *Watch) LogFollowed() {
 // nothing else writes there. Any other file may be that of an earlier job, or of several
 // jobs, and that of an earlier run may still grow.
 func (x *Watch) LogFound(file string) {
-	if x.startedBy(file) {
+	if !x.w.answersSoon() && x.startedBy(file) {
 		x.w.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
 		x.w.Nudge() // the node is still unknown
 	}
+}
+
+// answersSoon reports whether the scheduler may be queried within a moment: its answer has
+// the node too, and is worth waiting for.
+func (w *Watcher) answersSoon() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.early
+	if at.IsZero() {
+		at = w.lastQuery.Add(w.limits.QueryMin)
+	}
+	return time.Until(at) < time.Second/2
 }
 
 // startedBy reports whether a file is the first sign that the job runs, and publishes that.

@@ -51,7 +51,8 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 		"released meanwhile":       {held, true, "/h/slurm-7.out", api.JobRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := slurmWatcher(newCluster())
+			w := NewWatcher(newCluster(), Options{Scheduler: Slurm})
+			w.lastQuery = time.Now()
 			if tt.mine {
 				w.rememberSubmitted(tt.job, true)
 			}
