@@ -17,6 +17,9 @@ const (
 	paceIdle = 2 * time.Second
 	// minQueue is how long data may wait in the queues of a link, even to a near host.
 	minQueue = 10 * time.Millisecond
+	// nearHost is a round trip to a host so near that its link is fast, and that the round
+	// trips of a busy computer tell nothing about queues.
+	nearHost = 3 * time.Millisecond
 	// maxPaced is the speed, in bytes a second, beyond which a channel's window is no
 	// queue that anybody would notice.
 	maxPaced = 125e6
@@ -202,7 +205,7 @@ func (q *queueControl) measured(rtt time.Duration, moved int64, limited bool, no
 	queue, allowed := slices.Min(q.trips)-q.base, max(q.base/2, minQueue)
 	switch fastest := slices.Max(q.speeds); {
 	case q.rate == 0 && queue <= allowed:
-	case fastest > maxPaced || q.rate > 0 && q.free > probeEach && queue <= allowed:
+	case q.base < nearHost || fastest > maxPaced || q.rate > 0 && q.free > probeEach && queue <= allowed:
 		q.rate, q.count = 0, 0
 	default:
 		q.rate = max(fastest*q.part(queue, allowed), minRate)
