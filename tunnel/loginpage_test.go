@@ -159,7 +159,7 @@ func TestAServerThatWaitsForAPageAsksForIt(t *testing.T) {
 			t.Errorf("asked %+v", p)
 		}
 		time.Sleep(4 * time.Minute) // longer than a handshake may take
-		close(done)                   // the page was used; nobody pressed Enter
+		close(done)                 // the page was used; nobody pressed Enter
 		mustConnect(t, h)
 		synctest.Wait()
 		if st := h.Status(); st.Asking != "" || b.memory.Silent("login") {
