@@ -100,6 +100,20 @@ func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	}
 }
 
+func TestACancelAfterASubmissionThatNeverBeganLooksForNoJob(t *testing.T) {
+	w := newWorld(t)
+	w.restart(strings.Replace(config, "~/jupyter.sh", "local:/nonexistent/jupyter.sh", 1), nil)
+	for range 2 {
+		if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
+		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestANewAgentOutlivesASchedulersSilence(t *testing.T) {
 	w := newWorld(t)
 	before := w.up()
