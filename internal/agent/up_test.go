@@ -54,13 +54,9 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	}
 	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
 	w.appendTo("out.log", announcement("cn01", port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")) // by another job
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends with its time
-		if s := e.Session; s != nil && s.State != api.SessionQueued {
-			t.Errorf("it is %s: %s", s.State, s.Cause)
-		}
-	})
+	if s := w.until("that far in its log", func(s api.Session) bool { return s.Endpoint != nil }); s.State != api.SessionQueued {
+		t.Errorf("it is %s: %s", s.State, s.Cause)
+	}
 }
 
 func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
