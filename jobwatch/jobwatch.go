@@ -4,8 +4,8 @@
 // It runs commands on the login node through a [Runner], and does not know SSH. Its two
 // parts meet only in the agent:
 //
-//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, Grid Engine, or none. All watched
-//     jobs share one query; see [Limits].
+//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, Grid Engine, or none.
+//     All watched jobs share one query; see [Limits].
 //   - A [Follower] reads a job's log from an offset, in parts of limited size.
 //
 // Every command sent to a host is a constant with a script on its standard input, so that a

@@ -81,6 +81,10 @@ func (b *readBatch) runNext(ctx context.Context, mine *batchedRead) error {
 		all[i].max = min(all[i].max, batchBytes/len(all))
 	}
 	contents, err := readFiles(ctx, b.sh, all)
+	if ctx.Err() != nil { // only this Follower has ended: the next in turn reads for the others
+		b.putBack(batch)
+		return ctx.Err()
+	}
 	for _, r := range batch {
 		if r.err = err; err == nil {
 			r.contents, contents = contents[:len(r.requests)], contents[len(r.requests):]
@@ -97,6 +101,13 @@ func (b *readBatch) take() []*batchedRead {
 	batch := b.waiting
 	b.waiting = nil
 	return batch
+}
+
+// putBack makes reads wait again.
+func (b *readBatch) putBack(batch []*batchedRead) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(batch, b.waiting...)
 }
 
 // forget removes a read that nobody waits for any more.

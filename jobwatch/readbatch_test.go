@@ -80,3 +80,27 @@ func TestALogThatCannotBeReadHoldsNoOtherUp(t *testing.T) {
 		}
 	})
 }
+
+func TestAFollowerThatEndsDoesNotFailTheReadsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &drive{hangs: "slurm-1.out"}
+		b := newReadBatch(&shell{run: d, limit: time.Hour}, time.Second)
+		b.next = time.Now().Add(time.Second) // so that both reads are in one command
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := b.read(ctx, []fileRequest{{pattern: "/h/slurm-1.out"}}); !errors.Is(err, context.Canceled) {
+				t.Errorf("the read that was given up: %v", err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if got, err := b.read(t.Context(), []fileRequest{{pattern: "/h/slurm-2.out"}}); err != nil || !got[0].found {
+				t.Errorf("the other read: %+v, %v", got, err)
+			}
+		})
+		time.Sleep(2 * time.Second)
+		cancel() // a session is taken down while the command runs
+		all.Wait()
+	})
+}

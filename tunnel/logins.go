@@ -33,7 +33,7 @@ func (h *Host) recallLogins() {
 	case now.Before(f.ban):
 		why := &api.Error{Code: api.CodeUnreachable, Message: cmp.Or(known.Why, "seen before the agent was restarted")}
 		f.stop = &stop{state: api.HostBlocked, why: h.suspectedBan(why, f.ban), until: f.ban}
-	case known.Why != "" || f.refusals >= l.Refusals:
+	case known.BannedUntil.IsZero() && known.Why != "" || f.refusals >= l.Refusals:
 		f.stop = &stop{state: api.HostBlocked, why: &api.Error{
 			Code: api.CodeAuth, Err: classRefused.of(nil),
 			Message: cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals)),
@@ -80,6 +80,9 @@ func (h *Host) loginsLocked() api.Logins {
 	l := api.Logins{Last: f.lastLogin, Refusals: f.refusals, BannedUntil: f.ban}
 	if f.stop == nil || f.stop.state != api.HostBlocked || f.refusals == 0 && f.ban.IsZero() {
 		return l
+	}
+	if f.stop.until.IsZero() { // refused since: the end of a ban is no reason to try again
+		l.BannedUntil = time.Time{}
 	}
 	why := f.stop.why
 	if cause, ok := errors.AsType[*api.Error](why.Err); ok {

@@ -149,6 +149,58 @@ func TestARestartDoesNotShortenASuspectedBan(t *testing.T) {
 	})
 }
 
+func TestASuspectedBanThatEndedBeforeTheRestartBlocksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		accept := refuse(s)
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		for h.Status().State != api.HostWaiting {
+			<-h.Changed()
+		}
+		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
+		_ = h.Await(t.Context())
+		b.end()
+		accept()
+		s.set(func(s *sshServer) { s.refuse = nil })
+		time.Sleep(12 * time.Hour) // the laptop is off for the night
+		b = b.restarted(t)
+		h = b.Host("login")
+		h.Want()
+		time.Sleep(time.Minute)
+		if st := h.Status(); st.State != api.HostUp {
+			t.Errorf("in the morning: %+v", st)
+		}
+	})
+}
+
+func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		b.memory.SetLogins("login", api.Logins{BannedUntil: time.Now().Add(time.Hour), Why: "the port is closed"})
+		refuse(s)
+		b.person.answers = []string{"yes"} // a person tries it nevertheless
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		_ = h.Await(t.Context())
+		said := h.Status().Cause
+		b = b.restarted(t)
+		h = b.Host("login")
+		h.Want()
+		time.Sleep(2 * time.Hour)
+		if st := h.Status(); st.State != api.HostBlocked || st.Code != api.CodeAuth || st.Cause != said {
+			t.Errorf("before the restart: %s\nafter: %+v", said, st)
+		}
+		if _, logins, _ := s.counts(); logins != 1 {
+			t.Errorf("%d refused logins", logins)
+		}
+	})
+}
+
 func TestAClockThatWasSetBackLengthensNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := keyed(t)

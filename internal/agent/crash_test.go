@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
@@ -23,13 +24,20 @@ forward = ["PORT:db.int:5432"]
 // crash leaves what a killed agent leaves, and starts the next one.
 func (w *world) crash() {
 	w.t.Helper()
+	w.killed(time.Now())
+}
+
+// killed leaves what an agent leaves that was killed and had started at since, and starts
+// the next one.
+func (w *world) killed(since time.Time) {
+	w.t.Helper()
 	state, err := os.ReadFile(w.paths.StateFile()) // a clean stop changes it
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.stop()
 	w.write(w.paths.StateFile(), string(state))
-	if err := w.paths.SetRunning(home.Running{PID: 1, Socket: w.paths.Socket}); err != nil {
+	if err := w.paths.SetRunning(home.Running{PID: 1, Since: since, Socket: w.paths.Socket}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.start()
@@ -133,6 +141,18 @@ func TestAfterThreeCrashesTheAgentWaitsForAPerson(t *testing.T) {
 	w.crash()
 	if st := w.status(); st.Agent.Paused != nil {
 		t.Errorf("paused by crashes before a clean stop: %+v", st.Agent.Paused)
+	}
+}
+
+func TestAComputerThatWasSwitchedOffIsNoCrash(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	for range 3 {
+		w.killed(time.Now().AddDate(-20, 0, 0)) // before this computer was started
+		w.until("ready", ready)
+	}
+	if st := w.status(); st.Agent.Paused != nil {
+		t.Errorf("paused: %+v", st.Agent.Paused)
 	}
 }
 

@@ -164,12 +164,15 @@ func (g *guest) up() {
 			g.t.Fatal(err)
 		}
 		g.t.Cleanup(func() { _ = l.Close() })
-		s.forward = &forwards{cancel: func() {}}
+		open := &forwards{cancel: func() {}}
 		if c.Job != "" {
-			s.forward.page = l
+			open.page = l
 		} else {
-			s.forward.fixed = []fixed{{spec: c.Forward[0], served: l}}
+			open.fixed = []fixed{{spec: c.Forward[0], served: l}}
 		}
+		s.mu.Lock() // its host may have changed already
+		s.forward = open
+		s.mu.Unlock()
 		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}, ""); err != nil {
 			g.t.Fatal(err)
 		}

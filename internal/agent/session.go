@@ -321,11 +321,10 @@ func (s *session) cancelJob(ctx context.Context, submitting bool) (*api.Job, err
 
 func hasLiveJob(rec state.Session) bool { return rec.Job != nil && !rec.Job.State.Ended() }
 
-// halt ends the attempt in progress and closes the listeners. It reports whether the
-// attempt was submitting a job.
+// halt ends the attempt in progress and closes the listeners. It reports whether a job
+// may have been submitted that is not known yet.
 func (s *session) halt() (submitting bool) {
 	s.mu.Lock()
-	submitting = s.facts.submitting
 	s.facts.wanted = false
 	s.enterLocked()
 	r, fwd := s.attempt, s.forward
@@ -336,7 +335,9 @@ func (s *session) halt() (submitting bool) {
 		<-r.done // every wait of the attempt has its ctx
 	}
 	fwd.close()
-	return submitting
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts.submitting
 }
 
 // change changes facts, and enters the state that follows from all of them.

@@ -38,7 +38,7 @@ type socket struct {
 	since time.Time
 	log   *slog.Logger
 	lock  *flock.Flock
-	// crashed says that the last agent ended without a stop.
+	// crashed says that the last agent ended without a stop, while the computer stayed on.
 	crashed bool
 
 	mu       sync.Mutex
@@ -57,8 +57,8 @@ func openSocket(ctx context.Context, paths home.Paths, since time.Time, log *slo
 	if err := s.acquireLock(ctx); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
-	_, gone := paths.Running()
-	s.crashed = gone == nil
+	last, err := paths.Running()
+	s.crashed = err == nil && !last.BeforeBoot()
 	if err := paths.ClearRunning(); err != nil { // of an agent that was killed
 		return nil, errors.Join(err, s.lock.Close())
 	}

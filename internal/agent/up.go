@@ -296,13 +296,16 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	}
 	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
 	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
+	if err == nil && !s.permitted() { // it may have ended meanwhile
+		err = s.noJobError(rec, account)
+	}
 	if err != nil {
+		if tag != rec.Tag { // nothing was submitted with it
+			_ = s.record(func(r *state.Session) { r.Tag = "" }, func(f *facts) { f.submitting = false })
+		}
 		return api.Job{}, err
 	}
 	sub.Awaited = true
-	if !s.permitted() { // it may have ended meanwhile
-		return api.Job{}, s.noJobError(rec, account)
-	}
 	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {

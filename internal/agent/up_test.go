@@ -54,13 +54,9 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	}
 	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
 	w.appendTo("out.log", announcement("cn01", port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")) // by another job
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends with its time
-		if s := e.Session; s != nil && s.State != api.SessionQueued {
-			t.Errorf("it is %s: %s", s.State, s.Cause)
-		}
-	})
+	if s := w.until("that far in its log", func(s api.Session) bool { return s.Endpoint != nil }); s.State != api.SessionQueued {
+		t.Errorf("it is %s: %s", s.State, s.Cause)
+	}
 }
 
 func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
@@ -97,6 +93,20 @@ func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	defer cancel()
 	if err := w.cluster.Await(ctx, w.cluster.Jobs()[0].ID); err != nil {
 		t.Errorf("the job that was submitted keeps running: %v", err)
+	}
+}
+
+func TestACancelAfterASubmissionThatNeverBeganLooksForNoJob(t *testing.T) {
+	w := newWorld(t)
+	w.restart(strings.Replace(config, "~/jupyter.sh", "local:/nonexistent/jupyter.sh", 1), nil)
+	for range 2 {
+		if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
+		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -203,8 +203,8 @@ func (a *Autostart) Unsupervised(ctx context.Context) (bool, error) {
 }
 
 // Follow renews entries whose program no longer exists, so that tunctl still starts
-// after it was moved, and entries of earlier versions of this tunctl. Entries of another tunctl that exists stay: a second copy must not
-// take them over.
+// after it was moved, and entries of earlier versions of this tunctl. Entries of another
+// tunctl that exists stay: a second copy must not take them over.
 func (a *Autostart) Follow(ctx context.Context) error {
 	state, err := a.Status(ctx)
 	if err != nil {

@@ -237,6 +237,19 @@ func TestAnEntryOfAnEarlierVersionIsRenewedUnlessAPersonChangedIt(t *testing.T) 
 	}
 }
 
+func TestAUnitOfAnEarlierVersionStartsTheAgent(t *testing.T) {
+	p := newPlace(t, "linux").withSystemd(t)
+	a := p.autostart(t)
+	mustDo(t, a.On(t.Context()))
+	path := filepath.Join(p.HomeDir, ".config/systemd/user/tunctl.service")
+	for delay, started := range map[string]bool{"1": true, "5": true, "7": false} {
+		mustDo(t, os.WriteFile(path, []byte(strings.Replace(unitText(p.Program), "RestartSec=1\n", "RestartSec="+delay+"\n", 1)), 0o644))
+		if err := a.StartAgent(t.Context()); (err == nil) != started {
+			t.Errorf("with RestartSec=%s: %v", delay, err)
+		}
+	}
+}
+
 func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)

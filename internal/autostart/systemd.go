@@ -145,15 +145,15 @@ func (u *unit) entry(_ context.Context, program string) (Entry, error) {
 // errNoUnit says that the person's systemd has no enabled unit of the agent.
 var errNoUnit = errors.New("the agent has no enabled unit")
 
-// StartAgent starts the enabled unit of the agent now, so that a command that needs an
-// agent does not start a second one.
+// StartAgent starts the enabled unit of the agent now, also one that an earlier version
+// wrote, so that a command that needs an agent does not start a second one.
 func (a *Autostart) StartAgent(ctx context.Context) error {
 	for _, m := range a.methods {
 		u, ok := m.(*unit)
 		if !ok {
 			continue
 		}
-		if e, err := u.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale {
+		if e, err := u.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale && !e.earlier {
 			return errors.Join(errNoUnit, err)
 		}
 		_, err := u.run(ctx, "systemctl", "--user", "start", unitName)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTunctlHomeMovesEverything(t *testing.T) {
@@ -91,5 +92,13 @@ func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
 	}
 	if err := MakePrivate(link); !errors.Is(err, ErrShared) {
 		t.Errorf("err = %v, want ErrShared", err)
+	}
+}
+
+func TestAnAgentOfThisBootIsToldFromAnEarlierOne(t *testing.T) {
+	for age, want := range map[time.Duration]bool{0: false, 20 * 365 * 24 * time.Hour: true} {
+		if got := (Running{Since: time.Now().Add(-age)}).BeforeBoot(); got != want {
+			t.Errorf("an agent that started %s ago: %v", age, got)
+		}
 	}
 }

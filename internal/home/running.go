@@ -28,6 +28,10 @@ func (r Running) String() string {
 	return fmt.Sprintf("the agent with pid %d, running since %s", r.PID, r.Since.Local().Format("Mon 2 Jan 15:04"))
 }
 
+// BeforeBoot reports whether the agent ran before this computer was last started: it ended
+// with the computer.
+func (r Running) BeforeBoot() bool { return r.Since.Before(bootTime()) }
+
 // runningFile is not the lock file: on Windows nobody can read a locked file.
 func (p Paths) runningFile() string { return filepath.Join(p.State, "agent.json") }
 

@@ -1,6 +1,7 @@
 // Package state keeps what survives a restart of the agent: the sessions with
 // their jobs and tags, how and when each host was logged in to, the crashes of the
-// agent, and the history of the jobs that ended. It decides nothing: what to adopt or submit is up to the agent.
+// agent, and the history of the jobs that ended. It decides nothing: what to adopt or
+// submit is up to the agent.
 package state
 
 import (
