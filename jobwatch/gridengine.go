@@ -58,6 +58,10 @@ var gridEngineKind = schedulerKind{
 	make:      func() scheduler { return newGridEngine() },
 	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
 	responds:  `qstat -u "$(id -un)"`,
+	directives: directiveSyntax{
+		prefix: "#$", anywhere: true, wholeWords: true,
+		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
+	},
 }
 
 func newGridEngine() gridEngine { return gridEngine{cache: &geCache{known: make(map[string]*geKnown)}} }
