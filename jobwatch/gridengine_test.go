@@ -401,7 +401,11 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 		"a file":                   {"/w", "x.log", "", "/w/x.log"},
 		"variables":                {"/w", "$JOB_NAME.$JOB_ID.$HOSTNAME", "", "/w/nb.7.c07"},
 		"the home":                 {"/w", "$HOME/x", "", "/h/x"},
+		"the home, by its tilde":   {"/w", "~/x.$JOB_ID", "", "/h/x.7"},
+		"the same, with the name":  {"/w", "~mira/x", "", "/h/x"},
+		"the home of another":      {"/w", "~bob/x", "", ""},
 		"a folder":                 {"/w", "logs", "", "/w/logs/nb.o7"},
+		"a folder in the home":     {"/w", "~/out", "", "/h/out/nb.o7"},
 		"a folder, by its slash":   {"/w", "/elsewhere/", "", "/elsewhere/nb.o7"},
 		"a folder without -cwd":    {"", "out", "", "/h/out/nb.o7"},
 		"a task":                   {"/w", "", "3", "/w/nb.o7.3"},
@@ -412,12 +416,26 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 		"nowhere":                  {"/w", "/dev/null", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := geRecord{number: "7", name: "nb", home: "/h", cwd: c.cwd, stdout: c.stdout}
+			r := geRecord{number: "7", name: "nb", user: "mira", home: "/h", cwd: c.cwd, stdout: c.stdout}
 			row := geRow{number: "7", tasks: c.tasks, node: "c07"}
 			if got := r.output(row, r.stdout, "o", folders, func(name string) string { return r.value(row, name) }); got != c.want {
 				t.Errorf("%q; want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestALogInAFolderOfTheHomeIsFoundOnTheHost(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	if err := os.Mkdir(m.path("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "list", geList("7 r"))
+	m.file(t, "details", strings.Replace(geDetails("7"), "<JB_cwd>", "<JB_stdout_path_list><path_list><PN_path>~/logs</PN_path></path_list></JB_stdout_path_list>"+
+		"<JB_env_list><job_sublist><VA_variable>__SGE_PREFIX__O_HOME</VA_variable><VA_value>"+m.path("")+"</VA_value></job_sublist></JB_env_list><JB_cwd>", 1))
+	if job, _, err := geWatcher(t, m).Detail(t.Context(), "7"); err != nil || job.Log != m.path("logs/n7.o7") {
+		t.Errorf("%+v, %v", job, err)
 	}
 }
 
