@@ -11,6 +11,10 @@ import (
 // directiveSyntax says how a job script has options of the submit command.
 type directiveSyntax struct {
 	prefix string // begins the lines that have some
+	// anywhere: such lines count also after the first command of a script.
+	anywhere bool
+	// wholeWords: an option is a word of its own, so that -pe is not -p with the value e.
+	wholeWords bool
 	// long are the long forms of short options, if the scheduler has any.
 	long map[string]string
 	// variables are those of the environment that stand for an option.
@@ -45,7 +49,7 @@ func (d *directiveSyntax) longForm(option string) string {
 	return option
 }
 
-// words are the options in the lines of a script before its first command.
+// words are the options in the lines of a script.
 func (d *directiveSyntax) words(script string) []string {
 	var words []string
 	for line := range strings.Lines(script) {
@@ -54,8 +58,8 @@ func (d *directiveSyntax) words(script string) []string {
 		switch {
 		case ok:
 			words = append(words, strings.Fields(strings.NewReplacer(`"`, "", "'", "").Replace(options))...)
-		case line != "" && !strings.HasPrefix(line, "#"):
-			return words
+		case line != "" && !strings.HasPrefix(line, "#") && !d.anywhere:
+			return words // the first command
 		}
 	}
 	return words
@@ -74,11 +78,14 @@ func (d *directiveSyntax) has(words []string, r requiredOption) bool {
 		if !ok || short == "" {
 			continue
 		}
-		value := short[1:]
+		name, value := short[:1], short[1:]
+		if d.wholeWords {
+			name, value = short, ""
+		}
 		if value == "" && i+1 < len(words) {
 			value = words[i+1]
 		}
-		if d.longForm(short[:1]) == r.name && r.in(value) {
+		if d.longForm(name) == r.name && r.in(value) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,15 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 		{PBS, "-P GROUP", "#PBS -P ab12\n", nil, true},
 		{PBS, "-l filesystems=home:eagle", "#!/bin/sh\n#PBS -l walltime=1:00:00\n", nil, false},
 		{PBS, "-P GROUP", "#PBS -p 10\n", nil, false},
+		{GridEngine, "-P PROJECT", "#!/bin/sh\n#$ -P ab12\n", nil, true},
+		{GridEngine, "-P PROJECT", "#!/bin/sh\n#$ -N x -cwd -P ab12\n", nil, true},
+		{GridEngine, "-P PROJECT", "#!/bin/sh\nmodule load x\n#$ -P ab12\n", nil, true},
+		{GridEngine, "-P PROJECT", "", []string{"-P", "ab12"}, true},
+		{GridEngine, "-pe smp 4", "#$ -pe mpi 8\n", nil, true},
+		{GridEngine, "-l h_rt=1:00:00", "#$ -l gpu=1,h_rt=2:00:00\n", nil, true},
+		{GridEngine, "-l h_rt=1:00:00", "#$ -l gpu=1\n", nil, false},
+		{GridEngine, "-p 0", "#$ -pe mpi 8\n", nil, false},
+		{GridEngine, "-P PROJECT", "#!/bin/sh\n#SBATCH -P x\n#$ -p 10\n", nil, false},
 	} {
 		d := syntaxOf(c.scheduler)
 		words := append(slices.Clone(c.args), d.words(c.script)...)
@@ -66,6 +76,30 @@ func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
 	check(Submission{Script: "~/nothing.sh"}) // Submit says what is wrong
 	m.file(t, ".profile", m.pathLine()+"export SBATCH_ACCOUNT=def-a\n")
 	check(Submission{Script: "~/without.sh"})
+}
+
+func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	if err := os.Mkdir(m.path("work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "work/job.sh", "#!/bin/sh\nexit\n")
+	check := func(want ...string) {
+		t.Helper()
+		s := Submission{Tag: "t", Script: "~/work/job.sh", Workdir: "~/work"}
+		if got, err := geWatcher(t, m).MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	check("-P PROJECT")
+	for _, file := range []string{".sge_request", "work/.sge_request"} {
+		m.file(t, file, "-P ab12\n")
+		check()
+		if err := os.Remove(m.path(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {

@@ -32,16 +32,17 @@ type geCache struct {
 	at        time.Time
 	described bool                // that list came with the records of its jobs
 	known     map[string]*geKnown // by the number of the job
+	// missed says when the list and the accounting first lacked a job or task, by its id.
+	missed map[string]time.Time
 
 	slowAccounting bool // it cannot be read in the time that a query has
 }
 
 // geKnown is what is remembered of a job.
 type geKnown struct {
-	record   geRecord
-	files    *geFiles  // nil: not looked for yet
-	verdict  *reason   // whether it can ever run; nil: not asked yet
-	missedAt time.Time // when the list and the accounting first lacked it
+	record  geRecord
+	files   *geFiles // nil: not looked for yet
+	verdict *reason  // whether it can ever run; nil: not asked yet
 }
 
 // What Grid Engine can do besides scheduler.
@@ -58,9 +59,15 @@ var gridEngineKind = schedulerKind{
 	make:      func() scheduler { return newGridEngine() },
 	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
 	responds:  `qstat -u "$(id -un)"`,
+	directives: directiveSyntax{
+		prefix: "#$", anywhere: true, wholeWords: true,
+		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
+	},
 }
 
-func newGridEngine() gridEngine { return gridEngine{cache: &geCache{known: make(map[string]*geKnown)}} }
+func newGridEngine() gridEngine {
+	return gridEngine{cache: &geCache{known: make(map[string]*geKnown), missed: make(map[string]time.Time)}}
+}
 
 func (gridEngine) name() string { return GridEngine }
 
@@ -89,7 +96,7 @@ func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if err := g.describe(ctx, sh, append(unknown, waiting...)); errors.Is(err, ErrLost) || errors.Is(err, ErrNoAnswer) {
 		return nil, err
 	}
-	g.cache.described = true
+	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
 	jobs := make([]api.Job, len(rows))
 	for i, r := range rows {
 		jobs[i] = g.job(r)
@@ -137,14 +144,12 @@ printf '\n%s\n' `+mark+` "$(id -un)"
 	return rows, Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
 }
 
-// forget removes what is known of jobs that are over.
+// forget removes what is known of jobs that are not on the list any more, and that those on
+// it were missed.
 func (g gridEngine) forget() {
-	maps.DeleteFunc(g.cache.known, func(number string, k *geKnown) bool {
-		if slices.ContainsFunc(g.cache.rows, func(r geRow) bool { return r.number == number }) {
-			k.missedAt = time.Time{}
-			return false
-		}
-		return time.Since(k.missedAt) > time.Hour
+	maps.DeleteFunc(g.cache.known, func(number string, _ *geKnown) bool { return len(g.matching(g.cache.rows, number)) == 0 })
+	maps.DeleteFunc(g.cache.missed, func(id string, at time.Time) bool {
+		return time.Since(at) > time.Hour || len(g.matching(g.cache.rows, id)) > 0
 	})
 }
 
@@ -168,11 +173,12 @@ func (g gridEngine) matching(rows []geRow, id string) []geRow {
 	return found
 }
 
-// detail needs no query if a list of the same round has described the jobs on it.
+// detail needs no connection if a list of the same round has described the jobs on it.
 func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	number := g.arrayOf(id)
 	rows := g.matching(g.cache.rows, id)
-	if len(rows) == 0 || time.Since(g.cache.at) > sameRound {
+	switch {
+	case time.Since(g.cache.at) > sameRound:
 		all, res, err := g.qstat(ctx, sh, describeCommand([]string{number}))
 		if err != nil {
 			return api.Job{}, err
@@ -183,7 +189,9 @@ func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, 
 		if err := g.readRecords(res); err != nil {
 			return api.Job{}, err
 		}
-	} else if !g.cache.described {
+	case len(rows) == 0:
+		return g.ended(ctx, sh, id)
+	case !g.cache.described:
 		if err := g.describe(ctx, sh, []string{number}); err != nil {
 			return api.Job{}, err
 		}
@@ -345,7 +353,7 @@ func (gridEngine) filterByName(_ context.Context, _ *shell, jobs []api.Job, name
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
 // person's jobs.
 func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	res, err := sh.plain(ctx, `cat "$HOME"/`+posixsh.Quote(tagRoot+"/"+tag)+"/tunctl.out 2>/dev/null\n:")
+	res, err := sh.inFolders(ctx, "cat "+sh.tagFolder(tag)+"/tunctl.out 2>/dev/null\n:")
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -369,7 +377,8 @@ func (gridEngine) submitCommand() string { return `tunctl_limit qsub -terse "$@"
 // has the numbers of its tasks.
 var qsubAnswer = regexp.MustCompile(`^(?:(\d+)(?:\.[\d,:-]+)?|Your job(?:-array)? (\d+)[. (].* has been submitted\.?)$`)
 
-func (gridEngine) parseSubmit(res Result) (string, error) {
+func (g gridEngine) parseSubmit(res Result) (string, error) {
+	g.cache.at = time.Time{} // the list lacks the new job
 	if res.Exit != 0 {
 		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
 		return "", submitFailure(res, geDoubt, geRefusals)
@@ -387,6 +396,7 @@ func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {
 		command += " -t " + posixsh.Quote(task)
 	}
 	_, err := geQuery(ctx, sh, "qdel", command)
+	g.cache.at = time.Time{} // the list may still have the job
 	if errors.Is(err, errNoJob) {
 		return nil
 	}
@@ -446,11 +456,10 @@ const accountingDelay = 40 * time.Second
 // explainGone: a job that ended is in the accounting a little later, one that was deleted
 // before it ran never is.
 func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
-	k := g.known(g.arrayOf(job.ID))
-	if k.missedAt.IsZero() {
-		k.missedAt = time.Now()
+	if g.cache.missed[job.ID].IsZero() {
+		g.cache.missed[job.ID] = time.Now()
 	}
-	early := time.Since(k.missedAt) < accountingDelay && !g.cache.slowAccounting
+	early := time.Since(g.cache.missed[job.ID]) < accountingDelay && !g.cache.slowAccounting
 	if early {
 		job.Reason = ""
 	}

@@ -97,6 +97,8 @@ func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testi
 		}
 	}
 	round(allJobs)
+	m.file(t, "list", geList("2 r", "3 r", "4 r", "5 r", "6 r 9"))
+	round(allJobs) // in which a job is missing
 	m.file(t, "list", geList("1 r", "2 r", "3 r", "4 r", "5 r", "6 r 9"))
 	round(watchedOnly) // in which the jobs are seen running
 	if got := round(watchedOnly); len(got) != 1 {
@@ -176,11 +178,89 @@ func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
 			if g.explainGone(&job, c.ran); job.State.Ended() || job.Reason != "" {
 				t.Errorf("at once: %+v", job)
 			}
-			g.known("7").missedAt = time.Now().Add(-accountingDelay)
+			g.cache.missed["7"] = time.Now().Add(-accountingDelay)
 			if g.explainGone(&job, c.ran); job.State != c.want || !strings.Contains(job.Hint, c.says) {
 				t.Errorf("later: %+v", job)
 			}
 		})
+	}
+}
+
+func TestATaskThatNobodyAccountsForIsOverAlsoWhileOthersOfItsArrayRun(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("6 r 1", "6 r 2"))
+	m.file(t, "details", geDetails("6"))
+	w := geWatcher(t, m)
+	x := w.Watch("6.1")
+	defer x.Close()
+	query := func() {
+		t.Helper()
+		w.changed()
+		if err := w.query(t.Context(), watchedOnly); err != nil {
+			t.Fatal(err)
+		}
+	}
+	query()
+	m.file(t, "list", geList("6 r 2"))
+	query()
+	missed := w.sched.(gridEngine).cache.missed
+	if missed["6.1"].IsZero() {
+		t.Fatalf("missed are %v", missed)
+	}
+	missed["6.1"] = time.Now().Add(-accountingDelay)
+	if query(); x.Job().State != api.JobFinished {
+		t.Errorf("%+v", x.Job())
+	}
+}
+
+func TestAJobThatWasCancelledIsNotLookedForOnAnEarlierList(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, "list", geList("7 r"))
+	m.file(t, "details", geDetails("7"))
+	w := geWatcher(t, m)
+	if _, err := w.Jobs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "list", geList())
+	if err := w.Cancel(t.Context(), "7"); err != nil {
+		t.Fatal(err)
+	}
+	if job, known, err := w.Detail(t.Context(), "7"); err != nil || known {
+		t.Errorf("%+v, %v, %v", job, known, err)
+	}
+}
+
+func TestANewGridEngineJobIsNotLookedForOnAnEarlierList(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.program(t, "qsub", "echo 9")
+	w := geWatcher(t, m)
+	if _, err := w.Jobs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "list", geList("9 qw"))
+	m.file(t, "details", geDetails("9"))
+	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+	if err != nil || job.ID != "9" || job.Log != "/w/n9.o9" {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
+func TestTheAnswerOfQsubIsFoundInThePrivateFolderOfTheSite(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	m.file(t, ".profile", m.pathLine()+"export WORK=\"$HOME/work\"\n")
+	m.program(t, "qsub", "echo 9")
+	w := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits(), Private: "${WORK:?}/.tunctl"})
+	if _, err := w.Submit(t.Context(), Submission{Tag: "mine", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "list", geList("9 r"))
+	m.file(t, "details", geDetails("9")) // with another tag, so that only qsub's answer tells
+	if job, found, err := w.Find(t.Context(), Query{Tag: "mine"}); err != nil || !found || job.ID != "9" {
+		t.Errorf("%+v, %v, %v", job, found, err)
 	}
 }
 
@@ -303,7 +383,7 @@ func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 		"refused at once":   {Result{Exit: 1, Stderr: []byte("error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"ctl\": got send error\nExiting.\n")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := (gridEngine{}).parseSubmit(c.res); errors.Is(err, errDoubt) != c.doubt {
+			if _, err := newGridEngine().parseSubmit(c.res); errors.Is(err, errDoubt) != c.doubt {
 				t.Errorf("%v", err)
 			}
 		})
@@ -321,7 +401,11 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 		"a file":                   {"/w", "x.log", "", "/w/x.log"},
 		"variables":                {"/w", "$JOB_NAME.$JOB_ID.$HOSTNAME", "", "/w/nb.7.c07"},
 		"the home":                 {"/w", "$HOME/x", "", "/h/x"},
+		"the home, by its tilde":   {"/w", "~/x.$JOB_ID", "", "/h/x.7"},
+		"the same, with the name":  {"/w", "~mira/x", "", "/h/x"},
+		"the home of another":      {"/w", "~bob/x", "", ""},
 		"a folder":                 {"/w", "logs", "", "/w/logs/nb.o7"},
+		"a folder in the home":     {"/w", "~/out", "", "/h/out/nb.o7"},
 		"a folder, by its slash":   {"/w", "/elsewhere/", "", "/elsewhere/nb.o7"},
 		"a folder without -cwd":    {"", "out", "", "/h/out/nb.o7"},
 		"a task":                   {"/w", "", "3", "/w/nb.o7.3"},
@@ -332,12 +416,26 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 		"nowhere":                  {"/w", "/dev/null", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := geRecord{number: "7", name: "nb", home: "/h", cwd: c.cwd, stdout: c.stdout}
+			r := geRecord{number: "7", name: "nb", user: "mira", home: "/h", cwd: c.cwd, stdout: c.stdout}
 			row := geRow{number: "7", tasks: c.tasks, node: "c07"}
 			if got := r.output(row, r.stdout, "o", folders, func(name string) string { return r.value(row, name) }); got != c.want {
 				t.Errorf("%q; want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestALogInAFolderOfTheHomeIsFoundOnTheHost(t *testing.T) {
+	m := newMachine(t)
+	fakeGridEngine(t, m)
+	if err := os.Mkdir(m.path("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.file(t, "list", geList("7 r"))
+	m.file(t, "details", strings.Replace(geDetails("7"), "<JB_cwd>", "<JB_stdout_path_list><path_list><PN_path>~/logs</PN_path></path_list></JB_stdout_path_list>"+
+		"<JB_env_list><job_sublist><VA_variable>__SGE_PREFIX__O_HOME</VA_variable><VA_value>"+m.path("")+"</VA_value></job_sublist></JB_env_list><JB_cwd>", 1))
+	if job, _, err := geWatcher(t, m).Detail(t.Context(), "7"); err != nil || job.Log != m.path("logs/n7.o7") {
+		t.Errorf("%+v, %v", job, err)
 	}
 }
 
@@ -418,12 +516,12 @@ func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
 				}
 			}
 		case strings.HasPrefix(c.name, "qsub-refused."):
-			_, err := gridEngine{}.parseSubmit(c.res)
+			_, err := newGridEngine().parseSubmit(c.res)
 			if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint == "" || strings.Contains(said.Message, "Exiting") {
 				t.Errorf("%s: %+v", c.name, err)
 			}
 		case strings.HasPrefix(c.name, "qsub."):
-			if id, err := (gridEngine{}).parseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
+			if id, err := newGridEngine().parseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
 				t.Errorf("%s: %q, %v", c.name, id, err)
 			}
 		case strings.HasPrefix(c.name, "master-down.qstat"), strings.HasPrefix(c.name, "master-down.qdel"):

@@ -49,9 +49,9 @@ func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKn
 		return *k.files
 	}
 	var asked []string
-	for _, p := range []string{k.record.stdout, k.record.stderr} {
-		if file, ok := expandWord(p, value); ok && file != "" {
-			asked = append(asked, absolutePath(k.record.folder(), file))
+	for _, requested := range []string{k.record.stdout, k.record.stderr} {
+		if file, known := k.record.path(requested, value); known && requested != "" {
+			asked = append(asked, file)
 		}
 	}
 	res, err := sh.plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done
@@ -72,14 +72,24 @@ func (r *geRecord) folder() string {
 	return r.home
 }
 
+// path is an output path as Grid Engine reads it, and whether all of it is known.
+func (r *geRecord) path(requested string, value func(string) string) (string, bool) {
+	file, known := expandWord(requested, value)
+	if rest, ok := strings.CutPrefix(file, "~"); ok {
+		user, rest, _ := strings.Cut(rest, "/")
+		known = known && r.home != "" && (user == "" || user == r.user)
+		file = path.Join(r.home, rest)
+	}
+	return absolutePath(r.folder(), file), known
+}
+
 // output is the file for what was requested with -o or -e. For a folder, or without a request,
 // it has the job's name, the letter, and the ids; "" if a part of the name is not known yet.
 func (r *geRecord) output(row geRow, requested, letter string, folders []string, value func(string) string) string {
-	file, known := expandWord(requested, value)
+	file, known := r.path(requested, value)
 	if !known {
 		return ""
 	}
-	file = absolutePath(r.folder(), file)
 	switch {
 	case requested != "" && !strings.HasSuffix(requested, "/") && !slices.Contains(folders, file):
 		if strings.HasPrefix(file, "/dev/") {

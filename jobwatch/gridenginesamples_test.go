@@ -155,7 +155,7 @@ func qacctSample(a geAccount, text string) sampleRecord {
 }
 
 func qsubAnswerSample(s sample) sampleRecord {
-	id, err := gridEngine{}.parseSubmit(s.res)
+	id, err := newGridEngine().parseSubmit(s.res)
 	refused, _ := errors.AsType[*api.Error](err)
 	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {
 		switch name {

@@ -127,7 +127,7 @@ func (x *Watch) startedBy(file string) bool {
 	if x.submitted.IsZero() || !first || !namesJob(file, x.job.ID) {
 		return false
 	}
-	x.logFound = time.Now()
+	x.logFound, x.waitedAs = time.Now(), x.job.State
 	job := x.job
 	if job.Reason != "" {
 		job.Reason, job.Hint = "", "" // why it waited
@@ -138,10 +138,13 @@ func (x *Watch) startedBy(file string) bool {
 }
 
 // isOutdatedLocked reports whether an answer says that the job still waits, although its log
-// has shown that it runs. Some sites answer from a cache, but not for longer than Grace.
+// has shown that it runs. Some sites answer from a cache, but not for longer than Grace. A hold
+// is news if there was none before: Grid Engine creates the log of a job that it then cannot
+// start.
 func (x *Watch) isOutdatedLocked(job api.Job) bool {
 	unconfirmed := x.job.State == api.JobRunning && x.job.Node == "" && time.Since(x.logFound) < Grace
-	return unconfirmed && job.State.Waiting() && job.Restarts == x.job.Restarts
+	newHold := job.State == api.JobHeld && x.waitedAs != api.JobHeld
+	return unconfirmed && job.State.Waiting() && !newHold && job.Restarts == x.job.Restarts
 }
 
 // namesJob reports whether the name of a file has the job's number, or all of an id that is

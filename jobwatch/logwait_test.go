@@ -71,6 +71,44 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 	}
 }
 
+func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
+	queued := api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}
+	inError := api.Job{ID: "7", State: api.JobHeld, Reason: "can't exec", Log: "/h/nb.o7"}
+	for name, tt := range map[string]struct {
+		before, answer api.Job
+		shown          api.JobState
+	}{
+		"an error after the log": {queued, inError, api.JobHeld},
+		"an old answer":          {queued, queued, api.JobRunning},
+		"an old hold":            {inError, inError, api.JobRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			w := geWatcher(t, m)
+			w.rememberSubmitted(tt.before, true)
+			x := w.Watch("7")
+			defer x.Close()
+			x.LogFound("/h/nb.o7")
+			if x.update(newGridEngine(), tt.answer); x.Job().State != tt.shown {
+				t.Errorf("%+v", x.Job())
+			}
+		})
+	}
+}
+
+func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
+	w := geWatcher(t, newMachine(t))
+	w.rememberSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
+	x := w.Watch("7")
+	defer x.Close()
+	x.LogFound("/h/nb.o7")
+	g := newGridEngine()
+	g.cache.missed["7"] = time.Now().Add(-accountingDelay)
+	if job := x.gone(g); job.State != api.JobFinished {
+		t.Errorf("%+v", job)
+	}
+}
+
 // TestAnAnswerFromBeforeTheStartTakesNothingBack has a scheduler that answers from a cache.
 func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

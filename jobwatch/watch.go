@@ -28,9 +28,10 @@ type Watch struct {
 	submitted time.Time // when we submitted the job, if that was just before
 	misses    int       // how often in a row the scheduler did not know the job
 
-	followed     bool      // a Follower looks for its log
-	logSeenInRun int       // the run, from 1 on, in which its log was seen while it waited
-	logFound     time.Time // when its log showed that it runs, before the scheduler did
+	followed     bool         // a Follower looks for its log
+	logSeenInRun int          // the run, from 1 on, in which its log was seen while it waited
+	logFound     time.Time    // when its log showed that it runs, before the scheduler did
+	waitedAs     api.JobState // its state until then
 }
 
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
@@ -251,9 +252,10 @@ func (x *Watch) gone(s scheduler) api.Job {
 	job := x.job
 	job.Reason = Gone
 	few, ok := s.(selective)
+	ran := x.ran || !x.logFound.IsZero()
 	switch {
-	case ok && few.explainGone(&job, x.ran):
-	case x.known || x.ran:
+	case ok && few.explainGone(&job, ran):
+	case x.known || ran:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"
 	default:

@@ -62,7 +62,8 @@ func TestAJobsLifeUnderARealGridEngine(t *testing.T) {
 		if name, err := f.Scheduler(t.Context()); err != nil || name != jobwatch.GridEngine {
 			t.Fatalf("scheduler %q, %v", name, err)
 		}
-		job := f.submit("#$ -N lab -cwd -j y -l h_rt=0:5:0\n#$ -o $JOB_NAME.$JOB_ID.log\necho hello; "+untilTold+"exit 3\n", "-pe", "smp", "2")
+		// Its options count also after the first command.
+		job := f.submit("#$ -N lab -cwd -j y\n#$ -o $JOB_NAME.$JOB_ID.log\necho hello\n#$ -l h_rt=0:5:0\n"+untilTold+"exit 3\n", "-pe", "smp", "2")
 		if job.Name != "lab" || job.Log != "/home/hpcuser/lab."+job.ID+".log" || !strings.Contains(job.Script, "/.tunctl/t") {
 			t.Errorf("submitted %+v", job)
 		}
