@@ -49,6 +49,9 @@ type Site struct {
 	Job         Recipe      `json:"-"`
 }
 
+// GapsText says what a site rests on that is not verified as a whole.
+const GapsText = "the centre's documentation leaves gaps, which are filled from other public sources"
+
 // Label is the title, marked if the site as a whole is not verified.
 func (s *Site) Label() string {
 	if !s.Verified {

@@ -27,7 +27,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "user", Usage: "your user `NAME` on the cluster"},
 			&cli.StringFlag{Name: "entrance", Usage: "login node of the site, by `NAME`"},
 			&cli.StringFlag{Name: "host", Usage: "`ADDRESS` or ssh alias of the login node"},
-			&cli.StringFlag{Name: "scheduler", Usage: configs.SchedulerChoice() + ", for an unknown site"},
+			&cli.StringFlag{Name: "scheduler", Usage: configs.SchedulerChoice() + ", if unknown"},
 			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new session", Value: "jupyter"},
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
 			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
