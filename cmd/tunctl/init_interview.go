@@ -302,7 +302,7 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:
 		if s.Portal != "" {
-			i.term.Say("%s publishes no SSH login node; its portal is %s", s.Title, s.Portal)
+			i.term.Say("tunctl knows the name of no login node of %s; its portal is %s", s.Title, s.Portal)
 		}
 		return i.answer(ctx, configs.Question{Name: "host", Ask: "The address of the login node, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
 	}
