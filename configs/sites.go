@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,7 +31,7 @@ func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(c
 // used. The error is about files that cannot be read; the other sites are returned, too.
 func LoadSites(own string, installed ...string) (Sites, error) {
 	l, err := newSiteLoader(own, installed)
-	for name := range l.texts {
+	for _, name := range slices.Sorted(maps.Keys(l.texts)) {
 		l.site(name)
 	}
 	sites := make(Sites, 0, len(l.read))
