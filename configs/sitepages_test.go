@@ -33,8 +33,8 @@ const siteIndexHead = `# Sites
 
 The settings are as the centres document them. The centres have not reviewed them, and most were not tried on the machines
 themselves. What a centre does not document comes from other public sources, such as scripts of its users, and each page
-lists it as not verified. A site that is **not verified** as a whole has such a gap where it matters, as in its login
-or in the way to a compute node: expect to correct a setting, and please report it.
+lists it as not verified. A site that is **not verified** as a whole has such a gap where it matters, such as its login
+or how a compute node is reached: expect to correct a setting, and please report it.
 
 `
 
