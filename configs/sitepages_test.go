@@ -31,7 +31,7 @@ const siteIndexHead = `# Sites
 ` + "`tunctl init narval`" + ` sets up Narval, and so on; ` + "`tunctl sites`" + ` lists them, too. A cluster that is not here works as well: see
 [any other machine](generic.md), or [add it](../adding-a-site.md) with one file.
 
-The settings are as the centres document them. The centres have not reviewed them, and most were not tried on the machines
+The settings are as the centres document them. The centres have not reviewed them, and we have not tried them on the machines
 themselves. What a centre does not document comes from other public sources, such as scripts of its users, and each page
 lists it as not verified. A site that is **not verified** as a whole has such a gap where it matters, such as its login
 or how a compute node is reached: expect to correct a setting, and please report it.
