@@ -51,7 +51,7 @@ func (s *Site) EntranceAt(host string) (Entrance, bool) {
 func entranceFields() []field[Entrance] {
 	return []field[Entrance]{
 		{"host", `"login.example.org"`, func(in *input, e *Entrance) { e.Host, _ = in.destination() }},
-		{"port", `2222`, func(in *input, e *Entrance) { e.Port = in.port() }},
+		{"port", `2222`, func(in *input, e *Entrance) { in.port(&e.Port) }},
 		{"jump", `"gateway.example.org"`, func(in *input, e *Entrance) { e.Jump, _ = in.destination() }},
 		{"aliases", `["login*.example.org"]`, func(in *input, e *Entrance) {
 			e.Aliases = nil

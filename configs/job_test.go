@@ -288,4 +288,17 @@ func TestAJobWritesNoTokenIntoAnothersFolder(t *testing.T) {
 	if out, err := run(theirs); err == nil || !strings.Contains(out, "belongs to another user") {
 		t.Errorf("%v: %s", err, out)
 	}
+	link := filepath.Join(t.TempDir(), ".tunctl")
+	if err := os.Symlink(mine, link); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(link); err != nil {
+		t.Errorf("through a link of one's own: %v: %s", err, out)
+	}
+	if err := os.Lchown(link, 4242, 4242); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(link); err == nil || !strings.Contains(out, "belongs to another user") {
+		t.Errorf("through another's link: %v: %s", err, out)
+	}
 }

@@ -32,9 +32,8 @@ func (in *input) privateFolder() (string, bool) {
 func (s *Site) PrivateFolder(h Host) string {
 	path := cmp.Or(h.Private, s.Private, "~"+privateName)
 	if rest, ok := strings.CutPrefix(path, "~"); ok {
-		return "$HOME" + rest
-	}
-	if rest, ok := strings.CutPrefix(path, "$"); ok {
+		path = "$HOME" + rest
+	} else if rest, ok := strings.CutPrefix(path, "$"); ok {
 		name, rest, _ := strings.Cut(rest, "/")
 		path = "${" + name + ":?}/" + rest
 	}

@@ -10,6 +10,8 @@ func TestThePrivateFolderIsTheConfigsElseTheSites(t *testing.T) {
 	for _, c := range []struct{ host, site, want string }{
 		{"", "", "$HOME/.tunctl"},
 		{"", "~/x/.tunctl", "$HOME/x/.tunctl"},
+		{"", "~/{user}/.tunctl", "$HOME/$(id -un)/.tunctl"},
+		{"", "$WORK/{group}/.tunctl", "${WORK:?}/$(id -gn)/.tunctl"},
 		{"", "/work/{group}/{user}/.tunctl", "/work/$(id -gn)/$(id -un)/.tunctl"},
 		{"", "$SCRATCH/a/.tunctl", "${SCRATCH:?}/a/.tunctl"},
 		{"/work/z19/.tunctl", "$SCRATCH/.tunctl", "/work/z19/.tunctl"},

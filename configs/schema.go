@@ -130,18 +130,18 @@ func (in *input) list(item func(v value)) {
 }
 
 // port reads a port's number; 0 if it is not valid.
-func (in *input) port() int {
+func (in *input) port(into *int) {
 	v := in.entry.value
 	if v.kind != unstable.Integer {
 		in.mustBe(v, "a number")
-		return 0
+		return
 	}
 	port, err := strconv.ParseInt(v.text, 0, 32)
 	if err != nil || port < 1 || port > 65535 {
 		in.addError(v.at, "", "the port %s is not between 1 and 65535", v.text)
-		return 0
+		return
 	}
-	return int(port)
+	*into = int(port)
 }
 
 // setText makes the reader of a field that is a line of text.

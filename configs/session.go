@@ -65,7 +65,7 @@ func sessionFields() []field[Session] {
 		{"with", `{ account = "def-x", hours = 2 }`, (*input).with},
 		{"workdir", `"~/notebooks"`, setText(func(s *Session) *string { return &s.Workdir })},
 		{"log", `"~/{name}.{id}.log"`, (*input).log},
-		{"local", `8888`, func(in *input, s *Session) { s.Local = in.port() }},
+		{"local", `8888`, func(in *input, s *Session) { in.port(&s.Local) }},
 		{"reach", `"auto"`, setWord(func(s *Session) *api.Reach { return &s.Reach },
 			api.ReachAuto, api.ReachLogin, api.ReachNode, api.ReachHere)},
 		{"keep", `true`, setFlag(func(s *Session) *bool { return &s.Keep })},

@@ -19,7 +19,7 @@ type Site struct {
 	Title     string      `json:"title"`
 	Path      string      `json:"path,omitempty"` // of a person's own file; "" for those that come with tunctl
 	Country   string      `json:"country,omitempty"`
-	Verified  bool        `json:"verified"` // false: put together from public sources, and nobody tried it
+	Verified  bool        `json:"verified"` // false: the centre's documentation has gaps, which other public sources fill
 	Scheduler string      `json:"scheduler,omitempty"`
 	Entrances []Entrance  `json:"entrances"`
 	Transfer  string      `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
@@ -49,7 +49,10 @@ type Site struct {
 	Job         Recipe      `json:"-"`
 }
 
-// Label is the title, marked if nobody has tried the site's settings.
+// GapsText says what a site rests on that is not verified as a whole.
+const GapsText = "the centre's documentation leaves gaps, which are filled from other public sources"
+
+// Label is the title, marked if the site as a whole is not verified.
 func (s *Site) Label() string {
 	if !s.Verified {
 		return s.Title + " (not verified)"
@@ -313,6 +316,7 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	if err := src.err(); err != nil {
 		return Site{}, err
 	}
+	s.Entrances, s.Questions = append([]Entrance{}, s.Entrances...), append([]Question{}, s.Questions...) // [] in JSON, never null
 	return s, nil
 }
 

@@ -70,7 +70,7 @@ func checkSiteTexts(t *testing.T, s *Site) {
 		}
 	}
 	if len(s.Unsure) == 0 {
-		t.Errorf("%s: nobody tried everything of it, so something is not certain", s.Name)
+		t.Errorf("%s: no documentation has everything, so something is not verified", s.Name)
 	}
 	for _, u := range s.Unsure {
 		topic, text, _ := strings.Cut(u, ": ")

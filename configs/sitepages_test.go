@@ -31,9 +31,10 @@ const siteIndexHead = `# Sites
 ` + "`tunctl init narval`" + ` sets up Narval, and so on; ` + "`tunctl sites`" + ` lists them, too. A cluster that is not here works as well: see
 [any other machine](generic.md), or [add it](../adding-a-site.md) with one file.
 
-The settings come from the centres' own documentation, or from their users where it has gaps. The centres have not reviewed
-them. Each page names what is not certain. **Not verified** means that something important was not found in the
-documentation, and that nobody has tried the site with tunctl: expect to correct a setting, and please report it.
+The settings are as the centres document them. The centres have not reviewed them, and we have not tried them on the machines
+themselves. What a centre does not document comes from other public sources, such as scripts of its users, and each page
+lists it as not verified. A site that is **not verified** as a whole has such a gap where it matters, such as its login
+or how a compute node is reached: expect to correct a setting, and please report it.
 
 `
 
@@ -105,9 +106,9 @@ func sitePage(s *Site) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s\n%s. ", s.Title, madeFromSites, s.Country)
 	if !s.Verified {
-		b.WriteString("**Not verified as a whole**: put together from public sources that have gaps; nobody has tried it with tunctl.\n")
+		b.WriteString("**Not verified as a whole**: " + GapsText + ".\n")
 	} else {
-		b.WriteString("From the centre's own documentation, except for what is listed as not verified below.\n")
+		b.WriteString("As the centre documents it, except for what is listed as not verified below.\n")
 	}
 	b.WriteString("\n| | |\n|---|---|\n")
 	row := func(what, text string) {

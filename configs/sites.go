@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -31,7 +31,7 @@ func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(c
 // used. The error is about files that cannot be read; the other sites are returned, too.
 func LoadSites(own string, installed ...string) (Sites, error) {
 	l, err := newSiteLoader(own, installed)
-	for name := range l.texts {
+	for _, name := range slices.Sorted(maps.Keys(l.texts)) {
 		l.site(name)
 	}
 	sites := make(Sites, 0, len(l.read))
@@ -67,20 +67,6 @@ func newSiteLoader(own string, installed []string) (*siteLoader, error) {
 	return l, err
 }
 
-// checkWritable refuses an installed site that everybody can change: its text becomes part of
-// people's jobs.
-func checkWritable(file string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	for _, path := range []string{filepath.Dir(file), file} {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o002 != 0 {
-			return fmt.Errorf("%s is not used: everybody can change %s; `chmod o-w %s` prevents that", file, path, path)
-		}
-	}
-	return nil
-}
-
 // siteLoader reads sites when they are needed, since one may be based on another.
 type siteLoader struct {
 	texts  map[string]siteText
@@ -112,7 +98,7 @@ func (l *siteLoader) collect(fsys fs.FS, dir, shown string) error {
 			where = filepath.Join(shown, e.Name())
 		}
 		if l.shared {
-			if err := checkWritable(where); err != nil {
+			if err := checkInstalled(where); err != nil {
 				l.errs = append(l.errs, err)
 				continue
 			}

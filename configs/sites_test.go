@@ -1,6 +1,9 @@
 package configs
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -37,28 +40,63 @@ func TestAPersonsSiteCountsMoreThanAnAdministratorsAndThatMoreThanOurs(t *testin
 	}
 }
 
-func TestAnInstalledSiteThatEverybodyCanChangeIsNotUsed(t *testing.T) {
+func TestAnInstalledSiteThatOthersCanChangeIsNotUsed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the system's folder is protected there")
 	}
-	for name, open := range map[string]func(folder, file string) string{
-		"the file":   func(_, file string) string { return file },
-		"the folder": func(folder, _ string) string { return folder },
+	everybody := func(path string) error { return os.Chmod(path, 0o777) }
+	another := func(path string) error { return os.Chown(path, 12345, -1) }
+	for name, x := range map[string]struct {
+		change func(path string) error
+		what   func(folder, file, elsewhere string) string
+		want   string
+	}{
+		"everybody's file":             {everybody, func(_, file, _ string) string { return file }, "everybody can change "},
+		"everybody's folder":           {everybody, func(folder, _, _ string) string { return folder }, "everybody can change "},
+		"everybody's parent folder":    {everybody, func(folder, _, _ string) string { return filepath.Dir(folder) }, "everybody can change "},
+		"a link to everybody's folder": {everybody, func(_, _, elsewhere string) string { return elsewhere }, "everybody can change "},
+		"another's file":               {another, func(_, file, _ string) string { return file }, "belongs to user 12345"},
+		"another's folder":             {another, func(folder, _, _ string) string { return folder }, "belongs to user 12345"},
+		"a link to another's folder":   {another, func(_, _, elsewhere string) string { return elsewhere }, "belongs to user 12345"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			file := writeSite(t, folder, "narval", "like = \"slurm\"\ntitle = \"not ours\"\n")
-			if err := os.Chmod(open(folder, file), 0o777); err != nil {
+			folder, elsewhere := filepath.Join(t.TempDir(), "sites"), t.TempDir()
+			if err := os.Mkdir(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(folder, "narval.toml")
+			if err := os.Symlink(writeSite(t, elsewhere, "narval", "like = \"slurm\"\ntitle = \"not ours\"\n"), file); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := LoadSites("", folder); err != nil {
+				t.Fatalf("as it should be: %v", err)
+			}
+			if err := x.change(x.what(folder, file, elsewhere)); errors.Is(err, fs.ErrPermission) {
+				t.Skip("needs root")
+			} else if err != nil {
 				t.Fatal(err)
 			}
 			sites, err := LoadSites("", folder)
-			if err == nil || !strings.Contains(err.Error(), "everybody can change "+open(folder, file)) {
+			if err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("error %v", err)
 			}
 			if s, err := sites.Find("narval"); err != nil || s.Title == "not ours" {
 				t.Errorf("narval is %q, %v", s.Title, err)
 			}
 		})
+	}
+}
+
+func TestAListOfASiteWithoutEntriesIsEmptyInJSON(t *testing.T) {
+	own := t.TempDir()
+	writeSite(t, own, "bare", "title = \"bare\"\n")
+	sites, err := LoadSites(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(sites)
+	if err != nil || strings.Contains(string(text), "null") {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

@@ -288,6 +288,13 @@ func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 		if got := submit(theirs); !strings.Contains(got, "belongs to another user") {
 			t.Errorf("another user's folder: %q", got)
 		}
+		link := filepath.Join(filepath.Dir(m.home), "link/.tunctl")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(m.home, link), os.Lchown(link, 4242, 4242)); err != nil {
+			t.Fatal(err)
+		}
+		if got := submit(link); !strings.Contains(got, "belongs to another user") {
+			t.Errorf("another user's link to a folder of ours: %q", got)
+		}
 	}
 	if n := len(submitted(t, m)); n != 0 {
 		t.Errorf("%d jobs", n)

@@ -86,13 +86,14 @@ type loginPagePrompt struct {
 }
 
 // noteLinks remembers a text of the server, if it has links, and awaits their use. Without a
-// person, a banner stops a login only if its link is to a login page.
+// person, a banner stops a login only if its link is to a login page. A server may send any
+// number of banners; only the first links count.
 func (l *login) noteLinks(text string, banner bool) {
 	links := linksIn(text)
-	if len(links) == 0 {
+	p := &l.page
+	if len(links) == 0 || len(p.links) >= maxLinks {
 		return
 	}
-	p := &l.page
 	p.withdraw()
 	p.notice = strings.TrimSpace(p.notice + "\n" + api.NewRemoteText(text).String())
 	p.links = append(p.links, links...)

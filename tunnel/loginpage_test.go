@@ -3,6 +3,7 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,15 @@ func TestNothingButAnHTTPSPageOfANamedHostMayBeOpened(t *testing.T) {
 		"http://iam.example.org/device",
 		"https://iam.example.org.evil.example/device",
 		"https://iam.example.org:8443/device",
+		"https://iam.example.org:443/device",
+		"https://iam.example.org:/device",
+		"https://iam.example.org./device",
 		"https://iam.example.org@evil.example/",
+		"https://iam.example.org:x@evil.example/",
+		"https://me@iam.example.org/device",
+		"https://xn--iam-8qa.example.org/",
+		"https:///iam.example.org/", "https://https://iam.example.org/",
+		"https://iam.example.org/\t", "https://iam.example.org/a\x00b", "https://iam.example.org/\x7f", "https://iam.example.org\n/",
 		"https://evil.example/@iam.example.org",
 		"https://evil.example\\@iam.example.org/",
 		"https://iam.example.org\\.evil.example/",
@@ -232,5 +241,33 @@ func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), deviceLink) {
 			t.Errorf("Await: %v", err)
 		}
+	})
+}
+
+func TestAServerCannotPileUpLinks(t *testing.T) {
+	flood := func(c *ssh.ServerConfig) {
+		c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			for n := range 50 {
+				if _, err := ask("", fmt.Sprintf("https://iam.example.org/%d", n), nil, nil); err != nil {
+					return nil, err
+				}
+			}
+			_, err := ask("", "", []string{"Code: "}, []bool{false})
+			return nil, err
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, map[string]*sshServer{"login": newServer(t, flood)}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
+		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+		b.o.Prompter = c
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		p := <-c.asked
+		if len(p.Links) != maxLinks || p.LoginPage != "https://iam.example.org/0" {
+			t.Errorf("%d links, %q", len(p.Links), p.LoginPage)
+		}
+		c.answer <- api.Answer{}
+		mustConnect(t, h)
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type interview struct {
 	named     bool // the session's name was given by a flag
 	aliases   []string
 	hints     []siteHint
+	shown     []string // the last list with numbers
+	likely    string   // the site that an empty answer means
 }
 
 func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*interview, error) {
@@ -80,7 +83,7 @@ func (i *interview) makePlan(ctx context.Context) (plan, error) {
 	return p, err
 }
 
-// askSite finds the site by its name or its number in the list, or for a host of no known site
+// askSite finds the site by its name or its number in a list, or for a host of no known site
 // by its scheduler.
 func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	what := i.argument
@@ -96,39 +99,37 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		if err := i.needPerson("the name of the cluster", hint); err != nil {
 			return configs.Site{}, err
 		}
-		i.list()
+		i.showHints()
 	}
 	for {
 		if what == "" {
-			question := "Which one? Its number or name, a word to search for, or any ssh host"
-			if len(i.hints) == 1 {
-				question += " [" + i.hints[0].site + "]"
+			question := fmt.Sprintf("Which cluster? Its name, a word to search for, or any ssh host; ? lists all %d", len(i.sites))
+			if i.likely != "" {
+				question += " [" + i.likely + "]"
 			}
 			text, err := i.ask(ctx, question+": ")
 			if err != nil {
 				return configs.Site{}, err
 			}
-			if text == "" && len(i.hints) == 1 {
-				text = i.hints[0].site
-			}
-			what = i.parseChoice(text)
+			what = i.parseChoice(cmp.Or(text, i.likely))
 			continue
 		}
 		site, err := i.sites.Find(what)
-		switch {
-		case err == nil:
+		if err == nil {
 			return site, nil
-		case slices.Contains(i.aliases, what) || strings.ContainsAny(what, ".@") || i.argument == "":
-			i.host = what
-			return i.askScheduler(ctx, what)
 		}
-		if site, ok := i.sites.WithEntrance(what); ok && i.entrance == "" {
+		alias := slices.Contains(i.aliases, what)
+		if site, ok := i.sites.WithEntrance(what); ok && i.entrance == "" && !alias {
 			i.term.Say("%s is a login node of %s", what, site.Title)
 			i.entrance = what
 			return site, nil
 		}
+		if alias || strings.ContainsAny(what, ".@") || i.argument == "" {
+			i.host = what
+			return i.askScheduler(ctx, what)
+		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
-			if near := suggest.Nearest(what, i.listed()); len(near) > 0 {
+			if near := suggest.Nearest(what, i.names()); len(near) > 0 {
 				e.Hint = fmt.Sprintf("did you mean %q?", near[0])
 			}
 			e.Hint += fmt.Sprintf(" To use a host of that name: `tunctl init --host %s`", what)
@@ -157,58 +158,82 @@ func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site
 	return i.sites.ForHost(configs.Host{}, scheduler)
 }
 
-func (i *interview) list() {
-	i.term.Say("Known clusters:\n")
-	n := 0
-	for _, s := range i.sites {
-		n++
-		i.term.Say("%3d) %-12s %s", n, s.Name, s.Label())
+// maxHostsShown is how many hosts of the ssh config are shown unasked.
+const maxHostsShown = 10
+
+// showHints shows the sites that the person probably uses and some hosts of the ssh config. The
+// list of all sites is long, and shown only when asked for.
+func (i *interview) showHints() {
+	hosts := i.aliases[:min(len(i.aliases), maxHostsShown)]
+	i.list(nil, hosts)
+	if more := len(i.aliases) - len(hosts); more > 0 {
+		i.term.Say("     and %d more", more)
 	}
-	if len(i.aliases) > 0 {
-		i.term.Say("\nHosts of your ssh config:\n")
-	}
-	for _, a := range i.aliases {
-		n++
-		i.term.Say("%3d) %s", n, a)
-	}
-	i.term.Say("")
 	for _, h := range i.hints {
 		i.term.Say("Probably %s: %s.", i.term.Paint(term.Bold, h.site), h.why)
 	}
-}
-
-// listMatches lists the sites that a word is about, with their numbers in the whole list, and
-// reports whether there are any.
-func (i *interview) listMatches(word string) bool {
-	found := i.sites.Search(word)
-	for n, s := range i.sites {
-		if slices.ContainsFunc(found, func(x configs.Site) bool { return x.Name == s.Name }) {
-			i.term.Say("%3d) %-12s %s", n+1, s.Name, s.Title)
-		}
+	if len(i.hints) == 1 {
+		i.likely = i.hints[0].site
 	}
-	return len(found) > 0
 }
 
-// parseChoice is the entry of that number in the list, or the text itself: a site or a host. It
-// is "", after a message, if the text can be neither or is a mistyped site.
+// list shows sites and hosts with numbers.
+func (i *interview) list(sites configs.Sites, hosts []string) {
+	i.shown = nil
+	for _, s := range sites {
+		i.shown = append(i.shown, s.Name)
+		i.term.Say("%3d) %-12s %s", len(i.shown), s.Name, s.Label())
+	}
+	if len(hosts) > 0 {
+		i.term.Say("Hosts of your ssh config:")
+	}
+	for _, host := range hosts {
+		i.shown = append(i.shown, host)
+		i.term.Say("%3d) %s", len(i.shown), host)
+	}
+}
+
+// listMatches lists the sites that a text is about, and reports whether there are any. A single
+// one is probably meant.
+func (i *interview) listMatches(text string) bool {
+	words := strings.Fields(text)
+	found := i.sites.Search(words...)
+	if len(found) == 0 {
+		return false
+	}
+	i.list(found, nil)
+	i.likely = ""
+	if len(found) == 1 {
+		i.likely = found[0].Name
+	}
+	if len(words) == 1 {
+		i.term.Say("(To use a host called %[1]s: USER@%[1]s)", words[0])
+	}
+	return true
+}
+
+// parseChoice is the entry of that number in the last list, or the text itself: a site or a
+// host. It is "", after a message, if the text can be neither or is a mistyped site.
 func (i *interview) parseChoice(text string) string {
-	names := i.listed()
-	if n, err := strconv.Atoi(text); err == nil {
-		if n >= 1 && n <= len(names) {
-			return names[n-1]
-		}
-		i.term.Say("Choose a number from 1 to %d.", len(names))
-		return ""
-	}
+	names := i.names()
 	near := suggest.Nearest(text, names)
+	_, isEntrance := i.sites.WithEntrance(text)
+	n, err := strconv.Atoi(text)
 	switch {
-	case text == "" || slices.Contains(names, text) || strings.Contains(text, "@"):
+	case text == "?":
+		i.list(i.sites, i.aliases)
+		return ""
+	case err == nil && n >= 1 && n <= len(i.shown):
+		return i.shown[n-1]
+	case err == nil:
+		i.term.Say("No line above has the number %s.", text)
+		return ""
+	case text == "" || isEntrance || slices.Contains(names, text) || strings.Contains(text, "@"):
 		return text
+	case !strings.Contains(text, ".") && i.listMatches(text):
+		return ""
 	case strings.ContainsAny(text, " \t"):
 		i.term.Say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
-		return ""
-	case !strings.Contains(text, ".") && i.listMatches(text):
-		i.term.Say("(To use a host called %s: USER@%s)", text, text)
 		return ""
 	case len(near) > 0:
 		i.term.Say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
@@ -217,8 +242,8 @@ func (i *interview) parseChoice(text string) string {
 	return text
 }
 
-// listed are the names in the list, in its order.
-func (i *interview) listed() []string {
+// names are those of all sites and of the hosts of the ssh config.
+func (i *interview) names() []string {
 	names := make([]string, 0, len(i.sites)+len(i.aliases))
 	for _, s := range i.sites {
 		names = append(names, s.Name)
@@ -243,7 +268,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		i.term.Say("Certificate: %s.", text)
 	}
 	if !s.Verified {
-		i.term.Say("%s these settings are put together from public sources, and nobody has tried them", i.term.Paint(term.Yellow, "?"))
+		i.term.Say("%s not verified as a whole: "+configs.GapsText, i.term.Paint(term.Yellow, "?"))
 	}
 	if len(s.Unsure) > 0 {
 		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))
@@ -277,7 +302,7 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:
 		if s.Portal != "" {
-			i.term.Say("%s publishes no SSH login node; its portal is %s", s.Title, s.Portal)
+			i.term.Say("tunctl knows the name of no login node of %s; its portal is %s", s.Title, s.Portal)
 		}
 		return i.answer(ctx, configs.Question{Name: "host", Ask: "The address of the login node, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
 	}

@@ -23,6 +23,7 @@ type plan struct {
 var (
 	notInName   = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)
+	capitalWord = regexp.MustCompile(`\b[A-Z]{2,}\b`)
 	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 )
 
@@ -81,7 +82,11 @@ func (p plan) text() (string, error) {
 		}
 		fmt.Fprintf(&b, "site = %s\n", configs.Quote(p.site.Name))
 		if renew := p.site.Certificate.Renew; renew != "" {
-			fmt.Fprintf(&b, "# Gets a new certificate before each login. Replace the words in capitals, and remove the #.\n# before_login = %s\n", configs.Quote(renew))
+			todo := "Remove the # to use it."
+			if capitalWord.MatchString(renew) {
+				todo = "Replace the words in capitals, and remove the #."
+			}
+			fmt.Fprintf(&b, "# Gets a new certificate before each login. %s\n# before_login = %s\n", todo, configs.Quote(renew))
 		}
 		b.WriteString("\n")
 	}

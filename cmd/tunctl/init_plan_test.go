@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"tunctl/configs"
@@ -49,6 +50,18 @@ func TestASecondClusterOfASiteIsAHostOfItsOwn(t *testing.T) {
 		i := &interview{cfg: cfg, argument: c.argument}
 		if got := i.hostName(site, c.ssh); got != c.want {
 			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestThePlanSaysWhatToReplaceInACertificateCommand(t *testing.T) {
+	for renew, want := range map[string]string{
+		"clifton auth":        "Remove the # to use it.\n# before_login = \"clifton auth\"\n",
+		"sshproxy.sh -u USER": "Replace the words in capitals, and remove the #.\n# before_login = \"sshproxy.sh -u USER\"\n",
+	} {
+		p := plan{site: configs.Site{Name: "far", Title: "Far", Certificate: configs.Certificate{Renew: renew}}, host: "far", ssh: "far", session: "jupyter", job: "jupyter"}
+		if text, err := p.text(); err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v\n%s", err, text)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,21 +53,27 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	env, config := personAt(t, c)
 
 	k := startTalk(t, env, "init")
-	k.Expect("Known clusters:")
-	k.Expect("aspire2a")
 	k.Expect("Hosts of your ssh config:")
 	k.Expect("practice")
-	k.Expect("Which one?")
+	k.Expect("Which cluster?")
+	k.Answer("?")
+	k.Expect("aspire2a")
+	k.Expect("Hosts of your ssh config:")
+	k.Expect("Which cluster?")
 	k.Answer("narwal")
 	k.Expect("no site \"narwal\": did you mean \"narval\"?")
-	k.Expect("Which one?")
-	k.Answer("99")
-	k.Expect("Choose a number from 1 to ")
-	k.Expect("Which one?")
-	k.Answer("a b")
-	k.Expect("\"a b\" is not a host")
-	k.Expect("Which one?")
-	k.Answer("ours")
+	k.Expect("Which cluster?")
+	k.Answer("999")
+	k.Expect("No line above has the number 999")
+	k.Expect("Which cluster?")
+	k.Answer("no cluster")
+	k.Expect("\"no cluster\" is not a host")
+	k.Expect("Which cluster?")
+	k.Answer("practice cluster")
+	k.Expect("1) ours         our practice cluster")
+	k.Expect("Which cluster?")
+	k.Expect("[ours]")
+	k.Answer("1")
 	k.Expect("Which login node? [main]")
 	k.Answer("")
 	k.Expect("Which account is charged?")
@@ -113,7 +120,7 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	env, config := personAt(t, c)
 	k := startTalk(t, env, "init")
-	k.Expect("Which one?")
+	k.Expect("Which cluster?")
 	k.Answer("elsewhere")
 	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
 	k.Answer("none")
@@ -146,13 +153,42 @@ func TestTheInterviewSuggestsTheSiteInTheSSHConfigAndSearches(t *testing.T) {
 	k.Answer("singapore")
 	k.Expect(") aspire2a ")
 	k.Expect("(To use a host called singapore: USER@singapore)")
-	k.Expect("[narval]: ")
-	k.Answer("")
+	k.Expect("lists all")
+	k.Answer("national compute infrastructure") // of no title
+	k.Expect("is not a host")
+	k.Answer("ASPIRE") // of one site
+	k.Expect("[aspire2a]: ")
+	k.Answer("narval")
 	k.Expect("narval.alliancecan.ca is in your ssh config as mycluster")
 	k.Type("\x03")
 	k.Expect("stopped")
 	if code, _ := k.End(); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "ssh_config")
+	text := "Host mycluster\nHostName narval.alliancecan.ca\n"
+	for n := range 30 {
+		text += fmt.Sprintf("Host z%d\nHostName z%d.example.org\n", n, n)
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TUNCTL_HOME=" + dir, "HOME=" + dir, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "TUNCTL_SSH_CONFIG=" + config}
+	k := startTalk(t, env, "init", "--no-login")
+	k.Expect("and 21 more")
+	k.Expect("[narval]: ")
+	k.Answer("")
+	k.Expect("narval.alliancecan.ca is in your ssh config as mycluster")
+	k.Type("\x03")
+	k.Expect("stopped")
+	_, screen := k.End()
+	if before, _, _ := strings.Cut(screen, "[narval]: "); strings.Count(before, "\n") > 16 {
+		t.Errorf("too much before the first question:\n%s", before)
 	}
 }
 

@@ -160,7 +160,10 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 		t.Say("Copy the address into your browser, if you trust it: tunctl opens only pages that the site names in login_pages.")
 		return nil
 	}
-	host, _, _ := strings.Cut(strings.TrimPrefix(p.LoginPage, "https://"), "/")
+	host := strings.TrimPrefix(p.LoginPage, "https://")
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
 	text, err := t.ReadLine(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ var changing = []struct {
 }{
 	// How many steps of an up are shown depends on the machine; the result does not.
 	{regexp.MustCompile(`(?m)^\| … .*\n(\|   .*\n)*`), ""},
-	{regexp.MustCompile(`(?m)^\| ✓ (started|\w+ responds) on .*\n|^\| ✗ waiting .*\n`), ""},
+	{regexp.MustCompile(`(?m)^\| ✓ (queued|(started|\w+ responds) on) .*\n|^\| ✗ waiting .*\n`), ""},
 	// The scripts' ssh config names a missing key, for hosts that should fail.
 	{regexp.MustCompile(`(?m)^\| tunctl: warning: .*no_key.*\n`), ""},
 	{regexp.MustCompile(`SHA256:[A-Za-z0-9+/]+`), "SHA256:KEY"},
@@ -33,6 +33,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?`), "DATE"},
 	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)( \d+ [A-Z][a-z][a-z])? \d\d:\d\d\b`), "CLOCK"},
 	{regexp.MustCompile(`(^|[^\d:-])\d\d:\d\d(:\d\d)?\b`), "${1}CLOCK"},
+	{regexp.MustCompile(`\buntil (CLOCK|DAY)\b`), "until DAY"}, // today or tomorrow
 	{regexp.MustCompile(`\b(\d+ d )?\d+ h \d\d min\b|\b\d+ min( \d+ s)?\b|\b\d+(\.\d+)? m?s\b`), "TIME"},
 	{regexp.MustCompile(`\bpid \d+\b`), "pid PID"},
 	{regexp.MustCompile(`(\S)  +`), "$1  "},

@@ -122,7 +122,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	fact("country", s.Country)
 	if !s.Verified {
-		fact("not verified", "put together from public sources; nobody has tried these settings")
+		fact("not verified", configs.GapsText)
 	}
 	fact("scheduler", s.Scheduler)
 	for _, e := range s.Entrances {

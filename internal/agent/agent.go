@@ -70,6 +70,7 @@ type Agent struct {
 
 	sites        configs.Sites
 	sitesVersion string // of their folder when they were read
+	sitesProblem string // the last one that was logged
 }
 
 // New reads the state file and the config. An agent starts even if the config has

@@ -41,13 +41,18 @@ func (a *Agent) allSites() configs.Sites {
 		return sites
 	}
 	sites, err := configs.LoadSites(folder, installed)
+	problem := ""
 	if err != nil {
-		a.log.Warn("cannot read a site file", "err", err)
+		problem = err.Error()
 		now = "" // it may be readable the next time, without having changed
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.sites, a.sitesVersion = sites, now
+	isNew := problem != a.sitesProblem
+	a.sites, a.sitesVersion, a.sitesProblem = sites, now, problem
+	a.mu.Unlock()
+	if isNew && err != nil { // once: every probe of a page reads the sites
+		a.log.Warn("cannot read a site file", "err", err)
+	}
 	return sites
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -168,9 +169,14 @@ func TestSiteFilesAreReadAgainOnlyWhenOneHasChanged(t *testing.T) {
 	if err := os.Chtimes(bad, written, written.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
+	var logged bytes.Buffer
+	a.log = slog.New(slog.NewTextHandler(&logged, nil))
 	read := a.allSites()
 	if again := a.allSites(); &again[0] == &read[0] {
 		t.Error("a file that could not be read is not tried again")
+	}
+	if n := strings.Count(logged.String(), "cannot read a site file"); n != 1 {
+		t.Errorf("the log has it %d times", n)
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
