@@ -88,6 +88,7 @@ func TestADownloadFillsTheLinkButNotItsQueue(t *testing.T) {
 		"at home, six":       {rate: 12.5e6, rtt: 20 * time.Millisecond, window: 6 * channelWindow},
 		"far":                {rate: 12.5e6, rtt: 100 * time.Millisecond, window: 6 * channelWindow},
 		"narrow":             {rate: 1.25e6, rtt: 40 * time.Millisecond, window: channelWindow},
+		"fast and far":       {rate: 125e6, rtt: 100 * time.Millisecond, window: 8 * channelWindow},
 		"less than the link": {rate: 60e6, rtt: 100 * time.Millisecond, window: channelWindow},
 	} {
 		t.Run(name, func(t *testing.T) {
