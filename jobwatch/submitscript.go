@@ -56,7 +56,7 @@ tunctl_script=$tunctl_dir/@BASE@
 tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
 tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
 (umask 077; mkdir -p "$tunctl_root") || tunctl_fail "cannot write to $tunctl_root"
-test -O "$tunctl_root" && test -n "$(find "$tunctl_root" -prune \( -user "$(id -u)" -o -user 0 \))" || tunctl_fail "the folder $tunctl_root belongs to another user: remove it, or set private in the [host] section of the config"
+test -O "$tunctl_root" && { test ! -L "$tunctl_root" || test -n "$(find "$tunctl_root" -prune \( -user "$(id -u)" -o -user 0 \))"; } || tunctl_fail "the folder $tunctl_root belongs to another user: remove it, or set private in the [host] section of the config"
 chmod 700 "$tunctl_root"
 (umask 077; mkdir -p "$tunctl_dir") || tunctl_fail "cannot write to $tunctl_root"
 if test ! -d "$tunctl_dir/tunctl.lock"; then
