@@ -33,7 +33,6 @@ var changing = []struct {
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?`), "DATE"},
 	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)( \d+ [A-Z][a-z][a-z])? \d\d:\d\d\b`), "CLOCK"},
 	{regexp.MustCompile(`(^|[^\d:-])\d\d:\d\d(:\d\d)?\b`), "${1}CLOCK"},
-	{regexp.MustCompile(`\buntil (CLOCK|DAY)\b`), "until DAY"}, // today or tomorrow
 	{regexp.MustCompile(`\b(\d+ d )?\d+ h \d\d min\b|\b\d+ min( \d+ s)?\b|\b\d+(\.\d+)? m?s\b`), "TIME"},
 	{regexp.MustCompile(`\bpid \d+\b`), "pid PID"},
 	{regexp.MustCompile(`(\S)  +`), "$1  "},
