@@ -83,8 +83,8 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 		"an old hold":            {inError, inError, api.JobRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			w := geWatcher(t, m)
+			w := NewWatcher(newMachine(t), Options{Scheduler: GridEngine})
+			w.lastQuery = time.Now()
 			w.rememberSubmitted(tt.before, true)
 			x := w.Watch("7")
 			defer x.Close()
@@ -97,7 +97,8 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 }
 
 func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
-	w := geWatcher(t, newMachine(t))
+	w := NewWatcher(newMachine(t), Options{Scheduler: GridEngine})
+	w.lastQuery = time.Now()
 	w.rememberSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
 	x := w.Watch("7")
 	defer x.Close()
