@@ -132,8 +132,10 @@ func TestAJobsLifeUnderARealGridEngine(t *testing.T) {
 	part("one that Grid Engine cannot start says why", func(f *fixture) {
 		job := f.submit("true\n", "-wd", "/nonexistent", "-o", "/dev/null", "-j", "y")
 		x := f.watch(job.ID)
-		held := f.await(x, "in error", func(j api.Job) bool { return j.State == api.JobHeld })
-		if !strings.Contains(held.Hint, "can't chdir to /nonexistent") || !strings.Contains(held.Hint, "will never start") || !strings.Contains(held.Reason, "chdir") {
+		held := f.await(x, "in error, with the reason", func(j api.Job) bool { // the list has the error a moment before its reason
+			return j.State == api.JobHeld && strings.Contains(j.Hint, "can't chdir to /nonexistent")
+		})
+		if !strings.Contains(held.Hint, "will never start") || !strings.Contains(held.Reason, "chdir") {
 			f.t.Errorf("in error %+v", held)
 		}
 	})

@@ -32,7 +32,9 @@ func quick(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, mis
 const tolerance = 10 * time.Second
 
 // steady notices a stall of three seconds, by a question without an answer, and bears it.
-func steady(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, int(tolerance/keepalive) }
+func steady(l *tunnel.Limits) {
+	l.KeepaliveEvery, l.KeepaliveMax, l.CloseUnanswered = keepalive, int(tolerance/keepalive), tolerance
+}
 
 // await waits for a host to be as wanted and returns how long that took.
 func await(t *testing.T, h *tunnel.Host, limit time.Duration, what string, wanted func(api.Host) bool) time.Duration {
