@@ -113,8 +113,10 @@ func typeThrough(t *testing.T, l *laptop, h *tunnel.Host, trouble func(ctx conte
 	t.Logf("%d echoes", p.echoes)
 	s := h.Status()
 	switch {
-	case err != nil || !s.Since.Equal(up):
-		return longest, fmt.Errorf("the connection was lost: %v, now %s: %s", err, s.State, s.Cause)
+	case err != nil:
+		return longest, fmt.Errorf("typing ended: %w; the host is %s: %s", err, s.State, s.Cause)
+	case !s.Since.Equal(up):
+		return longest, fmt.Errorf("the connection was lost; the host is %s: %s", s.State, s.Cause)
 	case len(alarms) > 0:
 		return longest, fmt.Errorf("false alarms: %q", alarms)
 	}
