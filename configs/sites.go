@@ -148,9 +148,9 @@ func (all Sites) Find(name string) (Site, error) {
 		}
 		names[i] = s.Name
 	}
-	hint := "available: " + strings.Join(names, ", ")
+	hint := "`tunctl sites` lists them all"
 	if near := suggest.Nearest(name, names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
+		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
 	}
 	return Site{}, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no site %q", name), Hint: hint}
 }

@@ -130,9 +130,9 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
 			if near := suggest.Nearest(what, i.names()); len(near) > 0 {
-				e.Hint = fmt.Sprintf("did you mean %q?", near[0])
+				e.Hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
 			}
-			e.Hint += fmt.Sprintf(" To use a host of that name: `tunctl init --host %s`", what)
+			e.Hint += fmt.Sprintf("; to use a host of that name: `tunctl init --host %s`", what)
 		}
 		return site, err
 	}
