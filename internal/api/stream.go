@@ -22,7 +22,11 @@ const StreamUpgrade = "tunctl-stream"
 type StreamRequest struct {
 	Kind StreamKind `json:"kind"`
 	Host string     `json:"host"`
-	// Node is a compute node behind the host, to which gateway and sftp connect instead.
+	// Session means inside the job of this session, in place of Host. A session that is
+	// down is never brought up for a stream.
+	Session string `json:"session,omitempty"`
+	// Node is a compute node behind the host, to which gateway and sftp connect instead; with
+	// Session, one of the job's nodes: its name or its number, from 0.
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"` // of a dial: host:port, or a socket's path
 	// Unattended says that there is no person to ask: a host that has stopped dialling

@@ -33,10 +33,11 @@ var imports = map[string][]string{
 	"internal/gateway":     {"internal/atomicfile"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig"},
+	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
 	"tunnel/forward":   {"internal/api", "internal/peer"},
 	"tunnel/sshconfig": {"internal/api"},
 	"tunnel/mux":       {},
+	"tunnel/step":      {"internal/api"},
 
 	// Jobs.
 	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
