@@ -53,7 +53,7 @@ func TestNoticesFitANotification(t *testing.T) {
 	heard := s.agent.hub.subscribe(api.AnswersNone)
 	now := time.Now()
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
-	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: now, End: midnight.Add(8 * time.Minute)} // told with the day
+	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
 	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
 	_ = s.skipNext(ending, errKeepLimit)
