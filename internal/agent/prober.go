@@ -12,9 +12,11 @@ import (
 	"tunctl/tunnel"
 )
 
-// probeTarget is an endpoint to prove: what the log announced, and where the job runs.
+// probeTarget is what to prove: the endpoint that the log announced, or that a command can
+// be run inside the job; and where the job runs.
 type probeTarget struct {
 	finding detect.Finding
+	shell   bool // there is no endpoint
 	job     string
 	node    string
 	files   *jobwatch.RuntimeFiles
@@ -121,6 +123,13 @@ func (p *prober) pause(since time.Time) time.Duration {
 
 // prove probes the target once over each route that may lead there.
 func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) probeResult {
+	if t.shell {
+		inside := route{inside: p.session.runInside, refused: p.refused}
+		if err := p.probeRoute(ctx, inside); err != nil {
+			return probeResult{target: t, doing: fmt.Sprintf("no command runs inside job %s on %s yet: %v", t.job, t.node, err)}
+		}
+		return probeResult{target: t, route: &inside}
+	}
 	ep, err := p.resolve(ctx, t, since)
 	if err != nil {
 		return p.unproven(t, ep, err)
@@ -161,12 +170,12 @@ func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResul
 func (p *prober) probeRoute(ctx context.Context, r route) error {
 	limits := &p.session.agent.limits
 	limit := limits.Probe
-	if r.endpoint.Reach == api.ReachNode {
+	if r.endpoint.Reach == api.ReachNode || r.inside != nil {
 		limit = limits.NodeProbe
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := probe(ctx, r.dialer, r.endpoint)
+	err := r.probe(ctx)
 	if !isIncomplete(err) {
 		return err
 	}
@@ -211,14 +220,18 @@ func (s *session) verify(ctx context.Context) {
 	}
 	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
 	defer cancel()
-	err := probe(probing, r.dialer, r.endpoint)
+	err := r.probe(probing)
 	if err == nil || isIncomplete(err) || ctx.Err() != nil {
 		return // it responds, or the person has left and nothing is known
 	}
-	s.agent.log.Info("the page no longer responds", "session", s.name, "err", err)
+	what := r.endpoint.Address()
+	if r.inside != nil {
+		what = "the job"
+	}
+	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
 	s.change(func(f *facts) {
 		if s.route == r && f.answers {
-			f.answers, f.doing = false, fmt.Sprintf("%s no longer responds: %v", r.endpoint.Address(), err)
+			f.answers, f.doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
 		}
 	})
 	signal(r.refused)
