@@ -77,7 +77,7 @@ func (p *prober) serve(ctx context.Context) {
 		if target != nil && up && !proven {
 			result := p.prove(ctx, target, since)
 			if proven = result.route != nil; !proven {
-				retry = time.After(p.pause(since))
+				retry = time.After(p.pause(target, since))
 				result.suspected = suspected
 			}
 			suspected = false
@@ -106,12 +106,16 @@ func (p *prober) send(ctx context.Context, r probeResult) {
 }
 
 // pause is how long to wait before the next probe: a server comes up within seconds of
-// its announcement, or takes long.
-func (p *prober) pause(since time.Time) time.Duration {
-	if time.Since(since) < time.Minute {
-		return p.session.agent.limits.ProbeEvery
+// its announcement, or takes long. A command inside the job may cost a step or a login.
+func (p *prober) pause(t *probeTarget, since time.Time) time.Duration {
+	every, slow := p.session.agent.limits.ProbeEvery, p.session.agent.limits.ProbeSlow
+	if t.shell {
+		every, slow = slow, 6*slow
 	}
-	return p.session.agent.limits.ProbeSlow
+	if time.Since(since) < time.Minute {
+		return every
+	}
+	return slow
 }
 
 // prove probes the target once over each route that may lead there.

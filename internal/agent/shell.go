@@ -26,7 +26,7 @@ func (r *jobRun) proveShell(job api.Job) {
 
 // runInside runs a command inside the session's job that does nothing.
 func (s *session) runInside(ctx context.Context) error {
-	node, err := s.jobNode(ctx, "")
+	node, err := s.jobMachine(ctx, "")
 	if err != nil {
 		return err
 	}
