@@ -112,6 +112,9 @@ type jobNodes struct {
 	server string                  // the node of its server, if that is known
 	open   map[string]*tunnel.Node // by name; each is connected when it is first used
 	names  map[string][]string     // the other names of a node, once they were looked up
+	// notices are what a person should know about the way into the job. The first who runs
+	// something there is told.
+	notices []string
 }
 
 func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
@@ -179,7 +182,7 @@ func (n *jobNodes) find(which string) (string, error) {
 	}
 	all := jobwatch.Nodes(n.job)
 	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
-	if number, err := strconv.Atoi(which); i < 0 && err == nil && number < len(all) {
+	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
 		i = number
 	}
 	if i < 0 {
@@ -251,8 +254,24 @@ func (n *jobNodes) close() {
 	}
 }
 
+// addNotice keeps a text for the person who next runs something inside the job.
+func (n *jobNodes) addNotice(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.notices = append(n.notices, text)
+}
+
+// takeNotices returns what was not told yet.
+func (n *jobNodes) takeNotices() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.notices
+	n.notices = nil
+	return list
+}
+
 // setServer sets where the job's server was found: its log may name one of the nodes.
-func (n *jobNodes) setServer(announced string) {
+func (n *jobNodes) setServer(announced string, port int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.server = ""
