@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tunctl/internal/api"
 )
 
 // App is an [app.NAME] table: how a person's own program announces its address in its
@@ -25,6 +27,10 @@ func KnownApps() []string {
 	}
 }
 
+// ShellApp is the app of a session whose job serves no page: a person works inside the job
+// itself, by a shell or an editor.
+const ShellApp = api.AppShell
+
 // appAliases are other names of apps.
 var appAliases = map[string]string{
 	"jupyterlab": "jupyter", "jupyter-lab": "jupyter", "lab": "jupyter", "notebook": "jupyter", "jupyter-notebook": "jupyter",
@@ -33,11 +39,14 @@ var appAliases = map[string]string{
 // checkApp reports an unknown app: the session would never be ready. A person's own app
 // has precedence over an alias of its name.
 func (l *loader) checkApp(t *table, s *Session) {
+	if s.Builtin() == ShellApp && s.App == "" {
+		s.App = ShellApp
+	}
 	known := make([]string, 0, len(l.config.Apps))
 	for _, a := range l.config.Apps {
 		known = append(known, a.Name)
 	}
-	known = append(known, KnownApps()...)
+	known = append(append(known, KnownApps()...), ShellApp)
 	if s.App == "" || slices.Contains(known, s.App) {
 		return
 	}

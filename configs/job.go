@@ -22,7 +22,7 @@ var jobFiles embed.FS
 var jobTemplates = template.Must(template.ParseFS(jobFiles, "jobs/*.tmpl"))
 
 // BuiltinJobs are the names that may follow "builtin:" in a session's submit.
-func BuiltinJobs() []string { return []string{"jupyter", "tensorboard"} }
+func BuiltinJobs() []string { return []string{"jupyter", "tensorboard", ShellApp} }
 
 // appQuestions are the questions of one kind of job only.
 func appQuestions(app string) []Question {
@@ -81,8 +81,11 @@ func (j *Job) Script() ([]byte, error) {
 		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
 		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
 	}
-	if j.App == "jupyter" {
+	switch j.App {
+	case "jupyter":
 		s.What, s.Announce = "A notebook", `echo "JupyterLab will listen on: $node:$port"`
+	case ShellApp:
+		s.What = "A job to work in"
 	}
 	if s.Private == "" || j.Host.Private != "" {
 		s.Private = j.Site.PrivateFolder(j.Host)
@@ -98,6 +101,9 @@ func (j *Job) Script() ([]byte, error) {
 	}
 	for _, q := range j.Questions() {
 		s.Variables = append(s.Variables, q.Name+"="+q.shell(answers[q.Name]))
+	}
+	if j.App == ShellApp {
+		s.Variables = append(s.Variables, "container=") // which the sites' commands ask for
 	}
 	var b strings.Builder
 	if err := jobTemplates.ExecuteTemplate(&b, j.App+".sh.tmpl", s); err != nil {

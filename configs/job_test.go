@@ -2,11 +2,13 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tunctl/internal/testprogram"
@@ -117,6 +119,68 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 func TestAVirtualEnvironmentThatIsNotThereIsTheAnswerToChange(t *testing.T) {
 	out := scripted(t, siteJob(t, "slurm", map[string]string{"venv": "/no/such/venv"}), nil)
 	wantAll(t, out, "tunctl: no virtual environment in /no/such/venv: set venv in the session's with = { … }")
+}
+
+func TestAJobToWorkInKeepsItsNodeAndEndsCleanly(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	for _, site := range []string{"slurm", "pbs", "gridengine"} {
+		t.Run(site, func(t *testing.T) {
+			home := t.TempDir()
+			venv := filepath.Join(home, "venv", "bin")
+			err := errors.Join(os.MkdirAll(venv, 0o755), os.WriteFile(filepath.Join(venv, "activate"), []byte("export MINE=1 PATH="+venv+":$PATH\n"), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := siteJob(t, site, map[string]string{"venv": filepath.Dir(venv)})
+			j.App, j.Name = ShellApp, ShellApp
+			text, err := j.Script()
+			if err != nil {
+				t.Fatal(err)
+			}
+			script := filepath.Join(home, "job.sh")
+			if err := os.WriteFile(script, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			log := filepath.Join(home, "shell.7.log")
+			out, err := os.Create(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = out.Close() }()
+			cmd := exec.CommandContext(t.Context(), bash, script)
+			cmd.Dir, cmd.Stdout, cmd.Stderr = home, out, out
+			cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "SLURMD_NODENAME=cn01", "SLURM_JOB_ID=7", "PBS_JOBID=7", "PBS_JOBNAME=shell", "PBS_O_WORKDIR=" + home, "JOB_ID=7"}
+			waits := filepath.Join(home, "waits")
+			if err := errors.Join(exec.CommandContext(t.Context(), "mkfifo", waits).Run(), testprogram.Write(filepath.Join(venv, "sleep"), []byte("#!/bin/sh\necho >"+waits+"\nexec /bin/sleep \"$@\"\n"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.ReadFile(waits); err != nil { // until it waits
+				t.Fatal(err)
+			}
+			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)); err == nil && !strings.Contains(string(env), "MINE=1\x00") {
+				t.Errorf("the first process of the job has the environment %q", env)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 143 {
+				t.Errorf("it ended with %v", cmd.ProcessState)
+			}
+			said, err := os.ReadFile(log)
+			if want := "tunctl: job 7 keeps cn01 for shells and editors\n"; err != nil || string(said) != want {
+				t.Errorf("its log is %q, %v; want %q", said, err, want)
+			}
+			if _, err := os.Stat(filepath.Join(home, ".tunctl", "job.7")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("it leaves its folder: %v", err)
+			}
+		})
+	}
 }
 
 func TestAnEnvironmentIsMadeOnTheNodesOwnDiskWhereNoneIsNamed(t *testing.T) {

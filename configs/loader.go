@@ -58,6 +58,9 @@ func (in *input) sessions(l *loader) {
 func (in *input) apps(l *loader) {
 	in.tables(func(name string, t *table) {
 		a := App{Name: name}
+		if name == ShellApp {
+			in.addError(t.at, "choose another name for your own app", "%q is the app of sessions without a page", name)
+		}
 		readTable(in.src, t, appFields(), &a)
 		if t.byKey["patterns"] == nil && t.complete() {
 			in.addError(t.at, `add: patterns = ['http://(?P<host>\S+):(?P<port>\d+)']`, "%s has no patterns", t.title())

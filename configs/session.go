@@ -15,7 +15,7 @@ import (
 type Session struct {
 	Name   string
 	Host   string   // a [host.NAME], or an alias of ~/.ssh/config
-	App    string   // what to look for in the log; empty: any known app
+	App    string   // what to look for in the log; empty: any known app; ShellApp: nothing
 	Job    string   // adopt a job of this name
 	Submit string   // a script on the host, "local:PATH" or "builtin:NAME"
 	Args   []string // extra words for the scheduler's submit command
@@ -199,8 +199,24 @@ func (l *loader) checkSession(t *table, s Session) {
 	if t.byKey["with"] != nil && !t.submitsBuiltin() {
 		l.src.addError(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
 	}
+	l.checkShell(t, s)
 	if s.Keep && t.byKey["submit"] == nil {
 		l.src.addError(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
+	}
+}
+
+// checkShell reports keys that need a page, in a session without one.
+func (l *loader) checkShell(t *table, s Session) {
+	app, local := t.byKey["app"], t.byKey["local"]
+	switch {
+	case s.App != ShellApp && s.Builtin() == ShellApp && app != nil:
+		l.src.addError(app.value.at, fmt.Sprintf("write: app = %q", ShellApp), "%q serves nothing to look for in its log", s.Submit)
+	case s.App == ShellApp && s.Builtin() != "" && s.Builtin() != ShellApp:
+		l.src.addError(app.value.at, fmt.Sprintf("write: submit = %q, or remove app", builtinPrefix+ShellApp), "%q serves a page, and app = %q is for a session without one", s.Submit, ShellApp)
+	case s.App == ShellApp && s.Job == "" && s.Submit == "":
+		l.src.addError(app.value.at, fmt.Sprintf("add: submit = %q", builtinPrefix+ShellApp), "%s has no job to run a shell in", t.title())
+	case (s.App == ShellApp || s.Builtin() == ShellApp) && local != nil:
+		l.src.addError(local.at, `remove it; "forward" is for ports of the job`, "%s has no page, so it has no local port", t.title())
 	}
 }
 

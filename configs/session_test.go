@@ -53,6 +53,36 @@ config.toml:7:10: "local:" has no name after the colon
     |          ^^^^^^^^
   write "local:./jupyter.sh" or "builtin:jupyter"
 `},
+		{"a page's port without a page", "[session.a]\nhost = 'x'\nsubmit = 'builtin:shell'\nlocal = 8888\n", `
+config.toml:4:1: [session.a] has no page, so it has no local port
+  4 | local = 8888
+    | ^^^^^
+  remove it; "forward" is for ports of the job
+`},
+		{"a page of a job that has none", "[session.a]\nhost = 'x'\nsubmit = 'builtin:shell'\napp = 'jupyter'\n", `
+config.toml:4:7: "builtin:shell" serves nothing to look for in its log
+  4 | app = 'jupyter'
+    |       ^^^^^^^^^
+  write: app = "shell"
+`},
+		{"no page for a job that has one", "[session.a]\nhost = 'x'\nsubmit = 'builtin:jupyter'\napp = 'shell'\n", `
+config.toml:4:7: "builtin:jupyter" serves a page, and app = "shell" is for a session without one
+  4 | app = 'shell'
+    |       ^^^^^^^
+  write: submit = "builtin:shell", or remove app
+`},
+		{"a shell without a job", "[session.a]\nhost = 'x'\nforward = ['1:x:1']\napp = 'shell'\n", `
+config.toml:4:7: [session.a] has no job to run a shell in
+  4 | app = 'shell'
+    |       ^^^^^^^
+  add: submit = "builtin:shell"
+`},
+		{"a pattern for shells", inSession("") + "[app.shell]\npatterns = ['(?P<port>1)']\n", `
+config.toml:5:2: "shell" is the app of sessions without a page
+  5 | [app.shell]
+    |  ^^^^^^^^^
+  choose another name for your own app
+`},
 		{"keep without submit", "[session.a]\nhost = 'x'\njob = 'y'\nkeep = true\n", `
 config.toml:4:1: [session.a] cannot keep a job that it does not submit
   4 | keep = true
@@ -91,7 +121,7 @@ config.toml:4:7: unknown app "jupiter"
 config.toml:4:7: unknown app "zope"
   4 | app = "zope"
     |       ^^^^^^
-  available: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http; or add a section [app.zope] with patterns
+  available: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http, shell; or add a section [app.zope] with patterns
 `},
 		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
 config.toml:4:10: the placeholder has no closing }
@@ -232,6 +262,19 @@ func TestWhoMayUseASessionsForwardsIsRead(t *testing.T) {
 		if _, err := Parse("config.toml", []byte(head+"allow_hosts = [\""+bad+"\"]\n")); err == nil {
 			t.Errorf("%q was taken for a name", bad)
 		}
+	}
+}
+
+func TestAJobThatServesNothingNeedsNoApp(t *testing.T) {
+	for _, more := range []string{"", "app = 'shell'\n"} {
+		c := parse(t, "[session.gpu]\nhost = 'x'\nsubmit = 'builtin:shell'\n"+more)
+		if s := c.Sessions[0]; s.App != ShellApp || s.Builtin() != ShellApp {
+			t.Errorf("%q: %+v", more, s)
+		}
+	}
+	c := parse(t, "[session.gpu]\nhost = 'x'\njob = 'train'\napp = 'shell'\n")
+	if s := c.Sessions[0]; s.App != ShellApp {
+		t.Errorf("a job of one's own: %+v", s)
 	}
 }
 

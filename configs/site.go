@@ -384,6 +384,9 @@ func hms(hours string) (string, error) {
 func (s *Site) allQuestions(app string) []Question {
 	all := slices.Clone(s.Questions)
 	for _, q := range append(softwareQuestions(), appQuestions(app)...) {
+		if app == ShellApp && q.Name == "container" {
+			continue // a shell inside the job is outside of every container
+		}
 		if !slices.ContainsFunc(all, func(x Question) bool { return x.Name == q.Name }) {
 			all = append(all, q)
 		}

@@ -161,7 +161,7 @@ func openItems(v View) []Item {
 
 // pageName is how the menu names what a session serves: most serve a notebook.
 func pageName(s api.Session) string {
-	if s.Endpoint != nil && s.Endpoint.App != "" && s.Endpoint.App != "jupyter" {
+	if s.App == api.AppShell || s.Endpoint != nil && s.Endpoint.App != "" && s.Endpoint.App != "jupyter" {
 		return s.Name
 	}
 	return "my notebook"
@@ -204,19 +204,21 @@ func troubleItems(v View) []Item {
 // startItem is the first entry if nothing is ready, waits for a login or failed.
 func startItem(v View) Item {
 	var idle []api.Session
-	working := false
+	var working []api.Session
 	for _, s := range v.Status.Sessions {
 		switch {
 		case s.State == api.SessionDown || s.State == api.SessionEnded:
 			idle = append(idle, s)
 		case s.State != api.SessionReady:
-			working = true
+			working = append(working, s)
 		}
 	}
 	switch {
 	case len(v.Status.Sessions) == 0:
 		return entry(verbSetup, "", "Set up my first notebook…", true)
-	case working:
+	case len(working) == 1 && working[0].App == api.AppShell:
+		return text("status", working[0].Name+" is not ready yet")
+	case len(working) > 0:
 		return text(verbOpen, openTitle+" (not ready yet)")
 	case len(idle) == 0:
 		return text("status", "Everything is connected")
@@ -254,14 +256,16 @@ func sessionItems(v View) []Item {
 	var items []Item
 	for _, s := range v.Status.Sessions {
 		up := s.State != api.SessionDown && s.State != api.SessionEnded && s.State != api.SessionFailed
-		children := []Item{
-			entry(verbOpen, s.Name, "Open", openable(s)),
-			entry(verbCopy, s.Name, "Copy address", openable(s)),
+		var children []Item
+		if s.App != api.AppShell {
+			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)), entry(verbCopy, s.Name, "Copy address", openable(s)))
+		}
+		children = append(children,
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(verbUp, s.Name, startTitle(s, v.Now), !up || s.State == api.SessionNeedsLogin),
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
 			cancelItem(s, v.Now),
-		}
+		)
 		items = append(items, Item{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items

@@ -68,7 +68,7 @@ func hasPage(s api.Session) bool { return s.URL != "" && isUp(s) }
 
 // mayHavePage reports whether a session is up and has more than fixed forwards.
 func mayHavePage(s api.Session) bool {
-	return isUp(s) && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
+	return isUp(s) && s.App != api.AppShell && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
 }
 
 func hasJob(s api.Session) bool { return s.Job != nil }

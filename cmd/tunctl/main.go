@@ -113,7 +113,7 @@ func commands(t *term.Terminal) []*cli.Command {
 			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
 			loginCommand(t), logoutCommand(t), hostsCommand(t)),
 		chapter("One login for everything",
-			sshCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
+			sshCommand(t), codeCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
 		chapter("Setting up",
 			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), completionCommand(t)),
 		chapter("Troubleshooting",

@@ -25,7 +25,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
-			&cli.StringFlag{Name: "app", Usage: "jupyter or tensorboard", Value: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "jupyter, tensorboard or shell", Value: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if inv.NArg() != 1 {
@@ -72,7 +72,7 @@ func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg
 	if s.Builtin() == "" {
 		return nil, &api.Error{
 			Code: api.CodeUsage, Message: fmt.Sprintf("session %q has no built-in job script: submit is %q", s.Name, s.Submit),
-			Hint: "this prints the scripts that tunctl writes itself, for submit = \"builtin:jupyter\" or \"builtin:tensorboard\"",
+			Hint: "this prints the scripts that tunctl writes itself, for submit = \"builtin:jupyter\", \"builtin:tensorboard\" or \"builtin:shell\"",
 		}
 	}
 	host := cfg.Host(s.Host)

@@ -65,7 +65,7 @@ func (inv *invocation) status() (st api.Status, err error) {
 	}
 	st = api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: []api.Session{}}
 	for _, s := range cfg.Sessions {
-		st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, State: api.SessionDown, Forwards: []api.Forward{}})
+		st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, App: s.App, State: api.SessionDown, Forwards: []api.Forward{}})
 	}
 	return st, nil
 }

@@ -45,6 +45,8 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	switch {
 	case s.URL != "":
 		notes = append(notes, s.URL)
+	case s.App == api.AppShell && s.State == api.SessionReady:
+		notes = append(notes, "tunctl ssh "+s.Name)
 	case s.Local != "" && s.State != api.SessionDown && (s.State == api.SessionReady || !s.State.Settled()):
 		notes = append(notes, s.Local)
 	}

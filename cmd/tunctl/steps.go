@@ -131,6 +131,8 @@ func (s *steps) stepText(x api.Session) string {
 		return fmt.Sprintf("waiting in the queue (job %s)", x.Job.ID)
 	case x.State == api.SessionStarting && x.Job == nil: // it has only forwards
 		return "opening the forwards"
+	case x.State == api.SessionStarting && x.App == api.AppShell:
+		return "waiting for a command to run inside the job"
 	case x.State == api.SessionStarting:
 		return "waiting for the notebook to respond"
 	}
@@ -152,6 +154,8 @@ func doneText(state api.SessionState, x api.Session) string {
 		return "started"
 	case state == api.SessionStarting && x.Job == nil:
 		return "opened the forwards"
+	case state == api.SessionStarting && x.App == api.AppShell:
+		return "ran a command inside job " + x.Job.ID
 	case state == api.SessionStarting && x.Endpoint != nil:
 		return strings.TrimSpace(fmt.Sprintf("%s responds on %s", x.Endpoint.App, x.Endpoint.Address()))
 	}

@@ -403,6 +403,9 @@ func (u *up) announce(s api.Session) {
 		fmt.Fprintln(u.term.Out, s.URL)
 		return
 	}
+	if s.App == api.AppShell {
+		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
+	}
 	for _, f := range s.Forwards {
 		if f.Error != "" {
 			u.term.Say("! %s: %s", f.Listen, f.Error)

@@ -235,6 +235,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	c.ok("log", "%s has %d bytes", path, size)
 	detector.Flush()
 	switch f := detector.Finding(); {
+	case isShell(c.session.config()): // it serves nothing
 	case !f.Found:
 		c.add("detector", api.CheckUnknown, "no server address in the log yet", "`tunctl logs` shows the log; an app of your own needs patterns in [app.NAME]")
 	case f.Ended:
@@ -246,6 +247,10 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 
 // page checks that the endpoint responds.
 func (c *checkup) page(ctx context.Context, f facts) {
+	if isShell(c.session.config()) && f.answers {
+		c.ok("inside", "commands run inside the job on %s", f.job.Node)
+		return
+	}
 	if f.endpoint == nil {
 		if f.doing != "" && !f.job.State.Ended() && !f.job.State.Waiting() {
 			c.add("page", api.CheckUnknown, f.doing, "")

@@ -149,6 +149,9 @@ func (f *facts) ready(now time.Time) verdict {
 		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.name)
 		if f.next != nil {
 			v.hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.next.ID)
+			if f.endpoint == nil {
+				v.hint = fmt.Sprintf("job %s takes over", f.next.ID)
+			}
 		}
 	case f.unsaved != nil:
 		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", rootCause(f.unsaved))
@@ -268,6 +271,9 @@ func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix strin
 		e.Code = api.CodeFailed
 		e.Message += ", before it served anything"
 		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; %s, then %s", cfg.Name, fix, runAgain(cfg))
+	}
+	if !served && isShell(cfg) {
+		e.Message = endText(j) + ", before a command was run inside"
 	}
 	switch {
 	case j.Hint == "":

@@ -78,11 +78,11 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, last int) error {
 }
 
 // closeOtherKind closes the listeners of an earlier attempt if the config has given the
-// session a job since, or taken it away.
+// session a page since, or taken it away.
 func (s *session) closeOtherKind() {
 	s.mu.Lock()
 	fwd := s.forward
-	other := fwd != nil && (fwd.page != nil) != s.hasJobLocked()
+	other := fwd != nil && (fwd.page != nil) != s.hasPageLocked()
 	if other {
 		s.forward = nil
 	}
@@ -110,7 +110,7 @@ func (s *session) keepPort() {
 }
 
 func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards, error) {
-	if !s.hasJobLocked() {
+	if !s.hasPageLocked() {
 		return s.openFixed(specs)
 	}
 	page, err := forward.Listen(forward.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Waiting: s.waitForHost, Log: s.agent.log})

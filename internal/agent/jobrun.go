@@ -79,7 +79,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		}
 	})
 
-	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for the server of job %s", job.ID) })
+	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for job %s", job.ID) })
 	r.work.Go(func() { r.prober.serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
 	if r.session.config().Keep {
@@ -97,7 +97,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		if job.State.Ended() {
 			return job, r.session.finishJob(ctx, job)
 		}
-		r.followLog(ctx, watch, job)
+		r.findServer(ctx, watch, job)
 		if r.runningSince.IsZero() && r.follower != nil && job.State == api.JobRunning {
 			r.runningSince, silent = time.Now(), time.After(r.session.agent.limits.Silent)
 		}
@@ -151,6 +151,16 @@ func moved(was, now api.Job) bool {
 		return true
 	}
 	return now.State.Waiting() && (was.State == api.JobRunning || was.State == api.JobCompleting)
+}
+
+// findServer looks for what the job serves; a job that serves nothing is ready when a
+// command was run inside.
+func (r *jobRun) findServer(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
+	if isShell(r.session.config()) {
+		r.proveShell(job)
+		return
+	}
+	r.followLog(ctx, watch, job)
 }
 
 // followLog begins to read the job's logs once their paths are known: a log that
@@ -250,12 +260,15 @@ func (r *jobRun) handleProbe(p probeResult) {
 	}
 }
 
-// openPage makes a proven route the way to the session's page, and opens its forward
-// there once the session is ready.
+// openPage makes a proven route the way to the session's page, if it has one, and opens its
+// forward there once the session is ready.
 func (s *session) openPage(proven *route) {
 	_ = s.record(func(r *state.Session) { r.Reach = proven.endpoint.Reach }, func(f *facts) {
 		s.route = proven
-		f.endpoint, f.answers, f.doing = &proven.endpoint, true, ""
+		f.answers, f.doing = true, ""
+		if proven.inside == nil {
+			f.endpoint = &proven.endpoint
+		}
 	})
 }
 

@@ -11,9 +11,11 @@ import (
 	"tunctl/jobwatch/detect"
 )
 
-// probeTarget is an endpoint to prove: what the log announced, and where the job runs.
+// probeTarget is what to prove: the endpoint that the log announced, or that a command can
+// be run inside the job; and where the job runs.
 type probeTarget struct {
 	finding detect.Finding
+	shell   bool // there is no endpoint
 	job     string
 	node    string
 	files   *jobwatch.RuntimeFiles
@@ -75,7 +77,7 @@ func (p *prober) serve(ctx context.Context) {
 		if target != nil && up && !proven {
 			result := p.prove(ctx, target, since)
 			if proven = result.route != nil; !proven {
-				retry = time.After(p.pause(since))
+				retry = time.After(p.pause(target, since))
 				result.suspected = suspected
 			}
 			suspected = false
@@ -104,16 +106,27 @@ func (p *prober) send(ctx context.Context, r probeResult) {
 }
 
 // pause is how long to wait before the next probe: a server comes up within seconds of
-// its announcement, or takes long.
-func (p *prober) pause(since time.Time) time.Duration {
-	if time.Since(since) < time.Minute {
-		return p.session.agent.limits.ProbeEvery
+// its announcement, or takes long. A command inside the job may cost a step or a login.
+func (p *prober) pause(t *probeTarget, since time.Time) time.Duration {
+	every, slow := p.session.agent.limits.ProbeEvery, p.session.agent.limits.ProbeSlow
+	if t.shell {
+		every, slow = slow, 6*slow
 	}
-	return p.session.agent.limits.ProbeSlow
+	if time.Since(since) < time.Minute {
+		return every
+	}
+	return slow
 }
 
 // prove probes the target once over each route that may lead there.
 func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) probeResult {
+	if t.shell {
+		inside := route{inside: p.session.runInside, refused: p.refused}
+		if err := p.probeRoute(ctx, inside); err != nil {
+			return probeResult{target: t, doing: fmt.Sprintf("no command runs inside job %s on %s yet: %v", t.job, t.node, err)}
+		}
+		return probeResult{target: t, route: &inside}
+	}
 	ep, err := p.resolve(ctx, t, since)
 	if err != nil {
 		return p.unproven(t, ep, err)
@@ -155,12 +168,12 @@ func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResul
 func (p *prober) probeRoute(ctx context.Context, r route) error {
 	limits := &p.session.agent.limits
 	limit := limits.Probe
-	if r.endpoint.Reach == api.ReachNode {
+	if r.endpoint.Reach == api.ReachNode || r.inside != nil {
 		limit = limits.NodeProbe
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := probe(ctx, r.dialer, r.endpoint)
+	err := r.probe(ctx)
 	if !isIncomplete(err) {
 		return err
 	}
@@ -205,14 +218,18 @@ func (s *session) verify(ctx context.Context) {
 	}
 	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe))
 	defer cancel()
-	err := probe(probing, r.dialer, r.endpoint)
+	err := r.probe(probing)
 	if err == nil || isIncomplete(err) || ctx.Err() != nil {
 		return // it responds, or the person has left and nothing is known
 	}
-	s.agent.log.Info("the page no longer responds", "session", s.name, "err", err)
+	what := r.endpoint.Address()
+	if r.inside != nil {
+		what = "the job"
+	}
+	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
 	s.change(func(f *facts) {
 		if s.route == r && f.answers {
-			f.answers, f.doing = false, fmt.Sprintf("%s no longer responds: %v", r.endpoint.Address(), err)
+			f.answers, f.doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
 		}
 	})
 	signal(r.refused)

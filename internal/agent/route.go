@@ -13,12 +13,23 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// route is a way to an endpoint: the address, and who dials it.
+// route is a way to an endpoint: the address, and who dials it. Of a job without an endpoint
+// it is the way inside.
 type route struct {
 	endpoint api.Endpoint
 	dialer   forward.Dialer
 	scarce   func() bool     // whether a connection takes a session of the host; nil: it does not
 	refused  chan<- struct{} // has the prober probe the endpoint again
+	// inside runs a command inside the job; nil: there is an endpoint.
+	inside func(context.Context) error
+}
+
+// probe proves once that the route works.
+func (r *route) probe(ctx context.Context) error {
+	if r.inside != nil {
+		return r.inside(ctx)
+	}
+	return probe(ctx, r.dialer, r.endpoint)
 }
 
 // target is what a forward to the endpoint needs to know.

@@ -74,7 +74,7 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 	f := a.remembered(cfg.Name, now)
 	v := f.derive(now)
 	return api.Session{
-		Name: cfg.Name, Host: cfg.Host, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
+		Name: cfg.Name, Host: cfg.Host, App: cfg.App, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
 		Job: f.job, Next: f.next, Forwards: []api.Forward{},
 	}
 }
@@ -222,6 +222,9 @@ func (s *session) requestedBy() requester {
 
 func (s *session) hasJobLocked() bool { return s.attached || s.cfg.Job != "" || s.cfg.Submit != "" }
 
+// hasPageLocked reports whether the session's job serves a page.
+func (s *session) hasPageLocked() bool { return s.hasJobLocked() && !isShell(s.cfg) }
+
 func (s *session) hasJob() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +363,7 @@ func (s *session) enterLocked() {
 		s.usePermitLocked()
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host,
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App,
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
 		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.cancelledJob,
 		MaySubmit: s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now),
@@ -407,6 +410,9 @@ func (s *session) pageURL() (string, error) {
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() {
 		return "", s.onlyForwardsError()
+	}
+	if !s.hasPageLocked() {
+		return "", s.noPageError()
 	}
 	if s.facts.link != "" {
 		return s.facts.link, nil

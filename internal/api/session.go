@@ -28,10 +28,14 @@ func (s SessionState) Settled() bool {
 	return false
 }
 
+// AppShell is the app of a session whose job serves no page, but runs shells and editors.
+const AppShell = "shell"
+
 // Session is what a person brings up by name.
 type Session struct {
 	Name  string       `json:"name"`
 	Host  string       `json:"host"`
+	App   string       `json:"app,omitempty"` // of the config; AppShell: its job serves no page
 	State SessionState `json:"state"`
 	Cause string       `json:"cause,omitempty"`
 	Hint  string       `json:"hint,omitempty"`

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
+	"tunctl/internal/home"
+	"tunctl/internal/posixsh"
+	"tunctl/internal/term"
+)
+
+func codeCommand(t *term.Terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "code",
+		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
+		ArgsUsage: "SESSION [PATH]",
+		Description: "Opens the first of these editors that is installed on SESSION.tun: its files, terminals and\n" +
+			"programs are those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a\n" +
+			"folder or a file there, absolute or below your home folder; without it, the session's workdir\n" +
+			"or your home folder. The job must be running: `tunctl up SESSION` starts it.\n\n" +
+			"  tunctl code jupyter\n" +
+			"  tunctl code jupyter project --editor cursor",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "editor", Usage: "use this `EDITOR`: " + editorNames() + ", or a program's path", EnvVars: []string{"TUNCTL_EDITOR"}},
+			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
+		},
+		Action: interruptibleAction(t, openCode),
+	}
+}
+
+func openCode(ctx context.Context, inv *invocation) error {
+	if n := inv.NArg(); n < 1 || n > 2 {
+		return usagef("code takes a session and, optionally, a folder or a file")
+	}
+	s, err := inv.sessionInside(strings.TrimSuffix(inv.Args().First(), aliasSuffix))
+	if err != nil {
+		return err
+	}
+	e, program, err := findEditor(inv.String("editor"))
+	if err != nil {
+		return err
+	}
+	if err := inv.ensureSSHConfig(ctx, s.Name); err != nil {
+		return err
+	}
+	path, isFile, err := inv.resolveInside(ctx, s.Name, inv.Args().Get(1))
+	if err != nil {
+		return err
+	}
+	args := openArguments(s.Name+aliasSuffix, path, isFile)
+	if inv.Bool("print") {
+		_, err := fmt.Fprintln(inv.Out, posixsh.Join(append([]string{program}, args...)))
+		return err
+	}
+	if e.lacksExtension(ctx, program) {
+		inv.Say("! %s needs an extension: `%s --install-extension %s`", e.title, e.command, e.extension)
+	}
+	inv.adviseSettings(e)
+	if err := runEditor(ctx, program, args, inv.Err); err != nil {
+		return err
+	}
+	inv.Say("%s opened %s inside job %s on %s: %s", inv.Paint(term.Green, "✓"), e.title, s.Job.ID, s.Job.Node, path)
+	return nil
+}
+
+// sessionInside is a session whose job runs. It starts nothing: that would spend an allocation.
+func (inv *invocation) sessionInside(name string) (api.Session, error) {
+	cfg := inv.readConfig()
+	st, err := inv.status()
+	if err != nil {
+		return api.Session{}, err
+	}
+	s, known := st.Session(name)
+	set, configured := cfg.Session(name)
+	isHost := slices.Contains(cfg.HostNames(), name)
+	up := fmt.Sprintf("`tunctl up %s` starts it, or waits for it; then run this again", name)
+	switch {
+	case isHost && known: // the host has the name NAME.tun
+		return s, &api.Error{
+			Code: api.CodeConfig, Message: fmt.Sprintf("%s%s is the login node of host %s, not the job of session %s", name, aliasSuffix, name, name),
+			Hint: "rename the session in the config: `tunctl config edit`",
+		}
+	case isHost:
+		return s, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("%s is a host: code opens an editor inside the job of a session", name),
+			Hint: "most centres forbid editors on login nodes; available: " + strings.Join(sessionNames(st.Sessions), ", "),
+		}
+	case !known:
+		return s, unknownSession(name, st)
+	case configured && !configuresJob(set):
+		return s, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("session %s has only forwards: there is no job to open an editor in", name),
+			Hint: "`tunctl init` adds a session with a job",
+		}
+	case !isUp(s):
+		return s, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is %s%s", name, s.State, becauseText(s.Cause)), Hint: up}
+	case s.Job == nil || s.Job.State != api.JobRunning || s.Job.Node == "":
+		return s, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("the job of session %s does not run yet: it is %s%s", name, s.State, becauseText(s.Cause)), Hint: up}
+	}
+	return s, nil
+}
+
+// ensureSSHConfig makes sure that ssh knows NAME.tun, which editors connect to. It changes the
+// person's ssh config only if they agree.
+func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
+	file, err := personalSSHConfig(inv.paths)
+	if err != nil || hasInclude(file, inv.paths) {
+		return err
+	}
+	missing := &api.Error{
+		Code: api.CodeConfig, Message: fmt.Sprintf("ssh does not know %s%s yet, which the editor connects to", name, aliasSuffix),
+		Hint: "`tunctl ssh-config install` adds one line to your ssh config, and keeps a backup",
+	}
+	if !inv.Interactive {
+		return missing
+	}
+	answer, err := inv.ReadLine(ctx, fmt.Sprintf("The editor connects by ssh: add a line for %s%s to %s? [Y/n] ", name, aliasSuffix, file), true)
+	if err != nil || strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n") {
+		return errors.Join(missing, ctx.Err())
+	}
+	return sshConfigInstall(ctx, inv)
+}
+
+// hasInclude reports whether `tunctl ssh-config install` has changed an ssh config.
+func hasInclude(file string, p home.Paths) bool {
+	text, err := os.ReadFile(file)
+	_, missing := os.Stat(includedFile(p))
+	return err == nil && missing == nil && strings.Contains(string(text), "Include "+quotePath(includedFile(p)))
+}
+
+// resolveInside finds a folder or a file inside the session's job: "" is the session's workdir,
+// or the home folder.
+func (inv *invocation) resolveInside(ctx context.Context, session, path string) (found string, isFile bool, err error) {
+	if path == "" {
+		path = "~"
+		if s, ok := inv.readConfig().Session(session); ok && s.Workdir != "" {
+			path = s.Workdir
+		}
+	}
+	req, err := inv.destination(ctx, session)
+	if err != nil {
+		return "", false, err
+	}
+	conn, err := dialGateway(ctx, inv, req)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	out, err := outputOf(conn, posixsh.Script, resolveScript(path))
+	if err != nil {
+		return "", false, exitOf(session, err)
+	}
+	_, answer, ok := strings.Cut("\n"+out, "\n"+resolved) // a start-up file may have printed something before
+	kind, found, _ := strings.Cut(strings.TrimSuffix(answer, "\n"), " ")
+	if !ok || kind != "folder" && kind != "file" {
+		return "", false, &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("%s does not exist inside the job of %s", path, session),
+			Hint: fmt.Sprintf("a relative path starts at your home folder there: `tunctl ssh %s ls` lists it", session),
+		}
+	}
+	return found, kind == "file", nil
+}
+
+// resolved begins the line with the result of resolveScript.
+const resolved = "tunctl-path "
+
+// resolveScript prints a path as an absolute one, and whether it is a folder. A relative one
+// starts at the home folder. So does one below this computer's home folder if there is no such
+// path: the shell here has expanded a ~.
+func resolveScript(path string) string {
+	candidates := []string{posixsh.QuotePath(path)}
+	if dir, err := os.UserHomeDir(); err == nil {
+		if rest, err := filepath.Rel(dir, path); err == nil && filepath.IsAbs(path) && filepath.IsLocal(rest) {
+			candidates = append(candidates, posixsh.QuotePath("~/"+filepath.ToSlash(rest)))
+		}
+	}
+	return fmt.Sprintf(`unset CDPATH
+cd || exit
+for path in %s; do
+	if [ -d "$path" ]; then
+		cd -- "$path" && printf '%s%%s %%s\n' folder "$(pwd)"
+		exit
+	elif [ -e "$path" ]; then
+		name=${path##*/}
+		case $path in */*) cd -- "${path%%/*}/" || exit ;; esac
+		printf '%s%%s %%s/%%s\n' file "$(pwd)" "$name"
+		exit
+	fi
+done
+`, strings.Join(candidates, " "), resolved, resolved)
+}
+
+// outputOf is what a command prints that gets a script on its standard input.
+func outputOf(conn *ssh.Client, command, script string) (string, error) {
+	s, err := conn.NewSession()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = s.Close() }()
+	s.Stdin = strings.NewReader(script)
+	out, err := s.Output(command)
+	return string(out), err
+}
+
+// adviseSettings shows, once, the settings that the editor lacks for work inside jobs.
+func (inv *invocation) adviseSettings(e editor) {
+	missing := e.missingSettings()
+	if file, err := personalSSHConfig(inv.paths); err == nil {
+		if own, err := ownSSHConfig(); err == nil && file != own && !e.hasSetting("remote.SSH.configFile") {
+			missing = append(missing, setting{"remote.SSH.configFile", fmt.Sprintf("%q", file), "your ssh config is not ~/.ssh/config"})
+		}
+	}
+	shown := filepath.Join(inv.paths.State, "editor-"+e.command+".shown")
+	if _, err := os.Stat(shown); err == nil || len(missing) == 0 {
+		return
+	}
+	inv.Say("! recommended settings of %s, for %s:", e.title, e.settingsFile())
+	for _, s := range missing {
+		inv.Say("    // %s\n    %q: %s,", s.why, s.key, s.value)
+	}
+	_ = atomicfile.Write(shown, nil, 0o600) // else they are shown again
+}
