@@ -44,6 +44,7 @@ type Item struct {
 const (
 	verbOpen       = "open" // without a name: the one page that is ready
 	verbPick       = "pick" // open, chosen of several
+	verbEndpoint   = "endpoint" // open another page of a session's job: SESSION/NAME
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
@@ -254,14 +255,18 @@ func sessionItems(v View) []Item {
 	var items []Item
 	for _, s := range v.Status.Sessions {
 		up := s.State != api.SessionDown && s.State != api.SessionEnded && s.State != api.SessionFailed
-		children := []Item{
-			entry(verbOpen, s.Name, "Open", openable(s)),
+		children := []Item{entry(verbOpen, s.Name, "Open", openable(s))}
+		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
+			runs := s.State == api.SessionReady || s.State == api.SessionStarting
+			children = append(children, entry(verbEndpoint, s.Name+"/"+e.Name, "Open "+e.Title(), runs))
+		}
+		children = append(children,
 			entry(verbCopy, s.Name, "Copy address", openable(s)),
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(verbUp, s.Name, startTitle(s, v.Now), !up || s.State == api.SessionNeedsLogin),
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
 			cancelItem(s, v.Now),
-		}
+		)
 		items = append(items, Item{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items
