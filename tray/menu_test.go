@@ -66,6 +66,11 @@ var statuses = map[string]View{
 		}))),
 	"starting": reached(narval(api.HostUp, ""), session("jupyter", api.SessionStarting, job(func(*api.Job) {}))),
 	"ready":    reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute))),
+	"other-pages": reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute), func(s *api.Session) {
+		s.Endpoints = []api.NamedEndpoint{
+			{Name: "dask", Endpoint: api.Endpoint{App: "dask"}}, {Name: "jupyter-2", Endpoint: api.Endpoint{App: "jupyter"}},
+		}
+	})),
 	"several-ready": reached(narval(api.HostUp, ""),
 		session("jupyter", api.SessionReady, page, runsFor(50*time.Hour)),
 		session("my_board", api.SessionReady, page, func(s *api.Session) { s.Since = noon }),
