@@ -240,6 +240,21 @@ func (l *Lab) ContController() {
 	l.must(l.c.ContController())
 }
 
+// WrapSrun replaces srun on login1; see Cluster.WrapSrun.
+func (l *Lab) WrapSrun(script string) {
+	l.t.Helper()
+	l.must(l.c.WrapSrun(script))
+	l.undo(l.c.UnwrapSrun)
+}
+
+// Processes are the command lines of hpcuser's processes on a node.
+func (l *Lab) Processes(node string) []string {
+	l.t.Helper()
+	found, err := l.c.Processes(node)
+	l.must(err)
+	return found
+}
+
 // CrashNode ends a node as a power cut does.
 func (l *Lab) CrashNode(node string) {
 	l.t.Helper()
