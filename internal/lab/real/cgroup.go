@@ -16,6 +16,11 @@ func cgroup(dir, node string) string {
 	return filepath.Join(freezer, "tunctl-lab-"+filepath.Base(dir)+"-"+node)
 }
 
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // removeCgroups removes the control groups of a lab whose processes are gone.
 func removeCgroups(dir string) error {
 	roots, err := filepath.Glob(cgroup(dir, "*"))

@@ -93,11 +93,6 @@ func mountNode(dir, own string) error {
 	return os.Chdir("/")
 }
 
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
 // releaseNetworks lets go of named network namespaces, which a copy of their
 // mounts would keep alive.
 func releaseNetworks() {
