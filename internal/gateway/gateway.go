@@ -32,6 +32,9 @@ type Options struct {
 	// NoticeAfter is how long a session may wait for its turn before the client is
 	// told; zero is a second.
 	NoticeAfter time.Duration
+	// Notices returns what the client is to be told when its next program has started; nil:
+	// nothing.
+	Notices func() []string
 }
 
 // handshakeTimeout bounds the handshake, which waits for no person.
@@ -113,5 +116,5 @@ func (s *server) serveChannel(ctx context.Context, newChannel ssh.NewChannel) {
 		return
 	}
 	s.Log.Debug("opened a channel for a client", "host", s.Name, "kind", newChannel.ChannelType())
-	join(ctx, client, host, newChannel.ChannelType() == kindSession)
+	s.join(ctx, client, host, newChannel.ChannelType() == kindSession)
 }
