@@ -110,6 +110,7 @@ type jobNodes struct {
 	mu     sync.Mutex
 	job    api.Job
 	server string                  // the node of its server, if that is known
+	port   int                     // of its server; 0: not known
 	open   map[string]*tunnel.Node // by name; each is connected when it is first used
 	names  map[string][]string     // the other names of a node, once they were looked up
 	// notices are what a person should know about the way into the job. The first who runs
@@ -215,12 +216,14 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	if node != nil {
 		return node, nil
 	}
-	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, time.Time{})}
+	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, time.Time{}), Notice: n.addNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
 	if n.jobs.HasSteps(ctx) {
 		o.Job = job
+	} else {
+		o.PBSJob = job
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -229,6 +232,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
 		n.open[name] = n.host.Node(o)
+		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil
 }
@@ -271,10 +275,14 @@ func (n *jobNodes) takeNotices() []string {
 }
 
 // setServer sets where the job's server was found: its log may name one of the nodes.
+// Programs inside the job get its environment.
 func (n *jobNodes) setServer(announced string, port int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.server = ""
+	n.server, n.port = "", port
+	for _, node := range n.open {
+		node.SetServer(port)
+	}
 	all := jobwatch.Nodes(n.job)
 	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
 		n.server = all[i]

@@ -136,7 +136,7 @@ func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend,
 		return nil, err
 	}
 	if g, ok := to.(gatewayBackend); ok {
-		g.notices = nodes.takeNotices
+		g.waiting, g.notices = fmt.Sprintf("connecting to the job of session %s", s.name), nodes.takeNotices
 		to = g
 	}
 	return jobBackend{to, nodes}, nil
@@ -329,7 +329,8 @@ type gatewayBackend struct {
 	name  string
 	key   ssh.Signer
 
-	notices func() []string // what clients are to be told; nil: nothing
+	waiting string          // see gateway.Options
+	notices func() []string // the same
 }
 
 func (a *Agent) openGateway(m machine, name string) (backend, error) {
@@ -341,7 +342,7 @@ func (a *Agent) openGateway(m machine, name string) (backend, error) {
 }
 
 func (g gatewayBackend) serve(ctx context.Context, client streamClient) {
-	o := gateway.Options{Name: g.name, Host: g.to, Key: g.key, Log: g.agent.log, Notices: g.notices}
+	o := gateway.Options{Name: g.name, Host: g.to, Key: g.key, Log: g.agent.log, Waiting: g.waiting, Notices: g.notices}
 	if err := gateway.Serve(ctx, client, o); err != nil {
 		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
 	}

@@ -24,7 +24,7 @@ type opened struct {
 }
 
 // open opens the host's channel and then accepts the client's, so that the client gets
-// the host's own refusal. A session that has to wait for its turn is accepted first:
+// the host's own refusal. A session that takes long to open is accepted first:
 // only then can the client be told.
 func (s *server) open(ctx context.Context, newChannel ssh.NewChannel) (client, host channel, ok bool) {
 	results := make(chan opened, 1)
@@ -57,7 +57,7 @@ func (s *server) open(ctx context.Context, newChannel ssh.NewChannel) (client, h
 func (s *server) openWithNotice(newChannel ssh.NewChannel, results <-chan opened) (client, host channel, ok bool) {
 	client, accepted := accept(newChannel)
 	if accepted {
-		fmt.Fprintf(client.Stderr(), "tunctl: waiting until another shell or copy ends: %s limits how many one connection may have\r\n", s.Name)
+		fmt.Fprintf(client.Stderr(), "tunctl: %s\r\n", s.Waiting)
 	}
 	r := <-results
 	switch {

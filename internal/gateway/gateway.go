@@ -29,9 +29,11 @@ type Options struct {
 	Host Host       // where channels go
 	Key  ssh.Signer // the gateway's own host key
 	Log  *slog.Logger
-	// NoticeAfter is how long a session may wait for its turn before the client is
-	// told; zero is a second.
+	// NoticeAfter is how long a session may take to open before the client is told; zero is
+	// a second.
 	NoticeAfter time.Duration
+	// Waiting is what the client is told then; "": that all sessions of the host are in use.
+	Waiting string
 	// Notices returns what the client is to be told when its next program has started; nil:
 	// nothing.
 	Notices func() []string
@@ -45,6 +47,9 @@ const handshakeTimeout = 30 * time.Second
 func Serve(ctx context.Context, stream net.Conn, o Options) error {
 	if o.NoticeAfter == 0 {
 		o.NoticeAfter = time.Second
+	}
+	if o.Waiting == "" {
+		o.Waiting = fmt.Sprintf("waiting until another shell or copy ends: %s limits how many one connection may have", o.Name)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
