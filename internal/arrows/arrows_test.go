@@ -77,6 +77,7 @@ var imports = map[string][]string{
 	"internal/soak":                {},
 	"internal/testprogram":         {},
 	"internal/testreport":          {},
+	"internal/winetest":            {},
 	"internal/wording":             {},
 	"jobwatch/realtest":            {},
 	"tunnel/realtest":              {},
