@@ -21,14 +21,14 @@ var imports = map[string][]string{
 	// Clients of the agent.
 	"tray":               {"internal/api", "internal/ctxtime", "internal/desktop"},
 	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh"},
-	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home"},
+	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/autostart": {"internal/atomicfile"},
 	"internal/doctor":    {"internal/api"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/term":      {"internal/api"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/peer", "internal/suggest", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/suggest", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 
@@ -54,6 +54,9 @@ var imports = map[string][]string{
 	"internal/posixsh":    {},
 	"internal/ctxtime":    {},
 
+	// What agent and client share.
+	"internal/localsocket": {"internal/home", "internal/peer"},
+
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/arrows":              {},
 	"internal/bench":               {"internal/autostart", "internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
@@ -74,6 +77,7 @@ var imports = map[string][]string{
 	"internal/soak":                {},
 	"internal/testprogram":         {},
 	"internal/testreport":          {},
+	"internal/winetest":            {},
 	"internal/wording":             {},
 	"jobwatch/realtest":            {},
 	"tunnel/realtest":              {},
