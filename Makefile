@@ -45,7 +45,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: install-parts check check-style check-tests release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: app install-parts check check-style check-tests release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -67,6 +67,12 @@ install: build ## install the program, man pages, completions and desktop file b
 
 uninstall: ## remove what `make install` installed; your config and state stay
 	rm -f $(DESTDIR)$(PREFIX)/bin/tunctl $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
+
+# The linker signs the program alone. Signed again, by nobody ("-"), the signature covers
+# the whole bundle.
+app: ## build bin/tunctl.app, with the menu-bar icon; needs a Mac
+	$(GO) run ./internal/release -version '$(VERSION)' -app bin
+	codesign --force --sign - bin/tunctl.app
 
 demo: build ## start a notebook on the practice cluster; needs no account
 	$(BIN) demo $(DEMOFLAGS)

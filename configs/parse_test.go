@@ -240,6 +240,7 @@ config.toml:1:9011: "x" is not one of "ready", "needs-login", "time-limit", "end
 }
 
 func TestDeepNestingIsAnsweredQuickly(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"lists":          "x = " + strings.Repeat("[", 100_000),
 		"closed lists":   "x = " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000),

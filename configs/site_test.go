@@ -5,20 +5,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"tunctl/internal/api"
 )
 
+// builtins are the sites that come with tunctl, read once.
+var builtins = sync.OnceValues(func() (Sites, error) { return LoadSites("") })
+
 func builtinSites(t *testing.T) Sites {
 	t.Helper()
-	sites, err := LoadSites("")
+	sites, err := builtins()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sites
+	return slices.Clone(sites)
 }
 
 // otherSchedulers are the sites with a scheduler that tunctl does not drive: it is left out,
@@ -112,6 +117,7 @@ func answered(s Site, app string) *Job {
 }
 
 func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash")
@@ -119,6 +125,7 @@ func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing
 	for _, s := range builtinSites(t) {
 		for _, app := range BuiltinJobs() {
 			t.Run(s.Name+"/"+app, func(t *testing.T) {
+				t.Parallel()
 				text, err := answered(s, app).Script()
 				if err != nil {
 					t.Fatal(err)
@@ -137,6 +144,7 @@ func TestEveryJobOfEverySiteIsAShellScriptWithTheSchedulersLinesFirst(t *testing
 }
 
 func TestShellcheckFindsNothingInAnyJobOfAnySite(t *testing.T) {
+	t.Parallel()
 	shellcheck, err := exec.LookPath("shellcheck")
 	if err != nil {
 		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
@@ -145,7 +153,7 @@ func TestShellcheckFindsNothingInAnyJobOfAnySite(t *testing.T) {
 		t.Skip("no shellcheck")
 	}
 	dir := t.TempDir()
-	args := []string{"--shell=bash", "--format=gcc", "--norc"}
+	var files []string
 	seen := map[string]bool{}
 	for _, s := range builtinSites(t) {
 		for _, app := range BuiltinJobs() {
@@ -164,13 +172,22 @@ func TestShellcheckFindsNothingInAnyJobOfAnySite(t *testing.T) {
 			if err := os.WriteFile(file, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			args = append(args, file)
+			files = append(files, file)
 		}
 	}
-	t.Logf("%d scripts that differ", len(seen))
-	if out, err := exec.CommandContext(t.Context(), shellcheck, args...).CombinedOutput(); err != nil {
-		t.Errorf("shellcheck: %v\n%s", err, out)
+	t.Logf("%d scripts that differ", len(files))
+	// It takes many files, but uses one processor.
+	share := (len(files) + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
+	var runs sync.WaitGroup
+	for some := range slices.Chunk(files, share) {
+		runs.Go(func() {
+			args := append([]string{"--shell=bash", "--format=gcc", "--norc"}, some...)
+			if out, err := exec.CommandContext(t.Context(), shellcheck, args...).CombinedOutput(); err != nil {
+				t.Errorf("shellcheck: %v\n%s", err, out)
+			}
+		})
 	}
+	runs.Wait()
 }
 
 var (

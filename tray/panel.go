@@ -13,6 +13,9 @@ import (
 	"fyne.io/systray"
 )
 
+// Available returns why this build cannot show the icon: it can.
+func Available() error { return nil }
+
 // panel is the display: a thin layer over fyne.io/systray that works around its
 // faults. The library keeps its state in package variables, so a process has one.
 type panel struct {

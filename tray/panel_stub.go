@@ -9,7 +9,16 @@ import (
 	"tunctl/internal/api"
 )
 
-// panel of a build that cannot show an icon: macOS draws with Cocoa, which needs cgo.
+// Available returns why this build cannot show the icon: macOS draws with Cocoa, which
+// needs cgo.
+func Available() error {
+	return &api.Error{
+		Code: api.CodeFailed, Message: "this build of tunctl has no tray icon on macOS",
+		Hint: "`make app` on a Mac builds tunctl.app with the icon; all commands work without it, and `tunctl status --watch` shows the same",
+	}
+}
+
+// panel of a build that cannot show an icon.
 type panel struct{}
 
 func newPanel(*slog.Logger) *panel { return &panel{} }
@@ -21,9 +30,4 @@ func (*panel) Show(Menu) {}
 func (*panel) Clicks() <-chan string { return nil }
 
 // Serve returns why there is no icon.
-func (*panel) Serve(context.Context, *instance, func(string)) error {
-	return &api.Error{
-		Code: api.CodeFailed, Message: "this build of tunctl has no tray icon on macOS",
-		Hint: "build it with CGO_ENABLED=1 on a Mac; all commands work without it",
-	}
-}
+func (*panel) Serve(context.Context, *instance, func(string)) error { return Available() }

@@ -122,6 +122,9 @@ func ownTerminal(ctx context.Context, args ...string) error {
 // since the library has one icon. If another companion already runs on this desktop,
 // Run reports that with Tell and returns nil.
 func Run(ctx context.Context, o Options) error {
+	if err := Available(); err != nil {
+		return err
+	}
 	o.fill()
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()

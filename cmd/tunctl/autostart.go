@@ -8,12 +8,19 @@ import (
 
 	"tunctl/internal/autostart"
 	"tunctl/internal/term"
+	"tunctl/tray"
 )
+
+// newAutostart is start at login for this program: for the agent alone if this build has no
+// icon, since launchd would start a tray that fails again and again.
+func newAutostart() (*autostart.Autostart, error) {
+	return autostart.New(autostart.Options{NoTray: tray.Available() != nil})
+}
 
 func autostartCommand(t *term.Terminal) *cli.Command {
 	with := func(f func(context.Context, *autostart.Autostart) error) cli.ActionFunc {
 		return func(c *cli.Context) error {
-			a, err := autostart.New(autostart.Options{})
+			a, err := newAutostart()
 			if err != nil {
 				return err
 			}
@@ -28,7 +35,11 @@ func autostartCommand(t *term.Terminal) *cli.Command {
 				if err := a.On(ctx); err != nil {
 					return err
 				}
-				t.Say("the agent and the tray start when you log in; `tunctl autostart off` undoes this")
+				what := "the agent and the tray start"
+				if err := tray.Available(); err != nil {
+					what = fmt.Sprintf("the agent starts (%v)", err)
+				}
+				t.Say("%s when you log in; `tunctl autostart off` undoes this", what)
 				return nil
 			})},
 			{Name: "off", Usage: "start nothing at login", Action: with(func(ctx context.Context, a *autostart.Autostart) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
-	"tunctl/internal/autostart"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -108,7 +107,7 @@ func launcher(p home.Paths) client.Launcher {
 
 // startUnit starts the agent's login unit, if that is enabled, and reports whether it did.
 func startUnit(ctx context.Context) bool {
-	a, err := autostart.New(autostart.Options{})
+	a, err := newAutostart()
 	return err == nil && a.StartAgent(ctx) == nil
 }
 

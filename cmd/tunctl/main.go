@@ -25,6 +25,9 @@ func main() {
 	if socket := os.Getenv(tunnel.AskpassSocket); socket != "" {
 		os.Exit(askpass(socket, os.Args[1:], os.Stdout, os.Stderr))
 	}
+	if t := term.New(os.Stdin, os.Stdout, os.Stderr); startedAsApp(t, os.Args) {
+		os.Exit(runAsApp(t))
+	}
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -152,13 +155,17 @@ func printError(t *term.Terminal, err error) {
 		return
 	}
 	t.Say("tunctl: error: %v", err)
-	hint := home.FullDiskHint(err)
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		hint = e.Hint
-	}
-	if hint != "" {
+	if hint := hintOf(err); hint != "" {
 		t.Say("tunctl: hint: %s", hint)
 	}
+}
+
+// hintOf is what a person can do about an error; empty if that is not known.
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
+		return e.Hint
+	}
+	return home.FullDiskHint(err)
 }
 
 // The exit codes, a contract with scripts.

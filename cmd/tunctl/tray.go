@@ -60,7 +60,7 @@ func showTray(ctx context.Context, inv *invocation) error {
 	if p.Moved {
 		o.Instance = p.State
 	}
-	if auto, err := autostart.New(autostart.Options{}); err == nil {
+	if auto, err := newAutostart(); err == nil {
 		o.Autostart = auto
 		if !p.Moved {
 			o.RestartAgent = a.restartCrashed(auto)
@@ -75,7 +75,7 @@ func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
 	if p.Moved {
 		return
 	}
-	auto, err := autostart.New(autostart.Options{})
+	auto, err := newAutostart()
 	if err == nil {
 		err = auto.Follow(ctx)
 	}

@@ -76,6 +76,8 @@ type Options struct {
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 	// System is "linux", "darwin" or "windows". Default: this one.
 	System string
+	// NoTray leaves out the tray, on macOS: builds without cgo have no icon there.
+	NoTray bool
 }
 
 // Autostart switches start at login.
@@ -145,7 +147,7 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// On makes both parts of this program start at login, and renews existing entries.
+// On makes the parts of this program start at login, and renews existing entries.
 func (a *Autostart) On(ctx context.Context) error {
 	var errs []error
 	for _, m := range a.methods {
@@ -170,7 +172,7 @@ func (a *Autostart) Off(ctx context.Context) error {
 // Status returns the setting.
 func (a *Autostart) Status(ctx context.Context) (State, error) {
 	state := State{On: true, Entries: []Entry{}}
-	starts := map[Part]bool{}
+	wanted, starts := map[Part]bool{}, map[Part]bool{}
 	for _, m := range a.methods {
 		e, err := m.entry(ctx, a.program)
 		if err != nil {
@@ -179,10 +181,11 @@ func (a *Autostart) Status(ctx context.Context) (State, error) {
 		if e.Installed || m.wanted() {
 			state.Entries = append(state.Entries, e)
 		}
+		wanted[e.Part] = wanted[e.Part] || m.wanted()
 		starts[e.Part] = starts[e.Part] || e.Installed && e.Enabled && !e.Stale
 	}
-	for _, ok := range starts {
-		state.On = state.On && ok
+	for part := range wanted {
+		state.On = state.On && (starts[part] || !wanted[part])
 	}
 	return state, nil
 }

@@ -143,6 +143,48 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 	}
 }
 
+func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
+	p := newPlace(t, "darwin")
+	mustDo(t, p.autostart(t).On(t.Context()))
+	p.NoTray = true
+	a := p.autostart(t)
+	if s := status(t, a); len(s.Entries) != 2 || !s.Entries[1].Stale {
+		t.Errorf("a tray that launchd would start for ever: %+v", s)
+	}
+	mustDo(t, a.Follow(t.Context()))
+	if got, want := p.files(t), []string{"Library/LaunchAgents/tunctl.agent.plist"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("left %q, want %q", got, want)
+	}
+	if s := status(t, a); !s.On || len(s.Entries) != 1 {
+		t.Errorf("%+v, want the agent alone, which is on", s)
+	}
+	mustDo(t, a.Off(t.Context()))
+	if s := status(t, a); s.On {
+		t.Errorf("after off: %+v", s)
+	}
+}
+
+func TestATrayOfAnotherBuildStays(t *testing.T) {
+	p := newPlace(t, "darwin")
+	mustDo(t, p.autostart(t).On(t.Context()))
+	p.NoTray, p.Program = true, filepath.Join(p.HomeDir, "..", "tunctl")
+	mustDo(t, p.autostart(t).Follow(t.Context()))
+	if got := p.files(t); len(got) != 2 {
+		t.Errorf("left %q", got)
+	}
+}
+
+func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T) {
+	p := newPlace(t, "darwin")
+	p.Program = "/private/var/folders/x/T/AppTranslocation/0F1E/d/tunctl.app/Contents/MacOS/tunctl"
+	if err := p.autostart(t).On(t.Context()); err == nil || !strings.Contains(err.Error(), "move it to Applications") {
+		t.Errorf("err = %v", err)
+	}
+	if got := p.files(t); len(got) != 0 {
+		t.Errorf("left %q", got)
+	}
+}
+
 func TestOffLeavesARunningAgentAlone(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
 	a := p.autostart(t)

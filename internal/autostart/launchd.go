@@ -3,6 +3,7 @@ package autostart
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ func launchdMethods(o Options) []method {
 	dir := filepath.Join(o.HomeDir, "Library", "LaunchAgents")
 	return []method{
 		&launchAgent{Part: Agent, dir: dir, home: o.HomeDir, run: o.Run},
-		&launchAgent{Part: Tray, dir: dir, home: o.HomeDir, run: o.Run},
+		&launchAgent{Part: Tray, dir: dir, home: o.HomeDir, run: o.Run, missing: o.NoTray},
 	}
 }
 
@@ -24,6 +25,7 @@ type launchAgent struct {
 	Part
 	dir, home string
 	run       func(ctx context.Context, name string, args ...string) ([]byte, error)
+	missing   bool // from this build
 }
 
 func (l *launchAgent) label() string { return "tunctl." + string(l.Part) }
@@ -87,9 +89,14 @@ func plistProgram(text string) string {
 	return arguments.Words[0]
 }
 
-func (l *launchAgent) wanted() bool { return true }
+func (l *launchAgent) wanted() bool { return !l.missing }
 
 func (l *launchAgent) install(ctx context.Context, program string) error {
+	// Where macOS runs an application that was downloaded and never moved. The folder is
+	// gone when the application ends.
+	if strings.Contains(program, "/AppTranslocation/") {
+		return errors.New("tunctl.app runs from a temporary folder of macOS: quit it, move it to Applications, and open it there")
+	}
 	if err := write(l.path(), plistText(l.Part, program)); err != nil {
 		return err
 	}
@@ -108,9 +115,11 @@ func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) 
 	if text != "" {
 		e.Installed = true
 		e.Enabled = !l.disabled(ctx)
-		e.Stale = text != plistText(l.Part, program)
+		ours := plistText(l.Part, program)
+		e.Stale = text != ours || l.missing
 		e.Program = plistProgram(text)
-		e.earlier = text == strings.Replace(plistText(l.Part, program), "<integer>1</integer>", "<integer>10</integer>", 1) // before the delay was shortened
+		e.earlier = text == strings.Replace(ours, "<integer>1</integer>", "<integer>10</integer>", 1) || // before the delay was shortened
+			text == ours && l.missing // by a build that had it
 	}
 	return e, err
 }

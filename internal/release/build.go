@@ -54,7 +54,12 @@ func (r *release) build(ctx context.Context, p platform, out string) error {
 	if p.cgo() {
 		cgo = "1"
 	}
-	stamp := fmt.Sprintf("-s -w -buildid= -X main.stamped=%s -X main.commit=%s", r.version, r.commit)
+	stamp := fmt.Sprintf("-s -w -X main.stamped=%s -X main.commit=%s", r.version, r.commit)
+	if p.system != "darwin" {
+		// On macOS the linker makes the program's UUID from the build ID, and macOS 26 runs no
+		// program without one; see golang/go#68678.
+		stamp += " -buildid="
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", stamp, "-o", out, "./cmd/tunctl")
 	cmd.Dir = r.source
 	cmd.Env = append(os.Environ(),

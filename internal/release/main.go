@@ -1,6 +1,6 @@
 // Command release makes what a release is made of, in one folder: a static program
-// for each system, archives, packages, manifests for package managers, a list of
-// what is inside each program, and checksums of all of it.
+// for each system, archives, tunctl.app for macOS, packages, manifests for package
+// managers, a list of what is inside each program, and checksums of all of it.
 //
 //	go run ./internal/release -url https://example.org/releases/v1.2.3
 //
@@ -39,6 +39,7 @@ func run(ctx context.Context, args []string) error {
 	platforms := flags.String("platforms", strings.Join(everyPlatform(), ","), "what to build for")
 	packages := flags.Bool("packages", true, "make .deb and .rpm")
 	again := flags.Bool("again", false, "make it all a second time, in another folder with an empty build cache, and compare")
+	app := flags.String("app", "", "make only tunctl.app, in `FOLDER`, with the menu-bar icon; needs a Mac")
 	_ = flags.Parse(args) // it exits
 	r.packages = *packages
 	for name := range strings.SplitSeq(*platforms, ",") {
@@ -50,6 +51,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := r.find(ctx); err != nil {
 		return err
+	}
+	if *app != "" {
+		return r.makeApp(ctx, *app)
 	}
 	if err := r.make(ctx); err != nil {
 		return err

@@ -126,6 +126,11 @@ func (r *release) makeFor(ctx context.Context, p platform, stage string) error {
 	if err := r.writeArchive(filepath.Join(r.out, name+p.archive()), name, files); err != nil {
 		return err
 	}
+	if p.system == "darwin" {
+		if err := r.makeBundle(p, program, stage); err != nil {
+			return err
+		}
+	}
 	if r.packages && p.system == "linux" {
 		if err := r.makePackages(ctx, p, stage); err != nil {
 			return err
@@ -133,7 +138,7 @@ func (r *release) makeFor(ctx context.Context, p platform, stage string) error {
 	}
 	note := ""
 	if p.system == "darwin" && !p.cgo() {
-		note = " (without the tray's icon, which needs cgo: build on a Mac for it)"
+		note = " (without the tray's icon, which needs cgo: `make app` on a Mac builds it)"
 	}
 	r.say("made %s%s", p, note)
 	return nil
