@@ -25,7 +25,7 @@ import (
 )
 
 func TestTheRelayIsPythonThreePointSix(t *testing.T) {
-	check := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read(), feature_version=(3, 6))")
+	check := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read(), **({\"feature_version\": (3, 6)} if sys.version_info >= (3, 8) else {}))")
 	check.Stdin = strings.NewReader(relay)
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
@@ -187,9 +187,9 @@ func TestSFTPIsTheNodesOwn(t *testing.T) {
 }
 
 func TestANodeWithoutSFTPSaysSo(t *testing.T) {
-	real := relay
+	original := relay
 	relay = strings.ReplaceAll(relay, `"/usr/lib`, `"/nowhere`)
-	defer func() { relay = real }()
+	defer func() { relay = original }()
 	c := newConn(t, Options{}, "PATH=/bin:"+filepath.Dir(python(t)))
 	p := newSession(t, c)
 	if ok, err := p.SendRequest("subsystem", true, ssh.Marshal(text{"sftp"})); ok || !errors.Is(err, ErrNoSFTP) {
