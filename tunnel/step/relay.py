@@ -58,6 +58,8 @@ class Relay:
         # Whatever a program leaves running ends with the step or the job, or is meant to
         # stay, as with sshd. Outside of the job nothing else would end it.
         self.chase = bool(options["job"]) and not self.inside
+        self.step = "SLURM_STEP_ID" in os.environ  # of which this is the first process
+        self.stopped = False  # by a signal
         self.channels = {}  # open ones, by number
         self.programs = {}  # running ones, by pid; their channel may be closed
         self.connecting = set()
@@ -75,10 +77,10 @@ class Relay:
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(end, lambda *_: self.end())
+            signal.signal(end, lambda *_: self.stop())
 
     def run(self, mark):
-        if self.chase:
+        if self.chase or self.step:
             adopt_orphans()
         hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0]}
         for fd in (0, 1):
@@ -102,6 +104,8 @@ class Relay:
                 self.expire()
         finally:
             self.finish()
+        if self.step and not self.stopped:
+            self.hold()
 
     def timeout(self):
         return max(0, min([c.deadline for c in self.connecting] + [self.heard + self.silence]) - time.monotonic())
@@ -243,6 +247,10 @@ class Relay:
     def end(self):
         self.ending = True
 
+    def stop(self):
+        self.stopped = True
+        self.end()
+
     def finish(self):
         """Ends all programs: nothing of ours stays on the node."""
         self.flush()
@@ -268,6 +276,20 @@ class Relay:
             doomed = {p for p in doomed if p.alive()}
         for p in doomed:
             p.kill(signal.SIGKILL)
+
+    def hold(self):
+        """Waits for what was put in the background: Slurm would end it with the first process of the step."""
+        signal.set_wakeup_fd(-1)
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(end, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            pass
 
 
 class Channel:
@@ -991,7 +1013,8 @@ class Environment:
         if folder and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
             del env[b"TMPDIR"]
         me = user()
-        env[b"HOME"] = os.fsencode(me.pw_dir)
+        own = os.environb.get(b"HOME", b"")  # as the login node has it
+        env[b"HOME"] = own if os.path.isdir(own) else os.fsencode(me.pw_dir)
         env[b"USER"] = env[b"LOGNAME"] = os.fsencode(me.pw_name)
         env[b"SHELL"] = os.fsencode(me.pw_shell or "/bin/sh")
         env.setdefault(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
