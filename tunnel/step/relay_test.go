@@ -464,6 +464,32 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 	}
 }
 
+func TestTheRelayKeepsAStepForWhatRunsInTheBackground(t *testing.T) {
+	p := newProcess(t, "SLURM_STEP_ID=4")
+	c, err := Start(t.Context(), p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := run(t, c, "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!")
+	server := started(t, daemon)
+	daemon.exit(t)
+	sleeper := run(t, c, "echo $$; sleep 600; true")
+	ended := started(t, sleeper)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, ended)
+	if !alive(p.cmd.Process.Pid) || !alive(server) {
+		t.Error("Slurm would end the server with the relay")
+	}
+	if s, err := os.FindProcess(server); err == nil {
+		_ = s.Kill()
+	}
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
 	p := newProcess(t)
 	c, err := start(t.Context(), p, Options{}, 500*time.Millisecond)
