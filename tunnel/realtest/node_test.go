@@ -137,7 +137,7 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 		return err == nil && got == want
 	})
 	mu.Lock()
-	if text := strings.Join(told, "\n"); len(told) != 1 || !strings.Contains(text, "ended by the site") {
+	if text := strings.Join(told, "\n"); len(told) != 1 || !strings.Contains(text, "the job still runs") {
 		t.Errorf("told %q", told)
 	}
 	mu.Unlock()
