@@ -99,7 +99,7 @@ func newInside(n *Node, o NodeOptions) *inside {
 
 // SetServer tells the port of the job's server, whose environment programs inside the job
 // get. It is for relays that are not started yet.
-func (n *Node) SetServer(port int) { n.inside.port.Store(int32(port)) } //nolint:gosec // a port
+func (n *Node) SetServer(port int) { n.inside.port.Store(int32(port)) }
 
 // OpenChannel opens a channel inside the job: a "session" is a shell, a command or a file
 // server there, with the job's environment; "direct-tcpip" and

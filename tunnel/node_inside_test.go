@@ -55,7 +55,7 @@ SLURM_JOB_ID=$job exec "$@"
 // program puts a script into the PATH.
 func (f *fakeSlurm) program(t *testing.T, name, script string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
