@@ -265,10 +265,10 @@ func (i *inside) startOnHop(ctx context.Context) (*runningRelay, error) {
 // where that program exists and works. This was not tried on a live PBS.
 func (i *inside) hopCommand() string {
 	if i.pbsJob == "" || !safeWord(i.pbsJob) {
-		return relayCommand()
+		return step.Command()
 	}
 	attach := "pbs_attach -j " + i.pbsJob + " "
-	return attach + "true >/dev/null 2>&1 </dev/null && exec " + attach + "sh -c " + posixsh.Quote(relayCommand()) + "; " + relayCommand()
+	return attach + "true >/dev/null 2>&1 </dev/null && exec " + attach + "sh -c " + posixsh.Quote(step.Command()) + "; " + step.Command()
 }
 
 // hopReady reports whether a login on the node is part of the job. Only Slurm has another

@@ -22,6 +22,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel/step"
 )
 
 // fakeSlurm has an srun on a host that runs what it is given on this machine, as if that
@@ -70,6 +71,7 @@ func (f *fakeSlurm) run(ch ssh.Channel, line string) int {
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Env, cmd.Stdout, cmd.Stderr = f.env, ch, ch.Stderr()
 	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a step is
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -357,7 +359,7 @@ func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
 }
 
 func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
-	f := newFakeSlurm(t, `case "$*" in *--mem=0*) ;; *) sleep 60 <&0 & wait; exit 1 ;; esac`)
+	f := newFakeSlurm(t, `case "$*" in *--mem=0*) ;; *) sleep 1; exit 1 ;; esac`)
 	n, told := insideJob(t, f, "refused", func(outer *Host, _ map[string]*sshServer) {
 		outer.pool.o.Limits.StepStart = 200 * time.Millisecond
 	})
@@ -407,24 +409,8 @@ func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
 	}
 }
 
-// hidePython leaves programs without python3 in the PATH.
-func (f *fakeSlurm) hidePython(t *testing.T) {
-	t.Helper()
-	for _, name := range []string{"sh", "bash", "cat", "sleep", "printf", "env"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			missing(t, name)
-		}
-		if err := os.Symlink(path, filepath.Join(f.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.env[0] = "PATH=" + f.dir
-}
-
 func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
-	f := newFakeSlurm(t, "")
-	f.hidePython(t)
+	f := newFakeSlurm(t, `case "$*" in *tunctl-relay*) echo "python3 is not installed on cn01" >&2; exit 127 ;; esac`)
 	n, told := insideJob(t, f, "refused", nil)
 	mustPrint(t, n, "echo \"$SLURM_JOB_ID it's\"\necho two", "7 it's\ntwo")
 	if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "has no python3: at most 4 ") {
@@ -504,7 +490,7 @@ func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
 }
 
 func TestALineOfAStepIsOneLine(t *testing.T) {
-	if strings.Contains(posixsh.Quote(relayCommand()), "\n") {
+	if strings.Contains(posixsh.Quote(step.Command()), "\n") {
 		t.Error("a host reads only the first line of the command")
 	}
 }

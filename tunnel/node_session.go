@@ -2,12 +2,14 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel/step"
 )
 
 // jobSession is a session inside the job. If the node has no server of files, an sftp
@@ -132,4 +134,4 @@ func (e jobStderr) Write(p []byte) (int, error) {
 	return e.s.target.Stderr().Write(p)
 }
 
-func lacksSFTP(err error) bool { return strings.Contains(err.Error(), "sftp-server") }
+func lacksSFTP(err error) bool { return errors.Is(err, step.ErrNoSFTP) }

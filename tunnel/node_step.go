@@ -46,17 +46,8 @@ var (
 	errNoPython  = errors.New("python3 is not installed on the node, or too old")
 )
 
-// noPythonText is printed on a node without Python, and oldPythonText by the relay where
-// it is too old.
-const (
-	noPythonText  = "tunctl: python3 is not installed here"
-	oldPythonText = "python3 on this node is older than"
-)
-
-// relayCommand starts a relay, or says that there is no Python.
-func relayCommand() string {
-	return "command -v python3 >/dev/null 2>&1 || { echo " + posixsh.Quote(noPythonText) + " >&2; exit 127; }; " + step.Command()
-}
+// noPython is what the relay's command prints on a node without a Python for it.
+var noPython = regexp.MustCompile(`python3 (?:is not installed on|on this node is older than)`)
 
 // slurmName is the name of a node in Slurm, which has neither addresses nor domains.
 func slurmName(names []string) string {
@@ -131,7 +122,7 @@ func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Dur
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.stream(ctx, posixsh.LoginLine, "exec "+j.srun(limit)+" sh -c "+posixsh.Quote(relayCommand()))
+	s, err := c.stream(ctx, posixsh.LoginLine, "exec "+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +159,7 @@ func relayFailure(s *stream, err error, slow bool, way, job string) error {
 	switch {
 	case s.conn.ended():
 		return s.conn.downError()
-	case strings.Contains(said, noPythonText) || strings.Contains(said, oldPythonText):
+	case noPython.MatchString(said):
 		return &noWayError{way, errNoPython}
 	case jobIsOver.MatchString(said):
 		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s has ended", job), Err: err}

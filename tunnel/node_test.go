@@ -22,6 +22,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/step"
 )
 
 // dialer is what a Host, a Node and a Hop have in common.
@@ -115,8 +116,8 @@ func relayEcho(ch ssh.Channel, line string) int {
 // given.
 func withoutPython(then func(ssh.Channel, string) int) func(ssh.Channel, string) int {
 	return func(ch ssh.Channel, line string) int {
-		if strings.Contains(line, noPythonText) {
-			_, _ = io.WriteString(ch.Stderr(), noPythonText+"\n")
+		if strings.Contains(line, step.Command()) {
+			_, _ = io.WriteString(ch.Stderr(), "python3 is not installed on cn01\n")
 			return 127
 		}
 		return then(ch, line)
