@@ -46,7 +46,7 @@ func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)
 	start := time.Date(2026, 11, 15, 0, 13, 42, 0, time.UTC)
 	want := []api.Job{{
-		ID: "1234.pbs101", Name: "jupyterlab", State: api.JobRunning, Node: "x1000c0s2b0n0", Queue: "g1", Restarts: 1,
+		ID: "1234.pbs101", Name: "jupyterlab", State: api.JobRunning, Node: "x1000c0s2b0n0", Nodes: "x1000c0s2b0n0,x1000c0s2b0n1", Queue: "g1", Restarts: 1,
 		Submitted: start.Add(-2 * time.Second), Start: start, End: start.Add(2 * time.Hour), Script: "/home/users/alice/work/jupyter_pytorch.sh",
 	}}
 	if !reflect.DeepEqual(jobs, want) {

@@ -65,6 +65,7 @@ func (r pbsRecord) job() api.Job {
 		Name:      r["Job_Name"],
 		Queue:     r["queue"],
 		Node:      pbsNode(r["exec_host"]),
+		Nodes:     pbsNodes(r["exec_host"]),
 		Reason:    r["comment"],
 		Script:    r.absolute(r.script()),
 		Submitted: pbsTime(r["ctime"]),
@@ -185,6 +186,17 @@ func pbsTime(s string) time.Time {
 func pbsNode(hosts string) string {
 	node, _, _ := strings.Cut(hosts, "/")
 	return node
+}
+
+// pbsNodes are the nodes of a job that has several, without their slots.
+func pbsNodes(hosts string) string {
+	var nodes []string
+	for vnode := range strings.SplitSeq(hosts, "+") {
+		if node := pbsNode(vnode); !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	return severalNodes(strings.Join(nodes, ","))
 }
 
 // pbsTask is the id of one task of an array.

@@ -42,7 +42,7 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 		"a line from nowhere\n"
 	want := []api.Job{
 		{
-			ID: "101", Name: "my|job\n\"x\" State=FAILED", State: api.JobRunning, Node: "cn07", Queue: "gpu",
+			ID: "101", Name: "my|job\n\"x\" State=FAILED", State: api.JobRunning, Node: "cn07", Nodes: "cn[07-08,10],gpu3", Queue: "gpu",
 			Submitted: at(1794702600), Start: at(1794702650), End: at(1794706250), Restarts: 2, Script: "/home/u/.tunctl/t1/a b.sh",
 			Log: "/home/u/my|job\n\"x\" State=FAILED.101.log",
 		},

@@ -47,6 +47,7 @@ func squeueJob(f []string) api.Job {
 		ID:      taskID(id, f[1], f[2]),
 		Queue:   f[4],
 		Node:    batchNode(f[15], f[5]),
+		Nodes:   severalNodes(f[5]),
 		Reason:  slurmValue(f[10]),
 		Script:  slurmValue(f[11]),
 		Cluster: slurmValue(f[16]),

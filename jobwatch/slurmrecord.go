@@ -181,6 +181,7 @@ func (r slurmRecord) job() api.Job {
 		Name:   r["JobName"],
 		Queue:  r["Partition"],
 		Node:   batchNode(r["BatchHost"], r["NodeList"]),
+		Nodes:  severalNodes(r["NodeList"]),
 		Reason: strings.ReplaceAll(slurmValue(r["Reason"]), "_", " "),
 		Script: slurmValue(r["Command"]),
 		Log:    r.output("StdOut"),

@@ -120,7 +120,9 @@ func (src candidateSource) locations(o *candidates, typed string) {
 		src.sessions(o, ":")
 		return
 	}
-	src.files(o, s.loginNode(src.paths), typed)
+	// Of a session it is the login node, which has the same home folder: completion starts
+	// nothing inside a job.
+	src.files(o, parseDestination(src.config, src.status(), s.host).Host, typed)
 }
 
 // files adds a connected host's files for HOST:PATH.

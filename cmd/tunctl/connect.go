@@ -18,13 +18,13 @@ import (
 func connectCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "connect",
-		Usage:     "connect stdin/stdout to ADDR:PORT through a host",
-		ArgsUsage: "HOST ADDR:PORT | --gateway HOST",
-		Description: "ADDR is an address as the host sees it; a path is a unix socket on the host. Use it as a\n" +
-			"ProxyCommand:\n\n" +
+		Usage:     "connect stdin/stdout to ADDR:PORT through a host, or from inside a job",
+		ArgsUsage: "HOST|SESSION ADDR:PORT | --gateway HOST|SESSION",
+		Description: "ADDR is an address as the host sees it, or as the node of the session's job does; a path is a\n" +
+			"unix socket there. Use it as a ProxyCommand:\n\n" +
 			"    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214\n\n" +
 			"With --gateway it speaks SSH over the existing connection; see `tunctl ssh-config`.",
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the agent's gateway to HOST, or to NODE.HOST"}},
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the gateway to HOST, SESSION or one of their nodes"}},
 		Action: action(t, connectStdio),
 	}
 }
@@ -35,15 +35,12 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	st, err := inv.ensureAgent(ctx)
+	req, err := inv.destination(ctx, inv.Args().First())
 	if err != nil {
 		return err
 	}
-	req := api.StreamRequest{Kind: api.StreamDial, Host: inv.Args().First(), Address: inv.Args().Get(1)}
+	req.Kind, req.Address = api.StreamDial, inv.Args().Get(1)
 	if inv.Bool("gateway") {
-		if req, err = destination(inv.paths, st, inv.Args().First()); err != nil {
-			return err
-		}
 		req.Kind = api.StreamGateway
 	}
 	prompts, done := inv.ForPrompts()
@@ -63,7 +60,7 @@ func checkConnect(c *cli.Context) error {
 	case c.Bool("gateway") && n == 1:
 		return nil
 	case c.Bool("gateway"):
-		return usagef("connect --gateway takes one host")
+		return usagef("connect --gateway takes one host or session")
 	case n != 2:
 		return usagef("connect takes a host and an address, %s", example)
 	}

@@ -9,9 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/internal/transfer"
 )
@@ -21,15 +19,18 @@ func cpCommand(t *term.Terminal) *cli.Command {
 		Name:      "cp",
 		Usage:     "copy files and folders to or from a host, over the existing connection",
 		ArgsUsage: "SRC... DST",
-		Description: "HOST:PATH or SESSION:PATH is a file on a host, relative to your home folder there; anything\n" +
-			"else is on this machine (write ./a:b for a file with a colon). Folders are copied recursively,\n" +
-			"with modes and times. Quote patterns for the host: tunctl cp 'narval:results/*.csv' .\n\n" +
-			"If the site has a data-transfer node, the files go through that node, which may ask for a login\n" +
-			"of its own, once. --via login copies through the login node instead.\n\n" +
+		Description: "HOST:PATH is a file on a host, SESSION:PATH one on the node of the session's job; a relative\n" +
+			"path starts in your home folder there. Anything else is on this machine (write ./a:b for a file\n" +
+			"with a colon). Folders are copied recursively, with modes and times. Quote patterns for the\n" +
+			"host: tunctl cp 'narval:results/*.csv' .\n\n" +
+			"If the site has a data-transfer node, the files of HOST go through that node, which may ask for\n" +
+			"a login of its own, once. --via login copies through the login node instead, also for a SESSION\n" +
+			"whose job does not run.\n\n" +
 			"A file gets its name only when it is complete. If the connection is lost, the copy waits and then\n" +
 			"continues; if you interrupt it, run it again with --resume.\n\n" +
 			"  tunctl cp data.csv narval:\n" +
-			"  tunctl cp narval:results .",
+			"  tunctl cp narval:results .\n" +
+			"  tunctl cp jupyter:/tmp/checkpoint.pt .",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "continue an interrupted copy; skip files that are complete"},
 			&cli.StringFlag{Name: "via", Usage: "copy through this `NODE` only: login or transfer"},
@@ -57,9 +58,6 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if _, err := inv.ensureAgent(ctx); err != nil {
-		return err
-	}
 	o := transfer.Options{
 		From: transfer.Local(), Sources: sources, To: transfer.Local(), Target: to.path,
 		Resume: inv.Bool("resume"), Progress: new(transfer.Progress),
@@ -72,9 +70,9 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 		if end.location.host == "" {
 			continue
 		}
-		d := &fileDialer{term: inv.Terminal, client: inv.client, host: end.location.loginNode(inv.paths), quiet: inv.Bool("quiet"), strict: inv.String("via") == viaTransfer}
-		if inv.String("via") != viaLogin {
-			d.transfer = transferNode(ctx, inv.Terminal, inv.paths, d.host)
+		d, err := newFileDialer(ctx, inv, end.location.host)
+		if err != nil {
+			return err
 		}
 		h := transfer.NewHost(d.dial, d.ping)
 		defer func() { _ = h.Close() }()
@@ -169,15 +167,4 @@ func (l location) where() string {
 		return "on this machine"
 	}
 	return "on " + l.host
-}
-
-// loginNode is the host itself, or that of the session: the home folder is the same on its
-// nodes, and login nodes have the file server.
-func (l location) loginNode(p home.Paths) string {
-	if cfg, err := configs.Load(p.Config); err == nil {
-		if session, ok := cfg.Session(l.host); ok {
-			return session.Host
-		}
-	}
-	return l.host
 }

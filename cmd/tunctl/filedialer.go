@@ -17,8 +17,8 @@ import (
 	"tunctl/internal/term"
 )
 
-// fileDialer opens streams to a host's file server, or to that of its data-transfer
-// node, which has the same files.
+// fileDialer opens streams to a host's file server, to that of its data-transfer node,
+// which has the same files, or to one inside a job.
 type fileDialer struct {
 	term     *term.Terminal
 	client   *client.Client
@@ -26,23 +26,66 @@ type fileDialer struct {
 	strict   bool   // use no other node
 	quiet    bool
 
-	mu   sync.Mutex
-	host string // where streams go
+	mu sync.Mutex
+	to api.StreamRequest // where streams go
 }
 
-func (d *fileDialer) name() string {
+// newFileDialer reads HOST or SESSION. --via names a node outside the job.
+func newFileDialer(ctx context.Context, inv *invocation, name string) (*fileDialer, error) {
+	via := inv.String("via")
+	find := inv.destination
+	if via != "" {
+		find = inv.loginNode
+	}
+	to, err := find(ctx, name)
+	if err != nil {
+		if to.Session != "" {
+			err = withViaHint(err)
+		}
+		return nil, err
+	}
+	to.Kind = api.StreamSFTP
+	d := &fileDialer{term: inv.Terminal, client: inv.client, to: to, quiet: inv.Bool("quiet"), strict: via == viaTransfer}
+	if to.Session == "" && to.Node == "" && via != viaLogin {
+		d.transfer = transferNode(ctx, inv.Terminal, inv.paths, to.Host)
+	}
+	return d, nil
+}
+
+// withViaHint adds to the error of a session without a running job how its files can be
+// copied all the same.
+func withViaHint(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeNotReady && e.Code != api.CodeJobEnded {
+		return err
+	}
+	more := *e
+	more.Hint += "; `tunctl cp --via login` copies through the login node"
+	return &more
+}
+
+func (d *fileDialer) request() api.StreamRequest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.host
+	return d.to
 }
 
 // ping measures the round trip to where the streams go.
 func (d *fileDialer) ping(ctx context.Context) (time.Duration, error) {
-	return d.client.Ping(ctx, d.name())
+	return d.client.Ping(ctx, d.request().Host)
 }
 
 func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
-	req := api.StreamRequest{Kind: api.StreamSFTP, Host: d.name(), Again: again, Spare: spare}
+	s, err := d.open(ctx, again, spare)
+	if d.request().Session != "" {
+		err = withViaHint(err)
+	}
+	return s, err
+}
+
+func (d *fileDialer) open(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
+	req := d.request()
+	req.Again, req.Spare = again, spare
 	switch {
 	case spare:
 		return d.client.Stream(ctx, req)
@@ -62,7 +105,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 	s, err := openStream(ctx, d.term, d.client, through)
 	if err == nil {
 		d.mu.Lock()
-		d.host = d.transfer
+		d.to.Host = d.transfer
 		d.mu.Unlock()
 		if !d.quiet {
 			d.term.Say("tunctl: copying through the data-transfer node %s", d.transfer)
@@ -73,7 +116,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 	if asked := ok && e.Code == api.CodeNeedsPerson && d.term.Interactive; ctx.Err() != nil || asked || d.strict {
 		return nil, err
 	}
-	d.term.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, d.host)
+	d.term.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, req.Host)
 	_ = d.client.Logout(ctx, d.transfer) // else the agent would keep trying; it has no host of a name that does not resolve
 	d.transfer = ""
 	return openStream(ctx, d.term, d.client, req)
@@ -92,7 +135,8 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
 			// The agent keeps trying.
 		case ok && e.Code == api.CodeNeedsPerson && d.term.Interactive:
-			return openStream(ctx, d.term, d.client, api.StreamRequest{Kind: api.StreamSFTP, Host: req.Host})
+			req.Again = false
+			return openStream(ctx, d.term, d.client, req)
 		case ok && e.Code == api.CodeNeedsPerson:
 			e.Hint = fmt.Sprintf("`tunctl login %s`, then rerun with --resume", req.Host)
 			return nil, e

@@ -28,8 +28,9 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 		Name:      "hosts",
 		Usage:     "show host settings and connection state",
 		ArgsUsage: "[HOST]",
-		Description: "Without HOST: the hosts of the config, one per line. With HOST: everything known about it, such\n" +
-			"as the login method, the hosts on the way and the algorithms in use. HOST may be any alias of\n" +
+		Description: "Without HOST: the hosts of the config, one per line, and the names by which ssh gets inside the\n" +
+			"jobs there after `tunctl ssh-config install`. With HOST: everything known about it, such as the\n" +
+			"login method, the hosts on the way and the algorithms in use. HOST may be any alias of\n" +
 			"~/.ssh/config. This command connects to nothing.\n\n" +
 			"  tunctl hosts\n" +
 			"  tunctl hosts narval",
@@ -61,6 +62,7 @@ func hosts(ctx context.Context, inv *invocation) error {
 		if err != nil {
 			return err
 		}
+		h.Inside = insideNames(cfg, name)
 		list = append(list, withState(h, live[name]))
 	}
 	switch {
@@ -111,6 +113,17 @@ func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Ho
 	h := settings.Host()
 	h.Alias, h.CertificateEnds = name, tunnel.CertificateEnds(&settings)
 	return h, nil
+}
+
+// insideNames are the names by which ssh gets inside the jobs on a host.
+func insideNames(cfg *configs.Config, host string) []string {
+	var names []string
+	for _, s := range jobSessions(cfg) {
+		if s.Host == host {
+			names = append(names, s.Name+aliasSuffix)
+		}
+	}
+	return names
 }
 
 func sshConfigFile(cfg *configs.Config) string {
@@ -192,6 +205,9 @@ func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 		if ends := certificateNote(h, now); ends != "" {
 			notes = append(notes, ends)
 		}
+		if len(h.Inside) > 0 {
+			notes = append(notes, "inside jobs: "+strings.Join(h.Inside, ", "))
+		}
 		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
 	}
@@ -255,7 +271,11 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		_, err := os.Stat(file)
 		return err != nil
 	})
-	return append(facts, [2]string{"key files", strings.Join(present, ", ")}, [2]string{"settings from", h.Source})
+	return append(facts, [][2]string{
+		{"key files", strings.Join(present, ", ")},
+		{"settings from", h.Source},
+		{"inside jobs", strings.Join(h.Inside, ", ")},
+	}...)
 }
 
 // certificateEndText says when a certificate expires; "" if it never does.

@@ -26,15 +26,19 @@ const exitConnectionFailed = 255
 func sshCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      sshName,
-		Usage:     "run a shell or a command on a host, over the existing connection",
+		Usage:     "run a shell or a command on a host or inside a job, without another login",
 		ArgsUsage: "HOST|SESSION [COMMAND...]",
 		Description: "Needs no second login and no second one-time code: it uses the agent's connection. SESSION\n" +
-			"means the compute node of its job, if the site allows logins there. The exit status is the\n" +
-			"command's, or 255 if the connection failed. X11 and agent forwarding are not supported.\n" +
-			"`tunctl ssh-config install` does the same for ssh, scp, rsync, git and VS Code.\n\n" +
+			"means inside its running job: on its node, with its environment and its GPUs. A session that\n" +
+			"is down is not started. The exit status is the command's, or 255 if the connection failed.\n" +
+			"X11 and agent forwarding are not supported. `tunctl ssh-config install` does the same for ssh,\n" +
+			"scp, rsync, git and VS Code.\n\n" +
 			"  tunctl ssh narval\n" +
-			"  tunctl ssh jupyter nvidia-smi",
+			"  tunctl ssh jupyter nvidia-smi\n" +
+			"  tunctl ssh --node 1 jupyter hostname",
 		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "login-node", Usage: "go to the login node of SESSION, not inside its job"},
+			&cli.StringFlag{Name: "node", Usage: "go to this `NODE` of the job: its name, or its number from 0"},
 			&cli.BoolFlag{Name: "t", Usage: "allocate a terminal for the command"},
 			&cli.BoolFlag{Name: "T", Usage: "never allocate a terminal"},
 		},
@@ -57,16 +61,20 @@ func shell(ctx context.Context, inv *invocation) error {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
+	if inv.Bool("login-node") && inv.String("node") != "" {
+		return usagef("--login-node and --node exclude each other")
+	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	st, err := inv.ensureAgent(ctx)
+	find := inv.destination
+	if inv.Bool("login-node") {
+		find = inv.loginNode
+	}
+	req, err := find(ctx, name)
 	if err != nil {
 		return err
 	}
-	req, err := destination(inv.paths, st, name)
-	if err != nil {
-		return err
-	}
+	req.Node = cmp.Or(inv.String("node"), req.Node)
 	conn, err := dialGateway(ctx, inv, req)
 	if err != nil {
 		return err

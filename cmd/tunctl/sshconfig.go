@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -26,7 +27,8 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
 		Description: "After `tunctl ssh-config install`, every program that uses ssh can use HOST.tun, without\n" +
 			"another login: `scp data.h5 narval.tun:`, `rsync -e ssh`, `git clone`, VS Code Remote-SSH.\n" +
-			"NODE.HOST.tun is a compute node behind it, where the site allows ssh to nodes.\n" +
+			"SESSION.tun is inside the job of a session, while it runs, and NODE.SESSION.tun is another node\n" +
+			"of the job. NODE.HOST.tun is any compute node, where the site allows ssh to nodes.\n" +
 			"This adds one Include line at the top of your ssh config, and keeps a backup of the file.",
 		Subcommands: []*cli.Command{
 			{
@@ -57,11 +59,13 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	hosts := []string{}
-	if cfg, err := configs.Load(p.Config); err == nil {
-		hosts = cfg.HostNames()
+	cfg := inv.readConfig()
+	hosts, sessions := cfg.HostNames(), jobSessions(cfg)
+	names := slices.Clone(hosts)
+	for _, s := range sessions {
+		names = append(names, s.Name)
 	}
-	if err := atomicfile.Write(includedFile(p), []byte(includedText(p, self, hosts)), 0o600); err != nil {
+	if err := atomicfile.Write(includedFile(p), []byte(includedText(p, self, names)), 0o600); err != nil {
 		return err
 	}
 	backup, err := editFile(file, includeNote, func(text string) string { return includeLine(p) + withoutInclude(text, p) })
@@ -73,6 +77,9 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	}
 	for _, h := range hosts {
 		inv.Say("%s `ssh %s%s` shares the connection of tunctl", inv.Paint(term.Green, "✓"), h, aliasSuffix)
+	}
+	for _, s := range sessions {
+		inv.Say("%s `ssh %s%s` is inside the job of session %s, while it runs", inv.Paint(term.Green, "✓"), s.Name, aliasSuffix, s.Name)
 	}
 	inv.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", aliasSuffix, aliasSuffix)
 	return nil
@@ -139,13 +146,13 @@ func withoutInclude(text string, p home.Paths) string {
 	return strings.ReplaceAll(text, includeLine(p), "")
 }
 
-// includedText is the file that the person's ssh config includes. The pattern covers all hosts;
-// the names before it are for completion and for VS Code's list. The first cipher is the
+// includedText is the file that the person's ssh config includes. The pattern covers all hosts
+// and sessions; the known names before it are for completion and for VS Code's list. The first cipher is the
 // fastest one for our side of the private stream.
-func includedText(p home.Paths, self string, hosts []string) string {
+func includedText(p home.Paths, self string, known []string) string {
 	names := []string{}
-	for _, h := range hosts {
-		names = append(names, h+aliasSuffix)
+	for _, name := range known {
+		names = append(names, name+aliasSuffix)
 	}
 	names = append(names, "*"+aliasSuffix)
 	return fmt.Sprintf(`# Written by tunctl ssh-config install, which overwrites changes.

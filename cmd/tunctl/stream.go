@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -17,7 +17,9 @@ import (
 func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
 	if !t.Interactive {
 		req.Unattended = true
-		return cl.Stream(ctx, req)
+		s, err := cl.Stream(ctx, req)
+		sayNotice(t, s)
+		return s, err
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -45,44 +47,98 @@ func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req ap
 	s, err := cl.Stream(ctx, req)
 	stop()
 	<-over
+	sayNotice(t, s)
 	return s, err
+}
+
+// sayNotice says what the agent wants the person to know about a stream.
+func sayNotice(t *term.Terminal, s *client.Stream) {
+	if s != nil && s.Notice != "" {
+		t.Say("tunctl: %s", s.Notice)
+	}
 }
 
 // aliasSuffix marks the names that `tunctl ssh-config install` gives to ssh.
 const aliasSuffix = ".tun"
 
-// destination reads HOST, SESSION, NODE.HOST, or one of these with .tun. A session is
-// its job's compute node, or its host where it has no job.
-func destination(p home.Paths, st api.Status, name string) (api.StreamRequest, error) {
-	name = strings.TrimSuffix(name, aliasSuffix)
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		cfg = &configs.Config{} // the name may be an alias of ~/.ssh/config
-	}
-	hosts := cfg.HostNames()
-	if slices.Contains(hosts, name) {
-		return api.StreamRequest{Host: name}, nil
-	}
-	if s, ok := cfg.Session(name); ok {
-		return sessionNode(st, s)
-	}
-	if node, host, ok := strings.Cut(name, "."); ok && slices.Contains(hosts, host) {
-		return api.StreamRequest{Host: host, Node: node}, nil
-	}
-	return api.StreamRequest{Host: name}, nil
-}
-
-func sessionNode(st api.Status, cfg configs.Session) (api.StreamRequest, error) {
-	req := api.StreamRequest{Host: cfg.Host}
-	s, _ := st.Session(cfg.Name)
-	switch {
-	case hasLiveJob(s) && s.Job.Node != "":
-		req.Node = s.Job.Node
-	case cfg.Submit != "" || cfg.Job != "":
-		return req, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job, so it has no compute node", cfg.Name),
-			Hint: fmt.Sprintf("`tunctl up %s` starts it; `tunctl ssh %s` opens a shell on the login node", cfg.Name, cfg.Host),
+// destination reads where a command goes, as in parseDestination, and starts the agent. A
+// session whose agent is not running is down: nothing is started for it, since editors and
+// git reconnect by timers.
+func (inv *invocation) destination(ctx context.Context, name string) (api.StreamRequest, error) {
+	cfg := inv.readConfig()
+	if req := parseDestination(cfg, api.Status{}, name); req.Session != "" {
+		if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
+			return req, &api.Error{
+				Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", req.Session),
+				Hint: fmt.Sprintf("`tunctl up %s` starts it", req.Session),
+			}
 		}
 	}
-	return req, nil
+	st, err := inv.ensureAgent(ctx)
+	if err != nil {
+		return api.StreamRequest{}, err
+	}
+	return parseDestination(cfg, st, name), nil
+}
+
+// loginNode is the host of a destination: that of the session, not inside its job.
+func (inv *invocation) loginNode(ctx context.Context, name string) (api.StreamRequest, error) {
+	st, err := inv.ensureAgent(ctx)
+	return api.StreamRequest{Host: parseDestination(inv.readConfig(), st, name).Host}, err
+}
+
+// readConfig is the config, empty if it cannot be read: a name may be an alias of
+// ~/.ssh/config.
+func (inv *invocation) readConfig() *configs.Config {
+	cfg, err := configs.Load(inv.paths.Config)
+	if err != nil {
+		return &configs.Config{}
+	}
+	return cfg
+}
+
+// parseDestination reads HOST, SESSION, NODE.HOST, NODE.SESSION, or one of these with .tun.
+// A session is inside its job, or its host if it has none. A host of the config has
+// priority over a session of the same name; any other name may be an alias of ~/.ssh/config.
+func parseDestination(cfg *configs.Config, st api.Status, name string) api.StreamRequest {
+	name = strings.TrimSuffix(name, aliasSuffix)
+	if req, ok := knownDestination(cfg, st, name); ok {
+		return req
+	}
+	if node, rest, ok := strings.Cut(name, "."); ok {
+		if req, ok := knownDestination(cfg, st, rest); ok {
+			req.Node = node
+			return req
+		}
+	}
+	return api.StreamRequest{Host: name}
+}
+
+func knownDestination(cfg *configs.Config, st api.Status, name string) (api.StreamRequest, bool) {
+	if slices.Contains(cfg.HostNames(), name) {
+		return api.StreamRequest{Host: name}, true
+	}
+	if s, ok := cfg.Session(name); ok {
+		req := api.StreamRequest{Host: s.Host}
+		if configuresJob(s) {
+			req.Session = name
+		}
+		return req, true
+	}
+	if s, ok := st.Session(name); ok { // attached, or ad hoc
+		return api.StreamRequest{Host: s.Host, Session: name}, true
+	}
+	return api.StreamRequest{}, false
+}
+
+// configuresJob reports whether a session has a job, and not only forwards.
+func configuresJob(s configs.Session) bool { return s.Submit != "" || s.Job != "" }
+
+// jobSessions are the sessions of the config that ssh reaches as SESSION.tun: those with a
+// job whose name is not that of a host.
+func jobSessions(cfg *configs.Config) []configs.Session {
+	hosts := cfg.HostNames()
+	return slices.DeleteFunc(slices.Clone(cfg.Sessions), func(s configs.Session) bool {
+		return !configuresJob(s) || slices.Contains(hosts, s.Name)
+	})
 }

@@ -1,15 +1,344 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
+	"tunctl/internal/api"
+	"tunctl/internal/gateway"
+	"tunctl/jobwatch"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
-// jobNode returns a node of the session's running job: by its name, by its number from 0,
-// or the one that the job's server runs on for "". All users of a node share one
-// connection to it, which the session closes when the job ends or moves.
-func (s *session) jobNode(ctx context.Context, which string) (*tunnel.Node, error) {
-	return nil, errors.New("not implemented")
+// machine is where programs run and connections begin: a host, or a node inside a job.
+type machine interface {
+	gateway.Host
+	forward.Dialer
+}
+
+// jobMachine returns a node of the session's running job: by its name, by its number from
+// 0, or the one that the job's server runs on for "". It is the host itself if that has no
+// scheduler. All users of a node share one connection to it, which the session closes when
+// the job ends or moves. It never brings a session up: the error says why there is no
+// node, and what to run.
+func (s *session) jobMachine(ctx context.Context, which string) (machine, error) {
+	nodes, err := s.runningNodes()
+	if err != nil {
+		return nil, err
+	}
+	return nodes.machine(ctx, which)
+}
+
+// runningNodes are the nodes of the session's job, if it runs.
+func (s *session) runningNodes() (*jobNodes, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes != nil && s.nodes.running() {
+		return s.nodes, nil
+	}
+	return nil, s.notRunningLocked()
+}
+
+// notRunningLocked says why nothing runs inside the session's job, and what to run.
+func (s *session) notRunningLocked() *api.Error {
+	job := s.facts.job
+	cause, _, _ := strings.Cut(s.current.Cause, "\n") // without the end of a log
+	e := &api.Error{Code: api.CodeNotReady, Hint: fmt.Sprintf("`tunctl up %s` waits for it", s.name)}
+	switch state := s.current.State; {
+	case state == api.SessionDown && hasLive(s.current.Job):
+		e.Message = fmt.Sprintf("session %s is down: %s", s.name, cause)
+		e.Hint = fmt.Sprintf("`tunctl up %s` reconnects", s.name)
+	case state == api.SessionDown:
+		e.Message = fmt.Sprintf("session %s is down: it has no job", s.name)
+		e.Hint = s.startHintLocked()
+		if s.cfg.Submit != "" {
+			e.Hint = fmt.Sprintf("`tunctl up %s` starts it", s.name)
+		}
+	case s.facts.jobOver():
+		e.Code, e.Message = api.CodeJobEnded, endText(job)
+		e.Hint = s.startHintLocked()
+	case state == api.SessionEnded, state == api.SessionFailed:
+		e.Message = fmt.Sprintf("session %s has no running job: %s", s.name, cause)
+		e.Hint = cmp.Or(s.current.Hint, s.startHintLocked())
+	case state == api.SessionNeedsLogin && s.nodes == nil:
+		e.Message = fmt.Sprintf("session %s waits for you to log in to %s", s.name, s.cfg.Host)
+		e.Hint = fmt.Sprintf("`tunctl up %s` logs in and waits for the job", s.name)
+	case job == nil && state == api.SessionSubmitting:
+		e.Message = fmt.Sprintf("session %s has no job yet: tunctl is looking for it or submitting it", s.name)
+	case job == nil:
+		e.Message = fmt.Sprintf("session %s is connecting to %s", s.name, s.cfg.Host)
+	case job.State.Waiting():
+		e.Message = fmt.Sprintf("job %s of session %s is still queued", job.ID, s.name)
+		if state == api.SessionQueued && cause != "" {
+			e.Message += ": " + cause
+		}
+	case job.State == api.JobCompleting:
+		e.Code, e.Message = api.CodeJobEnded, fmt.Sprintf("job %s of session %s is ending", job.ID, s.name)
+		e.Hint = s.startHintLocked()
+	default:
+		e.Message = fmt.Sprintf("the scheduler has not said yet on which node job %s of session %s runs", job.ID, s.name)
+	}
+	return e
+}
+
+// startHintLocked says how to get a job.
+func (s *session) startHintLocked() string {
+	if s.attached {
+		return startedByHandHint
+	}
+	return startAgain(s.cfg)
+}
+
+func hasLive(job *api.Job) bool { return job != nil && !job.State.Ended() }
+
+// setNodes makes nodes those of the session's job; nil if it has none.
+func (s *session) setNodes(nodes *jobNodes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes = nodes
+}
+
+// jobNodes are the compute nodes of a job, for one run of it.
+type jobNodes struct {
+	session *session
+	host    *tunnel.Host
+	jobs    *jobwatch.Watcher
+	over    chan struct{} // closed when the run is over
+
+	mu     sync.Mutex
+	job    api.Job
+	server string                  // the node of its server, if that is known
+	port   int                     // of its server; 0: not known
+	open   map[string]*tunnel.Node // by name; each is connected when it is first used
+	names  map[string][]string     // the other names of a node, once they were looked up
+	// notices are what a person should know about the way into the job. The first who runs
+	// something there is told.
+	notices []string
+}
+
+func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
+	return &jobNodes{
+		session: s, host: host, jobs: jobs, over: make(chan struct{}),
+		open: map[string]*tunnel.Node{}, names: map[string][]string{},
+	}
+}
+
+// setJob sets the job as it was last seen. A scheduler that does not respond changes
+// nothing.
+func (n *jobNodes) setJob(job api.Job) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if job.State != api.JobUnknown || n.job.ID == "" {
+		n.job = job
+	}
+}
+
+// running reports whether the job runs, and where is known.
+func (n *jobNodes) running() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.job.State == api.JobRunning && n.job.Node != ""
+}
+
+// machine is jobMachine for a job that runs.
+func (n *jobNodes) machine(ctx context.Context, which string) (machine, error) {
+	name, err := n.find(which)
+	if err != nil {
+		return nil, err
+	}
+	if n.sameAsHost(name) {
+		return n.host, nil
+	}
+	return n.node(ctx, name)
+}
+
+// sameAsHost reports whether a node is the host that we are logged in to.
+func (n *jobNodes) sameAsHost(node string) bool {
+	return node != "" && jobwatch.SameNode(node, n.host.Status().LoginNode)
+}
+
+// find returns the name of a node: by its name, by its number from 0, or that of the
+// server for "".
+func (n *jobNodes) find(which string) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if which == "" {
+		return cmp.Or(n.server, n.job.Node), nil
+	}
+	all := jobwatch.Nodes(n.job)
+	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
+	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
+		i = number
+	}
+	if i < 0 {
+		return "", &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s has no node %q", n.job.ID, which), Hint: "its nodes: " + listNodes(all)}
+	}
+	return all[i], nil
+}
+
+// listNodes lists nodes by number and name; of many, the first.
+func listNodes(all []string) string {
+	const most = 16
+	words := make([]string, 0, most)
+	for i, name := range all[:min(len(all), most)] {
+		words = append(words, fmt.Sprintf("%d %s", i, name))
+	}
+	if len(all) > most {
+		words = append(words, fmt.Sprintf("… %d %s", len(all)-1, all[len(all)-1]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// errRunOver: the job has ended or moved since it was looked up.
+var errRunOver = errors.New("the job has ended, or moved to another node")
+
+// node returns the node of that name, which is connected when it is first used.
+func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) {
+	n.mu.Lock()
+	node, job := n.open[name], n.job.ID
+	n.mu.Unlock()
+	if node != nil {
+		return node, nil
+	}
+	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, time.Time{}), Notice: n.addNotice}
+	if len(o.Names) == 0 {
+		return nil, fmt.Errorf("%q is not the name of a node", name)
+	}
+	if n.jobs.HasSteps(ctx) {
+		o.Job = job
+	} else {
+		o.PBSJob = job
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.isOver():
+		return nil, errRunOver
+	case n.open[name] == nil: // else another caller was faster
+		n.open[name] = n.host.Node(o)
+		n.open[name].SetServer(n.port)
+	}
+	return n.open[name], nil
+}
+
+func (n *jobNodes) isOver() bool {
+	select {
+	case <-n.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends all connections to the nodes: the run is over.
+func (n *jobNodes) close() {
+	n.mu.Lock()
+	close(n.over)
+	open := n.open
+	n.open = nil
+	n.mu.Unlock()
+	for _, node := range open {
+		node.Close()
+	}
+}
+
+// addNotice keeps a text for the person who next runs something inside the job.
+func (n *jobNodes) addNotice(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.notices = append(n.notices, text)
+}
+
+// takeNotices returns what was not told yet.
+func (n *jobNodes) takeNotices() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.notices
+	n.notices = nil
+	return list
+}
+
+// setServer sets where the job's server was found: its log may name one of the nodes.
+// Programs inside the job get its environment.
+func (n *jobNodes) setServer(announced string, port int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.server, n.port = "", port
+	for _, node := range n.open {
+		node.SetServer(port)
+	}
+	all := jobwatch.Nodes(n.job)
+	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
+		n.server = all[i]
+	}
+}
+
+// dialNames are the names by which the login node may dial a node: an address in the log,
+// the site's own names for nodes, those of the log and the scheduler, both short too, and
+// its address once those have failed for a while.
+func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
+	var list []string
+	add := func(name string) {
+		if name != "" && !isLocal(name) && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	if isAddress(announced) {
+		add(announced)
+	}
+	for _, name := range n.siteNames(ctx, cmp.Or(node, announced)) {
+		add(name)
+	}
+	add(announced)
+	add(node)
+	for _, name := range slices.Clone(list) {
+		if !isAddress(name) {
+			short, _, _ := strings.Cut(name, ".")
+			add(short)
+		}
+	}
+	if node != "" && time.Since(since) > n.session.agent.limits.NodeGrace {
+		for _, name := range n.lookUpNames(ctx, node) {
+			add(name)
+		}
+	}
+	return list
+}
+
+// siteNames are the names by which the login nodes of the session's site dial a node.
+func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
+	site, ok := n.session.agent.configuredSite(n.session.host())
+	if !ok || isLocal(node) || isAddress(node) {
+		return nil
+	}
+	return site.DialNames(node, func() []string {
+		return slices.DeleteFunc(slices.Clone(n.lookUpNames(ctx, node)), func(name string) bool { return !isAddress(name) })
+	})
+}
+
+// lookUpNames looks up a node's other names and its address on the host, once.
+func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
+	n.mu.Lock()
+	names, known := n.names[node]
+	n.mu.Unlock()
+	if known {
+		return names
+	}
+	names, err := jobwatch.NodeNames(ctx, runner{n.host}, node)
+	if err != nil {
+		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.names[node] = names
+	return names
 }

@@ -48,14 +48,16 @@ type jobRun struct {
 	fileFindings chan detect.Finding
 	stepFindings chan detect.Finding
 
+	nodes  *jobNodes
 	prober *prober
 	remind *reminder
 	keep   *keeper
 }
 
 func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
+	nodes := newJobNodes(s, host, jobs)
 	return &jobRun{
-		session: s, host: host, jobs: jobs, previous: previous, prober: newProber(s, host),
+		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: newProber(s, nodes),
 		logFindings: make(chan detect.Finding, 1), fileFindings: make(chan detect.Finding, 1), stepFindings: make(chan detect.Finding, 1),
 		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
@@ -66,8 +68,11 @@ func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *
 // what the watch, the log and the prober report.
 func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (api.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer r.nodes.close()
 	defer r.work.Wait()
 	defer cancel()
+	r.session.setNodes(r.nodes)
+	defer r.session.setNodes(nil)
 	defer r.session.closePage(func(f *facts) {
 		if ctx.Err() == nil && !f.jobOver() {
 			f.doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -85,6 +90,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.session.setJob(job)
+		r.nodes.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)

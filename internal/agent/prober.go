@@ -9,7 +9,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
-	"tunctl/tunnel"
 )
 
 // probeTarget is an endpoint to prove: what the log announced, and where the job runs.
@@ -24,18 +23,13 @@ type probeTarget struct {
 // session is called ready, and proves it again after the connection was lost.
 type prober struct {
 	session *session
-	host    *tunnel.Host
+	nodes   *jobNodes
 	target  *probeTarget      // as last set; of the caller of setTarget
 	targets chan *probeTarget // to serve
 	results chan probeResult
 	refused chan struct{} // receives when a person's connection was refused
 
 	// Of serve alone:
-	node            *tunnel.Node // nodeName, once it was needed
-	nodeName        string
-	nodeJob         string
-	namesOf         string // the node that otherNames belong to
-	otherNames      []string
 	incompleteSince time.Time // when a server first answered whose token or path is not known yet
 }
 
@@ -48,9 +42,9 @@ type probeResult struct {
 	disconnected bool   // the proof ended because the connection to the host was lost
 }
 
-func newProber(s *session, host *tunnel.Host) *prober {
+func newProber(s *session, nodes *jobNodes) *prober {
 	return &prober{
-		session: s, host: host, targets: make(chan *probeTarget, 1), results: make(chan probeResult), refused: make(chan struct{}, 1),
+		session: s, nodes: nodes, targets: make(chan *probeTarget, 1), results: make(chan probeResult), refused: make(chan struct{}, 1),
 	}
 }
 
@@ -67,13 +61,12 @@ func (p *prober) setTarget(t *probeTarget) {
 // serve probes until the target answers, then waits for a new target, a lost connection
 // or a refused one.
 func (p *prober) serve(ctx context.Context) {
-	defer p.closeNode()
 	var target *probeTarget
 	var since time.Time
 	proven, suspected := false, false
 	for {
-		changed := p.host.Changed()
-		up := p.host.Status().State == api.HostUp
+		changed := p.nodes.host.Changed()
+		up := p.nodes.host.Status().State == api.HostUp
 		if !up && proven {
 			proven = false
 			p.send(ctx, probeResult{disconnected: true})
@@ -129,6 +122,7 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 	for _, r := range p.routes(ctx, t, ep, since) {
 		err := p.probeRoute(ctx, r)
 		if err == nil {
+			p.nodes.setServer(t.finding.Host, ep.Port)
 			return probeResult{target: t, route: &r}
 		}
 		if first == nil || r.endpoint.Reach == api.ReachNode {
@@ -149,7 +143,7 @@ func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResul
 	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
 	where := ep.Address()
 	if ep.Reach == api.ReachNode {
-		where += " on " + p.nodeName
+		where += " on " + t.node
 	}
 	return probeResult{target: t, doing: fmt.Sprintf("%s does not respond yet: %v", where, err)}
 }

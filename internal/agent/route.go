@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
-	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
 )
 
@@ -103,10 +100,10 @@ func (p *prober) reaches(ep api.Endpoint, since time.Time) reaches {
 func (p *prober) routes(ctx context.Context, t *probeTarget, ep api.Endpoint, since time.Time) []route {
 	var list []route
 	for _, reach := range p.reaches(ep, since).order() {
-		if reach == api.ReachNode && p.runsOnHost(t.node) {
+		if reach == api.ReachNode && p.nodes.sameAsHost(t.node) {
 			reach = api.ReachHere // a machine without a scheduler: its loopback is the host's
 		}
-		by := route{dialer: p.host, refused: p.refused}
+		by := route{dialer: p.nodes.host, refused: p.refused}
 		var hosts []string
 		switch reach {
 		case api.ReachHere:
@@ -115,11 +112,14 @@ func (p *prober) routes(ctx context.Context, t *probeTarget, ep api.Endpoint, si
 			if t.node == "" {
 				continue // where the job runs is not known
 			}
-			node := p.openNode(ctx, t)
+			node, err := p.nodes.node(ctx, t.node)
+			if err != nil {
+				continue // the run is over
+			}
 			by.dialer, by.scarce = node, node.Scarce
 			hosts = addressesOnNode(ep.Host)
 		default:
-			hosts = p.dialNames(ctx, ep.Host, t.node, since)
+			hosts = p.nodes.dialNames(ctx, ep.Host, t.node, since)
 		}
 		if ep.Socket != "" {
 			hosts = []string{""}
@@ -131,89 +131,6 @@ func (p *prober) routes(ctx context.Context, t *probeTarget, ep api.Endpoint, si
 		}
 	}
 	return list
-}
-
-// runsOnHost reports whether a job runs on the login node itself.
-func (p *prober) runsOnHost(node string) bool {
-	return node != "" && jobwatch.SameNode(node, p.host.Status().LoginNode)
-}
-
-// dialNames are the names by which the login node may dial a node: an address in the log,
-// the site's own names for nodes, those of the log and the scheduler, both short too, and
-// its address once those have failed for a while.
-func (p *prober) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
-	var list []string
-	add := func(name string) {
-		if name != "" && !isLocal(name) && !slices.Contains(list, name) {
-			list = append(list, name)
-		}
-	}
-	if isAddress(announced) {
-		add(announced)
-	}
-	for _, name := range p.siteNames(ctx, cmp.Or(node, announced)) {
-		add(name)
-	}
-	add(announced)
-	add(node)
-	for _, name := range slices.Clone(list) {
-		if !isAddress(name) {
-			short, _, _ := strings.Cut(name, ".")
-			add(short)
-		}
-	}
-	if node != "" && time.Since(since) > p.session.agent.limits.NodeGrace {
-		for _, name := range p.lookUpNames(ctx, node) {
-			add(name)
-		}
-	}
-	return list
-}
-
-// siteNames are the names by which the login nodes of the session's site dial a node.
-func (p *prober) siteNames(ctx context.Context, node string) []string {
-	site, ok := p.session.agent.configuredSite(p.session.host())
-	if !ok || isLocal(node) || isAddress(node) {
-		return nil
-	}
-	return site.DialNames(node, func() []string {
-		return slices.DeleteFunc(slices.Clone(p.lookUpNames(ctx, node)), func(name string) bool { return !isAddress(name) })
-	})
-}
-
-// lookUpNames looks up a node's other names and its address on the host, once.
-func (p *prober) lookUpNames(ctx context.Context, node string) []string {
-	if p.namesOf != node {
-		names, err := jobwatch.NodeNames(ctx, runner{p.host}, node)
-		if err != nil {
-			p.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
-			return nil
-		}
-		p.namesOf, p.otherNames = node, names
-	}
-	return p.otherNames
-}
-
-// openNode returns the job's node, which is connected when it is first dialled.
-func (p *prober) openNode(ctx context.Context, t *probeTarget) *tunnel.Node {
-	if p.node != nil && p.nodeName == t.node && p.nodeJob == t.job {
-		return p.node
-	}
-	p.closeNode()
-	o := tunnel.NodeOptions{Names: p.dialNames(ctx, "", t.node, time.Time{})}
-	if p.session.agent.jobWatcher(p.session.host()).HasSteps(ctx) {
-		o.Job = t.job
-	}
-	p.node, p.nodeName, p.nodeJob = p.host.Node(o), t.node, t.job
-	return p.node
-}
-
-// closeNode ends the connection to the node.
-func (p *prober) closeNode() {
-	if p.node != nil {
-		p.node.Close()
-		p.node = nil
-	}
 }
 
 // addressesOnNode are the addresses to dial on the node itself.

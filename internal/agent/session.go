@@ -43,7 +43,8 @@ type session struct {
 	route        *route      // the proven way to the page; nil: none
 	attempt      *attempt    // the attempt in progress
 	watch        *jobwatch.Watch
-	cancelledJob string // the ID of the job that a person cancelled through tunctl
+	nodes        *jobNodes // of the job, while it is followed
+	cancelledJob string    // the ID of the job that a person cancelled through tunctl
 }
 
 // attempt is one attempt to bring a session up and keep it up.

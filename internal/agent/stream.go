@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,7 +69,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	client, err := hijack(w)
+	client, err := hijack(w, noticeOf(to))
 	if err != nil {
 		_ = to.Close()
 		a.log.Error("cannot open a stream", "err", err)
@@ -84,16 +86,82 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (backend, error) {
+	if req.Session != "" {
+		return a.openInside(ctx, req)
+	}
 	h, release, err := a.streamHost(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	to, err := a.openBackend(ctx, h, req)
+	to, err := a.openBackend(ctx, h, h.Status().Alias, req)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	return leasedBackend{to, release}, nil
+}
+
+// openInside opens a stream inside a session's job, or to its host if it has no job or no
+// scheduler. It never brings a session up: editors and git reconnect by timers, and would
+// spend an allocation.
+func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend, error) {
+	s, err := a.session(req.Session)
+	if err != nil {
+		return nil, err
+	}
+	which := req.Node
+	req.Session, req.Host = "", s.host()
+	if !s.hasJob() {
+		return a.openStream(ctx, req)
+	}
+	if _, err := s.runningNodes(); err != nil {
+		return nil, err // before anything is connected for it
+	}
+	req.Node = ""
+	_, release, err := a.streamHost(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	nodes, err := s.runningNodes() // the job may have ended while the host was connected
+	if err != nil {
+		return nil, err
+	}
+	m, err := nodes.machine(ctx, which)
+	if err != nil {
+		return nil, err
+	}
+	to, err := a.openBackend(ctx, m, s.name, req)
+	if err != nil {
+		return nil, err
+	}
+	if g, ok := to.(gatewayBackend); ok {
+		g.waiting, g.notices = fmt.Sprintf("connecting to the job of session %s", s.name), nodes.takeNotices
+		to = g
+	}
+	return jobBackend{to, nodes}, nil
+}
+
+// jobBackend ends when the job has ended or moved: its client would keep a connection
+// that leads nowhere.
+type jobBackend struct {
+	backend
+	nodes *jobNodes
+}
+
+func (j jobBackend) serve(ctx context.Context, client streamClient) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		select {
+		case <-j.nodes.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	j.backend.serve(ctx, client)
 }
 
 // leasedBackend holds a lease of its host until it is closed.
@@ -108,14 +176,15 @@ func (l leasedBackend) Close() error {
 	return l.backend.Close()
 }
 
-func (a *Agent) openBackend(ctx context.Context, h *tunnel.Host, req api.StreamRequest) (backend, error) {
+// openBackend opens what the request asks for on a machine, which messages call name.
+func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api.StreamRequest) (backend, error) {
 	switch req.Kind {
 	case api.StreamDial:
-		return openDial(ctx, h, req.Address)
+		return openDial(ctx, m, req.Address)
 	case api.StreamGateway:
-		return a.openGateway(h)
+		return a.openGateway(m, name)
 	case api.StreamSFTP:
-		return openSFTP(ctx, h, req.Spare)
+		return openSFTP(ctx, m, name, req.Spare)
 	}
 	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("unknown kind of stream %q", req.Kind)}
 }
@@ -169,14 +238,34 @@ func connectAtOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	return !req.Again && (!req.Unattended || !stopped)
 }
 
+// noticeOf is what the client of a copy is to be told; those of a gateway are told by it.
+func noticeOf(to backend) string {
+	j, ok := to.(jobBackend)
+	if !ok {
+		return ""
+	}
+	if _, ok := j.backend.(gatewayBackend); ok {
+		return ""
+	}
+	return strings.Join(j.nodes.takeNotices(), "; ")
+}
+
 // hijack takes the connection over from the HTTP server.
-func hijack(w http.ResponseWriter) (streamClient, error) {
+func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return streamClient{}, err
 	}
 	client := streamClient{Conn: conn, read: buffered.Reader}
-	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+api.StreamUpgrade+"\r\n\r\n")
+	head := http.Header{"Connection": {"Upgrade"}, "Upgrade": {api.StreamUpgrade}}
+	if notice != "" {
+		head.Set(api.NoticeHeader, notice)
+	}
+	var response bytes.Buffer
+	response.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	_ = head.Write(&response) // to memory
+	response.WriteString("\r\n")
+	_, err = conn.Write(response.Bytes())
 	if err == nil {
 		err = conn.SetDeadline(time.Time{}) // the request's limits are not the stream's
 	}
@@ -189,8 +278,8 @@ func hijack(w http.ResponseWriter) (streamClient, error) {
 // dialBackend is a connection of the host, whose bytes are passed on.
 type dialBackend struct{ io.ReadWriteCloser }
 
-func openDial(ctx context.Context, h *tunnel.Host, address string) (backend, error) {
-	conn, err := h.Dial(ctx, network(address), address)
+func openDial(ctx context.Context, m machine, address string) (backend, error) {
+	conn, err := m.Dial(ctx, network(address), address)
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("%s: %v", address, dialError(err)), Err: err}
 	}
@@ -233,23 +322,27 @@ func closeWrite(w io.Writer) error {
 	return nil
 }
 
-// gatewayBackend is an SSH server whose channels go to a host.
+// gatewayBackend is an SSH server whose channels go to a machine.
 type gatewayBackend struct {
 	agent *Agent
-	host  *tunnel.Host
+	to    machine
+	name  string
 	key   ssh.Signer
+
+	waiting string          // see gateway.Options
+	notices func() []string // the same
 }
 
-func (a *Agent) openGateway(h *tunnel.Host) (backend, error) {
+func (a *Agent) openGateway(m machine, name string) (backend, error) {
 	key, err := gateway.HostKey(a.opt.Paths.Gateway())
 	if err != nil {
 		return nil, fmt.Errorf("gateway key: %w", err)
 	}
-	return gatewayBackend{agent: a, host: h, key: key}, nil
+	return gatewayBackend{agent: a, to: m, name: name, key: key}, nil
 }
 
 func (g gatewayBackend) serve(ctx context.Context, client streamClient) {
-	o := gateway.Options{Name: g.host.Status().Alias, Host: g.host, Key: g.key, Log: g.agent.log}
+	o := gateway.Options{Name: g.name, Host: g.to, Key: g.key, Log: g.agent.log, Waiting: g.waiting, Notices: g.notices}
 	if err := gateway.Serve(ctx, client, o); err != nil {
 		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
 	}
@@ -258,19 +351,20 @@ func (g gatewayBackend) serve(ctx context.Context, client streamClient) {
 // Close has nothing to close: the channels end with the client.
 func (gatewayBackend) Close() error { return nil }
 
-// openSFTP starts the host's file server, in a session of its own.
-func openSFTP(ctx context.Context, h *tunnel.Host, spare bool) (backend, error) {
+// openSFTP starts the machine's file server, in a session of its own.
+func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend, error) {
 	timeout := sftpTimeout
 	if spare {
 		timeout = spareTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ch, requests, err := h.OpenChannel(ctx, "session", nil)
+	ch, requests, err := m.OpenChannel(ctx, "session", nil)
+	_, isHost := m.(*tunnel.Host)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && isHost:
 		return nil, &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", h.Status().Alias), Err: err,
+			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", name), Err: err,
 			Hint: "close a shell or wait for a copy to end",
 		}
 	case err != nil:
@@ -280,7 +374,7 @@ func openSFTP(ctx context.Context, h *tunnel.Host, spare bool) (backend, error) 
 	payload := ssh.Marshal(struct{ Name string }{"sftp"})
 	ok, err := ch.SendRequest("subsystem", true, payload)
 	if err == nil && !ok {
-		err = &api.Error{Code: api.CodeFailed, Message: h.Status().Alias + " has no file server (SFTP)"}
+		err = &api.Error{Code: api.CodeFailed, Message: name + " has no file server (SFTP)"}
 	}
 	if err != nil {
 		_ = ch.Close()

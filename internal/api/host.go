@@ -53,6 +53,10 @@ type Host struct {
 	// not connected, of the certificate file for the next login.
 	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
 
+	// Inside are the names by which ssh gets inside the jobs of sessions there, as in
+	// jupyter.tun; of a listing of hosts.
+	Inside []string `json:"inside,omitempty"`
+
 	// NotRespondingSince is set while a connected host does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }

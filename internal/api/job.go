@@ -47,6 +47,7 @@ type Job struct {
 	Reason        string    `json:"reason,omitempty"` // the scheduler's own word
 	Hint          string    `json:"hint,omitempty"`   // the same in words a person can act on
 	Node          string    `json:"node,omitempty"`
+	Nodes         string    `json:"nodes,omitempty"` // all, if it has several, as the scheduler writes them: cn[01-04]
 	Queue         string    `json:"queue,omitempty"`
 	Submitted     time.Time `json:"submitted,omitzero"`
 	Start         time.Time `json:"start,omitzero"`

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+
+	"tunctl/internal/posixsh"
 )
 
 // call is one run of a program of the cluster, with its input and output.
@@ -42,6 +45,20 @@ func (e environment) lookup(name string) (string, bool) {
 	}
 	return "", false
 }
+
+// script is a shell script that exports the environment.
+func (e environment) script() []byte {
+	var b strings.Builder
+	for _, pair := range e {
+		name, value, _ := strings.Cut(pair, "=")
+		if shellName.MatchString(name) { // others, such as functions of bash, cannot be exported like this
+			b.WriteString("export " + name + "=" + posixsh.Quote(value) + "\n")
+		}
+	}
+	return []byte(b.String())
+}
+
+var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 type program func(ctx context.Context, c *call) int
 

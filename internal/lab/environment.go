@@ -66,6 +66,9 @@ func (c *Cluster) writePrograms() error {
 	for name := range c.programs() {
 		scripts[name] = fmt.Sprintf(callScript, posixsh.Quote(c.callDir()), name)
 	}
+	if c.dialect == Slurm {
+		scripts["srun"] = fmt.Sprintf(srunScript, posixsh.Quote(c.spoolDir()))
+	}
 	if len(c.page) > 0 {
 		scripts[pageProgram] = "exec " + posixsh.Join(c.page) + ` "$@"` + "\n"
 	}
@@ -136,6 +139,27 @@ for practice_file in .bash_profile .bash_login .profile; do
 	fi
 done
 unset practice_file
+`
+
+// srunScript runs a step of a running job: a command with the job's environment. It has
+// its own standard input and output, which a program behind callScript has not.
+const srunScript = `spool=%s
+job=$SLURM_JOB_ID
+while :; do
+	case $1 in
+	--jobid=*) job=${1#*=} ;;
+	-w | -n | -N | -c) shift ;;
+	-*) ;;
+	*) break ;;
+	esac
+	shift
+done
+if ! test -r "$spool/$job.environment"; then
+	echo "srun: error: Unable to confirm allocation for job $job: Invalid job id specified" >&2
+	exit 1
+fi
+. "$spool/$job.environment"
+exec "$@"
 `
 
 // callScript hands a call of one of the batch system's programs to the process that

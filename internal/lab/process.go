@@ -31,6 +31,10 @@ func (b *batch) launch(j *job) (process, *jobLogs, error) {
 	}
 	script := filepath.Join(j.spoolIn, "slurm_script")
 	env := slices.Concat(b.c.loginEnv(), j.env, b.jobEnv(j))
+	if err := os.WriteFile(b.stepEnvironment(j), env.script(), 0o600); err != nil {
+		logs.close()
+		return nil, nil, err
+	}
 	dir := j.WorkDir
 	if b.c.dialect == PBS {
 		dir = b.c.Home() // PBS leaves it to the script to go where it was submitted
@@ -54,6 +58,11 @@ func (b *batch) launch(j *job) (process, *jobLogs, error) {
 	p := &osProcess{cmd: cmd, ended: make(chan struct{})}
 	b.c.wg.Go(p.wait)
 	return p, logs, nil
+}
+
+// stepEnvironment is the file with a running job's environment, for its steps.
+func (b *batch) stepEnvironment(j *job) string {
+	return filepath.Join(b.c.spoolDir(), j.ID+".environment")
 }
 
 // inProcess reports whether a script must be interpreted here: because it is for a

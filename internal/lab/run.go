@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 )
@@ -22,6 +23,9 @@ func (b *batch) run(j *job) (again bool) {
 	why, timedOut := b.watch(j, proc, logs)
 	exit, signal := proc.result()
 	logs.close()
+	if err := os.Remove(b.stepEnvironment(j)); err != nil {
+		b.c.log.Warn("the environment of a practice job stays", "job", j.ID, "err", err)
+	}
 	if err := j.deliver(); err != nil {
 		b.c.log.Warn("practice job's output could not be delivered", "job", j.ID, "err", err)
 	}

@@ -991,7 +991,8 @@ class Environment:
         if folder and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
             del env[b"TMPDIR"]
         me = user()
-        env[b"HOME"] = os.fsencode(me.pw_dir)
+        own = os.environb.get(b"HOME", b"")  # as the login node has it
+        env[b"HOME"] = own if os.path.isdir(own) else os.fsencode(me.pw_dir)
         env[b"USER"] = env[b"LOGNAME"] = os.fsencode(me.pw_name)
         env[b"SHELL"] = os.fsencode(me.pw_shell or "/bin/sh")
         env.setdefault(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
