@@ -76,7 +76,7 @@ func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
 		"srun", "--jobid=" + j.job, "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
-		"--cpu-bind=none", "--mpi=none", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
+		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if !j.noOverlap.Load() {
 		words = append(words, "--overlap")
