@@ -34,6 +34,8 @@ func job(change func(*api.Job)) func(*api.Session) {
 
 func page(s *api.Session) { s.URL = "http://localhost:8888/lab" }
 
+func shell(s *api.Session) { s.App = api.AppShell }
+
 func dueTo(cause string) func(*api.Session) { return func(s *api.Session) { s.Cause = cause } }
 
 func runsFor(d time.Duration) func(*api.Session) {
@@ -71,6 +73,9 @@ var statuses = map[string]View{
 			{Name: "dask", Endpoint: api.Endpoint{App: "dask"}}, {Name: "jupyter-2", Endpoint: api.Endpoint{App: "jupyter"}},
 		}
 	})),
+	"shell-down":     reached(narval(api.HostDown, ""), session("work", api.SessionDown, shell)),
+	"shell-starting": reached(narval(api.HostUp, ""), session("work", api.SessionStarting, shell, job(func(*api.Job) {}))),
+	"shell-ready":    reached(narval(api.HostUp, ""), session("work", api.SessionReady, shell, runsFor(102*time.Minute))),
 	"several-ready": reached(narval(api.HostUp, ""),
 		session("jupyter", api.SessionReady, page, runsFor(50*time.Hour)),
 		session("my_board", api.SessionReady, page, func(s *api.Session) { s.Since = noon }),

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +30,7 @@ func codeCommand(t *term.Terminal) *cli.Command {
 			"  tunctl code jupyter\n" +
 			"  tunctl code jupyter project --editor cursor",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "editor", Usage: "use this `EDITOR`: " + editorNames() + ", or a program's path", EnvVars: []string{"TUNCTL_EDITOR"}},
+			&cli.StringFlag{Name: "editor", Usage: "`EDITOR`: " + editorNames() + ", or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
 		Action: interruptibleAction(t, openCode),
@@ -126,7 +125,7 @@ func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
 	}
 	answer, err := inv.ReadLine(ctx, fmt.Sprintf("The editor connects by ssh: add a line for %s%s to %s? [Y/n] ", name, aliasSuffix, file), true)
 	if err != nil || strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n") {
-		return errors.Join(missing, ctx.Err())
+		return missing
 	}
 	return sshConfigInstall(ctx, inv)
 }

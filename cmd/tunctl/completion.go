@@ -295,6 +295,10 @@ func (l partialLine) values(at position, kinds []string, typed string) candidate
 			src.sites(&o)
 		case "SRC", "DST":
 			src.locations(&o, typed)
+		case "EDITOR":
+			for _, e := range editors {
+				o.add(e.command, e.title)
+			}
 		case "FILE", "DIR":
 			o.files = true
 		case "COMMAND":

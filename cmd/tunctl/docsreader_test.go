@@ -130,7 +130,7 @@ func (r *reader) writeTools(t *testing.T) {
 		return fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", lookPath(t, name), filepath.Join(r.dir, "ssh_config"))
 	}
 	writeFiles(t, filepath.Join(r.dir, "tools"), map[string]string{
-		"ssh": withConfig("ssh"), "scp": withConfig("scp"), "browser": readersBrowser,
+		"ssh": withConfig("ssh"), "scp": withConfig("scp"), "browser": readersBrowser, "code": "#!/bin/sh\n", "positron": "#!/bin/sh\n",
 		"myquota": "#!/bin/sh\necho 1 of 10 GB\n", "clusterinfo": "#!/bin/sh\necho 3 GPUs\n",
 		"user_info": "#!/bin/sh\necho 2 projects\n", "diskusage_report": "#!/bin/sh\necho 1 of 50 GB\n",
 	})
@@ -153,7 +153,7 @@ func (r *reader) startCluster(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	c.AllowExtend(true)
 	writeFiles(t, c.Home(), map[string]string{
-		"bin/jupyter": readersJupyter, "train.sh": "#!/bin/sh\ntrue\n", "results/a.csv": "1\n", "scratch/.keep": "",
+		"bin/jupyter": readersJupyter, "train.sh": "#!/bin/sh\ntrue\n", "results/a.csv": "1\n", "scratch/.keep": "", "project/.keep": "",
 	})
 	if out, err := exec.CommandContext(t.Context(), "git", "init", "--bare", filepath.Join(c.Home(), "repo")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -22,15 +22,16 @@ var notRun = map[string]string{
 
 // asked are the commands that ask a person, with the flags that answer for one.
 var asked = map[string]string{
-	"tunctl init":          "narval --user student --with account=def-bob --no-login",
-	"tunctl init narval":   "--user student --with account=def-bob --no-login",
-	"tunctl init aspire2a": "--user student --entrance nus --no-login",
-	"tunctl init dfki":     "--user student --with image=/enroot/pytorch.sqsh --no-login",
-	"tunctl init pegasus":  "--user student --entrance pegasus1 --with image=/enroot/pytorch.sqsh --no-login",
-	"tunctl init m3":       "--user student --with account=ab12 --no-login",
-	"tunctl init sdumont":  "--user student --with folder=/scratch/x/ann --with partition=sequana_cpu --no-login",
-	"tunctl init myhost":   "--scheduler slurm --no-login",
-	"tunctl init ourlab":   "--user student --with account=def-bob --no-login",
+	"tunctl init":             "narval --user student --with account=def-bob --no-login",
+	"tunctl init --app shell": "narval --user student --with account=def-bob --no-login",
+	"tunctl init narval":      "--user student --with account=def-bob --no-login",
+	"tunctl init aspire2a":    "--user student --entrance nus --no-login",
+	"tunctl init dfki":        "--user student --with image=/enroot/pytorch.sqsh --no-login",
+	"tunctl init pegasus":     "--user student --entrance pegasus1 --with image=/enroot/pytorch.sqsh --no-login",
+	"tunctl init m3":          "--user student --with account=ab12 --no-login",
+	"tunctl init sdumont":     "--user student --with folder=/scratch/x/ann --with partition=sequana_cpu --no-login",
+	"tunctl init myhost":      "--scheduler slurm --no-login",
+	"tunctl init ourlab":      "--user student --with account=def-bob --no-login",
 	"tunctl init --host ann@gpu7.example.org --scheduler none": "--no-login",
 	"tunctl cancel narval JOB":                                 "--yes",
 }

@@ -27,6 +27,7 @@ type interview struct {
 	entrance  string
 	host      string
 	scheduler string
+	app       string // of configs.BuiltinJobs
 	session   string
 	probes    bool
 	answers   map[string]string
@@ -41,7 +42,12 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 	if err := inv.atMostOne("site or host"); err != nil {
 		return nil, err
 	}
-	if err := checkSessionName(inv.String("session")); err != nil {
+	app := inv.String("app")
+	if !slices.Contains(configs.BuiltinJobs(), app) {
+		return nil, usagef("--app takes %s, not %q", strings.Join(configs.BuiltinJobs(), ", "), app)
+	}
+	session := cmp.Or(inv.String("session"), app)
+	if err := checkSessionName(session); err != nil {
 		return nil, err
 	}
 	if host := inv.String("host"); strings.ContainsAny(host, " \t") {
@@ -53,7 +59,7 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 	}
 	i := &interview{
 		term: inv.Terminal, cfg: cfg, sites: sites, argument: inv.Args().First(), user: inv.String("user"), entrance: inv.String("entrance"), host: inv.String("host"),
-		scheduler: inv.String("scheduler"), session: inv.String("session"), named: inv.IsSet("session"), answers: with,
+		scheduler: inv.String("scheduler"), app: app, session: session, named: inv.IsSet("session"), answers: with,
 		probes: !inv.Bool("no-login") && !inv.Bool("print"),
 	}
 	i.findAliases()
@@ -62,7 +68,7 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 
 // makePlan asks everything.
 func (i *interview) makePlan(ctx context.Context) (plan, error) {
-	var p plan
+	p := plan{app: i.app}
 	var err error
 	if p.site, err = i.askSite(ctx); err != nil {
 		return p, err
@@ -398,7 +404,7 @@ func checkSessionName(name string) error {
 // askJob asks the site's questions. The config omits quiet questions whose answer is the
 // default.
 func (i *interview) askJob(ctx context.Context, s configs.Site) (map[string]string, error) {
-	job := &configs.Job{App: "jupyter", Name: "jupyter", Site: s, Answers: i.answers}
+	job := &configs.Job{App: i.app, Name: i.app, Site: s, Answers: i.answers}
 	for _, q := range s.Questions {
 		if _, given := job.Answers[q.Name]; given || q.Quiet {
 			continue

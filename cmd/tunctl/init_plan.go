@@ -15,6 +15,7 @@ type plan struct {
 	host       string // the [host.NAME]
 	hostExists bool   // the config has it already
 	ssh        string
+	app        string // of configs.BuiltinJobs
 	session    string
 	job        string // the name of the session's job
 	answers    map[string]string
@@ -90,12 +91,20 @@ func (p plan) text() (string, error) {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
+	switch p.app {
+	case "jupyter":
+		fmt.Fprintf(&b, "# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
+	case configs.ShellApp:
+		fmt.Fprintf(&b, "# `tunctl up %s` starts this job. It serves no page: `tunctl ssh %s` is a shell inside,\n# `tunctl code %s` opens an editor there.\n", p.session, p.session, p.session)
+	default:
+		fmt.Fprintf(&b, "# `tunctl up %s` starts this job, waits for it and opens the page.\n", p.session)
+	}
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)
 	fmt.Fprintf(&b, "host   = %s\n", configs.Quote(p.host))
-	b.WriteString("app    = \"jupyter\"\n")
+	fmt.Fprintf(&b, "app    = %s\n", configs.Quote(p.app))
 	fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", configs.Quote(p.job), gap(p.job))
-	fmt.Fprintf(&b, "submit = \"builtin:jupyter\"%s# … otherwise submit this; `tunctl script %s` prints it\n", gap("builtin:jupyter"), p.session)
+	submit := "builtin:" + p.app
+	fmt.Fprintf(&b, "submit = %s%s# … otherwise submit this; `tunctl script %s` prints it\n", configs.Quote(submit), gap(submit), p.session)
 	if answers := p.with(); answers != "" {
 		fmt.Fprintf(&b, "with   = { %s }\n", answers)
 	}
@@ -108,7 +117,7 @@ func gap(value string) string { return strings.Repeat(" ", max(2, 20-len(value))
 
 // with writes the answers in the order of the questions.
 func (p plan) with() string {
-	job := configs.Job{App: "jupyter", Site: p.site}
+	job := configs.Job{App: p.app, Site: p.site}
 	var list []string
 	for _, q := range job.Questions() {
 		text, given := p.answers[q.Name]

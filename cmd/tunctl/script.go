@@ -25,7 +25,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
-			&cli.StringFlag{Name: "app", Usage: "jupyter, tensorboard or shell", Value: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "tensorboard or shell", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if inv.NArg() != 1 {

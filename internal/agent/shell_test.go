@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+)
+
+func TestOnlyACommandThatSucceedsProvesAJobToWorkIn(t *testing.T) {
+	status := func(n uint32) *ssh.Request {
+		return &ssh.Request{Type: "exit-status", Payload: ssh.Marshal(struct{ Status uint32 }{n})}
+	}
+	for name, tt := range map[string]struct {
+		sent []*ssh.Request
+		want string
+	}{
+		"success":                 {[]*ssh.Request{{Type: "keepalive@openssh.com"}, status(0)}, ""},
+		"another status":          {[]*ssh.Request{status(127)}, "ended with status 127"},
+		"the end of the channel":  {nil, "did not report how it ended"},
+		"a killed command":        {[]*ssh.Request{{Type: "exit-signal"}}, "did not report how it ended"},
+		"a status without number": {[]*ssh.Request{{Type: "exit-status"}}, "ended with status"},
+	} {
+		requests := make(chan *ssh.Request, len(tt.sent))
+		for _, r := range tt.sent {
+			requests <- r
+		}
+		close(requests)
+		err := exitStatus(t.Context(), requests)
+		if got := errText(err); tt.want == "" && err != nil || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := exitStatus(ctx, make(chan *ssh.Request)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a command that does not end: %v", err)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestAnUpRunsACommandInsideAgainBeforeItSaysReady(t *testing.T) {
+	s := quietSession(t)
+	s.cfg.App, s.cfg.Submit = configs.ShellApp, "builtin:shell"
+	answer, refused := error(nil), make(chan struct{}, 1)
+	s.openPage(&route{inside: func(context.Context) error { return answer }, refused: refused})
+	s.change(func(f *facts) { f.job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"} })
+	if s.current.State != api.SessionReady || s.current.Endpoint != nil || s.current.URL != "" {
+		t.Fatalf("the session is %+v", s.current)
+	}
+	s.verify(t.Context())
+	if s.current.State != api.SessionReady {
+		t.Errorf("a command was run, and it is %s", s.current.State)
+	}
+	answer = errors.New("job 7 has ended")
+	s.verify(t.Context())
+	if s.current.State == api.SessionReady || s.current.Cause != "the job no longer responds: job 7 has ended" {
+		t.Errorf("no command can be run, and it is %s: %s", s.current.State, s.current.Cause)
+	}
+	select {
+	case <-refused:
+	default:
+		t.Error("the prober does not try again")
+	}
+}
+
+func TestAJobThatCannotBeEnteredIsTriedSeldom(t *testing.T) {
+	p := newProber(&session{agent: &Agent{limits: DefaultLimits()}}, nil)
+	now, before := time.Now(), time.Now().Add(-2*time.Minute)
+	for _, tt := range []struct {
+		shell bool
+		since time.Time
+		want  time.Duration
+	}{{false, now, time.Second}, {false, before, 10 * time.Second}, {true, now, 10 * time.Second}, {true, before, time.Minute}} {
+		if got := p.pause(&probeTarget{shell: tt.shell}, tt.since); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+func TestAJobToWorkInThatEndsEarlyIsNotSaidToHaveServed(t *testing.T) {
+	e := endedError(configs.Session{Name: "work", App: configs.ShellApp, Submit: "builtin:shell"}, &api.Job{ID: "7", State: api.JobFailed}, false, "", "change venv")
+	if e.Message != "job 7 failed, before a command was run inside" {
+		t.Errorf("it says %q", e.Message)
+	}
+}
