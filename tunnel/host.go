@@ -45,6 +45,7 @@ type Host struct {
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	sshOnlyWhy string
 	nodeWay    nodeWay       // of the last node behind it
+	insideWay  nodeWay       // into the last job on such a node
 	socket     controlSocket // of the person's own ssh connection, where the config allows its use
 	changed    chan struct{}
 }

@@ -79,6 +79,13 @@ type Limits struct {
 	// NodeIdle is how long a leased connection to a compute node is kept after its last
 	// lease.
 	NodeIdle time.Duration
+	// StepStart is how long a job step may take to start before another way is tried.
+	StepStart time.Duration
+	// StepIdle is how long a job step is kept after its last channel.
+	StepIdle time.Duration
+	// PlainSteps is how many job steps run at once on a node without Python, where each
+	// shell, command and connection needs its own.
+	PlainSteps int
 	// MaxOutput bounds what one command may print, in bytes. A list of 20,000 jobs has up
 	// to 10 MB.
 	MaxOutput int
@@ -117,6 +124,9 @@ func DefaultLimits() Limits {
 		SessionsAgain:    time.Minute,
 		NodeDial:         4 * time.Second,
 		NodeIdle:         time.Minute,
+		StepStart:        5 * time.Second,
+		StepIdle:         5 * time.Minute,
+		PlainSteps:       4,
 		MaxOutput:        32 << 20,
 	}
 }

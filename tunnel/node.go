@@ -26,32 +26,34 @@ import (
 //	each connection. It uses the cluster's own trust, for a person who logs in to the
 //	host by password.
 //
-//	srun --overlap, run on the host, with a relay inside the job. It needs a session of
-//	the host and a job step for each connection; and Slurm, but no sshd on the node.
+//	srun --overlap, run on the host, with a relay inside the job. It needs one session of
+//	the host and one job step for all connections (see jobSteps); and Slurm, but no sshd on
+//	the node.
 //
 // If one way does not connect soon, the next is tried. A way whose login the node
 // refused is never tried again: a Node is for one job, and sites ban repeated failed
 // logins.
+//
+// [Node.OpenChannel] is for shells, commands and files inside the job.
 type Node struct {
-	login *Host
-	log   *slog.Logger
-	hop   *nodeHop
-	ways  []way
+	login  *Host
+	log    *slog.Logger
+	hop    *nodeHop
+	ways   []way
+	inside *inside
 
 	finding chan struct{} // held while a caller looks for a way
 
-	mu       sync.Mutex
-	chosen   *way
-	failures int       // searches in a row that found no way
-	failure  error     // of the last search
-	restTo   time.Time // no new search before then
+	mu     sync.Mutex
+	chosen *way
+	pause  pause // after searches that found no way
 }
 
 // way is one way onto a node. Its dial fails with a *noWayError if the way itself does
 // not work, and remembers that if it is final. Other errors are those of Host.Dial.
 type way struct {
 	name   string
-	scarce bool // each connection takes a session
+	scarce func() bool // each connection takes a session
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 
 	slow time.Time // when it last used up the time; guarded by Node.finding
@@ -81,8 +83,12 @@ var errTargetSilent = errors.New("the node was reached, but nothing responded th
 
 // NodeOptions identify a node.
 type NodeOptions struct {
-	Names []string // its possible names, the likeliest first; at least one
-	Job   string   // the Slurm job that runs there; "": srun is not tried
+	Names  []string // its possible names, the likeliest first; at least one
+	Job    string   // the Slurm job that runs there; "": srun is not tried
+	PBSJob string   // the job of PBS or Grid Engine that runs there, which have no srun; "": none
+	// Notice is given what a person should know about the way into the job, each kind of
+	// text at most once; nil: nobody is told.
+	Notice func(text string)
 }
 
 // nodeWayFor is how long the way that worked for one node comes first for others. It
@@ -96,14 +102,31 @@ type nodeWay struct {
 	until time.Time
 }
 
+// recent is its name; "": it is too long ago.
+func (w *nodeWay) recent() string {
+	if time.Now().After(w.until) {
+		return ""
+	}
+	return w.name
+}
+
+func (w *nodeWay) set(name string) {
+	if w.recent() != name {
+		*w = nodeWay{name, time.Now().Add(nodeWayFor)}
+	}
+}
+
 // Node returns a node behind the host. It dials nothing.
 func (h *Host) Node(o NodeOptions) *Node {
 	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newNodeHop(h, o.Names), finding: make(chan struct{}, 1)}
-	n.ways = []way{{name: "an SSH hop", dial: n.hop.dial}}
-	onHost := &relays{host: h, names: o.Names, job: o.Job, timeout: h.pool.o.Limits.NodeDial}
-	n.ways = append(n.ways, way{name: "ssh on " + h.label(), scarce: true, dial: onHost.dialSSH})
+	onHost := &sshOnHost{host: h, names: o.Names, timeout: h.pool.o.Limits.NodeDial}
+	n.ways = []way{
+		{name: "an SSH hop", scarce: func() bool { return false }, dial: n.hop.dial},
+		{name: "ssh on " + h.label(), scarce: func() bool { return true }, dial: onHost.dial},
+	}
+	n.inside = newInside(n, o)
 	if o.Job != "" {
-		n.ways = append(n.ways, way{name: "srun", scarce: true, dial: onHost.dialSrun})
+		n.ways = append(n.ways, way{name: stepWay, scarce: n.inside.steps.noPython.Load, dial: n.inside.steps.dial})
 	}
 	return n
 }
@@ -130,11 +153,15 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 func (n *Node) Scarce() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.chosen != nil && n.chosen.scarce
+	return n.chosen != nil && n.chosen.scarce()
 }
 
-// Close ends our own connection to the node. Connections of other ways end separately.
-func (n *Node) Close() { n.hop.close() }
+// Close ends the job step and our own connection to the node, with all that goes through
+// them. Connections of other ways end separately.
+func (n *Node) Close() {
+	n.inside.close()
+	n.hop.close()
+}
 
 // find tries one way after another, one caller at a time: each try is a login that the
 // site may count.
@@ -203,18 +230,13 @@ func (n *Node) order() []*way {
 func (h *Host) lastNodeWay() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Now().After(h.nodeWay.until) {
-		return ""
-	}
-	return h.nodeWay.name
+	return h.nodeWay.recent()
 }
 
 func (h *Host) setNodeWay(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.nodeWay.name != name || time.Now().After(h.nodeWay.until) {
-		h.nodeWay = nodeWay{name, time.Now().Add(nodeWayFor)}
-	}
+	h.nodeWay.set(name)
 }
 
 // way is the one that works; nil: it must be found. The error is that of a recent
@@ -222,8 +244,8 @@ func (h *Host) setNodeWay(name string) {
 func (n *Node) way() (*way, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.chosen == nil && time.Now().Before(n.restTo) {
-		return nil, n.failure
+	if n.chosen == nil && time.Now().Before(n.pause.until) {
+		return nil, n.pause.err
 	}
 	return n.chosen, nil
 }
@@ -231,13 +253,11 @@ func (n *Node) way() (*way, error) {
 func (n *Node) settle(w *way) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.chosen, n.failures = w, 0
+	n.chosen, n.pause = w, pause{}
 }
 
 func (n *Node) failed(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := &n.login.pool.o.Limits
-	n.failures++
-	n.failure, n.restTo = err, time.Now().Add(backoff(n.failures, l.RetryMin, l.RetryMax))
+	n.pause.failed(err, &n.login.pool.o.Limits)
 }

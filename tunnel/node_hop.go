@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -25,6 +26,8 @@ type nodeHop struct {
 	lock  chan struct{} // guards conn and final
 	conn  *conn
 	final error // why no more logins are tried
+
+	failed atomic.Bool // the last login did not work
 }
 
 func newNodeHop(login *Host, names []string) *nodeHop {
@@ -77,6 +80,7 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 		return nil, n.final
 	}
 	c, err := n.connect(ctx)
+	n.failed.Store(isNoWay(err))
 	if err != nil {
 		if isFinal(err) {
 			n.final = err
@@ -92,6 +96,23 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 	})
 	return c, nil
 }
+
+// live is the connection if there is one now.
+func (n *nodeHop) live() *conn {
+	select {
+	case n.lock <- struct{}{}:
+		defer func() { <-n.lock }()
+	default:
+		return nil
+	}
+	if n.conn == nil || n.conn.ended() {
+		return nil
+	}
+	return n.conn
+}
+
+// mayWork reports whether a login was not tried yet, or worked.
+func (n *nodeHop) mayWork() bool { return !n.failed.Load() }
 
 // drop closes a connection that does not respond.
 func (n *nodeHop) drop(c *conn) { _ = c.wire.Close() }

@@ -1,15 +1,363 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel/step"
 )
+
+// inside is how shells, commands and files get into a job on a node. The ways are tried
+// in this order, but the one that worked for another job of the host comes first:
+//
+//	A relay in a login on the node, by our own hop, if the node's sshd makes logins a part
+//	of the job (pam_slurm_adopt and alike). Other schedulers than Slurm have only this way,
+//	and the relay takes the environment from the job's server.
+//
+//	A relay in a job step.
+//
+//	The hop although it is not a part of the job, if no step starts. A person is told.
+type inside struct {
+	node    *Node
+	job     string // of Slurm
+	pbsJob  string
+	steps   *jobSteps
+	onHop   *sharedRelay
+	ways    []insideWay
+	notice  func(string)
+	port    atomic.Int32  // of the job's server; 0: not known
+	finding chan struct{} // held while a caller looks for a way
+
+	mu     sync.Mutex
+	chosen *insideWay
+	until  time.Time // zero: for as long as it works
+	pause  pause
+	ended  error // the job has ended
+	told   map[noticeKind]bool
+}
+
+// insideWay is one way into the job. Its functions fail with a *noWayError if the way
+// itself does not work.
+type insideWay struct {
+	name  string
+	ready func(ctx context.Context) error
+	open  func(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
+}
+
+// The names of ways that are compared.
+const (
+	stepWay    = "srun"
+	outsideWay = "a login outside the job"
+)
+
+// outsideFor is how long the way outside the job is used before steps are tried again.
+const outsideFor = 10 * time.Minute
+
+// noticeKind is what a person is told at most once for each node.
+type noticeKind int
+
+const (
+	noticeOutside noticeKind = iota
+	noticePlain
+	noticeEnded
+	noticeFiles
+)
+
+var errNotAdopted = errors.New("logins on the node are not part of the job")
+
+func newInside(n *Node, o NodeOptions) *inside {
+	limits := &n.login.pool.o.Limits
+	i := &inside{
+		node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice,
+		finding: make(chan struct{}, 1), told: map[noticeKind]bool{},
+	}
+	i.onHop = newSharedRelay(limits, n.log, i.startOnHop)
+	i.ways = []insideWay{{name: "a login on the node", ready: i.hopReady, open: i.openOnHop}}
+	if o.Job == "" {
+		return i
+	}
+	i.steps = &jobSteps{host: n.login, job: o.Job, node: slurmName(o.Names), otherWay: n.hop.mayWork}
+	i.steps.relay = newSharedRelay(limits, n.log, func(ctx context.Context) (*runningRelay, error) {
+		return i.steps.start(ctx, i.options())
+	})
+	i.steps.relay.replaced = i.tellEnded
+	i.steps.plain = newPlainSteps(i.steps)
+	i.ways = append(i.ways,
+		insideWay{name: stepWay, ready: i.steps.ready, open: i.steps.openChannel},
+		insideWay{name: outsideWay, ready: i.outsideReady, open: i.openOnHop})
+	return i
+}
+
+// SetServer tells the port of the job's server, whose environment programs inside the job
+// get. It is for relays that are not started yet.
+func (n *Node) SetServer(port int) { n.inside.port.Store(int32(port)) } //nolint:gosec // a port
 
 // OpenChannel opens a channel inside the job: a "session" is a shell, a command or a file
 // server there, with the job's environment; "direct-tcpip" and
-// "direct-streamlocal@openssh.com" are connections as the node sees them.
+// "direct-streamlocal@openssh.com" are connections as the node sees them. An
+// *ssh.OpenChannelError is the node's own refusal; an *api.Error says that the job has
+// ended.
 func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	return nil, nil, errors.New("not implemented")
+	i := n.inside
+	for again := true; ; again = false {
+		w, err := i.way(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		ch, requests, err := w.open(ctx, kind, payload)
+		if err == nil && kind == "session" {
+			ch, requests = newJobSession(ch, requests, i.openSFTP)
+		}
+		if err == nil || !again || !isNoWay(err) {
+			return ch, requests, i.noteEnd(err)
+		}
+		i.settle(nil, time.Time{})
+	}
+}
+
+// way is the one that works. It looks for one if need be, one caller at a time: each try
+// is a login or a step.
+func (i *inside) way(ctx context.Context) (*insideWay, error) {
+	if w, err := i.known(); w != nil || err != nil {
+		return w, err
+	}
+	select {
+	case i.finding <- struct{}{}:
+		defer func() { <-i.finding }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if w, err := i.known(); w != nil || err != nil {
+		return w, err
+	}
+	return i.find(ctx)
+}
+
+// known is the way that works; nil: it must be found. The error is that of a recent
+// search.
+func (i *inside) known() (*insideWay, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.ended != nil:
+		return nil, i.ended
+	case i.chosen != nil && (i.until.IsZero() || time.Now().Before(i.until)):
+		return i.chosen, nil
+	case time.Now().Before(i.pause.until):
+		return nil, i.pause.err
+	}
+	return nil, nil
+}
+
+func (i *inside) find(ctx context.Context) (*insideWay, error) {
+	var why []string
+	for _, w := range i.order() {
+		err := w.ready(ctx)
+		switch {
+		case err == nil:
+			i.node.log.Info("inside the job", "way", w.name)
+			i.found(w, why)
+			return w, nil
+		case !isNoWay(err):
+			return nil, i.noteEnd(err)
+		}
+		i.node.log.Debug("a way into the job failed", "way", w.name, "err", err)
+		why = append(why, err.Error())
+	}
+	err := fmt.Errorf("cannot get into the job on %s: %s", i.node.hop.names[0], strings.Join(why, "; "))
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.pause.failed(err, i.limits())
+	return nil, err
+}
+
+// order is the order in which to try the ways.
+func (i *inside) order() []*insideWay {
+	best := i.node.login.lastInsideWay()
+	if best == "" && i.node.login.lastNodeWay() == stepWay {
+		best = stepWay // pages had found that no hop works
+	}
+	list := make([]*insideWay, len(i.ways))
+	for k := range i.ways {
+		list[k] = &i.ways[k]
+	}
+	slices.SortStableFunc(list, func(a, b *insideWay) int {
+		switch best {
+		case a.name:
+			return -1
+		case b.name:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// found settles on a way. The one outside of the job is not remembered for other jobs,
+// and not for long.
+func (i *inside) found(w *insideWay, why []string) {
+	switch w.name {
+	case outsideWay:
+		i.settle(w, time.Now().Add(outsideFor))
+		i.tell(noticeOutside, fmt.Sprintf("shells and files are on %s but outside job %s: %s", i.node.hop.names[0], i.job, strings.Join(why, "; ")))
+		return
+	case stepWay:
+		i.onHop.end() // it only showed that it is not part of the job
+		if i.steps.noPython.Load() {
+			i.tell(noticePlain, fmt.Sprintf("%s has no python3: at most %d shells, commands and connections inside the job at a time",
+				i.node.hop.names[0], i.limits().PlainSteps))
+		}
+	}
+	i.settle(w, time.Time{})
+	i.node.login.setInsideWay(w.name)
+}
+
+func (i *inside) settle(w *insideWay, until time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.chosen, i.until = w, until
+	if w != nil {
+		i.pause = pause{}
+	}
+}
+
+// noteEnd remembers that the job has ended: srun is not asked again.
+func (i *inside) noteEnd(err error) error {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeJobEnded {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.ended = err
+	}
+	return err
+}
+
+func (i *inside) limits() *Limits { return &i.node.login.pool.o.Limits }
+
+func (i *inside) options() step.Options {
+	return step.Options{Job: cmp.Or(i.job, i.pbsJob), Port: int(i.port.Load())}
+}
+
+// startOnHop starts a relay in a login on the node.
+func (i *inside) startOnHop(ctx context.Context) (*runningRelay, error) {
+	c, err := i.node.hop.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.stream(ctx, posixsh.LoginLine, i.hopCommand())
+	if err != nil {
+		return nil, err
+	}
+	return startRelay(ctx, s, i.options(), stepPatience, "a login on the node", i.job)
+}
+
+// hopCommand starts the relay in a login. On PBS, pbs_attach makes it a part of the job
+// where that program exists and works. This was not tried on a live PBS.
+func (i *inside) hopCommand() string {
+	if i.pbsJob == "" || !safeWord(i.pbsJob) {
+		return step.Command()
+	}
+	attach := "pbs_attach -j " + i.pbsJob + " "
+	return attach + "true >/dev/null 2>&1 </dev/null && exec " + attach + "sh -c " + posixsh.Quote(step.Command()) + "; " + step.Command()
+}
+
+// hopReady reports whether a login on the node is part of the job. Only Slurm has another
+// way if it is not.
+func (i *inside) hopReady(ctx context.Context) error {
+	run, err := i.onHop.acquire(ctx)
+	switch {
+	case err != nil && i.job == "":
+		return noPythonIsFine(err)
+	case err != nil:
+		return err
+	}
+	defer run.remove()
+	if i.job != "" && !run.Info().Inside {
+		return i.node.hop.noWay(errNotAdopted)
+	}
+	return nil
+}
+
+// outsideReady reports whether there is a login on the node.
+func (i *inside) outsideReady(ctx context.Context) error {
+	run, err := i.onHop.acquire(ctx)
+	if err == nil {
+		run.remove()
+	}
+	return noPythonIsFine(err)
+}
+
+// openOnHop opens a channel of the relay on the node. Without Python it is one of the
+// node's sshd.
+func (i *inside) openOnHop(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	ch, requests, err := i.onHop.openChannel(ctx, kind, payload)
+	if !errors.Is(err, errNoPython) {
+		return ch, requests, err
+	}
+	c, err := i.node.hop.connection(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.openChannel(ctx, kind, payload)
+}
+
+// openSFTP opens the sftp subsystem where the relay found no server of files: that of the
+// node's sshd, or else the host's.
+func (i *inside) openSFTP(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, error) {
+	if c := i.node.hop.live(); c != nil {
+		return c.openChannel(ctx, "session", nil)
+	}
+	i.tell(noticeFiles, fmt.Sprintf("files are those of %s: %s has no sftp-server", i.node.login.label(), i.node.hop.names[0]))
+	return i.node.login.OpenChannel(ctx, "session", nil)
+}
+
+// tellEnded tells that the step ended by itself although the job runs: srun waits on the
+// login node, where some sites end what runs for long.
+func (i *inside) tellEnded(lived time.Duration) {
+	i.tell(noticeEnded, fmt.Sprintf("the connection into job %s was ended by the site after %s, and was opened again; shells inside the job ended with it",
+		i.job, api.DurationText(lived.Round(time.Second))))
+}
+
+// tell tells a person something, once for each kind.
+func (i *inside) tell(kind noticeKind, text string) {
+	i.mu.Lock()
+	known := i.told[kind]
+	i.told[kind] = true
+	i.mu.Unlock()
+	if !known {
+		i.node.log.Info("notice about the job's node", "text", text)
+		if i.notice != nil {
+			i.notice(text)
+		}
+	}
+}
+
+func (i *inside) close() {
+	if i.steps != nil {
+		i.steps.relay.close()
+	}
+	i.onHop.close()
+}
+
+// lastInsideWay is the way that recently led into a job of the host; "": none.
+func (h *Host) lastInsideWay() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.insideWay.recent()
+}
+
+func (h *Host) setInsideWay(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.insideWay.set(name)
 }

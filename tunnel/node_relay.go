@@ -2,199 +2,328 @@ package tunnel
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
+	"log/slog"
 	"net"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"tunctl/internal/posixsh"
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/step"
 )
 
-// relays are connections to a node through the standard input and output of a command on
-// the host.
-type relays struct {
-	host  *Host
-	names []string
-	job   string
+// sharedRelay is the relay of package step on one node, over one way. It is started when
+// first needed, for all who need it at that moment, and ends some time after its last
+// channel. One that ended early is started again, but not in a loop.
+type sharedRelay struct {
+	start    func(ctx context.Context) (*runningRelay, error)
+	replaced func(lived time.Duration) // one that ended by itself was replaced
+	limits   *Limits
+	log      *slog.Logger
+	ctx      context.Context //nolint:containedctx // ends with the relay's owner
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
 
-	timeout time.Duration // for each name
-
-	mu    sync.Mutex
-	final error // why no more logins on the node are tried
+	mu       sync.Mutex
+	closed   bool
+	running  *runningRelay
+	starting *relayStart
+	lived    time.Duration // of one that ended by itself and was not replaced yet
+	pause    pause
 }
 
-// maxUnanswered is how many names of a node may time out before the next way is tried.
-const maxUnanswered = 2
+// runningRelay is a relay that was started.
+type runningRelay struct {
+	*step.Conn
+	users
+	link  *conn // that it runs over
+	began time.Time
+}
 
-var errNodeSilent = errors.New("the node does not respond")
+// relayStart is a start under way.
+type relayStart struct {
+	done chan struct{} // closed at its end
+	err  error
+}
 
-// dialSSH connects by ssh -W on the host.
-func (r *relays) dialSSH(ctx context.Context, network, address string) (net.Conn, error) {
-	const what = "ssh on the host"
-	if network != "tcp" {
-		return nil, &noWayError{what, errors.New("unix sockets cannot be reached this way")}
+var errNodeClosed = errors.New("the connection to the node was closed")
+
+func newSharedRelay(limits *Limits, log *slog.Logger, start func(context.Context) (*runningRelay, error)) *sharedRelay {
+	r := &sharedRelay{start: start, replaced: func(time.Duration) {}, limits: limits, log: log}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// acquire returns the running relay, which the caller uses until it calls remove.
+func (r *sharedRelay) acquire(ctx context.Context) (*runningRelay, error) {
+	for {
+		run, start, err := r.current()
+		if run != nil || err != nil {
+			return run, err
+		}
+		select {
+		case <-start.done:
+			if start.err != nil {
+				return nil, start.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// current is the running relay, with the caller as a user, or the start to wait for.
+func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 	r.mu.Lock()
-	err := r.final
-	r.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	unanswered := 0
-	for _, name := range r.names {
-		if !safeWord(name) || !safeWord(address) {
-			err = &noWayError{what, fmt.Errorf("%q and %q cannot be part of a command", name, address)}
-			continue
-		}
-		mark := newMark()
-		// Only this log level has the messages that are read below.
-		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
-			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.timeout/time.Second)+1, address, name)
-		var c net.Conn
-		c, err = r.start(ctx, posixsh.Line, line, readiness{
-			way: what, mark: mark, stderr: sshConfirmed, refused: sshRefused,
-			class: func(said string) failureClass { return readSSHOutput(said).class }, answered: sshGreeted, timeout: r.timeout,
-		})
-		if _, bad := errors.AsType[*noWayError](err); !bad {
-			return c, err
-		}
-		if errors.Is(err, errNodeSilent) {
-			unanswered++
-		}
-		if classOf(err) == classRefused || unanswered == maxUnanswered {
-			break
+	defer r.mu.Unlock()
+	if r.running != nil {
+		select {
+		case <-r.running.Done():
+			r.endedLocked(r.running)
+		default:
+			if r.running.add() {
+				return r.running, nil, nil
+			}
+			r.endedLocked(r.running) // unused for too long
 		}
 	}
-	if isFinal(err) {
-		r.mu.Lock()
-		r.final = err
-		r.mu.Unlock()
+	switch {
+	case r.closed:
+		return nil, nil, errNodeClosed
+	case r.starting != nil:
+	case time.Now().Before(r.pause.until):
+		return nil, nil, r.pause.err
+	default:
+		s := &relayStart{done: make(chan struct{})}
+		r.starting = s
+		r.wg.Go(func() { r.begin(s) })
 	}
-	return nil, err
+	return nil, r.starting, nil
 }
 
-// dialSrun connects by a relay in a job step.
-func (r *relays) dialSrun(ctx context.Context, network, address string) (net.Conn, error) {
-	const what = "srun"
-	node, _, _ := strings.Cut(r.names[0], ".")
-	if !safeWord(node) || !safeWord(r.job) {
-		return nil, &noWayError{what, fmt.Errorf("%q and %q cannot be part of a command", node, r.job)}
+// begin starts a relay. It does so for itself: the caller that needed it first may give
+// up before others do.
+func (r *sharedRelay) begin(s *relayStart) {
+	run, err := r.start(r.ctx)
+	r.mu.Lock()
+	r.starting, s.err = nil, err
+	var lived time.Duration
+	switch {
+	case err == nil && r.closed:
+		s.err = errNodeClosed
+	case err == nil:
+		run.users = users{after: r.limits.StepIdle, end: func() { _ = run.Close() }}
+		run.idle() // whoever needed it may be gone
+		r.running = run
+		lived, r.lived = r.lived, 0
+		r.wg.Go(func() {
+			<-run.Done()
+			r.mu.Lock()
+			r.endedLocked(run)
+			r.mu.Unlock()
+			run.leave()
+			_ = run.Close()
+		})
+	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
+		r.pause.failed(err, r.limits)
 	}
-	host, port := address, ""
-	if network == "tcp" {
-		var err error
-		if host, port, err = net.SplitHostPort(address); err != nil {
+	r.mu.Unlock()
+	if err == nil && s.err != nil {
+		_ = run.Close()
+	}
+	close(s.done)
+	if lived > 0 {
+		r.replaced(lived)
+	}
+}
+
+// endedLocked takes in that a relay has ended. After the first that ended early, the next
+// one is started at once; after more, with pauses.
+func (r *sharedRelay) endedLocked(run *runningRelay) {
+	if r.running != run {
+		return
+	}
+	r.running = nil
+	lived, err := time.Since(run.began), run.Err()
+	switch {
+	case run.link.ended():
+	case err == nil:
+		r.pause = pause{}
+	case lived >= r.limits.StableAfter:
+		r.lived, r.pause = lived, pause{}
+	default:
+		r.lived = lived
+		r.pause.failed(err, r.limits)
+		if r.pause.failures == 1 {
+			r.pause.until = time.Time{}
+		}
+	}
+	r.log.Info("the relay on the node ended", "after", lived.Round(time.Second), "err", err)
+}
+
+// end ends the relay, which is started again if it is needed.
+func (r *sharedRelay) end() {
+	r.mu.Lock()
+	run := r.running
+	r.running = nil
+	r.mu.Unlock()
+	if run != nil {
+		run.leave()
+		_ = run.Close()
+	}
+}
+
+// close ends the relay for good.
+func (r *sharedRelay) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.end()
+	r.wg.Wait()
+}
+
+// openChannel opens a channel of the relay. A relay may turn out to have ended.
+func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	for again := true; ; again = false {
+		run, err := r.acquire(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		wait := &channelWait{all: &run.link.clients}
+		wait.sent()
+		ch, requests, err := run.OpenChannel(ctx, kind, payload)
+		wait.answered()
+		if err == nil {
+			paced := &clientChannel{Channel: ch, wait: wait, in: flow{pacer: run.link.in}, out: flow{pacer: run.link.out}}
+			return &sharedSession{Channel: paced, release: sync.OnceFunc(run.remove)}, requests, nil
+		}
+		run.remove()
+		if !again || !run.over() {
+			return nil, nil, err
+		}
+	}
+}
+
+// dial connects through the relay.
+func (r *sharedRelay) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	for again := true; ; again = false {
+		run, err := r.acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		wait := &channelWait{all: &run.link.clients}
+		wait.sent()
+		c, err := run.Dial(ctx, network, address)
+		wait.answered()
+		if err == nil {
+			paced := &channelConn{Conn: c, link: run.link, wait: wait}
+			paced.in.pacer, paced.out.pacer = run.link.in, run.link.out
+			return &relayedConn{channelConn: paced, release: sync.OnceFunc(run.remove)}, nil
+		}
+		run.remove()
+		if !again || !run.over() {
 			return nil, err
 		}
 	}
-	mark := newMark()
-	// Without -u, srun buffers output until a newline.
-	line := fmt.Sprintf("exec srun --overlap --jobid=%s --nodelist=%s --nodes=1 --ntasks=1 --mpi=none --quiet -u sh -c %s relay %s %s %s %s %s",
-		r.job, node, posixsh.Quote(relayScript), mark, posixsh.Quote(host), posixsh.Quote(port),
-		posixsh.Quote("exec("+strconv.Quote(relayPython)+")"), posixsh.Quote(relayBash))
-	return r.start(ctx, posixsh.LoginLine, line, readiness{way: what, mark: mark, refused: relayRefused})
 }
 
-// start runs a line on the host and waits until its connection is ready.
-func (r *relays) start(ctx context.Context, starter, line string, by readiness) (net.Conn, error) {
-	c, err := r.host.current()
-	if err != nil {
-		return nil, err
+func (r *runningRelay) over() bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
 	}
-	s, err := c.stream(ctx, starter, line)
-	if err != nil {
-		return nil, err
-	}
-	if by.answered != "" {
-		late := time.AfterFunc(by.timeout, func() { s.closeUnless(by.answered) })
-		defer late.Stop()
-	}
-	if err := s.awaitReady(ctx, by); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	return s, nil
 }
 
-// safeWord reports whether text is only an address, a name or a number, without a
-// meaning to a shell or as an option.
-func safeWord(text string) bool {
-	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-[]") == ""
+// relayedConn is a user of its relay until Close.
+type relayedConn struct {
+	*channelConn
+	release func()
 }
 
-// newMark is a random word, which no start-up file prints.
-func newMark() string { return "tunctl-" + rand.Text() }
-
-// These run on the node. They print the mark once connected, or exit with status 7. They
-// end after a minute of silence after their input ended, since nobody can tell them that
-// the caller gave up.
-const (
-	relayScript = `for p in python3 python; do ` +
-		`command -v $p >/dev/null 2>&1 && exec $p -c "$4" "$1" "$2" "$3"; done; ` +
-		`test -n "$3" && command -v bash >/dev/null 2>&1 && exec bash -c "$5" relay "$1" "$2" "$3"; ` +
-		`echo "neither python nor bash is installed" >&2; exit 127`
-
-	relayPython = `
-import os, socket, sys, threading
-mark, host, port = sys.argv[1:4]
-try:
-    if port:
-        s = socket.create_connection((host, int(port)), 20)
-    else:
-        s = socket.socket(socket.AF_UNIX)
-        s.connect(host)
-except Exception as e:
-    sys.stderr.write("relay: %s\n" % e)
-    sys.exit(7)
-s.settimeout(None)
-os.write(1, (mark + "\n").encode())
-def up():
-    try:
-        while True:
-            data = os.read(0, 65536)
-            if not data:
-                break
-            s.sendall(data)
-        s.shutdown(socket.SHUT_WR)
-        s.settimeout(60)
-    except Exception:
-        os._exit(8)
-t = threading.Thread(target=up)
-t.daemon = True
-t.start()
-try:
-    while True:
-        data = s.recv(65536)
-        if not data:
-            break
-        while data:
-            data = data[os.write(1, data):]
-except Exception:
-    os._exit(8)
-os._exit(0)
-`
-
-	// A background command has no standard input unless it is redirected. bash cannot
-	// half-close a connection. A job step is a process group.
-	relayBash = `exec 3<>"/dev/tcp/$2/$3" || exit 7; exec 4<&0; printf "%s\n" "$1"; ` +
-		`{ cat <&4 >&3; sleep 60; kill -9 0; } & cat <&3; trap "" TERM; kill 0; exit 0`
-)
-
-// sshGreeted is what ssh prints when the node's sshd responds.
-const sshGreeted = "debug1: Remote protocol version "
-
-// sshConfirmed is what ssh prints when its channel is open.
-const sshConfirmed = ": open confirm "
-
-// sshRefused reports whether ssh logged in to the node but nothing listened at the
-// address.
-func sshRefused(_ int, said string) bool {
-	return strings.Contains(said, "open failed: connect failed")
+// Close implements net.Conn.
+func (c *relayedConn) Close() error {
+	defer c.release()
+	return c.channelConn.Close()
 }
 
-// relayRefused is the same for a relay.
-func relayRefused(exit int, _ string) bool { return exit == 7 }
+// users counts the users of something, and ends it some time after the last one.
+type users struct {
+	after time.Duration
+	end   func()
+
+	mu    sync.Mutex
+	count int
+	timer *time.Timer
+	ended bool
+}
+
+// add adds a user. It reports false if the end has come.
+func (u *users) add() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		return false
+	}
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+	u.count++
+	return true
+}
+
+// remove removes a user.
+func (u *users) remove() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.count--; u.count == 0 && !u.ended {
+		u.idleLocked()
+	}
+}
+
+// idle starts without a user.
+func (u *users) idle() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.idleLocked()
+}
+
+func (u *users) idleLocked() {
+	var t *time.Timer
+	t = time.AfterFunc(u.after, func() {
+		u.mu.Lock()
+		over := u.count == 0 && u.timer == t && !u.ended
+		u.ended = u.ended || over
+		u.mu.Unlock()
+		if over {
+			u.end()
+		}
+	})
+	u.timer = t
+}
+
+// leave ends the counting: it has ended otherwise.
+func (u *users) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+}
+
+// pause is the wait after failures in a row.
+type pause struct {
+	failures int
+	err      error // of the last one
+	until    time.Time
+}
+
+func (p *pause) failed(err error, l *Limits) {
+	p.failures++
+	p.err, p.until = err, time.Now().Add(backoff(p.failures, l.RetryMin, l.RetryMax))
+}

@@ -124,6 +124,27 @@ func (s *stream) begin(command, line string) error {
 	return nil
 }
 
+// startStream runs a line on the host and waits until its connection is ready.
+func (h *Host) startStream(ctx context.Context, starter, line string, by readiness) (*stream, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.stream(ctx, starter, line)
+	if err != nil {
+		return nil, err
+	}
+	if by.answered != "" {
+		late := time.AfterFunc(by.timeout, func() { s.closeUnless(by.answered) })
+		defer late.Stop()
+	}
+	if err := s.awaitReady(ctx, by); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // awaitReady returns when the command's connection is open, or why it is not.
 func (s *stream) awaitReady(ctx context.Context, by readiness) error {
 	result := make(chan error, 1)

@@ -24,7 +24,7 @@ func connectCommand(t *term.Terminal) *cli.Command {
 			"unix socket there. Use it as a ProxyCommand:\n\n" +
 			"    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214\n\n" +
 			"With --gateway it speaks SSH over the existing connection; see `tunctl ssh-config`.",
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the agent's gateway to HOST, SESSION, or one of their nodes as in NODE.HOST"}},
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the gateway to HOST, SESSION or one of their nodes"}},
 		Action: action(t, connectStdio),
 	}
 }

@@ -206,7 +206,7 @@ func hostTable(l term.Layout, list []api.Host, now time.Time) string {
 			notes = append(notes, ends)
 		}
 		if len(h.Inside) > 0 {
-			notes = append(notes, "inside its jobs: "+strings.Join(h.Inside, ", "))
+			notes = append(notes, "inside jobs: "+strings.Join(h.Inside, ", "))
 		}
 		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
@@ -274,7 +274,7 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 	return append(facts, [][2]string{
 		{"key files", strings.Join(present, ", ")},
 		{"settings from", h.Source},
-		{"inside its jobs", strings.Join(h.Inside, ", ")},
+		{"inside jobs", strings.Join(h.Inside, ", ")},
 	}...)
 }
 

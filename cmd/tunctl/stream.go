@@ -17,7 +17,9 @@ import (
 func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
 	if !t.Interactive {
 		req.Unattended = true
-		return cl.Stream(ctx, req)
+		s, err := cl.Stream(ctx, req)
+		sayNotice(t, s)
+		return s, err
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -45,7 +47,15 @@ func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req ap
 	s, err := cl.Stream(ctx, req)
 	stop()
 	<-over
+	sayNotice(t, s)
 	return s, err
+}
+
+// sayNotice says what the agent wants the person to know about a stream.
+func sayNotice(t *term.Terminal, s *client.Stream) {
+	if s != nil && s.Notice != "" {
+		t.Say("tunctl: %s", s.Notice)
+	}
 }
 
 // aliasSuffix marks the names that `tunctl ssh-config install` gives to ssh.

@@ -110,8 +110,12 @@ type jobNodes struct {
 	mu     sync.Mutex
 	job    api.Job
 	server string                  // the node of its server, if that is known
+	port   int                     // of its server; 0: not known
 	open   map[string]*tunnel.Node // by name; each is connected when it is first used
 	names  map[string][]string     // the other names of a node, once they were looked up
+	// notices are what a person should know about the way into the job. The first who runs
+	// something there is told.
+	notices []string
 }
 
 func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
@@ -179,7 +183,7 @@ func (n *jobNodes) find(which string) (string, error) {
 	}
 	all := jobwatch.Nodes(n.job)
 	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
-	if number, err := strconv.Atoi(which); i < 0 && err == nil && number < len(all) {
+	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
 		i = number
 	}
 	if i < 0 {
@@ -212,12 +216,14 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	if node != nil {
 		return node, nil
 	}
-	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, time.Time{})}
+	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, time.Time{}), Notice: n.addNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
 	if n.jobs.HasSteps(ctx) {
 		o.Job = job
+	} else {
+		o.PBSJob = job
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,6 +232,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
 		n.open[name] = n.host.Node(o)
+		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil
 }
@@ -251,11 +258,31 @@ func (n *jobNodes) close() {
 	}
 }
 
-// setServer sets where the job's server was found: its log may name one of the nodes.
-func (n *jobNodes) setServer(announced string) {
+// addNotice keeps a text for the person who next runs something inside the job.
+func (n *jobNodes) addNotice(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.server = ""
+	n.notices = append(n.notices, text)
+}
+
+// takeNotices returns what was not told yet.
+func (n *jobNodes) takeNotices() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.notices
+	n.notices = nil
+	return list
+}
+
+// setServer sets where the job's server was found: its log may name one of the nodes.
+// Programs inside the job get its environment.
+func (n *jobNodes) setServer(announced string, port int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.server, n.port = "", port
+	for _, node := range n.open {
+		node.SetServer(port)
+	}
 	all := jobwatch.Nodes(n.job)
 	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
 		n.server = all[i]

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,7 +69,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	client, err := hijack(w)
+	client, err := hijack(w, noticeOf(to))
 	if err != nil {
 		_ = to.Close()
 		a.log.Error("cannot open a stream", "err", err)
@@ -133,14 +135,18 @@ func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend,
 	if err != nil {
 		return nil, err
 	}
-	return jobBackend{to, nodes.over}, nil
+	if g, ok := to.(gatewayBackend); ok {
+		g.waiting, g.notices = fmt.Sprintf("connecting to the job of session %s", s.name), nodes.takeNotices
+		to = g
+	}
+	return jobBackend{to, nodes}, nil
 }
 
 // jobBackend ends when the job has ended or moved: its client would keep a connection
 // that leads nowhere.
 type jobBackend struct {
 	backend
-	over <-chan struct{}
+	nodes *jobNodes
 }
 
 func (j jobBackend) serve(ctx context.Context, client streamClient) {
@@ -150,7 +156,7 @@ func (j jobBackend) serve(ctx context.Context, client streamClient) {
 	defer cancel()
 	wg.Go(func() {
 		select {
-		case <-j.over:
+		case <-j.nodes.over:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -232,14 +238,34 @@ func connectAtOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	return !req.Again && (!req.Unattended || !stopped)
 }
 
+// noticeOf is what the client of a copy is to be told; those of a gateway are told by it.
+func noticeOf(to backend) string {
+	j, ok := to.(jobBackend)
+	if !ok {
+		return ""
+	}
+	if _, ok := j.backend.(gatewayBackend); ok {
+		return ""
+	}
+	return strings.Join(j.nodes.takeNotices(), "; ")
+}
+
 // hijack takes the connection over from the HTTP server.
-func hijack(w http.ResponseWriter) (streamClient, error) {
+func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return streamClient{}, err
 	}
 	client := streamClient{Conn: conn, read: buffered.Reader}
-	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+api.StreamUpgrade+"\r\n\r\n")
+	head := http.Header{"Connection": {"Upgrade"}, "Upgrade": {api.StreamUpgrade}}
+	if notice != "" {
+		head.Set(api.NoticeHeader, notice)
+	}
+	var response bytes.Buffer
+	response.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	_ = head.Write(&response) // to memory
+	response.WriteString("\r\n")
+	_, err = conn.Write(response.Bytes())
 	if err == nil {
 		err = conn.SetDeadline(time.Time{}) // the request's limits are not the stream's
 	}
@@ -302,6 +328,9 @@ type gatewayBackend struct {
 	to    machine
 	name  string
 	key   ssh.Signer
+
+	waiting string          // see gateway.Options
+	notices func() []string // the same
 }
 
 func (a *Agent) openGateway(m machine, name string) (backend, error) {
@@ -313,7 +342,7 @@ func (a *Agent) openGateway(m machine, name string) (backend, error) {
 }
 
 func (g gatewayBackend) serve(ctx context.Context, client streamClient) {
-	o := gateway.Options{Name: g.name, Host: g.to, Key: g.key, Log: g.agent.log}
+	o := gateway.Options{Name: g.name, Host: g.to, Key: g.key, Log: g.agent.log, Waiting: g.waiting, Notices: g.notices}
 	if err := gateway.Serve(ctx, client, o); err != nil {
 		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
 	}

@@ -2,12 +2,17 @@ package agent_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/lab"
 )
 
 // nodeStream opens a stream on a node behind the practice cluster: the cluster again,
@@ -85,5 +90,104 @@ func TestAPingMeasuresAConnectionAndNeverMakesOne(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	if rtt, err := w.client.Ping(t.Context(), "practice"); err != nil || rtt <= 0 {
 		t.Errorf("a connected host: %v, %v", rtt, err)
+	}
+}
+
+// inside opens a stream inside the job of the session.
+func (w *world) inside(req api.StreamRequest) (*client.Stream, error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	req.Session = "jupyter"
+	return w.client.Stream(ctx, req)
+}
+
+// refusesInside checks that every kind of stream inside the job is refused, and that nothing
+// was started for it.
+func (w *world) refusesInside(state api.SessionState, code api.Code, hint string) {
+	w.t.Helper()
+	before, jobs := w.cluster.Logins(), len(w.cluster.Jobs())
+	for _, kind := range []api.StreamKind{api.StreamGateway, api.StreamSFTP, api.StreamDial} {
+		_, err := w.inside(api.StreamRequest{Kind: kind, Address: "localhost:22"})
+		e, ok := errors.AsType[*api.Error](err)
+		if !ok || e.Code != code || !strings.Contains(e.Hint, hint) {
+			w.t.Errorf("%s while %s: %v", kind, state, err)
+		}
+	}
+	st, err := w.client.Status(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if s, _ := st.Session("jupyter"); s.State != state {
+		w.t.Errorf("the session is %s now, and was %s", s.State, state)
+	}
+	if w.cluster.Logins() != before || len(w.cluster.Jobs()) != jobs {
+		w.t.Errorf("while %s: %d logins and %d jobs, there were %d and %d", state, w.cluster.Logins(), len(w.cluster.Jobs()), before, jobs)
+	}
+}
+
+func TestAStreamNeverBringsASessionUp(t *testing.T) {
+	w := newWorldWith(t, lab.Options{QueueFor: time.Hour})
+	w.refusesInside(api.SessionDown, api.CodeNotReady, "`tunctl up jupyter`")
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+	w.refusesInside(api.SessionQueued, api.CodeNotReady, "`tunctl up jupyter` waits for it")
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
+		t.Fatal(err)
+	}
+	w.refusesInside(api.SessionDown, api.CodeNotReady, "`tunctl up jupyter` reconnects")
+	_, err := w.client.Stream(t.Context(), api.StreamRequest{Kind: api.StreamGateway, Session: "jupiter"})
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnknownSession || !strings.Contains(e.Hint, "jupyter") {
+		t.Errorf("an unknown session: %v", err)
+	}
+}
+
+func TestAStreamIntoAJobThatHasEndedStartsNoOther(t *testing.T) {
+	w := newWorld(t)
+	if err := w.cluster.KillJob(w.up().Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	ended := w.until("over", func(s api.Session) bool { return s.State.Settled() })
+	w.refusesInside(ended.State, api.CodeJobEnded, "`tunctl up jupyter` starts a new one")
+}
+
+func TestAStreamInsideAJobEndsWhenTheJobMoves(t *testing.T) {
+	w := newWorld(t)
+	job := w.up().Job
+	s, err := w.inside(api.StreamRequest{Kind: api.StreamGateway})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := w.cluster.Requeue(job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, s); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the stream stays open")
+	}
+	w.until("ready elsewhere", func(s api.Session) bool { return ready(s) && s.Job.Node != job.Node })
+}
+
+func TestASessionWithoutAJobIsItsHost(t *testing.T) {
+	w := newWorld(t)
+	w.restart("[session.jupyter]\nhost = \"practice\"\nforward = [\"2022:localhost:22\"]\n", nil)
+	s, err := w.inside(api.StreamRequest{Kind: api.StreamSFTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+}
+
+func TestANodeThatTheJobHasNotIsAnsweredWithThoseThatItHas(t *testing.T) {
+	w := newWorld(t)
+	job := w.up().Job
+	_, err := w.inside(api.StreamRequest{Kind: api.StreamGateway, Node: "cn99"})
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage || e.Hint != "its nodes: 0 "+job.Node {
+		t.Errorf("err = %v", err)
 	}
 }

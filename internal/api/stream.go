@@ -17,6 +17,9 @@ const (
 // agent's 101 the connection is the stream.
 const StreamUpgrade = "tunctl-stream"
 
+// NoticeHeader of the agent's 101 has what the person should know about the stream.
+const NoticeHeader = "Tunctl-Notice"
+
 // StreamRequest asks for a stream over a host's connection, which is made first if
 // needed.
 type StreamRequest struct {

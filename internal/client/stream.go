@@ -15,7 +15,8 @@ import (
 // direction of it.
 type Stream struct {
 	net.Conn
-	read *bufio.Reader
+	Notice string // what the person should know about it; mostly ""
+	read   *bufio.Reader
 }
 
 // Read returns what comes from the host.
@@ -69,7 +70,7 @@ func (c *Client) upgrade(ctx context.Context, conn net.Conn, req *http.Request) 
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		return &Stream{Conn: conn, read: read}, nil
+		return &Stream{Conn: conn, Notice: res.Header.Get(api.NoticeHeader), read: read}, nil
 	}
 	return nil, refusal(res)
 }

@@ -128,6 +128,21 @@ func TestOneLoginWithACodeServesEveryTool(t *testing.T) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 255 {
 		t.Errorf("ended by a signal: %v", err) // as ssh itself says it
 	}
+	g.copies(host, "lab-otp")
+	g.forwards(host)
+	if out, _ := g.run("ssh", "lab-otp", "echo ours"); out != "ours\n" {
+		t.Errorf("tunctl ssh: %q", out)
+	}
+	if n := accepted(t, g.lab, "lab-otp") - before; n != 1 {
+		t.Errorf("the host counted %d logins", n)
+	}
+}
+
+// copies checks that every tool for files, ours by its own name for the host, and git carry
+// every byte.
+func (g *guest) copies(host, ours string) {
+	t := g.t
+	t.Helper()
 	data := make([]byte, 5<<20)
 	_, _ = rand.Read(data)
 	if err := os.WriteFile(filepath.Join(g.dir, "data"), data, 0o600); err != nil {
@@ -152,20 +167,13 @@ func TestOneLoginWithACodeServesEveryTool(t *testing.T) {
 	g.exec("cmp", "data", "back")
 	g.exec("rsync", "-a", "-e", "ssh -F "+g.sshConfig, "data", host+":by-rsync")
 	summed("rsync", "by-rsync")
-	g.run("cp", filepath.Join(g.dir, "data"), "lab-otp:by-cp")
+	g.run("cp", filepath.Join(g.dir, "data"), ours+":by-cp")
 	summed("tunctl cp", "by-cp")
 
 	g.ssh(host, "rm -rf repo && git init -q repo && cd repo && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first")
 	g.exec("git", "clone", "-q", host+":repo", "clone")
 	if out := g.exec("git", "-C", "clone", "log", "--format=%s"); out != "first\n" {
 		t.Errorf("git: %q", out)
-	}
-	g.forwards(host)
-	if out, _ := g.run("ssh", "lab-otp", "echo ours"); out != "ours\n" {
-		t.Errorf("tunctl ssh: %q", out)
-	}
-	if n := accepted(t, g.lab, "lab-otp") - before; n != 1 {
-		t.Errorf("the host counted %d logins", n)
 	}
 }
 

@@ -24,7 +24,7 @@ type opened struct {
 }
 
 // open opens the host's channel and then accepts the client's, so that the client gets
-// the host's own refusal. A session that has to wait for its turn is accepted first:
+// the host's own refusal. A session that takes long to open is accepted first:
 // only then can the client be told.
 func (s *server) open(ctx context.Context, newChannel ssh.NewChannel) (client, host channel, ok bool) {
 	results := make(chan opened, 1)
@@ -57,7 +57,7 @@ func (s *server) open(ctx context.Context, newChannel ssh.NewChannel) (client, h
 func (s *server) openWithNotice(newChannel ssh.NewChannel, results <-chan opened) (client, host channel, ok bool) {
 	client, accepted := accept(newChannel)
 	if accepted {
-		fmt.Fprintf(client.Stderr(), "tunctl: waiting until another shell or copy ends: %s limits how many one connection may have\r\n", s.Name)
+		fmt.Fprintf(client.Stderr(), "tunctl: %s\r\n", s.Waiting)
 	}
 	r := <-results
 	switch {
@@ -110,7 +110,7 @@ var startRequests = map[string]bool{"shell": true, "exec": true, "subsystem": tr
 var refusedRequests = map[string]bool{"auth-agent-req@openssh.com": true, "x11-req": true}
 
 // join copies data and requests between two open channels until both are closed.
-func join(ctx context.Context, client, host channel, session bool) {
+func (s *server) join(ctx context.Context, client, host channel, session bool) {
 	end := func() {
 		_ = client.Close()
 		_ = host.Close()
@@ -124,7 +124,7 @@ func join(ctx context.Context, client, host channel, session bool) {
 	var answering sync.Mutex
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		forwardClientRequests(client, host, session, started, &answering)
+		s.forwardClientRequests(client, host, session, started, &answering)
 		_ = host.Close() // the client closed its channel: its program gets a hangup
 	})
 	wg.Go(func() { sendInput(client, host, started) })
@@ -145,7 +145,7 @@ func sendInput(client, host channel, started <-chan struct{}) {
 
 // forwardClientRequests forwards the client's requests in order, and the host's replies.
 // It returns when the client has closed its channel, and has closed started by then.
-func forwardClientRequests(client, host channel, session bool, started chan struct{}, answering sync.Locker) {
+func (s *server) forwardClientRequests(client, host channel, session bool, started chan struct{}, answering sync.Locker) {
 	waiting := session
 	for r := range client.requests {
 		answering.Lock()
@@ -159,11 +159,22 @@ func forwardClientRequests(client, host channel, session bool, started chan stru
 		answering.Unlock()
 		if waiting && startRequests[r.Type] {
 			waiting = false
+			s.tellNotices(client)
 			close(started)
 		}
 	}
 	if waiting {
 		close(started)
+	}
+}
+
+// tellNotices tells the client what it should know about the machine.
+func (s *server) tellNotices(client channel) {
+	if s.Notices == nil {
+		return
+	}
+	for _, text := range s.Notices() {
+		fmt.Fprintf(client.Stderr(), "tunctl: %s\r\n", text)
 	}
 }
 

@@ -29,9 +29,14 @@ type Options struct {
 	Host Host       // where channels go
 	Key  ssh.Signer // the gateway's own host key
 	Log  *slog.Logger
-	// NoticeAfter is how long a session may wait for its turn before the client is
-	// told; zero is a second.
+	// NoticeAfter is how long a session may take to open before the client is told; zero is
+	// a second.
 	NoticeAfter time.Duration
+	// Waiting is what the client is told then; "": that all sessions of the host are in use.
+	Waiting string
+	// Notices returns what the client is to be told when its next program has started; nil:
+	// nothing.
+	Notices func() []string
 }
 
 // handshakeTimeout bounds the handshake, which waits for no person.
@@ -42,6 +47,9 @@ const handshakeTimeout = 30 * time.Second
 func Serve(ctx context.Context, stream net.Conn, o Options) error {
 	if o.NoticeAfter == 0 {
 		o.NoticeAfter = time.Second
+	}
+	if o.Waiting == "" {
+		o.Waiting = fmt.Sprintf("waiting until another shell or copy ends: %s limits how many one connection may have", o.Name)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
@@ -113,5 +121,5 @@ func (s *server) serveChannel(ctx context.Context, newChannel ssh.NewChannel) {
 		return
 	}
 	s.Log.Debug("opened a channel for a client", "host", s.Name, "kind", newChannel.ChannelType())
-	join(ctx, client, host, newChannel.ChannelType() == kindSession)
+	s.join(ctx, client, host, newChannel.ChannelType() == kindSession)
 }

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
+	up := api.Host{Alias: "narval", State: api.HostUp}
+	job := func(state api.JobState, node string) *api.Job {
+		j := &api.Job{ID: "48213", State: state, Node: node}
+		if state.Ended() {
+			j.End = time.Now().Add(-time.Hour)
+		}
+		return j
+	}
+	runs := job(api.JobRunning, "cn01")
+	runs.End = time.Now().Add(time.Hour)
+	queued := job(api.JobQueued, "")
+	queued.Reason = "Priority"
+	for name, tt := range map[string]struct {
+		facts   facts
+		code    api.Code
+		message string
+		hint    string
+	}{
+		"down": {
+			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts a new one",
+		},
+		"down, and its job runs": {
+			facts{job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 keeps running and is charged until ", "`tunctl up jupyter` reconnects",
+		},
+		"down, and its job is queued": {
+			facts{job: queued}, api.CodeNotReady, "session jupyter is down: job 48213 is still queued and will run", "`tunctl up jupyter` reconnects",
+		},
+		"connecting": {
+			facts{wanted: true, needsJob: true, host: api.Host{State: api.HostConnecting}},
+			api.CodeNotReady, "session jupyter is connecting to narval", "`tunctl up jupyter` waits for it",
+		},
+		"needs a login": {
+			facts{wanted: true, needsJob: true, host: api.Host{State: api.HostNeedsLogin}},
+			api.CodeNotReady, "session jupyter waits for you to log in to narval", "`tunctl up jupyter` logs in",
+		},
+		"submitting": {
+			facts{wanted: true, needsJob: true, host: up}, api.CodeNotReady, "session jupyter has no job yet", "`tunctl up jupyter` waits for it",
+		},
+		"queued": {
+			facts{wanted: true, needsJob: true, host: up, job: queued},
+			api.CodeNotReady, "job 48213 of session jupyter is still queued: Priority", "`tunctl up jupyter` waits for it",
+		},
+		"its node is being prepared": {
+			facts{wanted: true, needsJob: true, host: up, job: job(api.JobConfiguring, "cn01")},
+			api.CodeNotReady, "still queued: the node is being prepared", "`tunctl up jupyter` waits for it",
+		},
+		"started, nobody knows where": {
+			facts{wanted: true, needsJob: true, host: up, job: job(api.JobRunning, "")},
+			api.CodeNotReady, "on which node job 48213", "`tunctl up jupyter` waits for it",
+		},
+		"ending": {
+			facts{wanted: true, needsJob: true, host: up, job: job(api.JobCompleting, "cn01")},
+			api.CodeJobEnded, "job 48213 of session jupyter is ending", "`tunctl up jupyter` starts a new one",
+		},
+		"ended": {
+			facts{wanted: true, needsJob: true, host: up, job: job(api.JobTimeout, "cn01"), failure: &api.Error{Code: api.CodeJobEnded, Message: "x"}},
+			api.CodeJobEnded, "job 48213 reached its time limit at ", "`tunctl up jupyter` starts a new one",
+		},
+		"failed": {
+			facts{wanted: true, needsJob: true, host: up, failure: &api.Error{Code: api.CodeSubmit, Message: "sbatch: error: no\nmore", Hint: "fix the script"}},
+			api.CodeNotReady, "session jupyter has no running job: sbatch: error: no", "fix the script",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := quietSession(t)
+			s.change(func(f *facts) {
+				*f = tt.facts
+				f.name = s.name
+			})
+			_, err := s.jobNode(t.Context(), "")
+			e, ok := asAPI(err)
+			if !ok {
+				t.Fatalf("err = %v", err)
+			}
+			if e.Code != tt.code || !strings.Contains(e.Message, tt.message) || !strings.Contains(e.Hint, tt.hint) {
+				t.Errorf("%s: %s; hint: %s", e.Code, e.Message, e.Hint)
+			}
+			if strings.Contains(e.Message, "\n") {
+				t.Errorf("more than a line: %q", e.Message)
+			}
+			for _, h := range s.agent.pool.Hosts() {
+				if s.inProgress() || h.State != api.HostDown {
+					t.Errorf("something was started for it: %s is %s", h.Alias, h.State)
+				}
+			}
+		})
+	}
+}
+
+func TestANodeOfAJobIsNamedOrNumbered(t *testing.T) {
+	nodes := newJobNodes(quietSession(t), nil, nil)
+	nodes.setJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01", Nodes: "cn[01-03]"})
+	for which, want := range map[string]string{"": "cn01", "0": "cn01", "2": "cn03", "cn02": "cn02", "cn02.cluster.org": "cn02", "CN03": "cn03"} {
+		if got, err := nodes.find(which); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", which, got, err, want)
+		}
+	}
+	for _, which := range []string{"3", "-1", "cn04", "cn"} {
+		_, err := nodes.find(which)
+		e, ok := asAPI(err)
+		if !ok || e.Code != api.CodeUsage || e.Hint != "its nodes: 0 cn01, 1 cn02, 2 cn03" {
+			t.Errorf("%q: %v", which, err)
+		}
+	}
+	nodes.setServer("cn02.cluster.org", 8888)
+	if got, _ := nodes.find(""); got != "cn02" {
+		t.Errorf("the server runs on cn02, and %q is chosen", got)
+	}
+	nodes.setServer("localhost", 8888)
+	if got, _ := nodes.find(""); got != "cn01" {
+		t.Errorf("a server on any loopback is looked for on %q", got)
+	}
+}
+
+func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
+	s := quietSession(t)
+	nodes := newJobNodes(s, nil, nil)
+	s.setNodes(nodes)
+	nodes.setJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01"})
+	nodes.setJob(api.Job{ID: "7", State: api.JobUnknown})
+	if _, err := s.runningNodes(); err != nil {
+		t.Error(err)
+	}
+	nodes.setJob(api.Job{ID: "7", State: api.JobCompleting, Node: "cn01"})
+	if _, err := s.runningNodes(); err == nil {
+		t.Error("a job that ends counts as running")
+	}
+}
+
+func TestANoticeIsToldOnce(t *testing.T) {
+	nodes := newJobNodes(quietSession(t), nil, nil)
+	nodes.addNotice("files are those of the login node")
+	if got := nodes.takeNotices(); len(got) != 1 {
+		t.Errorf("told %q", got)
+	}
+	if got := nodes.takeNotices(); len(got) != 0 {
+		t.Errorf("told again: %q", got)
+	}
+}

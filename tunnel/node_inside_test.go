@@ -1,0 +1,496 @@
+//go:build linux
+
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel/step"
+)
+
+// fakeSlurm has an srun on a host that runs what it is given on this machine, as if that
+// was the job's node.
+type fakeSlurm struct {
+	dir string
+	env []string // of a login on the host
+}
+
+// newFakeSlurm makes an srun. The shell code hook runs first, with srun's arguments.
+func newFakeSlurm(t *testing.T, hook string) *fakeSlurm {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		missing(t, "python3")
+	}
+	f := &fakeSlurm{dir: t.TempDir()}
+	f.env = []string{"PATH=" + f.dir + ":" + os.Getenv("PATH"), "HOME=" + f.dir, "FAKE=" + f.dir, "SHELL=/bin/sh"}
+	f.program(t, "srun", `echo "$*" >> $FAKE/runs
+`+hook+`
+while :; do
+  case $1 in --jobid=*) job=${1#*=} ;; -*) ;; *) break ;; esac
+  shift
+done
+echo $$ >> $FAKE/pids
+SLURM_JOB_ID=$job exec "$@"
+`)
+	return f
+}
+
+// program puts a script into the PATH.
+func (f *fakeSlurm) program(t *testing.T, name, script string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+}
+
+// lines are those of a file that the fake wrote.
+func (f *fakeSlurm) lines(name string) []string {
+	text, _ := os.ReadFile(filepath.Join(f.dir, name))
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// run runs a line as a login on this machine would.
+func (f *fakeSlurm) run(ch ssh.Channel, line string) int {
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Env, cmd.Stdout, cmd.Stderr = f.env, ch, ch.Stderr()
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a step is
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return 255
+	}
+	go func() {
+		_, _ = io.Copy(in, ch)
+		_ = in.Close()
+	}()
+	_ = cmd.Wait()
+	return max(cmd.ProcessState.ExitCode(), 0)
+}
+
+// insideJob is a node of job 7 with that srun, and what a person is told.
+func insideJob(t *testing.T, f *fakeSlurm, name string, change func(*Host, map[string]*sshServer)) (*Node, *notices) {
+	t.Helper()
+	outer, servers := behind(t)
+	onHost(servers["outer"], says("ssh: not found"), f.run)
+	outer.pool.o.Limits.RetryMin = 10 * time.Millisecond
+	if change != nil {
+		change(outer, servers)
+	}
+	told := &notices{}
+	n := outer.Node(NodeOptions{Names: []string{name}, Job: "7", Notice: told.add})
+	t.Cleanup(n.Close)
+	return n, told
+}
+
+// withNodeLogin lets logins to "inner" run lines on this machine, with more environment.
+func withNodeLogin(f *fakeSlurm, env ...string) func(*Host, map[string]*sshServer) {
+	return func(_ *Host, servers map[string]*sshServer) {
+		node := &fakeSlurm{dir: f.dir, env: append(env, f.env...)}
+		onHost(servers["inner"], says("not expected"), node.run)
+	}
+}
+
+type notices struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notices) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, text)
+}
+
+func (n *notices) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.list, "\n")
+}
+
+// opened is a session with a command inside a job.
+type opened struct {
+	ssh.Channel
+	status chan int // of the command
+}
+
+func start(t *testing.T, n *Node, command string) (*opened, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	ch, requests, err := n.OpenChannel(ctx, "session", nil)
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{ch, make(chan int, 1)}
+	go func() {
+		status := -1
+		for r := range requests {
+			if r.Type == "exit-status" {
+				var exit struct{ Status uint32 }
+				_ = ssh.Unmarshal(r.Payload, &exit)
+				status = int(exit.Status)
+			}
+			if r.WantReply {
+				_ = r.Reply(false, nil)
+			}
+		}
+		o.status <- status
+	}()
+	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
+	if err == nil && !ok {
+		err = errors.New("refused")
+	}
+	if err != nil {
+		_ = ch.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// output runs a command inside the job to its end.
+func output(t *testing.T, n *Node, command string) (string, error) {
+	t.Helper()
+	o, err := start(t, n, command)
+	if err != nil {
+		return "", err
+	}
+	defer closing(o)
+	_ = o.CloseWrite()
+	out, err := io.ReadAll(o)
+	if status := <-o.status; err == nil && status != 0 {
+		err = fmt.Errorf("status %d", status)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// mustPrint runs a command inside the job and compares what it prints.
+func mustPrint(t *testing.T, n *Node, command, want string) {
+	t.Helper()
+	if got, err := output(t, n, command); err != nil || got != want {
+		t.Fatalf("%s printed %q, %v; want %q", command, got, err, want)
+	}
+}
+
+func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	n, told := insideJob(t, f, "refused", nil)
+	var all sync.WaitGroup
+	for range 24 { // an editor's
+		all.Go(func() {
+			if got, err := output(t, n, "echo $SLURM_JOB_ID"); err != nil || got != "7" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+	host, port := echoOf(t, 5)
+	c, err := n.Dial(t.Context(), "tcp", host+":"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(c)
+	go say(c, "hello")
+	if got, err := io.ReadAll(c); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := n.Dial(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, api.ErrRefused) {
+		t.Errorf("a port where nothing listens: %v", err)
+	}
+	runs := f.lines("runs")
+	if len(runs) != 1 || n.Scarce() || told.String() != "" {
+		t.Fatalf("%d steps, scarce %v, told %q", len(runs), n.Scarce(), told)
+	}
+	for _, option := range []string{
+		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=NONE", "--cpu-bind=none", "--immediate=5",
+	} {
+		if !strings.Contains(runs[0]+" ", option+" ") {
+			t.Errorf("%s is missing in %s", option, runs[0])
+		}
+	}
+	n.Close()
+	if _, err := output(t, n, "true"); err == nil {
+		t.Error("a channel of a closed node")
+	}
+	awaitEnd(t, f)
+}
+
+// awaitEnd waits until no step runs.
+func awaitEnd(t *testing.T, f *fakeSlurm) {
+	t.Helper()
+	for _, line := range f.lines("pids") {
+		pid, _ := strconv.Atoi(line)
+		eventually(t, func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+}
+
+func TestAStepEndsSomeTimeAfterItsLastUserAndStartsAgain(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	n, told := insideJob(t, f, "refused", func(outer *Host, _ map[string]*sshServer) {
+		outer.pool.o.Limits.StepIdle = 50 * time.Millisecond
+	})
+	mustPrint(t, n, "echo one", "one")
+	awaitEnd(t, f)
+	mustPrint(t, n, "echo two", "two")
+	if got := len(f.lines("runs")); got != 2 || told.String() != "" {
+		t.Errorf("%d steps, told %q", got, told)
+	}
+}
+
+func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var end time.Time
+		u := &users{after: DefaultLimits().StepIdle, end: func() { end = time.Now() }}
+		u.idle()
+		for range 3 {
+			time.Sleep(4 * time.Minute)
+			u.add()
+			u.add()
+			u.remove()
+			time.Sleep(time.Hour)
+			u.remove()
+		}
+		last := time.Now()
+		time.Sleep(time.Hour)
+		if end.Sub(last) != 5*time.Minute || u.add() {
+			t.Errorf("it ended %v after the last user", end.Sub(last))
+		}
+	})
+}
+
+func TestAStepThatTheSiteEndsIsStartedAgainAndSaidOnce(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	n, told := insideJob(t, f, "refused", nil)
+	for i := range 3 {
+		o, err := start(t, n, "cat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids := f.lines("pids")
+		pid, _ := strconv.Atoi(pids[len(pids)-1])
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		if _, err := io.ReadAll(o); err == nil && <-o.status == 0 {
+			t.Error("a shell whose step was killed seems to have ended well")
+		}
+		_ = o.Close()
+		eventually(t, func() bool { // with pauses
+			got, err := output(t, n, "echo again")
+			return err == nil && got == "again"
+		})
+		if got := len(f.lines("runs")); got != i+2 {
+			t.Errorf("%d steps after %d were killed", got, i+1)
+		}
+	}
+	if text := told.String(); strings.Count(text, "\n") != 0 || !strings.Contains(text, "ended by the site after") {
+		t.Errorf("told %q", text)
+	}
+}
+
+func TestAStepThatFailsIsNotStartedInALoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		ran := onHost(servers["outer"], says("ssh: not found"), says("srun: error: Unable to create step for job 7: Access denied"))
+		node := outer.Node(NodeOptions{Names: []string{"refused"}, Job: "7"})
+		defer node.Close()
+		for range 600 { // an editor tries once a second
+			_, _, err := node.OpenChannel(t.Context(), "session", nil)
+			if err == nil || !strings.Contains(err.Error(), "Access denied") {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if _, srun := ran(); srun < 3 || srun > 10 {
+			t.Errorf("%d steps in ten minutes", srun)
+		}
+	})
+}
+
+func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
+	for _, words := range []string{
+		"srun: error: Slurm job 7 has expired\nsrun: Check SLURM_JOB_ID environment variable. Expired or invalid job 7\n",
+		"srun: error: Unable to confirm allocation for job 7: Invalid job id specified\n",
+		"srun: error: Unable to create step for job 7: Job/step already completing or completed\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			outer, servers := behind(t)
+			ran := onHost(servers["outer"], says("ssh: not found"), says(words))
+			node := outer.Node(NodeOptions{Names: []string{"refused"}, Job: "7"})
+			defer node.Close()
+			for range 10 {
+				_, _, err := node.OpenChannel(t.Context(), "session", nil)
+				if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeJobEnded || e.Message != "job 7 has ended" {
+					t.Fatalf("err = %v", err)
+				}
+				time.Sleep(time.Hour)
+			}
+			if _, srun := ran(); srun != 1 {
+				t.Errorf("srun was run %d times", srun)
+			}
+		})
+	}
+}
+
+func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
+	f := newFakeSlurm(t, `case "$*" in *--overlap*) echo "srun: unrecognized option '--overlap'" >&2; exit 255 ;; esac`)
+	n, told := insideJob(t, f, "refused", nil)
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
+	if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[1], "--overlap") || told.String() != "" {
+		t.Errorf("%q; told %q", runs, told)
+	}
+}
+
+func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
+	f := newFakeSlurm(t, `case "$*" in *--mem=0*) ;; *) sleep 1; exit 1 ;; esac`)
+	n, told := insideJob(t, f, "refused", func(outer *Host, _ map[string]*sshServer) {
+		outer.pool.o.Limits.StepStart = 200 * time.Millisecond
+	})
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
+	if runs := f.lines("runs"); len(runs) != 2 || told.String() != "" {
+		t.Errorf("%q; told %q", runs, told)
+	}
+}
+
+func TestALoginThatIsPartOfTheJobNeedsNoStep(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	n, told := insideJob(t, f, "inner", withNodeLogin(f, "SLURM_JOB_ID=7"))
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
+	if runs := f.lines("runs"); len(runs) != 0 || told.String() != "" || n.login.lastInsideWay() != "a login on the node" {
+		t.Errorf("%q; told %q", runs, told)
+	}
+}
+
+func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	n, told := insideJob(t, f, "inner", withNodeLogin(f))
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
+	if runs := f.lines("runs"); len(runs) != 1 || told.String() != "" {
+		t.Errorf("%q; told %q", runs, told)
+	}
+	host, port := echoOf(t, 5)
+	c, err := n.Dial(t.Context(), "tcp", "echo:1") // a page's, by the hop
+	if err != nil {
+		t.Fatal(err, host, port)
+	}
+	_ = c.Close()
+	next := n.login.Node(NodeOptions{Names: []string{"inner"}, Job: "8"})
+	defer next.Close()
+	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
+	if next.hop.live() != nil {
+		t.Error("the next job of the host paid for the login again")
+	}
+}
+
+func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
+	f := newFakeSlurm(t, `echo "srun: error: Access denied" >&2; exit 1`)
+	n, told := insideJob(t, f, "inner", withNodeLogin(f, "WHERE=node"))
+	mustPrint(t, n, "echo $WHERE", "node")
+	mustPrint(t, n, "echo $WHERE", "node")
+	if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, "Access denied") {
+		t.Errorf("told %q", text)
+	}
+}
+
+func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
+	f := newFakeSlurm(t, `case "$*" in *tunctl-relay*) echo "python3 is not installed on cn01" >&2; exit 127 ;; esac`)
+	n, told := insideJob(t, f, "refused", nil)
+	mustPrint(t, n, "echo \"$SLURM_JOB_ID it's\"\necho two", "7 it's\ntwo")
+	if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "has no python3: at most 4 ") {
+		t.Errorf("told %q", text)
+	}
+	var open []*opened
+	for range 4 {
+		o, err := start(t, n, "cat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(o)
+		open = append(open, o)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := n.OpenChannel(ctx, "session", nil); err == nil || !strings.Contains(err.Error(), "only 4 shells") {
+		t.Errorf("a fifth: %v", err)
+	}
+	say(open[0], "hello")
+	_ = open[0].CloseWrite()
+	if got, err := io.ReadAll(open[0]); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	_ = open[0].Close()
+	host, port := echoOf(t, 5)
+	address := ssh.Marshal(struct {
+		Host   string
+		Port   uint32
+		Origin string
+		From   uint32
+	}{host, number(port), "127.0.0.1", 1})
+	ch, requests, err := n.OpenChannel(t.Context(), "direct-tcpip", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ssh.DiscardRequests(requests)
+	say(ch, "tunnel")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(ch, got); err != nil || string(got) != "tunne" {
+		t.Errorf("%q, %v", got, err)
+	}
+	_ = ch.Close()
+	refusal, ok := errors.AsType[*ssh.OpenChannelError](openSocket(t, n))
+	if !ok || !strings.Contains(refusal.Message, "it has no python3") {
+		t.Errorf("a socket: %v", refusal)
+	}
+}
+
+func number(text string) uint32 {
+	n, _ := strconv.ParseUint(text, 10, 32)
+	return uint32(n)
+}
+
+func openSocket(t *testing.T, n *Node) error {
+	t.Helper()
+	_, _, err := n.OpenChannel(t.Context(), "direct-streamlocal@openssh.com", nil)
+	return err
+}
+
+func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
+	for _, tt := range []struct{ attach, want string }{
+		{`test "$1 $2" = "-j 7.server" && shift 2; ATTACHED=yes exec "$@"`, "yes"},
+		{`exit 1`, ""},
+		{"", ""},
+	} {
+		f := newFakeSlurm(t, "")
+		if tt.attach != "" {
+			f.program(t, "pbs_attach", tt.attach)
+		}
+		outer, servers := behind(t)
+		withNodeLogin(f)(outer, servers)
+		node := outer.Node(NodeOptions{Names: []string{"inner"}, PBSJob: "7.server"})
+		mustPrint(t, node, "echo $ATTACHED", tt.want)
+		node.Close()
+	}
+}
+
+func TestALineOfAStepIsOneLine(t *testing.T) {
+	if strings.Contains(posixsh.Quote(step.Command()), "\n") {
+		t.Error("a host reads only the first line of the command")
+	}
+}

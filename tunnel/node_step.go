@@ -1,0 +1,226 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel/step"
+)
+
+// jobSteps are the steps of a Slurm job on one node, which srun on the host starts. One
+// step with a relay carries everything. Where the node has no Python, each shell, command
+// and connection is a step of its own, and there are few.
+type jobSteps struct {
+	host  *Host
+	job   string
+	node  string // its name in Slurm
+	relay *sharedRelay
+	plain *plainSteps
+
+	noPython  atomic.Bool
+	noOverlap atomic.Bool // srun is older than 20.11: steps share CPUs without the option
+	allMemory atomic.Bool // the step is to share the job's memory, too
+
+	otherWay func() bool // there may be one, if the step does not start soon
+}
+
+// stepPatience is how long the start of a step may take where there is no other way, and
+// the start of a relay on a node whose file system is slow.
+const stepPatience = 30 * time.Second
+
+var (
+	errStepSlow  = errors.New("the step did not start in time")
+	errNoOverlap = errors.New("srun does not know --overlap")
+	errNoPython  = errors.New("python3 is not installed on the node, or too old")
+)
+
+// noPython is what the relay's command prints on a node without a Python for it.
+var noPython = regexp.MustCompile(`python3 (?:is not installed on|on this node is older than)`)
+
+// slurmName is the name of a node in Slurm, which has neither addresses nor domains.
+func slurmName(names []string) string {
+	for _, name := range names {
+		if _, err := netip.ParseAddr(name); err != nil {
+			short, _, _ := strings.Cut(name, ".")
+			return short
+		}
+	}
+	return names[0]
+}
+
+// check reports a job or a node that cannot be part of a command.
+func (j *jobSteps) check() error {
+	if !safeWord(j.node) || !safeWord(j.job) {
+		return j.noWay(fmt.Errorf("%q and %q cannot be part of a command", j.node, j.job))
+	}
+	return nil
+}
+
+func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
+
+// srun is the part of the command line before the program. Without -u, srun buffers
+// output until a newline. It ends by itself if the step cannot be created soon: nothing
+// else can end it while it waits for that.
+func (j *jobSteps) srun(limit time.Duration, options ...string) string {
+	words := []string{
+		"srun", "--jobid=" + j.job, "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
+		"--cpu-bind=none", "--mpi=none", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
+	}
+	if !j.noOverlap.Load() {
+		words = append(words, "--overlap")
+	}
+	if j.allMemory.Load() {
+		words = append(words, "--mem=0")
+	}
+	return strings.Join(append(words, options...), " ")
+}
+
+func (j *jobSteps) limits() *Limits { return &j.host.pool.o.Limits }
+
+// start starts the step that all channels share. srun 20.11 to 21.08 shares only CPUs
+// under --overlap, so that a step waits for memory that the job's server has.
+func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, error) {
+	if err := j.check(); err != nil {
+		return nil, err
+	}
+	for {
+		limit := j.limits().StepStart
+		if j.allMemory.Load() && !j.otherWay() {
+			limit = stepPatience
+		}
+		run, err := j.startOnce(ctx, o, limit)
+		_, ended := errors.AsType[*api.Error](err)
+		switch {
+		case errors.Is(err, errNoOverlap) && !j.noOverlap.Load():
+			j.noOverlap.Store(true)
+		case errors.Is(err, errNoPython):
+			j.noPython.Store(true)
+			return nil, err
+		case err != nil && !ended && isNoWay(err) && !errors.Is(err, errFewSessions) && !j.allMemory.Load():
+			j.allMemory.Store(true)
+		default:
+			return run, err
+		}
+		j.host.log.Debug("the job step is tried again", "job", j.job, "err", err)
+	}
+}
+
+func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
+	c, err := j.host.current()
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.stream(ctx, posixsh.LoginLine, "exec "+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
+	if err != nil {
+		return nil, err
+	}
+	return startRelay(ctx, s, o, limit, "srun", j.job)
+}
+
+// startRelay starts a relay in a command, which takes no longer than limit.
+func startRelay(ctx context.Context, s *stream, o step.Options, limit time.Duration, way, job string) (*runningRelay, error) {
+	starting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c, err := step.Start(starting, s, o)
+	if err == nil {
+		return &runningRelay{Conn: c, link: s.conn, began: time.Now()}, nil
+	}
+	_ = s.Close()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	slow := starting.Err() != nil
+	if !slow {
+		select {
+		case <-s.exited:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-starting.Done():
+		}
+	}
+	return nil, relayFailure(s, err, slow, way, job)
+}
+
+// relayFailure says why a relay did not start.
+func relayFailure(s *stream, err error, slow bool, way, job string) error {
+	said := s.stderr.raw()
+	switch {
+	case s.conn.ended():
+		return s.conn.downError()
+	case noPython.MatchString(said):
+		return &noWayError{way, errNoPython}
+	case jobIsOver.MatchString(said):
+		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s has ended", job), Err: err}
+	case strings.Contains(said, "option") && strings.Contains(said, "--overlap'"):
+		return &noWayError{way, errNoOverlap}
+	case slow:
+		return &noWayError{way, errStepSlow}
+	}
+	if text := s.stderr.text().String(); text != "" {
+		err = errors.New(text)
+	}
+	return &noWayError{way, err}
+}
+
+// jobIsOver is what srun prints about a job that has ended.
+var jobIsOver = regexp.MustCompile(`(?i)Invalid job id specified|expired or invalid job|Slurm job \d+ has expired|` +
+	`already completing or completed|job has already (?:finished|completed)|is no longer active`)
+
+func isNoWay(err error) bool {
+	_, bad := errors.AsType[*noWayError](err)
+	return bad
+}
+
+// ready reports whether channels can be opened, and starts the relay if need be.
+func (j *jobSteps) ready(ctx context.Context) error {
+	if j.noPython.Load() {
+		return nil
+	}
+	run, err := j.relay.acquire(ctx)
+	if err != nil {
+		return noPythonIsFine(err)
+	}
+	run.remove()
+	return nil
+}
+
+// noPythonIsFine is nil if err only says that the node has no Python.
+func noPythonIsFine(err error) error {
+	if errors.Is(err, errNoPython) {
+		return nil
+	}
+	return err
+}
+
+func (j *jobSteps) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	if !j.noPython.Load() {
+		ch, requests, err := j.relay.openChannel(ctx, kind, payload)
+		if !errors.Is(err, errNoPython) {
+			return ch, requests, err
+		}
+	}
+	return j.plain.openChannel(ctx, kind, payload)
+}
+
+// dial is the dial of a way.
+func (j *jobSteps) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if !j.noPython.Load() {
+		c, err := j.relay.dial(ctx, network, address)
+		if !errors.Is(err, errNoPython) {
+			return c, err
+		}
+	}
+	return j.plain.dial(ctx, network, address)
+}

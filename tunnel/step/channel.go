@@ -1,0 +1,363 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// channel is a program or a connection inside the job.
+type channel struct {
+	conn     *Conn
+	number   uint32
+	session  bool
+	requests chan *ssh.Request // at most the exit
+	answers  chan answer       // to openRequest
+	gone     chan struct{}     // closed with the channel
+
+	// Guarded by conn.mu.
+	changed        *sync.Cond // anything below
+	start          openRequest
+	opening        bool // openRequest was sent
+	open           bool // and accepted
+	stdout, stderr bytes.Buffer
+	accept         int // bytes that the relay may send
+	consumed       int // bytes that it may send again, but does not know of
+	window         int // bytes that we may send
+	gotEOF         bool
+	sentEOF        bool
+	exited         bool
+	removed        bool  // one side closed it
+	err            error // why, unless it was regular
+}
+
+// answer is the relay's to openRequest; nil accepts it.
+type answer = *refusal
+
+var errOnce = errors.New("a session runs one program")
+
+var errReset = errors.New("the connection inside the job was reset")
+
+// OpenChannel opens a channel as an SSH server inside the job would (RFC 4254): "session",
+// "direct-tcpip" or "direct-streamlocal@openssh.com". Refusals are *ssh.OpenChannelError.
+func (c *Conn) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	request, err := parseOpen(kind, payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	ch, err := c.open(ctx, kind == kindSession, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ch, ch.requests, nil
+}
+
+const kindSession = "session"
+
+// parseOpen reads what a client of SSH sends with a channel; for a session, nothing.
+func parseOpen(kind string, payload []byte) (openRequest, error) {
+	switch kind {
+	case kindSession:
+		return openRequest{}, nil
+	case "direct-tcpip": // RFC 4254, section 7.2
+		var to struct {
+			Host       string
+			Port       uint32
+			Origin     string
+			OriginPort uint32
+		}
+		if err := ssh.Unmarshal(payload, &to); err != nil || to.Port > 65535 {
+			return openRequest{}, &ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: "the address is not valid"}
+		}
+		return openRequest{Kind: "tcp", Host: to.Host, Port: to.Port}, nil
+	case "direct-streamlocal@openssh.com":
+		var to struct {
+			Path     string
+			Reserved string
+			Unused   uint32
+		}
+		if err := ssh.Unmarshal(payload, &to); err != nil {
+			return openRequest{}, &ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: "the path is not valid"}
+		}
+		return openRequest{Kind: "unix", Path: []byte(to.Path)}, nil
+	}
+	return openRequest{}, &ssh.OpenChannelError{Reason: ssh.UnknownChannelType, Message: "channels of this type cannot be opened inside a job"}
+}
+
+// open opens a channel. The relay learns of a session only when it has something to run.
+func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*channel, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ch := &channel{
+		conn: c, session: session, accept: windowSize, changed: sync.NewCond(&c.mu),
+		requests: make(chan *ssh.Request, 1), answers: make(chan answer, 1), gone: make(chan struct{}),
+	}
+	c.mu.Lock()
+	if c.ended || c.closing {
+		err := c.downLocked()
+		c.mu.Unlock()
+		return nil, err
+	}
+	c.last++
+	ch.number = c.last
+	c.channels[ch.number] = ch
+	c.mu.Unlock()
+	if session {
+		return ch, nil
+	}
+	if err := ch.request(ctx, request); err != nil {
+		_ = ch.Close()
+		if r, ok := errors.AsType[*refusal](err); ok {
+			err = &ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: r.Error()}
+		}
+		return nil, err
+	}
+	return ch, nil
+}
+
+// Error is the relay's own words.
+func (r *refusal) Error() string { return api.NewRemoteText(r.Message).String() }
+
+// request sends openRequest and waits for the answer.
+func (ch *channel) request(ctx context.Context, request openRequest) error {
+	payload, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	if len(payload) > frameLimit {
+		return fmt.Errorf("a command of %d bytes is too long", len(payload))
+	}
+	ch.conn.mu.Lock()
+	if ch.opening || ch.open || ch.removed {
+		ch.conn.mu.Unlock()
+		return errOnce
+	}
+	ch.opening = true
+	ch.conn.sendLocked(ch.number, kindOpen, payload)
+	ch.conn.mu.Unlock()
+	select {
+	case refused := <-ch.answers:
+		if refused != nil {
+			return refused
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-ch.gone:
+		return ch.closedError()
+	}
+}
+
+func (ch *channel) closedError() error {
+	ch.conn.mu.Lock()
+	defer ch.conn.mu.Unlock()
+	if ch.err != nil {
+		return ch.err
+	}
+	return io.EOF
+}
+
+// handleLocked handles a frame from the relay.
+func (ch *channel) handleLocked(f frame) error {
+	defer ch.changed.Broadcast()
+	if waiting := f.kind == kindOpened || f.kind == kindRefused; waiting != ch.opening || !waiting && !ch.open {
+		return fmt.Errorf("%w: kind %d for a channel that is not open", errBroken, f.kind)
+	}
+	switch f.kind {
+	case kindOpened:
+		ch.opening, ch.open, ch.window = false, true, windowSize
+		if ch.sentEOF {
+			ch.conn.sendLocked(ch.number, kindEOF, nil)
+		}
+		ch.answers <- nil
+	case kindRefused:
+		ch.opening = false
+		refused := &refusal{}
+		if json.Unmarshal(f.payload, refused) != nil {
+			return errBroken
+		}
+		ch.answers <- refused
+	case kindData, kindStderr:
+		return ch.receiveLocked(f)
+	case kindEOF:
+		ch.gotEOF = true
+	case kindWindow:
+		n, ok := uint32Of(f.payload)
+		if ch.window += n; !ok || ch.window > windowSize {
+			return fmt.Errorf("%w: a window is too large", errBroken)
+		}
+	case kindExit:
+		return ch.exitLocked(f.payload)
+	case kindClose:
+		if !ch.session && !ch.gotEOF {
+			ch.err = errReset
+		}
+		ch.removeLocked()
+	default:
+		return fmt.Errorf("%w: kind %d", errBroken, f.kind)
+	}
+	return nil
+}
+
+func (ch *channel) receiveLocked(f frame) error {
+	if ch.accept -= len(f.payload); ch.accept < 0 || ch.gotEOF || !ch.open {
+		return fmt.Errorf("%w: more data than a channel may carry", errBroken)
+	}
+	if f.kind == kindStderr {
+		ch.stderr.Write(f.payload)
+	} else {
+		ch.stdout.Write(f.payload)
+	}
+	return nil
+}
+
+// exitLocked passes an exit on as sshd does (RFC 4254, section 6.10).
+func (ch *channel) exitLocked(payload []byte) error {
+	var e exit
+	if json.Unmarshal(payload, &e) != nil || ch.exited || !ch.session {
+		return errBroken
+	}
+	ch.exited = true
+	r := &ssh.Request{Type: "exit-status", Payload: ssh.Marshal(struct{ Status uint32 }{e.Status})}
+	if e.Signal != "" {
+		r = &ssh.Request{Type: "exit-signal", Payload: ssh.Marshal(struct {
+			Signal   string
+			Core     bool
+			Message  string
+			Language string
+		}{api.Sanitize(e.Signal), e.Core, "", ""})}
+	}
+	ch.requests <- r
+	return nil
+}
+
+// removeLocked ends the channel for this side. What was received can still be read.
+func (ch *channel) removeLocked() {
+	if ch.removed {
+		return
+	}
+	ch.removed = true
+	delete(ch.conn.channels, ch.number)
+	close(ch.gone)
+	close(ch.requests)
+	ch.changed.Broadcast()
+	ch.conn.room.Broadcast()
+}
+
+// Read reads standard output, or what the connection's other side sent.
+func (ch *channel) Read(p []byte) (int, error) { return ch.read(&ch.stdout, p) }
+
+func (ch *channel) read(from *bytes.Buffer, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	ch.conn.mu.Lock()
+	defer ch.conn.mu.Unlock()
+	for from.Len() == 0 {
+		switch {
+		case ch.gotEOF:
+			return 0, io.EOF
+		case ch.err != nil:
+			return 0, ch.err
+		case ch.removed:
+			return 0, io.EOF
+		}
+		ch.changed.Wait()
+	}
+	n, err := from.Read(p)
+	if from.Len() == 0 && from.Cap() > dataSize {
+		*from = bytes.Buffer{}
+	}
+	if ch.consumed += n; ch.consumed >= windowSize/8 && !ch.removed {
+		ch.accept += ch.consumed
+		ch.conn.sendLocked(ch.number, kindWindow, binary.BigEndian.AppendUint32(nil, uint32(ch.consumed)))
+		ch.consumed = 0
+	}
+	return n, err
+}
+
+// Write writes to standard input, or to the connection. In a session it waits until there
+// is a program.
+func (ch *channel) Write(p []byte) (int, error) {
+	written := 0
+	for written < len(p) {
+		n, err := ch.writeSome(p[written:])
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (ch *channel) writeSome(p []byte) (int, error) {
+	c := ch.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case ch.err != nil:
+			return 0, ch.err
+		case ch.removed || ch.sentEOF:
+			return 0, io.EOF
+		case ch.window == 0:
+			ch.changed.Wait()
+		case len(c.out) >= outLimit:
+			c.room.Wait()
+		default:
+			n := min(len(p), ch.window, dataSize)
+			ch.window -= n
+			c.sendLocked(ch.number, kindData, p[:n])
+			return n, nil
+		}
+	}
+}
+
+// CloseWrite ends standard input, or half-closes the connection.
+func (ch *channel) CloseWrite() error {
+	ch.conn.mu.Lock()
+	defer ch.conn.mu.Unlock()
+	if ch.removed || ch.sentEOF {
+		return io.EOF
+	}
+	ch.sentEOF = true
+	if ch.open {
+		ch.conn.sendLocked(ch.number, kindEOF, nil)
+	}
+	ch.changed.Broadcast()
+	ch.conn.room.Broadcast()
+	return nil
+}
+
+// Close closes the channel; a program that still runs gets a hangup.
+func (ch *channel) Close() error {
+	ch.conn.mu.Lock()
+	defer ch.conn.mu.Unlock()
+	if ch.removed {
+		return nil
+	}
+	if ch.open || ch.opening {
+		ch.conn.sendLocked(ch.number, kindClose, nil)
+	}
+	ch.stdout, ch.stderr = bytes.Buffer{}, bytes.Buffer{}
+	ch.removeLocked()
+	return nil
+}
+
+// Stderr is standard error, which can only be read.
+func (ch *channel) Stderr() io.ReadWriter { return stderr{ch} }
+
+type stderr struct{ ch *channel }
+
+func (s stderr) Read(p []byte) (int, error)  { return s.ch.read(&s.ch.stderr, p) }
+func (s stderr) Write(p []byte) (int, error) { return 0, errors.ErrUnsupported }
