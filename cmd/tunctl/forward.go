@@ -21,7 +21,8 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 		Usage:     "forward ports through a host, or to a session's job, temporarily",
 		ArgsUsage: "HOST|SESSION SPEC...",
 		Description: "SPEC is written as for ssh -L, -R and -D, with the letter in front:\n\n" +
-			"    6006                     port 6006 here goes to port 6006 there; 0:6006: any free port here\n" +
+			"    6006                     port 6006 here goes to port 6006 there\n" +
+			"    0:6006                   a free port here goes to port 6006 there\n" +
 			"    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from there\n" +
 			"    8080:/run/app.sock       … to a unix socket there; a path before : is a socket here\n" +
 			"    R:9000:localhost:9000    port 9000 on the host goes to port 9000 here\n" +

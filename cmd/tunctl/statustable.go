@@ -91,7 +91,11 @@ func forwardNote(s api.Session, f api.Forward) string {
 	if f.Target != "" {
 		note += " → " + f.Target
 	}
-	if s.Job != nil && s.Local != "" && (f.Target != "" || f.Kind == api.ForwardDynamic) {
+	switch {
+	case s.Job == nil || s.Local == "": // of a session without a job
+	case f.Kind == api.ForwardDynamic:
+		note += " is a SOCKS proxy on " + jobPlace(s)
+	case f.Target != "":
 		note += " on " + jobPlace(s)
 	}
 	return note

@@ -284,29 +284,28 @@ type targets struct {
 	page   *forward.Target
 	fixed  forward.Dialer // who dials for the fixed forwards
 	others map[string]*forward.Target
-	runs   bool // the job runs: a page without a target was not announced
+	ready  bool // the log was read: another page without a target is not announced
 }
 
 // targetsLocked decides what the session's forwards lead to. The page is open over its
 // proven route once the session is ready; the other forwards of a session with a job lead
 // to the job's node while it runs, those of a session without one through the host.
 func (s *session) targetsLocked(v verdict) targets {
-	t := targets{others: map[string]*forward.Target{}, runs: s.facts.jobRuns()}
-	ready := v.state == api.SessionReady && s.facts.link == ""
-	if s.forward == nil {
+	t := targets{others: map[string]*forward.Target{}, ready: v.state == api.SessionReady}
+	switch {
+	case s.forward == nil:
 		return t
-	}
-	if !s.hasJobLocked() {
-		if ready {
+	case !s.hasJobLocked():
+		if t.ready {
 			t.fixed = s.agent.pool.Host(s.cfg.Host)
 		}
 		return t
 	}
-	if ready && s.forward.page != nil {
+	if t.ready && s.facts.link == "" && s.forward.page != nil {
 		page := s.route.target()
 		t.page = &page
 	}
-	if t.runs {
+	if s.facts.jobRuns() {
 		t.fixed = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
 		for name := range s.forward.others {
 			t.others[name] = s.otherTargetLocked(name)
@@ -333,7 +332,7 @@ func (f *forwards) apply(t targets, connected bool, why forward.Reason) {
 		}
 	}
 	for name, l := range f.others {
-		if t.runs {
+		if t.ready {
 			why = notAnnounced(name)
 		}
 		l.set(t.others[name], why)

@@ -160,7 +160,7 @@ func (s *session) otherEndpointsLocked() []api.NamedEndpoint {
 	return list
 }
 
-// notAnnounced is why another page has no target while the job runs.
+// notAnnounced is why another page has no target although the session is ready.
 func notAnnounced(name string) forward.Reason {
 	return forward.Reason{
 		Title: "Waiting for " + name,
