@@ -55,7 +55,7 @@ SLURM_JOB_ID=$job exec "$@"
 // program puts a script into the PATH.
 func (f *fakeSlurm) program(t *testing.T, name, script string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -300,7 +300,7 @@ func TestAStepThatTheSiteEndsIsStartedAgainAndSaidOnce(t *testing.T) {
 			t.Errorf("%d steps after %d were killed", got, i+1)
 		}
 	}
-	if text := told.String(); strings.Count(text, "\n") != 0 || !strings.Contains(text, "ended by the site after") {
+	if text := told.String(); strings.Count(text, "\n") != 0 || !strings.Contains(text, "; the job still runs") {
 		t.Errorf("told %q", text)
 	}
 }
@@ -356,6 +356,12 @@ func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
 	if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[1], "--overlap") || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
+	next := n.login.Node(NodeOptions{Names: []string{"refused"}, Job: "8"})
+	defer next.Close()
+	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
+	if runs := f.lines("runs"); len(runs) != 3 {
+		t.Errorf("the next job had to find out, too: %q", runs)
+	}
 }
 
 func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
@@ -385,12 +391,10 @@ func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 	if runs := f.lines("runs"); len(runs) != 1 || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
-	host, port := echoOf(t, 5)
-	c, err := n.Dial(t.Context(), "tcp", "echo:1") // a page's, by the hop
-	if err != nil {
-		t.Fatal(err, host, port)
+	echoThrough(t, n) // a page's connection, by the hop
+	if n.chosen.name == stepWay {
+		t.Error("a page went through the step though the hop works")
 	}
-	_ = c.Close()
 	next := n.login.Node(NodeOptions{Names: []string{"inner"}, Job: "8"})
 	defer next.Close()
 	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
