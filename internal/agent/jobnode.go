@@ -56,6 +56,9 @@ func (s *session) notRunningLocked() *api.Error {
 	case state == api.SessionDown:
 		e.Message = fmt.Sprintf("session %s is down: it has no job", s.name)
 		e.Hint = s.startHintLocked()
+		if s.cfg.Submit != "" {
+			e.Hint = fmt.Sprintf("`tunctl up %s` starts it", s.name)
+		}
 	case s.facts.jobOver():
 		e.Code, e.Message = api.CodeJobEnded, endText(job)
 		e.Hint = s.startHintLocked()

@@ -28,7 +28,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 		hint    string
 	}{
 		"down": {
-			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts a new one",
+			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
 		},
 		"down, and its job runs": {
 			facts{job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 keeps running and is charged until ", "`tunctl up jupyter` reconnects",
