@@ -970,7 +970,7 @@ CONTAINERS = (b"APPTAINER_CONTAINER", b"SINGULARITY_CONTAINER", b"container")
 class Environment:
     """The environment of programs: the job's."""
 
-    KEPT = 5  # seconds until the server is looked for again
+    KEPT = 2  # seconds until the server is looked for again
 
     def __init__(self, job, port):
         self.job, self.port = job, port
