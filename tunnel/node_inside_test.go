@@ -271,6 +271,7 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		}
 		last := time.Now()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if end.Sub(last) != 5*time.Minute || u.add() {
 			t.Errorf("it ended %v after the last user", end.Sub(last))
 		}

@@ -78,7 +78,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 				*f = tt.facts
 				f.name = s.name
 			})
-			_, err := s.jobNode(t.Context(), "")
+			_, err := s.jobMachine(t.Context(), "")
 			e, ok := asAPI(err)
 			if !ok {
 				t.Fatalf("err = %v", err)
