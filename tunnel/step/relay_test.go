@@ -464,6 +464,29 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 	}
 }
 
+func TestAStepLastsAsLongAsWhatRunsInItsBackground(t *testing.T) {
+	p := newProcess(t, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0")
+	c, err := Start(t.Context(), p, Options{Job: "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := run(t, c, "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!")
+	server := started(t, daemon)
+	daemon.exit(t)
+	shell := started(t, run(t, c, "echo $$; sleep 600; true"))
+	_ = c.Close()
+	awaitEnd(t, shell)
+	if !alive(server) || !alive(p.cmd.Process.Pid) {
+		t.Error("Slurm would end the server, since the step's first process has ended")
+	}
+	if s, err := os.FindProcess(server); err == nil {
+		_ = s.Kill()
+	}
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
 	p := newProcess(t)
 	c, err := start(t.Context(), p, Options{}, 500*time.Millisecond)
