@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,6 +37,15 @@ func (p platform) program() string {
 	return "tunctl"
 }
 
+// windowless is the program without a console, which starts at login: Windows opens a
+// window for one with a console. "" on other systems.
+func (p platform) windowless() string {
+	if p.system == "windows" {
+		return "tunctlw.exe"
+	}
+	return ""
+}
+
 func (p platform) archive() string {
 	if p.system == "windows" {
 		return ".zip"
@@ -55,6 +65,9 @@ func (r *release) build(ctx context.Context, p platform, out string) error {
 		cgo = "1"
 	}
 	stamp := fmt.Sprintf("-s -w -buildid= -X main.stamped=%s -X main.commit=%s", r.version, r.commit)
+	if filepath.Base(out) == p.windowless() {
+		stamp += " -H=windowsgui"
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", stamp, "-o", out, "./cmd/tunctl")
 	cmd.Dir = r.source
 	cmd.Env = append(os.Environ(),

@@ -15,8 +15,10 @@ func TestThePackagesThatAreDifferentOnWindowsPassTheirTests(t *testing.T) {
 	for name, only := range map[string]string{
 		"tunctl/internal/localsocket": ".",
 		"tunctl/internal/peer":        ".",
-		"tunctl/internal/autostart":   "Windows|Task|RunKey",
+		"tunctl/internal/atomicfile":  ".",
+		"tunctl/internal/autostart":   "Task|RunKey",
 		"tunctl/tunnel":               "Pageant",
+		"tunctl/tunnel/sshconfig":     "Windows|Cmd",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := wine.testProgram(t, name)
