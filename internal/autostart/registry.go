@@ -23,7 +23,7 @@ type registry interface {
 func windowsMethods(t *task, r registry) []method {
 	return []method{
 		t,
-		&runValue{Part: Agent, registry: r, unless: func() bool { return t.installed(context.Background()) }},
+		&runValue{Part: Agent, registry: r, unless: func() bool { return !t.refused }},
 		&runValue{Part: Tray, registry: r, unless: func() bool { return false }},
 	}
 }

@@ -32,6 +32,8 @@ type task struct {
 	user string // the person's SID
 	dir  string // where Windows keeps tasks
 	run  func(ctx context.Context, name string, args ...string) ([]byte, error)
+
+	refused bool // the last install was
 }
 
 // name is different for each user: all tasks of a computer are in one folder.
@@ -100,10 +102,10 @@ type taskSettings struct {
 // readTask reads the XML of a task, in UTF-16 from a file or as schtasks prints it.
 func readTask(text []byte) (taskSettings, error) {
 	var s taskSettings
-	if len(text) > 1 && text[0] == 0xff && text[1] == 0xfe {
-		units := make([]uint16, len(text)/2-1)
+	if len(text) > 1 && (text[0] == 0xff || text[1] == 0) { // UTF-16, with a mark or without
+		units := make([]uint16, len(text)/2)
 		for i := range units {
-			units[i] = binary.LittleEndian.Uint16(text[2*i+2:])
+			units[i] = binary.LittleEndian.Uint16(text[2*i:])
 		}
 		text = []byte(string(utf16.Decode(units)))
 	}
@@ -124,27 +126,17 @@ func utf16Text(text string) []byte {
 	return out
 }
 
-// read returns the task's XML, nil if there is none. Whether a person may read the file of
-// their own task is up to the computer's administrator.
-func (t *task) read(ctx context.Context) ([]byte, error) {
+// read returns the task's XML, nil if there is none. Whether people may read the file of
+// their own task is up to the computer's administrator; if not, schtasks is asked.
+func (t *task) read(ctx context.Context) []byte {
 	text, err := os.ReadFile(t.path())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err == nil:
-		return text, nil
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return text
 	}
-	out, err := t.run(ctx, "schtasks", "/query", "/tn", t.name(), "/xml")
-	if err != nil {
-		return nil, nil //nolint:nilerr // it fails where there is none
+	if text, err = t.run(ctx, "schtasks", "/query", "/tn", t.name(), "/xml"); err != nil {
+		return nil // it fails where there is none
 	}
-	return out, nil
-}
-
-// installed reports whether the task exists.
-func (t *task) installed(ctx context.Context) bool {
-	text, err := t.read(ctx)
-	return err == nil && text != nil
+	return text
 }
 
 func (t *task) wanted() bool { return true }
@@ -160,14 +152,15 @@ func (t *task) install(ctx context.Context, program string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("cannot write the start at login entry: %w", err)
 	}
-	if _, err := t.run(ctx, "schtasks", "/create", "/tn", t.name(), "/xml", f.Name(), "/f"); err != nil {
+	_, err = t.run(ctx, "schtasks", "/create", "/tn", t.name(), "/xml", f.Name(), "/f")
+	if t.refused = err != nil; t.refused {
 		return t.remove(ctx) // of an earlier one, which would start the agent twice
 	}
 	return nil
 }
 
 func (t *task) remove(ctx context.Context) error {
-	if !t.installed(ctx) {
+	if t.read(ctx) == nil {
 		return nil
 	}
 	_, err := t.run(ctx, "schtasks", "/delete", "/tn", t.name(), "/f")
@@ -176,9 +169,9 @@ func (t *task) remove(ctx context.Context) error {
 
 func (t *task) entry(ctx context.Context, program string) (Entry, error) {
 	e := Entry{Part: Agent, Kind: "task", Path: `Task Scheduler\` + t.name()}
-	text, err := t.read(ctx)
-	if err != nil || text == nil {
-		return e, err
+	text := t.read(ctx)
+	if text == nil {
+		return e, nil
 	}
 	s, err := readTask(text)
 	e.Installed = true

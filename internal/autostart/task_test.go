@@ -75,6 +75,9 @@ func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
 		t.Errorf("switched off in the Task Scheduler: %+v", st)
 	}
 	mustDo(t, a.Off(t.Context()))
+	if st := status(t, a); st.On || len(st.Entries) != 2 {
+		t.Errorf("after off: %+v", st)
+	}
 	if left, _ := os.ReadDir(s.dir); len(left) != 0 || len(r) != 0 {
 		t.Errorf("off left %v, %v", left, r)
 	}
@@ -84,7 +87,7 @@ func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
 func TestATaskIsReadBackAsWritten(t *testing.T) {
 	for _, program := range append(oddPaths, `C:\Program Files\tunctl\tunctl.exe`, `C:\Users\Jörg & Ольга\100%\tunctl.exe`) {
 		text := taskText("S-1-5-21-1", program)
-		for _, form := range [][]byte{utf16Text(text), []byte(text)} {
+		for _, form := range [][]byte{utf16Text(text), utf16Text(text)[2:], []byte(text)} {
 			s, err := readTask(form)
 			mustDo(t, err)
 			if s.Source != taskSource(program) || s.Command != program || s.Enabled != "true" || s.Restart != "PT1M" {

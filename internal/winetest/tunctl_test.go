@@ -231,6 +231,7 @@ func TestStartAtLoginIsSwitchedOnAndOff(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(wine.drive(), "windows/system32/[Tt]asks/tunctl-agent-S-1-5-21-*"))
 		return found
 	}
+	p.run("schtasks", "/query").must(0) // the first one starts Wine's services, which takes its time
 	p.tunctl("autostart", "on").must(0)
 	if found := tasks(); len(found) != 1 {
 		t.Errorf("tasks: %q", found)
