@@ -1,6 +1,7 @@
 package autostart
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/xml"
@@ -109,9 +110,9 @@ func readTask(text []byte) (taskSettings, error) {
 		}
 		text = []byte(string(utf16.Decode(units)))
 	}
-	// The declaration no longer tells the truth about the encoding.
-	_, body, _ := strings.Cut(string(text), "?>")
-	if err := xml.Unmarshal([]byte(strings.ToValidUTF8(body, "?")), &s); err != nil {
+	// The declaration before it may not tell the truth about the encoding.
+	body := text[max(bytes.Index(text, []byte("<Task ")), 0):]
+	if err := xml.Unmarshal(bytes.ToValidUTF8(body, []byte("?")), &s); err != nil {
 		return s, fmt.Errorf("cannot read the task for start at login: %w", err)
 	}
 	return s, nil

@@ -13,7 +13,7 @@ import (
 const dialTimeout = 2 * time.Second
 
 // ErrForeign is wrapped when another user serves the socket.
-var ErrForeign = errors.New("it belongs to another user")
+var ErrForeign = errors.New("another user serves this socket")
 
 // Conn is a connection whose directions can be closed separately.
 type Conn interface {
