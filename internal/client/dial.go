@@ -52,7 +52,7 @@ func dial(ctx context.Context, paths home.Paths) (localsocket.Conn, error) {
 // isForeign reports whether a socket is another user's: after su, XDG_RUNTIME_DIR may
 // still be theirs.
 func isForeign(err error) bool {
-	return errors.Is(err, home.ErrShared) || errors.Is(err, fs.ErrPermission)
+	return errors.Is(err, localsocket.ErrForeign) || errors.Is(err, fs.ErrPermission)
 }
 
 // ownState reports whether the state folder, and so the agent, is not another user's.

@@ -4,12 +4,16 @@
 package localsocket
 
 import (
+	"errors"
 	"net"
 	"time"
 )
 
 // dialTimeout bounds a dial. An agent accepts at once.
 const dialTimeout = 2 * time.Second
+
+// ErrForeign is wrapped when another user serves the socket.
+var ErrForeign = errors.New("another user serves this socket")
 
 // Conn is a connection whose directions can be closed separately.
 type Conn interface {

@@ -17,9 +17,12 @@ import (
 )
 
 // Dial connects to a socket in a folder of our own: passwords are sent there. The error
-// wraps home.ErrShared if the folder is another user's.
+// wraps ErrForeign if the folder is another user's.
 func Dial(ctx context.Context, path string) (Conn, error) {
 	if err := home.CheckOwned(filepath.Dir(path)); err != nil {
+		if errors.Is(err, home.ErrShared) {
+			err = fmt.Errorf("%w: %w", ErrForeign, err)
+		}
 		return nil, &net.OpError{Op: "dial", Net: "unix", Err: err}
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"tunctl/internal/home"
 	"tunctl/internal/peer"
 )
 
@@ -38,7 +37,7 @@ func pipeName(path string) (string, error) {
 }
 
 // Dial connects to the pipe of a socket's path. Nothing is sent to a pipe of another user:
-// the error wraps home.ErrShared and says who serves it.
+// the error wraps ErrForeign and says who serves it.
 func Dial(ctx context.Context, path string) (Conn, error) {
 	c, err := dial(ctx, path)
 	if err != nil {
@@ -99,7 +98,7 @@ func checkOwner(h windows.Handle, pipe string) error {
 		return err
 	}
 	if !owner.Equals(user) {
-		return fmt.Errorf("the pipe %s is served by %s: %w", pipe, peer.PipeServer(h, owner), home.ErrShared)
+		return fmt.Errorf("the pipe %s is served by %s: %w", pipe, peer.PipeServer(h, owner), ErrForeign)
 	}
 	return nil
 }

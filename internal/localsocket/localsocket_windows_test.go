@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"tunctl/internal/home"
 	"tunctl/internal/peer"
 )
 
@@ -46,7 +45,7 @@ func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
 		t.Skipf("%s may not make a pipe of another user: %v", user, err)
 	}
 	defer func() { _ = windows.CloseHandle(h) }()
-	if _, err := Dial(t.Context(), path); !errors.Is(err, home.ErrShared) || !strings.Contains(err.Error(), " of user ") {
+	if _, err := Dial(t.Context(), path); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), " of user ") {
 		t.Errorf("a client says %v", err)
 	}
 	again, err := squatter.instance(0) // the client has used the first
@@ -57,7 +56,7 @@ func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
 	if l, err := Listen(t.Context(), path); err == nil {
 		_ = l.Close()
 		t.Error("an agent joins another user's pipe")
-	} else if !errors.Is(err, home.ErrShared) {
+	} else if !errors.Is(err, ErrForeign) {
 		t.Errorf("an agent says %v", err)
 	}
 }

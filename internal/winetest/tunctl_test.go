@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/lab"
@@ -221,6 +222,79 @@ func TestAProfileThatCannotBeWrittenToIsNamed(t *testing.T) {
 		t.Errorf("it says:\n%s", r.talk)
 	}
 	p.tunctl("agent", "status").must(5)
+}
+
+func TestStartAtLoginIsSwitchedOnAndOff(t *testing.T) {
+	needWine(t)
+	p := newPerson(t, practice(t).SSHConfig(), practiceConfig)
+	tasks := func() []string {
+		found, _ := filepath.Glob(filepath.Join(wine.drive(), "windows/system32/[Tt]asks/tunctl-agent-S-1-5-21-*"))
+		return found
+	}
+	p.run("schtasks", "/query").must(0) // the first one starts Wine's services, which takes its time
+	p.tunctl("autostart", "on").must(0)
+	if found := tasks(); len(found) != 1 {
+		t.Errorf("tasks: %q", found)
+	}
+	if r := p.tunctl("autostart", "status").must(0); !strings.Contains(r.out, "agent  on (Task Scheduler") || !strings.Contains(r.out, "tray   on (HKCU") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	p.tunctl("autostart", "off").must(0)
+	if found := tasks(); len(found) != 0 {
+		t.Errorf("left: %q", found)
+	}
+	if r := p.tunctl("autostart", "status").must(0); strings.Contains(r.out, " on ") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+}
+
+func TestTheProgramWithoutAWindowIsAnAgent(t *testing.T) {
+	needWine(t)
+	const name = "tunctlw.exe"
+	if err := wine.build(filepath.Join(wine.drive(), programDir, name), "build", "-ldflags=-s -w -H=windowsgui", "tunctl/cmd/tunctl"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPerson(t, practice(t).SSHConfig(), practiceConfig)
+	ended := make(chan result, 1)
+	go func() { ended <- p.run(strings.TrimSuffix(wine.program, "tunctl.exe")+name, "agent", "run") }()
+	p.awaitAgent()
+	p.tunctl("up", "--no-open").must(0)
+	p.tunctl("down", "--cancel").must(0)
+	p.tunctl("agent", "stop").must(0)
+	(<-ended).must(0)
+}
+
+// awaitAgent waits for an agent that is starting.
+func (p *person) awaitAgent() {
+	p.t.Helper()
+	for end := time.Now().Add(patience); p.tunctl("agent", "status").code != 0; {
+		if time.Now().After(end) {
+			p.t.Fatal("no agent started")
+		}
+	}
+}
+
+func TestOtherProgramsAreToldHowToReachTheHost(t *testing.T) {
+	needWine(t)
+	p := newPerson(t, practice(t).SSHConfig(), practiceConfig)
+	p.tunctl("ssh-config", "install").must(0)
+	text, err := os.ReadFile(filepath.Join(p.home, "state", "gateway", "ssh_config"))
+	want := `  ProxyCommand "` + strings.ReplaceAll(wine.program, `\`, "/") + `" connect --gateway "%n"`
+	if err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%v, want the line\n%s\nin\n%s", err, want, text)
+	}
+	main, err := os.ReadFile(filepath.Join(p.home, "ssh_config"))
+	if want := `Include "` + strings.ReplaceAll(p.path("state/gateway/ssh_config"), `\`, "/") + `"`; err != nil || !strings.Contains(string(main), want) {
+		t.Errorf("%v, want the line\n%s\nin\n%s", err, want, main)
+	}
+}
+
+func TestADemoSaysWhatItNeeds(t *testing.T) {
+	needWine(t)
+	r := newPerson(t, practice(t).SSHConfig(), practiceConfig).tunctl("demo").must(2)
+	if !strings.Contains(r.talk, "WSL") || !strings.Contains(r.talk, "tunctl init") {
+		t.Errorf("it says:\n%s", r.talk)
+	}
 }
 
 const labConfig = `

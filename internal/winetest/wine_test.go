@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func (c *computer) install() error {
 
 // build has Go build something for Windows.
 func (c *computer) build(out string, args ...string) error {
-	args = append(args[:1:1], append([]string{"-o", out, "-ldflags", "-s -w"}, args[1:]...)...)
+	args = slices.Insert(args, 1, "-o", out, "-ldflags", "-s -w")
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
