@@ -12,7 +12,7 @@ import (
 var geComplaint = regexp.MustCompile(`(?m)^(?:Unable to run job: |Exiting\.$)`)
 
 // geRefusals are those of all versions; see slurmRefusals for their order.
-var geRefusals = compileHints([][2]string{
+var geRefusals = refusalHints([][2]string{
 	{`not? a? ?submit host|neither submit nor admin host`, fromLogin},
 	{`Connection refused|qmaster|commlib|can't resolve .*qmaster`, "the Grid Engine server is down, or its name is wrong: try again later"},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql lists the queues"},
@@ -73,49 +73,49 @@ func neverWords(lines []string) string {
 // geWait is a known message about a waiting job: its meaning while the job may still start,
 // and if it never can.
 type geWait struct {
-	part         *regexp.Regexp
+	part         func() *regexp.Regexp
 	words, never string
 }
 
 // geWaits are those messages, the most telling first. One that is not here, as "not contained
 // in its hard queue list", is about queues that the job did not ask for.
 var geWaits = []geWait{
-	{part: regexp.MustCompile(`execution time not reached`), words: "the job has a start time that is not reached yet"},
-	{part: regexp.MustCompile(`job dependencies`), words: "waiting for another job to end"},
-	{part: regexp.MustCompile(`max_aj_instances|task concurrency`), words: "the array runs as many tasks at once as it asked for"},
-	{part: regexp.MustCompile(`exceeds limit`), words: "you have reached a limit of the site; the job starts when another one ends", never: "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
-	{part: regexp.MustCompile(`until clean up of a previous run`), words: "waiting until the node has cleaned up the previous run"},
+	{part: lazyPattern(`execution time not reached`), words: "the job has a start time that is not reached yet"},
+	{part: lazyPattern(`job dependencies`), words: "waiting for another job to end"},
+	{part: lazyPattern(`max_aj_instances|task concurrency`), words: "the array runs as many tasks at once as it asked for"},
+	{part: lazyPattern(`exceeds limit`), words: "you have reached a limit of the site; the job starts when another one ends", never: "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
+	{part: lazyPattern(`until clean up of a previous run`), words: "waiting until the node has cleaned up the previous run"},
 	{
-		part: regexp.MustCompile(`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`), words: "waiting for free cores",
+		part: lazyPattern(`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`), words: "waiting for free cores",
 		never: "the job asks for more cores (-pe) than a node or queue has: ask for less",
 	},
 	{
-		part: regexp.MustCompile(`because it offers only`), words: "waiting for free resources, such as memory or GPUs",
+		part: lazyPattern(`because it offers only`), words: "waiting for free resources, such as memory or GPUs",
 		never: "the job asks for more of a resource, such as memory or GPUs, than any node has: ask for less",
 	},
 	{
-		part: regexp.MustCompile(`because of cluster queue`), words: "the queue does not offer what the job asks for, such as so much time",
+		part: lazyPattern(`because of cluster queue`), words: "the queue does not offer what the job asks for, such as so much time",
 		never: "the job asks for more time or resources than its queue allows: ask for less, or change -q",
 	},
 	{
-		part: regexp.MustCompile(`requests unknown resource`), words: "no queue offers a resource that the job asks for",
+		part: lazyPattern(`requests unknown resource`), words: "no queue offers a resource that the job asks for",
 		never: "no queue offers a resource that the job asks for: change -l",
 	},
 	{
-		part: regexp.MustCompile(`has no permission for`), words: "you may not use the queue",
+		part: lazyPattern(`has no permission for`), words: "you may not use the queue",
 		never: "you may not use the queue that the job asks for: change -q, or ask the site",
 	},
-	{part: regexp.MustCompile(`dropped because it is full`), words: "waiting for free cores"},
-	{part: regexp.MustCompile(`dropped because it is overloaded`), words: "the nodes are too busy now; the job starts when their load falls"},
-	{part: regexp.MustCompile(`dropped because it is (?:disabled|suspended)`), words: "the queue starts no jobs now"},
-	{part: regexp.MustCompile(`temporarily not available`), words: "the nodes of the queue are not available now"},
+	{part: lazyPattern(`dropped because it is full`), words: "waiting for free cores"},
+	{part: lazyPattern(`dropped because it is overloaded`), words: "the nodes are too busy now; the job starts when their load falls"},
+	{part: lazyPattern(`dropped because it is (?:disabled|suspended)`), words: "the queue starts no jobs now"},
+	{part: lazyPattern(`temporarily not available`), words: "the nodes of the queue are not available now"},
 }
 
 // telling is the known message among lines that tells most, and its line.
 func telling(lines []string) (geWait, string) {
 	for _, w := range geWaits {
 		for _, line := range lines {
-			if w.part.MatchString(line) {
+			if w.part().MatchString(line) {
 				return w, line
 			}
 		}

@@ -5,14 +5,21 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tunctl/internal/api"
 )
 
 // refusalHint is a known refusal, with its cause and how to fix it.
 type refusalHint struct {
-	words *regexp.Regexp
+	words func() *regexp.Regexp
 	hint  string
+}
+
+// lazyPattern compiles a pattern when it is first used: most commands need none of these,
+// and all of them together would take a good part of a command's time.
+func lazyPattern(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
 // siteRuleHint is the hint for an unknown refusal: every site has its own rules, and its
@@ -25,7 +32,7 @@ func refusal(res Result, known []refusalHint) error {
 	words := errorLines(res)
 	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
 	for _, k := range slices.Concat(known, commonRefusals) {
-		if k.words.MatchString(words) {
+		if k.words().MatchString(words) {
 			err.Hint = k.hint
 			break
 		}
@@ -74,10 +81,10 @@ func errorLines(res Result) string {
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
 
-func compileHints(rows [][2]string) []refusalHint {
+func refusalHints(rows [][2]string) []refusalHint {
 	list := make([]refusalHint, len(rows))
 	for i, row := range rows {
-		list[i] = refusalHint{regexp.MustCompile(`(?i)` + row[0]), row[1]}
+		list[i] = refusalHint{lazyPattern(`(?i)` + row[0]), row[1]}
 	}
 	return list
 }
@@ -88,7 +95,7 @@ const (
 )
 
 // commonRefusals are of submit filters and wrappers that exist for several schedulers.
-var commonRefusals = compileHints([][2]string{
+var commonRefusals = refusalHints([][2]string{
 	{`no submit host|not a submit host|only .*from .*login`, fromLogin},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql or the guide of the site lists them"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc or the guide of the site lists them"},

@@ -34,6 +34,19 @@ func remedies(text string) []string {
 	return words
 }
 
+func TestEveryPatternCompiles(t *testing.T) {
+	patterns := []func() *regexp.Regexp{anyKey, tailKey, lineKey, freeKey, firstFree}
+	for _, k := range slices.Concat(slurmRefusals, pbsRefusals, geRefusals, commonRefusals) {
+		patterns = append(patterns, k.words)
+	}
+	for _, w := range geWaits {
+		patterns = append(patterns, w.part)
+	}
+	for _, p := range patterns {
+		p() // panics if it is no pattern
+	}
+}
+
 func TestEveryKnownRefusalGetsItsCauseAndRemedy(t *testing.T) {
 	files := []string{filepath.Join("testdata", "refusals.tsv")}
 	if folder := os.Getenv("TUNCTL_CAPTURES"); folder != "" {

@@ -6,7 +6,7 @@ import (
 )
 
 // pbsRefusals are PBS Pro's, OpenPBS's and Torque's; see slurmRefusals for their order.
-var pbsRefusals = compileHints([][2]string{
+var pbsRefusals = refusalHints([][2]string{
 	{`Access from host not allowed|ruserok|Bad UID|on compute nodes?`, fromLogin},
 	{`cannot connect|Connection refused|Unknown Host`, "the PBS server is down, or its name is wrong: try again later"},
 	{`Failed to save job`, "the PBS server cannot save the job: tell the site"},

@@ -53,12 +53,12 @@ var (
 	afterName = regexp.MustCompile(`\s(?:(?:SLUID|HetJobIdSet|PackJobIdSet)=\S+\s+)*UserId=[^=]*\sGroupId=[^=]*\s\w+=`)
 )
 
-func keyPattern(before, keys string) *regexp.Regexp {
+func keyPattern(before, keys string) func() *regexp.Regexp {
 	words := strings.Fields(keys)
 	for i, w := range words {
 		words[i] = regexp.QuoteMeta(w)
 	}
-	return regexp.MustCompile(before + "(" + strings.Join(words, "|") + ")[=]")
+	return lazyPattern(before + "(" + strings.Join(words, "|") + ")[=]")
 }
 
 // splitScontrol reads the output of scontrol show job in both of its forms. It drops lines
@@ -98,12 +98,12 @@ func (r slurmRecord) readLines(text string) {
 		case i == 0:
 			r.readHead(line)
 			last = "JobName"
-		case freeKey.MatchString(line):
+		case freeKey().MatchString(line):
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			r[key] = value // the last one: an earlier one is part of a comment
 			last = key
-		case lineKey.MatchString(line):
-			last = r.add(line, anyKey)
+		case lineKey().MatchString(line):
+			last = r.add(line, anyKey())
 		case newKey.MatchString(line) || strings.TrimSpace(line) == "":
 			last = "" // a key of a newer Slurm, or the end of the record
 		case contains(multilineKeys, last):
@@ -118,7 +118,7 @@ func (r slurmRecord) readHead(line string) {
 		r["JobName"] = line[at[1]:]
 		line = line[:at[0]]
 	}
-	r.add(line, anyKey)
+	r.add(line, anyKey())
 }
 
 // readLine reads the form with one line per job, also if that line was folded.
@@ -131,11 +131,11 @@ func (r slurmRecord) readLine(text string) {
 	}
 	r.readHead(head)
 	tail := ""
-	if at := firstFree.FindStringIndex(rest); at != nil {
+	if at := firstFree().FindStringIndex(rest); at != nil {
 		rest, tail = rest[:at[0]], rest[at[0]:]
 	}
-	r.add(rest, anyKey)
-	r.add(tail, tailKey)
+	r.add(rest, anyKey())
+	r.add(tail, tailKey())
 }
 
 // joinFolds makes one line of a record. A line after the paths that does not begin with a key
@@ -149,7 +149,7 @@ func joinFolds(text string) string {
 		}
 		b.WriteString(strings.TrimRight(line, " \r\n"))
 		b.WriteByte(' ')
-		tail = tail || firstFree.MatchString(" "+line)
+		tail = tail || firstFree().MatchString(" "+line)
 	}
 	return b.String()
 }

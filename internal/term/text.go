@@ -7,10 +7,6 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// word is never broken: a command in backticks with its spaces, or the text between two
-// spaces.
-var word = regexp.MustCompile("(?:`[^`]*`|[^ `]|`)+")
-
 // colourCode has no width on a terminal.
 var colourCode = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
@@ -23,15 +19,32 @@ func Wrap(line string, width, indent int) []string {
 	var lines []string
 	at, end := 0, 0 // where the current line begins, and where its last word ends
 	margin := ""
-	for _, span := range word.FindAllStringIndex(line, -1) {
-		if end > at && TextWidth(margin)+TextWidth(line[at:span[1]]) > width {
+	for from, to := nextWord(line, 0); from < to; from, to = nextWord(line, to) {
+		if end > at && TextWidth(margin)+TextWidth(line[at:to]) > width {
 			lines = append(lines, margin+line[at:end])
 			margin = strings.Repeat(" ", indent)
-			at = span[0]
+			at = from
 		}
-		end = span[1]
+		end = to
 	}
 	return append(lines, margin+line[at:])
+}
+
+// nextWord is where the next word of a line begins and ends; at the end of the line it is
+// empty. A word is never broken: it is the text between two spaces, with all of a command in
+// backticks. All of a program's help is wrapped when it starts, so this is no regexp.
+func nextWord(line string, at int) (from, to int) {
+	for at < len(line) && line[at] == ' ' {
+		at++
+	}
+	from = at
+	for at < len(line) && line[at] != ' ' {
+		if command := strings.IndexByte(line[at+1:], '`'); line[at] == '`' && command >= 0 {
+			at += 1 + command
+		}
+		at++
+	}
+	return from, at
 }
 
 // WrapMessage breaks a message to the terminal's width, and indents the next lines to its
@@ -58,7 +71,14 @@ func WrapMessage(text string, width int) string {
 
 // TextWidth is the number of terminal cells that text takes: two for a Chinese character or an
 // emoji, none for a combining accent or a colour.
-func TextWidth(text string) int { return uniseg.StringWidth(colourCode.ReplaceAllString(text, "")) }
+func TextWidth(text string) int {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return uniseg.StringWidth(colourCode.ReplaceAllString(text, ""))
+		}
+	}
+	return len(text) // what most text is, counted in no time
+}
 
 // Truncate cuts text to a width in terminal cells, and ends it with "…" if it did. It never
 // cuts a character in half: one that takes two cells may leave the last cell empty.

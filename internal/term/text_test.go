@@ -1,6 +1,9 @@
 package term
 
 import (
+	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,5 +31,23 @@ func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestAWordIsTheTextBetweenSpacesWithItsCommands(t *testing.T) {
+	words := regexp.MustCompile("(?:`[^`]*`|[^ `]|`)+")
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		line := make([]byte, random.IntN(20))
+		for i := range line {
+			line[i] = "ab `` \n"[random.IntN(7)]
+		}
+		var got [][]int
+		for from, to := nextWord(string(line), 0); from < to; from, to = nextWord(string(line), to) {
+			got = append(got, []int{from, to})
+		}
+		if want := words.FindAllStringIndex(string(line), -1); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Fatalf("%q has the words %v, want %v", line, got, want)
+		}
 	}
 }

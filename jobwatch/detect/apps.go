@@ -73,75 +73,75 @@ var appWords = []struct{ word, app string }{
 
 // misleadingRules come first: no other rule is tried on a line that matches.
 var misleadingRules = []rule{
-	{act: misleads, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`JupyterHub is now running at ` + urlPattern)},
-	{act: misleads, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: regexp.MustCompile(`Hub API listening (?:on|at) ` + urlPattern)},
-	{act: misleads, needle: "configproxy", desc: "the proxy of JupyterHub", re: regexp.MustCompile(`\[ConfigProxy\].*` + urlPattern)},
-	{act: misleads, needle: "--logdir", desc: "advice on how to start TensorBoard", re: regexp.MustCompile(`tensorboard --logdir.*` + urlPattern)},
-	{act: misleads, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: regexp.MustCompile(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
-	{act: misleads, needle: "public url", desc: "a public link through the maker's own service", re: regexp.MustCompile(`(?i)running on public URL:\s*` + urlPattern)},
-	{act: misleads, needle: "external url", desc: "the address as the Internet would see it", re: regexp.MustCompile(`External URL:\s*` + urlPattern)},
+	{act: misleads, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: lazyPattern(`JupyterHub is now running at ` + urlPattern)},
+	{act: misleads, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: lazyPattern(`Hub API listening (?:on|at) ` + urlPattern)},
+	{act: misleads, needle: "configproxy", desc: "the proxy of JupyterHub", re: lazyPattern(`\[ConfigProxy\].*` + urlPattern)},
+	{act: misleads, needle: "--logdir", desc: "advice on how to start TensorBoard", re: lazyPattern(`tensorboard --logdir.*` + urlPattern)},
+	{act: misleads, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: lazyPattern(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
+	{act: misleads, needle: "public url", desc: "a public link through the maker's own service", re: lazyPattern(`(?i)running on public URL:\s*` + urlPattern)},
+	{act: misleads, needle: "external url", desc: "the address as the Internet would see it", re: lazyPattern(`External URL:\s*` + urlPattern)},
 }
 
 // workRules are of apps to work in.
 var workRules = []rule{
-	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: regexp.MustCompile(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
-	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: regexp.MustCompile(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
-	{app: appCodeServer, act: announces, needle: "web ui available at", desc: ownURL, re: regexp.MustCompile(`^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern)},
-	{app: appPluto, act: announces, needle: "go to http", desc: ownURL, re: regexp.MustCompile(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
-	{app: appPluto, act: announces, needle: "have fun", desc: ownURL, re: regexp.MustCompile(urlPattern + `.* have fun`)},
-	{app: appMarimo, act: announces, needle: "access_token=", desc: ownURL, re: regexp.MustCompile(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
-	{app: appMarimo, act: marks, needle: "➜", re: regexp.MustCompile(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
-	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, desc: ownURL, re: regexp.MustCompile(`➜\s+(?:URL|Network):\s+` + urlPattern)},
+	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: lazyPattern(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
+	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: lazyPattern(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
+	{app: appCodeServer, act: announces, needle: "web ui available at", desc: ownURL, re: lazyPattern(`^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern)},
+	{app: appPluto, act: announces, needle: "go to http", desc: ownURL, re: lazyPattern(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
+	{app: appPluto, act: announces, needle: "have fun", desc: ownURL, re: lazyPattern(urlPattern + `.* have fun`)},
+	{app: appMarimo, act: announces, needle: "access_token=", desc: ownURL, re: lazyPattern(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
+	{app: appMarimo, act: marks, needle: "➜", re: lazyPattern(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
+	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, desc: ownURL, re: lazyPattern(`➜\s+(?:URL|Network):\s+` + urlPattern)},
 	{
 		app: appRStudio, act: announces, needle: "rstudio", desc: "the RStudio port named by the job script",
-		re: regexp.MustCompile(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
+		re: lazyPattern(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
 	{needle: "discovered", needsApp: true, read: readDiscovered},
 }
 
 // pageRules are of pages to look at.
 var pageRules = []rule{
-	{app: appStreamlit, act: marks, needle: "your streamlit app", re: regexp.MustCompile(`view your Streamlit app`)},
-	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: regexp.MustCompile(`\bNetwork URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "local url:", desc: ownURL, re: regexp.MustCompile(`\bLocal URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, desc: ownURL, re: regexp.MustCompile(`\bURL:\s+` + urlPattern)},
-	{app: appGradio, act: announces, needle: "running on local url:", desc: ownURL, re: regexp.MustCompile(`Running on local URL:\s+` + urlPattern)},
-	{app: appGradio, act: announces, needle: "running locally at:", desc: ownURL, re: regexp.MustCompile(`Running locally at:\s+` + urlPattern)},
-	{app: appBokeh, act: announces, needle: "app running at:", desc: ownURL, re: regexp.MustCompile(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
-	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: regexp.MustCompile(`Launching server at ` + urlPattern)},
+	{app: appStreamlit, act: marks, needle: "your streamlit app", re: lazyPattern(`view your Streamlit app`)},
+	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: lazyPattern(`\bNetwork URL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "local url:", desc: ownURL, re: lazyPattern(`\bLocal URL:\s+` + urlPattern)},
+	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, desc: ownURL, re: lazyPattern(`\bURL:\s+` + urlPattern)},
+	{app: appGradio, act: announces, needle: "running on local url:", desc: ownURL, re: lazyPattern(`Running on local URL:\s+` + urlPattern)},
+	{app: appGradio, act: announces, needle: "running locally at:", desc: ownURL, re: lazyPattern(`Running locally at:\s+` + urlPattern)},
+	{app: appBokeh, act: announces, needle: "app running at:", desc: ownURL, re: lazyPattern(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
+	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: lazyPattern(`Launching server at ` + urlPattern)},
 }
 
 // dashboardRules are of dashboards of a computation.
 var dashboardRules = []rule{
-	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: regexp.MustCompile(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
-	{app: appMLflow, act: marks, needle: "mlflow", re: regexp.MustCompile(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`)},
-	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, desc: ownURL, re: regexp.MustCompile(`Listening at: ` + urlPattern)},
-	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, desc: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
+	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: lazyPattern(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
+	{app: appMLflow, act: marks, needle: "mlflow", re: lazyPattern(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`)},
+	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, desc: ownURL, re: lazyPattern(`Listening at: ` + urlPattern)},
+	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, desc: ownURL, re: lazyPattern(`Uvicorn running on ` + urlPattern)},
 	{needle: "scheduler at:", read: readDaskScheduler},
 	{needle: "dashboard at:", read: readDaskDashboard},
 	{needle: "bokeh at:", read: readDaskDashboard},
-	{app: appDask, act: announces, needle: "/status", desc: "a link to the dashboard", re: regexp.MustCompile(`(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`)},
-	{app: appRay, act: announces, needle: "dashboard at", desc: ownURL, re: regexp.MustCompile(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
-	{app: appSpark, act: announces, needle: "and started at", desc: ownURL, re: regexp.MustCompile(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "web ui available at", desc: ownURL, re: regexp.MustCompile(`Spark context Web UI available at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: regexp.MustCompile(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
+	{app: appDask, act: announces, needle: "/status", desc: "a link to the dashboard", re: lazyPattern(`(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`)},
+	{app: appRay, act: announces, needle: "dashboard at", desc: ownURL, re: lazyPattern(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
+	{app: appSpark, act: announces, needle: "and started at", desc: ownURL, re: lazyPattern(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
+	{app: appSpark, act: announces, needle: "web ui available at", desc: ownURL, re: lazyPattern(`Spark context Web UI available at ` + urlPattern)},
+	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: lazyPattern(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
 }
 
 // webRules are of any other web server.
 var webRules = []rule{
-	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: regexp.MustCompile(`Uvicorn running on ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: regexp.MustCompile(`\bRunning on ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening at: ", desc: ownURL, re: regexp.MustCompile(`\[INFO\] Listening at: ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "serving http on", desc: ownURL, re: regexp.MustCompile(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
-	{app: appWeb, act: announces, needle: "development server at", desc: ownURL, re: regexp.MustCompile(`Starting development server at ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening on", desc: ownURL, re: regexp.MustCompile(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: regexp.MustCompile(`msg="Listening on ` + wherePattern)},
-	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: regexp.MustCompile(`To see the GUI go to: ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: regexp.MustCompile(`Open H2O Flow in your web browser: ` + urlPattern)},
-	{app: appWeb, act: marks, needle: "access matlab at", re: regexp.MustCompile(`(?i)\baccess matlab at:?\s*$`)},
-	{app: appWeb, act: marks, needle: "is running at:", re: regexp.MustCompile(`(?i)\bvoil\S+ is running at:\s*$`)},
-	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: regexp.MustCompile(`^\s*` + urlPattern + `\s*$`)},
-	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: regexp.MustCompile(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: lazyPattern(`\bRunning on ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "listening at: ", desc: ownURL, re: lazyPattern(`\[INFO\] Listening at: ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "serving http on", desc: ownURL, re: lazyPattern(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
+	{app: appWeb, act: announces, needle: "development server at", desc: ownURL, re: lazyPattern(`Starting development server at ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "listening on", desc: ownURL, re: lazyPattern(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: lazyPattern(`msg="Listening on ` + wherePattern)},
+	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: lazyPattern(`To see the GUI go to: ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: lazyPattern(`Open H2O Flow in your web browser: ` + urlPattern)},
+	{app: appWeb, act: marks, needle: "access matlab at", re: lazyPattern(`(?i)\baccess matlab at:?\s*$`)},
+	{app: appWeb, act: marks, needle: "is running at:", re: lazyPattern(`(?i)\bvoil\S+ is running at:\s*$`)},
+	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: lazyPattern(`^\s*` + urlPattern + `\s*$`)},
+	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: lazyPattern(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
 }
 
 // discovered matches the line of Open OnDemand's scripts when a server's port is open.

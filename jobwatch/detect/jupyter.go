@@ -43,7 +43,7 @@ var jupyterRules = []rule{
 	{needle: "server-", read: readRuntimeFile},
 	{
 		app: appJupyter, act: skipsPort, needle: "already in use", desc: "a port that is in use",
-		re: regexp.MustCompile(`(?i)\bport (?P<port>\d+) is already in use`),
+		re: lazyPattern(`(?i)\bport (?P<port>\d+) is already in use`),
 	},
 }
 

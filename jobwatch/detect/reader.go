@@ -78,7 +78,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 	if u.near != "" && !r.marked(u.near, l, nearby) {
 		return false
 	}
-	addr, ok := l.match(u.re)
+	addr, ok := l.match(u.re())
 	if !ok {
 		return false
 	}

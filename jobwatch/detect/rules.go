@@ -26,11 +26,17 @@ type rule struct {
 	act      act
 	needle   string // in lower case
 	needsApp bool   // the needle is a common word: the line must name an app too
-	re       *regexp.Regexp
+	re       func() *regexp.Regexp
 	path     string // the page, if the line has none
 	desc     string // what the line is, or why it is ignored, for a person
 	near     string // matches only within a few lines of this mark
 	read     func(*reader, logLine)
+}
+
+// lazyPattern compiles a pattern when a line first contains its needle: most commands read
+// no log, and all patterns together would take a good part of a command's time.
+func lazyPattern(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
 // builtinRules returns the rules of all known apps. They are built once: the filter

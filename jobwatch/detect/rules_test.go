@@ -18,5 +18,8 @@ func TestEveryRuleFitsTheFilter(t *testing.T) {
 		if r.needle == "" || r.needle != strings.ToLower(r.needle) || (r.re == nil) == (r.read == nil) {
 			t.Errorf("rule %+v is malformed", r)
 		}
+		if r.re != nil {
+			r.re() // panics if it is no pattern
+		}
 	}
 }

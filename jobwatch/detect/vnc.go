@@ -15,24 +15,24 @@ var vncRules = []rule{
 	{needle: "desktop", read: readVNCDisplay},
 	{needle: "vnc display", read: readVNCDisplay},
 	{needle: "vnc server", read: readVNCDisplay},
-	{app: appNoVNC, act: announces, needle: "/vnc", desc: "noVNC's page", re: regexp.MustCompile(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
+	{app: appNoVNC, act: announces, needle: "/vnc", desc: "noVNC's page", re: lazyPattern(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
 	{needle: "- listen on ", read: readWebsockify},
 	{needle: "web server. web root", read: readWebRoot},
 	{
 		app: appNoVNC, act: announces, needle: "webserver and websockets proxy", path: "/vnc.html", desc: "noVNC's web server",
-		re: regexp.MustCompile(`Starting webserver and WebSockets proxy on port (?P<port>\d+)`),
+		re: lazyPattern(`Starting webserver and WebSockets proxy on port (?P<port>\d+)`),
 	},
 	{
 		app: appVNC, act: announces, needle: "started vnc server on", desc: "the VNC server named by the web portal",
-		re: regexp.MustCompile(`Successfully started VNC server on ` + wherePattern),
+		re: lazyPattern(`Successfully started VNC server on ` + wherePattern),
 	},
 	{
 		app: appVNC, act: announces, needle: "listening for vnc connections", desc: "the VNC server's own line",
-		re: regexp.MustCompile(`Listening for VNC connections on .*port (?P<port>\d+)`),
+		re: lazyPattern(`Listening for VNC connections on .*port (?P<port>\d+)`),
 	},
 	{
 		app: appVNC, act: announces, needle: "vnc port", desc: "the VNC port named by the job script",
-		re: regexp.MustCompile(`(?i)local \(compute node\) VNC port is (?P<port>\d+)`),
+		re: lazyPattern(`(?i)local \(compute node\) VNC port is (?P<port>\d+)`),
 	},
 }
 
