@@ -17,6 +17,7 @@ import binascii
 import collections
 import errno
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -579,6 +580,7 @@ def exit_of(status):
     return {"signal": name, "core": os.WCOREDUMP(status)}
 
 
+@functools.lru_cache(maxsize=1)  # at some sites the user database is slow
 def user():
     try:
         return pwd.getpwuid(os.getuid())

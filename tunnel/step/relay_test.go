@@ -464,20 +464,23 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 	}
 }
 
-func TestAStepLastsAsLongAsWhatRunsInItsBackground(t *testing.T) {
-	p := newProcess(t, "SLURM_JOB_ID=7", "SLURM_STEP_ID=0")
-	c, err := Start(t.Context(), p, Options{Job: "7"})
+func TestTheRelayKeepsAStepForWhatRunsInTheBackground(t *testing.T) {
+	p := newProcess(t, "SLURM_STEP_ID=4")
+	c, err := Start(t.Context(), p, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	daemon := run(t, c, "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!")
 	server := started(t, daemon)
 	daemon.exit(t)
-	shell := started(t, run(t, c, "echo $$; sleep 600; true"))
-	_ = c.Close()
-	awaitEnd(t, shell)
-	if !alive(server) || !alive(p.cmd.Process.Pid) {
-		t.Error("Slurm would end the server, since the step's first process has ended")
+	sleeper := run(t, c, "echo $$; sleep 600; true")
+	ended := started(t, sleeper)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, ended)
+	if !alive(p.cmd.Process.Pid) || !alive(server) {
+		t.Error("Slurm would end the server with the relay")
 	}
 	if s, err := os.FindProcess(server); err == nil {
 		_ = s.Kill()

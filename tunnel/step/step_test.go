@@ -285,6 +285,43 @@ func TestATerminalHasSizeModesAndSignals(t *testing.T) {
 	}
 }
 
+func TestAShellInATerminalHasJobControl(t *testing.T) {
+	c := newConn(t, Options{}, "HISTFILE=/dev/null")
+	p := newSession(t, c)
+	p.must(t, "pty-req", ptyRequest{Term: "dumb", Columns: 200, Rows: 33})
+	p.must(t, "shell", nil)
+	fmt.Fprint(p, "PS1=; echo rea''dy; sleep 600\n")
+	readUntil(t, p, "ready\r\n")
+	fmt.Fprint(p, "\x1a")
+	readUntil(t, p, "Stopped")
+	fmt.Fprint(p, "kill %1; echo $$ > /dev/null; sleep 600 & exit 9\n") // the one in the background keeps the terminal open
+	if exit := p.exit(t); exit != "status 9" {
+		t.Error(exit)
+	}
+}
+
+func TestASignalReachesTheProgram(t *testing.T) {
+	c := newConn(t, Options{})
+	p := run(t, c, "trap 'echo got it; exit 6' USR1; echo ready; while :; do sleep 0.1; done")
+	readUntil(t, p, "ready\n")
+	p.must(t, "signal", text{"USR1"})
+	readUntil(t, p, "got it\n")
+	if exit := p.exit(t); exit != "status 6" {
+		t.Error(exit)
+	}
+}
+
+func TestAProgramWhoseOutputNobodyWantsGetsSIGPIPE(t *testing.T) {
+	c := newConn(t, Options{})
+	p := run(t, c, "yes")
+	readUntil(t, p, "y\n")
+	p.must(t, "eow@openssh.com", nil)
+	go func() { _, _ = io.Copy(io.Discard, p) }()
+	if exit := p.exit(t); exit != "signal PIPE" {
+		t.Error(exit)
+	}
+}
+
 func TestAShellIsALoginShellAtHome(t *testing.T) {
 	c := newConn(t, Options{})
 	p := newSession(t, c)
