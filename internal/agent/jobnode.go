@@ -217,6 +217,9 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	} else {
 		o.PBSJob = job
 	}
+	if ctx.Err() != nil { // the options may be incomplete
+		return nil, ctx.Err()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {

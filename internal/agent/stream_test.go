@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +211,30 @@ func TestASessionWithoutAJobIsItsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close()
+}
+
+func TestAJobWithoutASchedulerRunsOnItsHost(t *testing.T) {
+	w := newWorld(t)
+	w.restart("[host.practice]\nscheduler = \"none\"\n"+config, nil)
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\nexec sleep 600\n")
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.until("running", func(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning && s.Job.Node != "" })
+	logins := w.cluster.Logins()
+	s, err := w.inside(api.StreamRequest{Kind: api.StreamSFTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	if n := w.cluster.Logins() - logins; n != 0 {
+		t.Errorf("%d more logins", n)
+	}
 }
 
 func TestANodeThatTheJobHasNotIsAnsweredWithThoseThatItHas(t *testing.T) {
