@@ -76,7 +76,7 @@ func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
 		"srun", "--jobid=" + j.job, "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
-		"--cpu-bind=none", "--mpi=none", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
+		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if !j.noOverlap.Load() {
 		words = append(words, "--overlap")
@@ -121,12 +121,6 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 	}
 }
 
-// leaveStep is the part of the command line before srun. When our side is gone, the relay ends, but
-// stays in the step for as long as something runs there in the background, such as the server of an
-// editor. srun would wait for that on the login node. Killed, it leaves the step alone; its child
-// must not outlive it, since that would end the step.
-const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
-
 // srunOptions are those with which a step of the host last started.
 type srunOptions struct {
 	noOverlap, allMemory bool
@@ -150,6 +144,13 @@ func (h *Host) setSrunOptions(j *jobSteps) {
 		h.srun = srunOptions{j.noOverlap.Load(), j.allMemory.Load(), now.Add(nodeWayFor)}
 	}
 }
+
+// leaveStep is the part of the command line before srun. When our side is gone, the relay
+// ends, but stays in the step for as long as something runs there in the background, such
+// as the server of an editor. srun would wait for that on the login node. Killed, it leaves
+// the step alone; its child must not outlive it, since that would end the step. By then the
+// shell's number may belong to another process, so srun is known by the relay's name too.
+const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
 
 func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
 	c, err := j.host.current()
