@@ -255,18 +255,11 @@ class Relay:
     def finish(self):
         """Ends all programs: nothing of ours stays on the node."""
         self.flush()
-        found = processes()
-        doomed = set()
-        for p in self.programs.values():
-            doomed.update(p.tied(found))
-        for c in self.channels.values():
-            doomed.update(c.tied(found))
+        doomed = self.running()
         for fd in (0, 1):
             os.close(fd)  # whoever waits for the relay's output need not wait longer
         for c in list(self.channels.values()):
             c.close_all()
-        if self.chase:
-            doomed.update(descendants(found))
         for p in doomed:
             p.kill(signal.SIGHUP)
             p.kill(signal.SIGCONT)
@@ -275,8 +268,16 @@ class Relay:
             time.sleep(0.02)
             self.reap(self.died, READ)
             doomed = {p for p in doomed if p.alive()}
-        for p in doomed:
+        for p in doomed | self.running():  # some may be new
             p.kill(signal.SIGKILL)
+
+    def running(self):
+        """The processes that end with the relay."""
+        found = processes()
+        if self.chase:
+            return set(descendants(found))
+        ends = set(self.programs.values()) | set(self.channels.values())
+        return {p for c in ends for p in c.tied(found)}
 
     def hold(self):
         """Waits for what was put in the background: Slurm would end it with the first process of the step."""

@@ -290,14 +290,28 @@ func TestAShellInATerminalHasJobControl(t *testing.T) {
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "dumb", Columns: 200, Rows: 33})
 	p.must(t, "shell", nil)
-	fmt.Fprint(p, "PS1=; echo rea''dy; sleep 600\n")
+	fmt.Fprint(p, "PS1=; sh -c 'echo rea\"\"dy; exec sleep 600'\n")
 	readUntil(t, p, "ready\r\n")
 	fmt.Fprint(p, "\x1a")
 	readUntil(t, p, "Stopped")
-	fmt.Fprint(p, "kill %1; echo $$ > /dev/null; sleep 600 & exit 9\n") // the one in the background keeps the terminal open
+	fmt.Fprint(p, "exit 9\n")
+	readUntil(t, p, "stopped jobs")
+	fmt.Fprint(p, "exit 9\n")
 	if exit := p.exit(t); exit != "status 9" {
 		t.Error(exit)
 	}
+}
+
+func TestAProgramInTheBackgroundDoesNotKeepATerminalOpen(t *testing.T) {
+	c := newConn(t, Options{})
+	p := newSession(t, c)
+	p.must(t, "pty-req", ptyRequest{Term: "dumb"})
+	p.must(t, "exec", text{"sleep 600 & echo $!; exit 8"})
+	pid := started(t, p)
+	if exit := p.exit(t); exit != "status 8" {
+		t.Error(exit)
+	}
+	awaitEnd(t, pid) // by the hangup
 }
 
 func TestASignalReachesTheProgram(t *testing.T) {
