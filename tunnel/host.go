@@ -46,6 +46,7 @@ type Host struct {
 	sshOnlyWhy string
 	nodeWay    nodeWay       // of the last node behind it
 	insideWay  nodeWay       // into the last job on such a node
+	srun       srunOptions   // of the last job step
 	socket     controlSocket // of the person's own ssh connection, where the config allows its use
 	changed    chan struct{}
 }

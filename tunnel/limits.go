@@ -162,5 +162,6 @@ func PracticeLimits() Limits {
 	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 3*time.Second, 3*time.Second, 3*time.Second
 	l.CloseUnanswered = time.Second
 	l.WaitedMin, l.WaitedMax = 200*time.Millisecond, time.Second
+	l.StepStart = 20 * time.Second // as above: a program starts
 	return l
 }

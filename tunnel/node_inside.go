@@ -88,9 +88,7 @@ func newInside(n *Node, o NodeOptions) *inside {
 		return i
 	}
 	i.steps = &jobSteps{host: n.login, job: o.Job, node: slurmName(o.Names), otherWay: n.hop.mayWork}
-	i.steps.relay = newSharedRelay(limits, n.log, func(ctx context.Context) (*runningRelay, error) {
-		return i.steps.start(ctx, i.options())
-	})
+	i.steps.relay = newSharedRelay(limits, n.log, i.startStep)
 	i.steps.relay.replaced = i.tellEnded
 	i.steps.plain = newPlainSteps(i.steps)
 	i.ways = append(i.ways,
@@ -101,7 +99,7 @@ func newInside(n *Node, o NodeOptions) *inside {
 
 // SetServer tells the port of the job's server, whose environment programs inside the job
 // get. It is for relays that are not started yet.
-func (n *Node) SetServer(port int) { n.inside.port.Store(int32(port)) } //nolint:gosec // a port
+func (n *Node) SetServer(port int) { n.inside.port.Store(int32(port)) }
 
 // OpenChannel opens a channel inside the job: a "session" is a shell, a command or a file
 // server there, with the job's environment; "direct-tcpip" and
@@ -214,10 +212,6 @@ func (i *inside) found(w *insideWay, why []string) {
 		return
 	case stepWay:
 		i.onHop.end() // it only showed that it is not part of the job
-		if i.steps.noPython.Load() {
-			i.tell(noticePlain, fmt.Sprintf("%s has no python3: at most %d shells, commands and connections inside the job at a time",
-				i.node.hop.names[0], i.limits().PlainSteps))
-		}
 	}
 	i.settle(w, time.Time{})
 	i.node.login.setInsideWay(w.name)
@@ -246,6 +240,16 @@ func (i *inside) limits() *Limits { return &i.node.login.pool.o.Limits }
 
 func (i *inside) options() step.Options {
 	return step.Options{Job: cmp.Or(i.job, i.pbsJob), Port: int(i.port.Load())}
+}
+
+// startStep starts a relay in a job step.
+func (i *inside) startStep(ctx context.Context) (*runningRelay, error) {
+	run, err := i.steps.start(ctx, i.options())
+	if errors.Is(err, errNoPython) {
+		i.tell(noticePlain, fmt.Sprintf("%s has no python3: at most %d shells, commands and connections inside the job at a time",
+			i.node.hop.names[0], i.limits().PlainSteps))
+	}
+	return run, err
 }
 
 // startOnHop starts a relay in a login on the node.
@@ -321,11 +325,10 @@ func (i *inside) openSFTP(ctx context.Context) (ssh.Channel, <-chan *ssh.Request
 	return i.node.login.OpenChannel(ctx, "session", nil)
 }
 
-// tellEnded tells that the step ended by itself although the job runs: srun waits on the
-// login node, where some sites end what runs for long.
+// tellEnded tells that the step ended by itself although the job runs.
 func (i *inside) tellEnded(lived time.Duration) {
-	i.tell(noticeEnded, fmt.Sprintf("the connection into job %s was ended by the site after %s, and was opened again; shells inside the job ended with it",
-		i.job, api.DurationText(lived.Round(time.Second))))
+	i.tell(noticeEnded, fmt.Sprintf("the connection into job %s ended after %s, and with it the shells there; the job still runs. "+
+		"Some sites end long processes on login nodes, where srun waits", i.job, api.DurationText(lived.Round(time.Second))))
 }
 
 // tell tells a person something, once for each kind.

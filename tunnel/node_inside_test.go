@@ -55,7 +55,7 @@ SLURM_JOB_ID=$job exec "$@"
 // program puts a script into the PATH.
 func (f *fakeSlurm) program(t *testing.T, name, script string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -271,6 +271,7 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		}
 		last := time.Now()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if end.Sub(last) != 5*time.Minute || u.add() {
 			t.Errorf("it ended %v after the last user", end.Sub(last))
 		}
@@ -300,7 +301,7 @@ func TestAStepThatTheSiteEndsIsStartedAgainAndSaidOnce(t *testing.T) {
 			t.Errorf("%d steps after %d were killed", got, i+1)
 		}
 	}
-	if text := told.String(); strings.Count(text, "\n") != 0 || !strings.Contains(text, "ended by the site after") {
+	if text := told.String(); strings.Count(text, "\n") != 0 || !strings.Contains(text, "; the job still runs") {
 		t.Errorf("told %q", text)
 	}
 }
@@ -356,6 +357,12 @@ func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
 	if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[1], "--overlap") || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
+	next := n.login.Node(NodeOptions{Names: []string{"refused"}, Job: "8"})
+	defer next.Close()
+	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
+	if runs := f.lines("runs"); len(runs) != 3 {
+		t.Errorf("the next job had to find out, too: %q", runs)
+	}
 }
 
 func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
@@ -385,12 +392,10 @@ func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 	if runs := f.lines("runs"); len(runs) != 1 || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
-	host, port := echoOf(t, 5)
-	c, err := n.Dial(t.Context(), "tcp", "echo:1") // a page's, by the hop
-	if err != nil {
-		t.Fatal(err, host, port)
+	echoThrough(t, n) // a page's connection, by the hop
+	if n.chosen.name == stepWay {
+		t.Error("a page went through the step though the hop works")
 	}
-	_ = c.Close()
 	next := n.login.Node(NodeOptions{Names: []string{"inner"}, Job: "8"})
 	defer next.Close()
 	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
@@ -400,13 +405,30 @@ func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 }
 
 func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
-	f := newFakeSlurm(t, `echo "srun: error: Access denied" >&2; exit 1`)
-	n, told := insideJob(t, f, "inner", withNodeLogin(f, "WHERE=node"))
-	mustPrint(t, n, "echo $WHERE", "node")
-	mustPrint(t, n, "echo $WHERE", "node")
-	if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, "Access denied") {
-		t.Errorf("told %q", text)
+	for hook, want := range map[string]string{
+		`echo "srun: error: Access denied" >&2; exit 1`: "Access denied",
+		`sleep 1; exit 1`: errStepSlow.Error(),
+	} {
+		f := newFakeSlurm(t, hook)
+		n, told := insideJob(t, f, "inner", func(outer *Host, servers map[string]*sshServer) {
+			outer.pool.o.Limits.StepStart = 200 * time.Millisecond
+			withNodeLogin(f, "WHERE=node")(outer, servers)
+		})
+		mustPrint(t, n, "echo $WHERE", "node")
+		mustPrint(t, n, "echo $WHERE", "node")
+		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, want) {
+			t.Errorf("told %q, want %q", text, want)
+		}
+		if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[0], "--mem=0") || !strings.Contains(runs[1], "--mem=0") {
+			t.Errorf("%q", runs)
+		}
 	}
+}
+
+func TestWhatASitesWrapperPrintsIsNoPartOfTheStep(t *testing.T) {
+	f := newFakeSlurm(t, `echo "Welcome. Jobs are accounted."; printf "starting ..."; echo "Welcome" >&2`)
+	n, _ := insideJob(t, f, "refused", nil)
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 }
 
 func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
@@ -454,9 +476,29 @@ func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	_ = ch.Close()
+	sftpResponds(t, n)
 	refusal, ok := errors.AsType[*ssh.OpenChannelError](openSocket(t, n))
 	if !ok || !strings.Contains(refusal.Message, "it has no python3") {
 		t.Errorf("a socket: %v", refusal)
+	}
+}
+
+// sftpResponds asks the server of files inside a job for its version.
+func sftpResponds(t *testing.T, n *Node) {
+	t.Helper()
+	ch, requests, err := n.OpenChannel(t.Context(), "session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(ch)
+	go ssh.DiscardRequests(requests)
+	if ok, err := ch.SendRequest("subsystem", true, ssh.Marshal(struct{ Name string }{"sftp"})); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	say(ch, "\x00\x00\x00\x05\x01\x00\x00\x00\x03")
+	reply := make([]byte, 9)
+	if _, err := io.ReadFull(ch, reply); err != nil || reply[4] != 2 {
+		t.Errorf("sftp-server: %q, %v", reply, err)
 	}
 }
 

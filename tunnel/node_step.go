@@ -76,7 +76,7 @@ func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
 		"srun", "--jobid=" + j.job, "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
-		"--cpu-bind=none", "--mpi=none", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
+		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if !j.noOverlap.Load() {
 		words = append(words, "--overlap")
@@ -95,6 +95,7 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 	if err := j.check(); err != nil {
 		return nil, err
 	}
+	j.host.srunOptions(j)
 	for {
 		limit := j.limits().StepStart
 		if j.allMemory.Load() && !j.otherWay() {
@@ -111,17 +112,45 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 		case err != nil && !ended && isNoWay(err) && !errors.Is(err, errFewSessions) && !j.allMemory.Load():
 			j.allMemory.Store(true)
 		default:
+			if err == nil {
+				j.host.setSrunOptions(j)
+			}
 			return run, err
 		}
 		j.host.log.Debug("the job step is tried again", "job", j.job, "err", err)
 	}
 }
 
-// leaveStep is the part of the command line before srun. When our side is gone, the relay ends, but
-// stays in the step for as long as something runs there in the background, such as the server of an
-// editor. srun would wait for that on the login node. Killed, it leaves the step alone; its child
-// must not outlive it, since that would end the step.
-const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
+// srunOptions are those with which a step of the host last started.
+type srunOptions struct {
+	noOverlap, allMemory bool
+	until                time.Time
+}
+
+// srunOptions has a step start with what recently worked for another job.
+func (h *Host) srunOptions(j *jobSteps) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Now().Before(h.srun.until) {
+		j.noOverlap.Store(j.noOverlap.Load() || h.srun.noOverlap)
+		j.allMemory.Store(j.allMemory.Load() || h.srun.allMemory)
+	}
+}
+
+func (h *Host) setSrunOptions(j *jobSteps) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := time.Now(); now.After(h.srun.until) {
+		h.srun = srunOptions{j.noOverlap.Load(), j.allMemory.Load(), now.Add(nodeWayFor)}
+	}
+}
+
+// leaveStep is the part of the command line before srun. When our side is gone, the relay
+// ends, but stays in the step for as long as something runs there in the background, such
+// as the server of an editor. srun would wait for that on the login node. Killed, it leaves
+// the step alone; its child must not outlive it, since that would end the step. By then the
+// shell's number may belong to another process, so srun is known by the relay's name too.
+const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
 
 func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
 	c, err := j.host.current()

@@ -228,12 +228,10 @@ func (s *stream) Write(p []byte) (int, error) { return s.in.Write(p) }
 func (s *stream) CloseWrite() error { return s.in.Close() }
 
 // Close closes the session, which is the only way to end a command that every server
-// has.
+// has. It does not close the command's input before: x/crypto does not allow that during
+// a Write.
 func (s *stream) Close() error {
-	s.closing.Do(func() {
-		_ = s.in.Close()
-		_ = s.session.Close()
-	})
+	s.closing.Do(func() { _ = s.session.Close() })
 	return nil
 }
 

@@ -77,7 +77,7 @@ func TestWhatAnArgumentIsFollowsFromTheHelp(t *testing.T) {
 		{"[SESSION | HOST JOB]", 0, "SESSION HOST"},
 		{"[SESSION | HOST JOB]", 1, "JOB"},
 		{"HOST|SESSION [COMMAND...]", 0, "HOST SESSION"},
-		{"HOST ADDR:PORT | --gateway HOST", 0, "HOST HOST"},
+		{"HOST|SESSION ADDR:PORT | --gateway HOST|SESSION", 0, "HOST SESSION HOST SESSION"},
 		{"HOST SCRIPT [-- WORDS...]", 2, ""},
 		{"SRC... DST", 0, "SRC"},
 		{"SRC... DST", 1, "SRC DST"},

@@ -147,8 +147,8 @@ func withoutInclude(text string, p home.Paths) string {
 }
 
 // includedText is the file that the person's ssh config includes. The pattern covers all hosts
-// and sessions; the known names before it are for completion and for VS Code's list. The first cipher is the
-// fastest one for our side of the private stream.
+// and sessions; the known names before it are for completion and for VS Code's list. The first
+// cipher is the fastest one for our side of the private stream.
 func includedText(p home.Paths, self string, known []string) string {
 	names := []string{}
 	for _, name := range known {

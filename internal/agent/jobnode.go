@@ -18,20 +18,23 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// jobNode returns a node of the session's running job: by its name, by its number from 0,
-// or the one that the job's server runs on for "". All users of a node share one
-// connection to it, which the session closes when the job ends or moves. It never brings
-// a session up: the error says why there is no node, and what to run.
-func (s *session) jobNode(ctx context.Context, which string) (*tunnel.Node, error) {
+// machine is where programs run and connections begin: a host, or a node inside a job.
+type machine interface {
+	gateway.Host
+	forward.Dialer
+}
+
+// jobMachine returns a node of the session's running job: by its name, by its number from
+// 0, or the one that the job's server runs on for "". It is the host itself if that has no
+// scheduler. All users of a node share one connection to it, which the session closes when
+// the job ends or moves. It never brings a session up: the error says why there is no
+// node, and what to run.
+func (s *session) jobMachine(ctx context.Context, which string) (machine, error) {
 	nodes, err := s.runningNodes()
 	if err != nil {
 		return nil, err
 	}
-	name, err := nodes.find(which)
-	if err != nil {
-		return nil, err
-	}
-	return nodes.node(ctx, name)
+	return nodes.machine(ctx, which)
 }
 
 // runningNodes are the nodes of the session's job, if it runs.
@@ -56,6 +59,9 @@ func (s *session) notRunningLocked() *api.Error {
 	case state == api.SessionDown:
 		e.Message = fmt.Sprintf("session %s is down: it has no job", s.name)
 		e.Hint = s.startHintLocked()
+		if s.cfg.Submit != "" {
+			e.Hint = fmt.Sprintf("`tunctl up %s` starts it", s.name)
+		}
 	case s.facts.jobOver():
 		e.Code, e.Message = api.CodeJobEnded, endText(job)
 		e.Hint = s.startHintLocked()
@@ -142,21 +148,7 @@ func (n *jobNodes) running() bool {
 	return n.job.State == api.JobRunning && n.job.Node != ""
 }
 
-// machine is where programs run and connections begin: a host, or a node inside a job.
-type machine interface {
-	gateway.Host
-	forward.Dialer
-}
-
-// jobMachine is jobNode, or the host itself if it has no scheduler: its jobs run there.
-func (s *session) jobMachine(ctx context.Context, which string) (machine, error) {
-	nodes, err := s.runningNodes()
-	if err != nil {
-		return nil, err
-	}
-	return nodes.machine(ctx, which)
-}
-
+// machine is jobMachine for a job that runs.
 func (n *jobNodes) machine(ctx context.Context, which string) (machine, error) {
 	name, err := n.find(which)
 	if err != nil {
@@ -224,6 +216,9 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		o.Job = job
 	} else {
 		o.PBSJob = job
+	}
+	if ctx.Err() != nil { // the options may be incomplete
+		return nil, ctx.Err()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

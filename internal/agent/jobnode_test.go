@@ -28,7 +28,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 		hint    string
 	}{
 		"down": {
-			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts a new one",
+			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
 		},
 		"down, and its job runs": {
 			facts{job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 keeps running and is charged until ", "`tunctl up jupyter` reconnects",
@@ -78,7 +78,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 				*f = tt.facts
 				f.name = s.name
 			})
-			_, err := s.jobNode(t.Context(), "")
+			_, err := s.jobMachine(t.Context(), "")
 			e, ok := asAPI(err)
 			if !ok {
 				t.Fatalf("err = %v", err)

@@ -89,8 +89,8 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	var silent <-chan time.Time // fires when the job has run for a while without output
 	r.resume(job)
 	for {
+		r.nodes.setJob(job) // first: who sees the job running may use its nodes
 		r.session.setJob(job)
-		r.nodes.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)

@@ -360,8 +360,9 @@ func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend,
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ch, requests, err := m.OpenChannel(ctx, "session", nil)
+	_, isHost := m.(*tunnel.Host)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && isHost:
 		return nil, &api.Error{
 			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", name), Err: err,
 			Hint: "close a shell or wait for a copy to end",

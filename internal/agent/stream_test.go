@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -153,24 +154,53 @@ func TestAStreamIntoAJobThatHasEndedStartsNoOther(t *testing.T) {
 	w.refusesInside(ended.State, api.CodeJobEnded, "`tunctl up jupyter` starts a new one")
 }
 
-func TestAStreamInsideAJobEndsWhenTheJobMoves(t *testing.T) {
+func TestAStreamInsideAJobEndsWhenTheJobMovesAndWhenTheSessionGoesDown(t *testing.T) {
 	w := newWorld(t)
 	job := w.up().Job
-	s, err := w.inside(api.StreamRequest{Kind: api.StreamGateway})
-	if err != nil {
-		t.Fatal(err)
+	endsAfter := func(what string, do func() error) {
+		t.Helper()
+		s, err := w.inside(api.StreamRequest{Kind: api.StreamGateway})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		if err := errors.Join(do(), s.SetDeadline(time.Now().Add(patience))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, s); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after a %s the stream stays open", what)
+		}
 	}
-	defer func() { _ = s.Close() }()
-	if err := w.cluster.Requeue(job.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, s); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("the stream stays open")
-	}
+	endsAfter("requeue", func() error { return w.cluster.Requeue(job.ID) })
 	w.until("ready elsewhere", func(s api.Session) bool { return ready(s) && s.Job.Node != job.Node })
+	endsAfter("down", func() error {
+		_, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"})
+		return err
+	})
+}
+
+func TestAStreamInsideAJobWaitsForTheHost(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	if err := w.cluster.Refuse(true); err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.DropAll()
+	w.until("reconnecting", func(s api.Session) bool { return s.State == api.SessionReconnecting })
+	opened := make(chan error, 1)
+	go func() {
+		s, err := w.inside(api.StreamRequest{Kind: api.StreamGateway, Unattended: true})
+		if err == nil {
+			_ = s.Close()
+		}
+		opened <- err
+	}()
+	if err := w.cluster.Refuse(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestASessionWithoutAJobIsItsHost(t *testing.T) {
@@ -181,6 +211,30 @@ func TestASessionWithoutAJobIsItsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close()
+}
+
+func TestAJobWithoutASchedulerRunsOnItsHost(t *testing.T) {
+	w := newWorld(t)
+	w.restart("[host.practice]\nscheduler = \"none\"\n"+config, nil)
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\nexec sleep 600\n")
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.until("running", func(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning && s.Job.Node != "" })
+	logins := w.cluster.Logins()
+	s, err := w.inside(api.StreamRequest{Kind: api.StreamSFTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	if n := w.cluster.Logins() - logins; n != 0 {
+		t.Errorf("%d more logins", n)
+	}
 }
 
 func TestANodeThatTheJobHasNotIsAnsweredWithThoseThatItHas(t *testing.T) {

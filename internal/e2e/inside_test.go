@@ -12,9 +12,9 @@ import (
 	"tunctl/internal/lab/real"
 )
 
-// servingJob serves files on its node, with a variable of its own.
+// servingJob serves files on the first of its nodes, with a variable of its own.
 const servingJob = `#!/bin/bash
-#SBATCH --job-name=serving --time=10 --nodelist=cn01 --output=/home/hpcuser/serving.%j.log
+#SBATCH --job-name=serving --time=10 --nodes=2 --output=/home/hpcuser/serving.%j.log
 export OF_THE_JOB='its own'
 exec python3 -u -m http.server 0
 `
@@ -61,6 +61,9 @@ func TestEveryToolWorksInsideAJobOnRealSlurm(t *testing.T) {
 	}
 	if out, _ := g.run("ssh", "--login-node", "jupyter", "hostname"); out != "login1\n" {
 		t.Errorf("the login node: %q", out)
+	}
+	if out := g.ssh("1."+host, "echo $SLURM_JOB_ID $(hostname)"); out != job+" cn02\n" {
+		t.Errorf("the other node: %q", out)
 	}
 	binary := make([]byte, 1<<20)
 	_, _ = rand.Read(binary)

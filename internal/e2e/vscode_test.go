@@ -246,9 +246,10 @@ func (l *laptop) leaves(node string, words ...string) {
 	}
 }
 
-// TestAKilledEditorLeavesOnlyItsServerInTheJob has an editor work in a job whose node has no sshd, and ends
-// what is between them without a warning: ssh, the connection to the login node, and the agent.
-func TestAKilledEditorLeavesOnlyItsServerInTheJob(t *testing.T) {
+// TestAnEditorThatIsKilledLeavesOnlyItsServerAndOnlyInTheJob has an editor work in a job whose node has
+// no sshd, and ends what is between them without a warning: ssh, the connection to the login node, and
+// the agent.
+func TestAnEditorThatIsKilledLeavesOnlyItsServerAndOnlyInTheJob(t *testing.T) {
 	real.Need(t, "ssh", "slurm")
 	t.Parallel()
 	// Only by control groups does Slurm know all processes of a step.
@@ -268,27 +269,30 @@ func TestAKilledEditorLeavesOnlyItsServerInTheJob(t *testing.T) {
 	if steps := g.steps(); len(steps) != 1 {
 		t.Errorf("an editor with 24 connections needs the steps %q", steps)
 	}
-	first.kill()
-
-	again := g.edit(host, node)
-	if again.server != first.server {
-		t.Errorf("the editor's server is process %s, and was %s", again.server, first.server)
+	last := first
+	reconnects := func(after string) {
+		t.Helper()
+		last = g.edit(host, node)
+		if last.server != first.server {
+			t.Errorf("after %s was killed, the editor's server is process %s, and was %s", after, last.server, first.server)
+		}
+		last.work()
 	}
-	again.work()
-	g.lab.KillConns("lab-login")
-	_ = again.cmd.Wait()
-	t.Logf("after the connection was lost, on the node: %q", g.lab.Processes(node))
 
-	third := g.edit(host, node)
-	t.Logf("server %s, and was %s", third.server, first.server)
-	third.work()
+	first.kill()
+	reconnects("ssh")
+	g.lab.KillConns("lab-login")
+	_ = last.cmd.Wait()
+	reconnects("the connection to the login node")
 	g.killAgent()
-	_ = third.cmd.Wait()
+	_ = last.cmd.Wait()
 	g.leaves("login1")
-	t.Logf("after the agent was killed, on the node: %q", g.lab.Processes(node))
+	g.leaves(node, "http.server", "tunctl-relay", "vscode-stand-in")
 
 	g.run("up", "work", "--no-open")
+	reconnects("the agent")
 	g.run("down", "work", "--cancel")
+	_ = last.cmd.Wait()
 	g.leaves(node)
 	g.run("agent", "stop")
 	g.leaves("login1")

@@ -104,8 +104,8 @@ func newFakeHost(t *testing.T, serve func(ssh.NewChannel), global func(*ssh.Requ
 	return f
 }
 
-// newClient is a client of a gateway to a host.
-func newClient(t *testing.T, host Host) *ssh.Client {
+// newClient is a client of a gateway to a host, with some other options.
+func newClient(t *testing.T, host Host, change ...func(*Options)) *ssh.Client {
 	t.Helper()
 	near, there := pair(t)
 	served := make(chan error, 1)
@@ -114,11 +114,11 @@ func newClient(t *testing.T, host Host) *ssh.Client {
 	if f, ok := host.(*fakeHost); ok && f.gate != nil {
 		notice = 10 * time.Millisecond
 	}
-	go func() {
-		served <- Serve(t.Context(), there, Options{
-			Name: "far", Host: host, Key: own, Log: slog.New(slog.DiscardHandler), NoticeAfter: notice,
-		})
-	}()
+	o := Options{Name: "far", Host: host, Key: own, Log: slog.New(slog.DiscardHandler), NoticeAfter: notice}
+	for _, f := range change {
+		f(&o)
+	}
+	go func() { served <- Serve(t.Context(), there, o) }()
 	conn, channels, requests, err := ssh.NewClientConn(near, Alias, &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(own.PublicKey())})
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +219,29 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 	_ = stdin.Close()
 	if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); !ok || exit.ExitStatus() != 7 {
 		t.Error("the command did not run after the wait")
+	}
+}
+
+func TestANoticeIsToldBesideTheFirstCommandsOutput(t *testing.T) {
+	pending := []string{"the node has no python3"}
+	c := newClient(t, newFakeHost(t, command(t), nil), func(o *Options) {
+		o.Notices = func() []string {
+			taken := pending
+			pending = nil
+			return taken
+		}
+	})
+	for _, want := range []string{"tunctl: the node has no python3\r\n", ""} {
+		s, err := c.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, aside bytes.Buffer
+		s.Stdin, s.Stdout, s.Stderr = strings.NewReader("data"), &out, &aside
+		_ = s.Run("cat") // it exits with 7
+		if out.String() != "data" || strings.Replace(aside.String(), "aside", "", 1) != want {
+			t.Errorf("output %q, aside %q; want the notice %q", out.String(), aside.String(), want)
+		}
 	}
 }
 

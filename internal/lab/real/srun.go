@@ -14,16 +14,20 @@ done
 exec "$SRUN" "$@"
 `
 	// SrunWaitsForMemory is srun from 20.11 to 21.08, where the job's own script has all of
-	// its memory: a step waits, unless it asks for none.
-	SrunWaitsForMemory = `for word; do
+	// its memory: a step waits, unless it asks for none, or is to start within some seconds.
+	SrunWaitsForMemory = `wait=600
+for word; do
 	case $word in
 	--mem=0) exec "$SRUN" "$@" ;;
+	--immediate=*) wait=${word#*=} ;;
 	-*) ;;
 	*) break ;;
 	esac
 done
-echo "srun: Job $SLURM_JOB_ID step creation temporarily disabled, retrying (Requested nodes are busy)" >&2
-exec sleep 600
+echo "srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)" >&2
+sleep "$wait"
+echo "srun: error: Unable to create step for job: Requested nodes are busy" >&2
+exit 1
 `
 )
 
