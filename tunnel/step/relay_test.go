@@ -25,6 +25,7 @@ import (
 )
 
 func TestTheRelayIsPythonThreePointSix(t *testing.T) {
+	needPython(t)
 	check := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read(), **({\"feature_version\": (3, 6)} if sys.version_info >= (3, 8) else {}))")
 	check.Stdin = strings.NewReader(relay)
 	if out, err := check.CombinedOutput(); err != nil {
@@ -39,6 +40,7 @@ func TestTheCommandNeedsNoQuotesOfItsOwn(t *testing.T) {
 }
 
 func TestTextOfStartUpFilesBeforeTheRelayIsSkipped(t *testing.T) {
+	needPython(t)
 	p := newShell(t, "echo Welcome to the cluster; printf 'no line end'; "+Command())
 	c, err := Start(t.Context(), p, Options{})
 	if err != nil {
@@ -81,6 +83,7 @@ print(s.getsockname()[1], flush=True)
 time.sleep(600)`
 
 func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
+	needPython(t)
 	job := strconv.Itoa(os.Getpid()) + "77"
 	tmp := t.TempDir()
 	id := "SLURM_JOB_ID=" + job
@@ -154,7 +157,11 @@ func TestSFTPIsTheNodesOwn(t *testing.T) {
 	c := newConn(t, Options{})
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "xterm"})
-	p.must(t, "subsystem", text{"sftp"})
+	if ok, err := p.SendRequest("subsystem", true, ssh.Marshal(text{"sftp"})); errors.Is(err, ErrNoSFTP) && os.Getenv("TUNCTL_REAL") != "1" {
+		t.Skip(err)
+	} else if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
 	client, err := sftp.NewClientPipe(p, p)
 	if err != nil {
 		t.Fatal(err)
@@ -187,10 +194,12 @@ func TestSFTPIsTheNodesOwn(t *testing.T) {
 }
 
 func TestANodeWithoutSFTPSaysSo(t *testing.T) {
+	needPython(t)
+	python, _ := exec.LookPath("python3")
 	original := relay
 	relay = strings.ReplaceAll(relay, `"/usr/lib`, `"/nowhere`)
 	defer func() { relay = original }()
-	c := newConn(t, Options{}, "PATH=/bin:"+filepath.Dir(python(t)))
+	c := newConn(t, Options{}, "PATH=/bin:"+filepath.Dir(python))
 	p := newSession(t, c)
 	if ok, err := p.SendRequest("subsystem", true, ssh.Marshal(text{"sftp"})); ok || !errors.Is(err, ErrNoSFTP) {
 		t.Error(ok, err)
@@ -199,15 +208,6 @@ func TestANodeWithoutSFTPSaysSo(t *testing.T) {
 	if exit := p.exit(t); exit != "status 4" {
 		t.Error(exit)
 	}
-}
-
-func python(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // serve accepts one connection and serves it.
