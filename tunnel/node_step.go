@@ -145,11 +145,12 @@ func (h *Host) setSrunOptions(j *jobSteps) {
 	}
 }
 
-// leaveStep is the part of the command line before srun. When our side is gone, the relay ends, but
-// stays in the step for as long as something runs there in the background, such as the server of an
-// editor. srun would wait for that on the login node. Killed, it leaves the step alone; its child
-// must not outlive it, since that would end the step.
-const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
+// leaveStep is the part of the command line before srun. When our side is gone, the relay
+// ends, but stays in the step for as long as something runs there in the background, such
+// as the server of an editor. srun would wait for that on the login node. Killed, it leaves
+// the step alone; its child must not outlive it, since that would end the step. By then the
+// shell's number may belong to another process, so srun is known by the relay's name too.
+const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
 
 func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
 	c, err := j.host.current()

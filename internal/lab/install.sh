@@ -2,7 +2,7 @@
 # install.sh [GROUP...] - the Debian packages that tests on real parts need, by
 # group; without a group, all of them. What is installed already costs nothing.
 #
-#   build       make, a C compiler for the race detector, and shellcheck
+#   build       make, a C compiler for the race detector, shellcheck, and python3 for the relay
 #   ssh         sshd, one-time codes, nftables, and the login shells people have
 #   slurm       controller, compute daemon, accounting, munge
 #   gridengine  server, execution daemon and commands of Grid Engine
@@ -15,7 +15,7 @@ set -eu
 
 packages() {
 	case $1 in
-	build) echo make git gcc libc6-dev shellcheck ;;
+	build) echo make git gcc libc6-dev shellcheck python3 ;;
 	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh ;;
 	slurm) echo munge slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins \
 		slurm-wlm-mysql-plugin libpam-slurm libpam-slurm-adopt mariadb-server ;;

@@ -42,12 +42,7 @@ func (ch *channel) SendRequest(name string, _ bool, payload []byte) (bool, error
 		return ch.run(openRequest{Kind: "sftp"})
 	case "window-change":
 		var r struct{ Columns, Rows, Width, Height uint32 }
-		var size []byte
-		ok := parse(payload, &r)
-		for _, n := range sizeOf(r.Rows, r.Columns, r.Width, r.Height) {
-			size = binary.BigEndian.AppendUint16(size, n)
-		}
-		return ok && ch.tell(kindResize, size), nil
+		return parse(payload, &r) && ch.resize(sizeOf(r.Rows, r.Columns, r.Width, r.Height)), nil
 	case "signal":
 		var r struct{ Name string }
 		return parse(payload, &r) && ch.tell(kindSignal, []byte(r.Name)), nil
@@ -102,6 +97,23 @@ func sizeOf(numbers ...uint32) (size [4]uint16) {
 		size[i] = uint16(min(n, 1<<16-1))
 	}
 	return size
+}
+
+// resize changes the size of a terminal, also of one whose program is yet to start.
+func (ch *channel) resize(size [4]uint16) bool {
+	ch.conn.mu.Lock()
+	waiting := ch.start.Pty != nil && !ch.open && !ch.opening
+	if waiting {
+		pty := *ch.start.Pty
+		pty.Size = size
+		ch.start.Pty = &pty
+	}
+	ch.conn.mu.Unlock()
+	var payload []byte
+	for _, n := range size {
+		payload = binary.BigEndian.AppendUint16(payload, n)
+	}
+	return waiting || ch.tell(kindResize, payload)
 }
 
 // modesOf reads the modes of a terminal (RFC 4254, section 8): a byte and a number each,

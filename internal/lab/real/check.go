@@ -19,7 +19,7 @@ const oldestSlurm = 22
 // parts are the programs, files and system users by which a group of install.sh
 // is known to be there.
 var parts = map[string][]string{
-	"build": {"make", "gcc", "git", "shellcheck"},
+	"build": {"make", "gcc", "git", "shellcheck", "python3"},
 	"ssh": {
 		"ip", "nft", "nsenter", "setpriv", "ssh", "/usr/sbin/sshd", "user:sshd", "/lib/*/security/pam_oath.so",
 		"zsh", "fish", "tcsh",
