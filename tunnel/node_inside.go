@@ -234,7 +234,7 @@ func (i *inside) settle(w *insideWay, until time.Time) {
 
 // noteEnd remembers that the job has ended: srun is not asked again.
 func (i *inside) noteEnd(err error) error {
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeJobEnded {
+	if jobEnded(err) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.ended = err
