@@ -255,18 +255,11 @@ class Relay:
     def finish(self):
         """Ends all programs: nothing of ours stays on the node."""
         self.flush()
-        found = processes()
-        doomed = set()
-        for p in self.programs.values():
-            doomed.update(p.tied(found))
-        for c in self.channels.values():
-            doomed.update(c.tied(found))
+        doomed = self.running()
         for fd in (0, 1):
             os.close(fd)  # whoever waits for the relay's output need not wait longer
         for c in list(self.channels.values()):
             c.close_all()
-        if self.chase:
-            doomed.update(descendants(found))
         for p in doomed:
             p.kill(signal.SIGHUP)
             p.kill(signal.SIGCONT)
@@ -275,8 +268,16 @@ class Relay:
             time.sleep(0.02)
             self.reap(self.died, READ)
             doomed = {p for p in doomed if p.alive()}
-        for p in doomed:
+        for p in doomed | self.running():  # some may be new
             p.kill(signal.SIGKILL)
+
+    def running(self):
+        """The processes that end with the relay."""
+        found = processes()
+        if self.chase:
+            return set(descendants(found))
+        ends = set(self.programs.values()) | set(self.channels.values())
+        return {p for c in ends for p in c.tied(found)}
 
     def hold(self):
         """Waits for what was put in the background: Slurm would end it with the first process of the step."""
@@ -332,22 +333,20 @@ class Channel:
             self.read(fd)
 
     def read(self, fd):
-        """Sends what there is, and reports whether there was any."""
         try:
             data = os.read(fd, min(READ_SIZE, self.credit))
         except (BlockingIOError, InterruptedError):
-            return False
-        except OSError as err:
-            self.lost(fd, err)
-            return False
+            return
+        except OSError:
+            self.lost(fd)
+            return
         if not data:
             self.read_eof(fd)
-            return False
+            return
         self.credit -= len(data)
         self.send(self.sources[fd], data)
         if self.credit <= 0:
             self.watch()
-        return True
 
     def add_credit(self, n):
         self.credit += n
@@ -488,36 +487,13 @@ class Program(Channel):
         self.close(fd)
         self.finish()
 
-    def lost(self, fd, _):
-        self.read_eof(fd)  # a terminal that nobody has open any more
-
-    def read(self, fd):
-        more = Channel.read(self, fd)
-        if self.status is not None and self.terminal:
-            self.drain()
-        return more
-
-    def drain(self):
-        """Sends what a terminal still holds after its program ended. Programs in the
-        background may keep it open for ever, so the end is when nothing is there."""
-        for fd in list(self.sources):
-            for _ in range(PIPE_SIZE // 4096):
-                if self.credit <= 0:
-                    return
-                if not Channel.read(self, fd):
-                    break
-            if fd in self.sources:
-                self.read_eof(fd)
-
-    def add_credit(self, n):
-        Channel.add_credit(self, n)
-        if self.status is not None and self.terminal:
-            self.drain()
+    def lost(self, fd):
+        # A terminal: the end of its session's first process hangs it up, so that what is
+        # in the background does not keep it open.
+        self.read_eof(fd)
 
     def exited(self, status):
         self.status = status
-        if self.terminal:
-            self.drain()
         self.finish()
 
     def finish(self):

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -290,14 +291,32 @@ func TestAShellInATerminalHasJobControl(t *testing.T) {
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "dumb", Columns: 200, Rows: 33})
 	p.must(t, "shell", nil)
-	fmt.Fprint(p, "PS1=; echo rea''dy; sleep 600\n")
+	fmt.Fprint(p, "PS1=; sh -c 'echo rea\"\"dy; exec sleep 600'\n")
 	readUntil(t, p, "ready\r\n")
 	fmt.Fprint(p, "\x1a")
 	readUntil(t, p, "Stopped")
-	fmt.Fprint(p, "kill %1; echo $$ > /dev/null; sleep 600 & exit 9\n") // the one in the background keeps the terminal open
+	fmt.Fprint(p, "exit 9\n")
+	readUntil(t, p, "stopped jobs")
+	fmt.Fprint(p, "exit 9\n")
 	if exit := p.exit(t); exit != "status 9" {
 		t.Error(exit)
 	}
+}
+
+func TestAProgramInTheBackgroundDoesNotKeepATerminalOpen(t *testing.T) {
+	c := newConn(t, Options{})
+	p := newSession(t, c)
+	p.must(t, "pty-req", ptyRequest{Term: "dumb"})
+	p.must(t, "exec", text{"sleep 600 & echo $!; seq 200000; exit 8"})
+	out, _ := p.all(t)
+	pid, err := strconv.Atoi(strings.TrimSpace(strings.SplitAfter(out, "\n")[0]))
+	if err != nil || !strings.HasSuffix(out, "\r\n199999\r\n200000\r\n") {
+		t.Errorf("%v, %d bytes, the last %q", err, len(out), out[max(0, len(out)-20):])
+	}
+	if exit := p.exit(t); exit != "status 8" {
+		t.Error(exit)
+	}
+	awaitEnd(t, pid) // by the hangup
 }
 
 func TestASignalReachesTheProgram(t *testing.T) {
