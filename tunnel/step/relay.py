@@ -333,22 +333,20 @@ class Channel:
             self.read(fd)
 
     def read(self, fd):
-        """Sends what there is, and reports whether there was any."""
         try:
             data = os.read(fd, min(READ_SIZE, self.credit))
         except (BlockingIOError, InterruptedError):
-            return False
-        except OSError as err:
-            self.lost(fd, err)
-            return False
+            return
+        except OSError:
+            self.lost(fd)
+            return
         if not data:
             self.read_eof(fd)
-            return False
+            return
         self.credit -= len(data)
         self.send(self.sources[fd], data)
         if self.credit <= 0:
             self.watch()
-        return True
 
     def add_credit(self, n):
         self.credit += n
@@ -489,36 +487,13 @@ class Program(Channel):
         self.close(fd)
         self.finish()
 
-    def lost(self, fd, _):
-        self.read_eof(fd)  # a terminal that nobody has open any more
-
-    def read(self, fd):
-        more = Channel.read(self, fd)
-        if self.status is not None and self.terminal:
-            self.drain()
-        return more
-
-    def drain(self):
-        """Sends what a terminal still holds after its program ended. Programs in the
-        background may keep it open for ever, so the end is when nothing is there."""
-        for fd in list(self.sources):
-            for _ in range(PIPE_SIZE // 4096):
-                if self.credit <= 0:
-                    return
-                if not Channel.read(self, fd):
-                    break
-            if fd in self.sources:
-                self.read_eof(fd)
-
-    def add_credit(self, n):
-        Channel.add_credit(self, n)
-        if self.status is not None and self.terminal:
-            self.drain()
+    def lost(self, fd):
+        # A terminal: the end of its session's first process hangs it up, so that what is
+        # in the background does not keep it open.
+        self.read_eof(fd)
 
     def exited(self, status):
         self.status = status
-        if self.terminal:
-            self.drain()
         self.finish()
 
     def finish(self):

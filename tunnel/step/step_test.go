@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -306,8 +307,12 @@ func TestAProgramInTheBackgroundDoesNotKeepATerminalOpen(t *testing.T) {
 	c := newConn(t, Options{})
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "dumb"})
-	p.must(t, "exec", text{"sleep 600 & echo $!; exit 8"})
-	pid := started(t, p)
+	p.must(t, "exec", text{"sleep 600 & echo $!; seq 200000; exit 8"})
+	out, _ := p.all(t)
+	pid, err := strconv.Atoi(strings.TrimSpace(strings.SplitAfter(out, "\n")[0]))
+	if err != nil || !strings.HasSuffix(out, "\r\n199999\r\n200000\r\n") {
+		t.Errorf("%v, %d bytes, the last %q", err, len(out), out[max(0, len(out)-20):])
+	}
 	if exit := p.exit(t); exit != "status 8" {
 		t.Error(exit)
 	}
