@@ -88,8 +88,8 @@ func TestJobsAtTheSameTimeHaveDifferentGPUs(t *testing.T) {
 		if got := logged(t, lab, "one."+id+".log"); got != want {
 			t.Errorf("job %s has %q, not %q", id, got, want)
 		}
-		// A step has the GPU, but not all of what the job's script has, such as AMD's variable.
-		out, err := lab.As("hpcuser", "srun", "--jobid="+id, "--overlap", "sh", "-c", "echo GPU $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES")
+		// A step has the GPU, but not all of what the job's script has.
+		out, err := lab.As("hpcuser", "srun", "--jobid="+id, "--overlap", "sh", "-c", "echo GPU $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS")
 		if err != nil || strings.TrimSpace(out) != want {
 			t.Errorf("a step of job %s has %q, %v; want %q", id, out, err, want)
 		}

@@ -82,7 +82,7 @@ func footprintOf(t *testing.T, name string) footprint {
 	return f
 }
 
-// left is what there is of the lab: processes, device, routes, folder.
+// left is what there is of the lab: processes, device, routes, control groups, folder.
 func (f footprint) left() []string {
 	var found []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -102,6 +102,8 @@ func (f footprint) left() []string {
 			found = append(found, out)
 		}
 	}
+	groups, _ := filepath.Glob(cgroup(f.dir, "*"))
+	found = append(found, groups...)
 	if _, err := os.Stat(f.dir); err == nil {
 		found = append(found, f.dir)
 	}
@@ -141,7 +143,7 @@ func hold(t *testing.T, name string) (*exec.Cmd, footprint) {
 func TestLabLeavesNothingBehind(t *testing.T) {
 	Need(t, "ssh", "slurm")
 	before := common(t)
-	c, err := Up("leaves-nothing", false, Options{})
+	c, err := Up("leaves-nothing", false, Options{Adopt: isFolder(freezer)})
 	if err != nil {
 		t.Fatal(err)
 	}
