@@ -45,7 +45,7 @@ GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: app install-parts check check-style check-tests release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: app install-parts check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -98,6 +98,10 @@ install-parts:
 	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
 	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
 	@$(if $(RACEFLAG),,echo "The tests run without the race detector: there is no C compiler.")
+
+wine: ## run the Windows program under Wine; as root on Debian, whose packages it installs; RUNS=20 repeats the whole run
+	@internal/lab/install.sh wine ssh slurm jupyter
+	TUNCTL_REAL=1 TUNCTL_WINE=1 TUNCTL_WINE_RUNS=$(RUNS) $(GOTEST) -count=1 -timeout 20m ./internal/winetest
 
 lab-up: ## start the lab, a cluster of real parts (sshd, Slurm, Jupyter); needs root
 	$(LABCTL) up

@@ -8,7 +8,6 @@ import (
 	"image/color"
 	"image/png"
 	"math"
-	"runtime"
 )
 
 // IconKind is the state that the icon shows. Each kind has its own colour and its own
@@ -139,19 +138,6 @@ func hardEdges(img *image.NRGBA) {
 			img.Pix[i] = 0xff
 		}
 	}
-}
-
-// iconBytes is the icon in the form that this system's panel takes.
-func iconBytes(kind IconKind) []byte {
-	switch runtime.GOOS {
-	case "windows":
-		return ico(kind, 16, 20, 24, 32, 48, 64)
-	case "darwin":
-		return pngOf(drawIcon(kind, 44)) // 22 points, doubled
-	}
-	img := drawIcon(kind, 64)
-	hardEdges(img)
-	return pngOf(img)
 }
 
 func pngOf(img image.Image) []byte {

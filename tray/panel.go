@@ -6,7 +6,6 @@ import (
 	"context"
 	"log"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -111,7 +110,7 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 // setInitialIcon sets the icon before it is registered: some panels read it only once
 // over D-Bus. Other systems have nothing to set yet.
 func (p *panel) setInitialIcon(m Menu) {
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+	if !readsIconOnce {
 		return
 	}
 	systray.SetTitle("tunctl")
@@ -272,17 +271,6 @@ func change(rows []*row, old, items []Item) {
 		}
 		change(r.children, old[i].Children, it.Children)
 	}
-}
-
-// label doubles the character that marks a shortcut in this system's menus.
-func label(title string) string {
-	switch runtime.GOOS {
-	case "windows":
-		return strings.ReplaceAll(title, "&", "&&")
-	case "darwin":
-		return title
-	}
-	return strings.ReplaceAll(title, "_", "__")
 }
 
 // libraryLog writes the library's lines to our log.

@@ -13,6 +13,9 @@ import (
 	"tunctl/tunnel/mux"
 )
 
+// sharesConnections reports whether the ssh program of this system can.
+const sharesConnections = true
+
 // listeningConn is a master's connection that requests listeners over a second
 // connection to it: x/crypto's connection does not get the master's reply to such a
 // request.

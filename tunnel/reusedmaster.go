@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"time"
 
 	"tunctl/internal/api"
@@ -30,7 +29,7 @@ func (h *Host) reusesMaster() bool {
 // there before us, and we never end it.
 func (t *attempt) reusedMaster(ctx context.Context) *conn {
 	s := &t.settings
-	if !s.ReuseMaster || runtime.GOOS == "windows" { // whose ssh program shares no connections
+	if !s.ReuseMaster || !sharesConnections {
 		return nil
 	}
 	if s.ControlPath == "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -44,7 +43,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 // findSSH looks for an ssh program whose connection can be shared, and returns what to
 // do if there is none.
 func (t *attempt) findSSH() (hint string, err error) {
-	if runtime.GOOS == "windows" {
+	if !sharesConnections {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
 	_, err = sshconfig.FindSSH(t.pool.o.Env())

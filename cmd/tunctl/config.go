@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -107,10 +106,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 func openEditor(ctx context.Context, file string) error {
 	words := strings.Fields(firstSet("VISUAL", "EDITOR"))
 	if len(words) == 0 {
-		words = []string{"vi"}
-		if runtime.GOOS == "windows" {
-			words = []string{"notepad"}
-		}
+		words = []string{defaultEditor}
 	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

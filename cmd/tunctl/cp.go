@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -152,8 +151,7 @@ type location struct{ host, path string }
 // a file server starts.
 func parseLocation(text string) location {
 	host, rest, ok := strings.Cut(text, ":")
-	drive := runtime.GOOS == "windows" && len(host) == 1
-	if !ok || host == "" || strings.ContainsAny(host, `/\`) || drive {
+	if !ok || host == "" || strings.ContainsAny(host, `/\`) || isDrive(host) {
 		return location{path: text}
 	}
 	rest = strings.TrimPrefix(rest, "~/")

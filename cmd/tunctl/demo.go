@@ -53,6 +53,9 @@ func demoCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 		},
 		Action: func(c *cli.Context) error {
+			if err := demoUnsupported(); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(c.Context, endSignals()...)
 			context.AfterFunc(ctx, stop)
 			defer stop()

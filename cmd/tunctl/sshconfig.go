@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -164,21 +163,13 @@ Host %s
   Compression no
   Ciphers aes128-gcm@openssh.com,chacha20-poly1305@openssh.com
   ConnectTimeout none
-`, strings.Join(names, " "), quotePath(self), quotedName(), gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
+`, strings.Join(names, " "), quotePath(self), quotedName, gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
 }
 
 // quotePath is a path for ssh_config(5), which may contain spaces; a percent sign would begin a
 // token.
 func quotePath(path string) string {
 	return `"` + strings.ReplaceAll(filepath.ToSlash(path), "%", "%%") + `"`
-}
-
-// quotedName is the host name as typed, quoted for the shell that runs the ProxyCommand.
-func quotedName() string {
-	if runtime.GOOS == "windows" {
-		return `"%n"`
-	}
-	return "'%n'"
 }
 
 // backupSuffix marks the copy of a person's file before the first change.

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/nowindow"
 )
 
 // KeyringCommand is the hidden command that uses the system keyring: get, set or delete,
@@ -96,6 +97,7 @@ func (p *passwords) keyring(ctx context.Context, verb, account, input string) (s
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, self, KeyringCommand, verb, account)
+	nowindow.Set(cmd)
 	cmd.Env = os.Environ()
 	for name, value := range p.env() {
 		cmd.Env = append(cmd.Env, name+"="+value)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,7 +14,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/internal/peer"
+	"tunctl/internal/localsocket"
 )
 
 // ErrRunning says that another agent is already running and responds.
@@ -26,7 +24,6 @@ const (
 	// lockTimeout is how long a start waits for an agent that is stopping.
 	lockTimeout = 20 * time.Second
 	lockPoll    = 20 * time.Millisecond
-	dialTimeout = 2 * time.Second
 )
 
 // socket is the agent's listener, with the lock that makes it the only agent of its user.
@@ -42,8 +39,7 @@ type socket struct {
 	crashed bool
 
 	mu       sync.Mutex
-	listener *net.UnixListener
-	file     fs.FileInfo // of the listener
+	listener *localsocket.Listener
 	closed   bool
 }
 
@@ -111,8 +107,7 @@ func lockHeldError(paths home.Paths, holder home.Running) *api.Error {
 
 // isListening reports whether a socket accepts connections.
 func isListening(ctx context.Context, path string) bool {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "unix", path)
+	conn, err := localsocket.Dial(ctx, path)
 	if err != nil {
 		return false
 	}
@@ -126,17 +121,13 @@ func isListening(ctx context.Context, path string) bool {
 func (s *socket) listen(ctx context.Context) error {
 	var failed error
 	for _, path := range []string{s.paths.Socket, s.paths.SpareSocket()} {
-		l, err := listenAt(ctx, path)
+		l, err := localsocket.Listen(ctx, path)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		file, err := os.Lstat(path)
-		if err == nil && !s.replace(l, file) {
-			err = net.ErrClosed
-		}
-		if err != nil {
-			return errors.Join(err, l.Close(), os.Remove(path))
+		if !s.replace(l) {
+			return errors.Join(net.ErrClosed, l.Close())
 		}
 		s.announce(path)
 		return nil
@@ -153,33 +144,13 @@ func (s *socket) announce(path string) {
 	}
 }
 
-func listenAt(ctx context.Context, path string) (*net.UnixListener, error) {
-	if err := home.MakePrivate(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the stale socket: %w", err)
-	}
-	var lc net.ListenConfig
-	opened, err := lc.Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	l := opened.(*net.UnixListener)
-	l.SetUnlinkOnClose(false) // by then the path may be another path's
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
-}
-
 // replace has Accept continue with l, unless the socket is closed.
-func (s *socket) replace(l *net.UnixListener, file fs.FileInfo) bool {
+func (s *socket) replace(l *localsocket.Listener) bool {
 	s.mu.Lock()
 	was := s.listener
 	ok := !s.closed
 	if ok {
-		s.listener, s.file = l, file
+		s.listener = l
 	}
 	s.mu.Unlock()
 	if ok && was != nil {
@@ -199,60 +170,44 @@ func (s *socket) serve(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		}
-		path, exists := s.current()
-		if exists || isListening(ctx, path) || ctx.Err() != nil {
+		l := s.current()
+		if !l.Removed() || isListening(ctx, l.Path()) || ctx.Err() != nil {
 			continue
 		}
 		if err := s.listen(ctx); err != nil {
 			s.log.Warn("the socket of the agent was removed, and cannot be created again", "err", err)
 			continue
 		}
-		path, _ = s.current()
-		s.log.Warn("the socket of the agent was removed: created it again", "socket", path)
+		s.log.Warn("the socket of the agent was removed: created it again", "socket", s.current().Path())
 	}
 }
 
-// current returns the path of the socket, and whether the file there is still ours.
-func (s *socket) current() (path string, ours bool) {
+func (s *socket) current() *localsocket.Listener {
 	s.mu.Lock()
-	path, file := s.listener.Addr().String(), s.file
-	s.mu.Unlock()
-	now, err := os.Lstat(path)
-	return path, err == nil && os.SameFile(now, file)
+	defer s.mu.Unlock()
+	return s.listener
 }
 
 // Accept implements net.Listener. It accepts only the agent's own user.
 func (s *socket) Accept() (net.Conn, error) {
 	for {
-		s.mu.Lock()
-		l := s.listener
-		s.mu.Unlock()
+		l := s.current()
 		conn, err := l.Accept()
-		if err != nil {
-			if s.replaced(l) {
-				continue
-			}
-			return nil, err
+		if err != nil && s.replaced(l) {
+			continue
 		}
-		if peer.SameUser(conn) {
-			return conn, nil
-		}
-		_ = conn.Close()
+		return conn, err
 	}
 }
 
-func (s *socket) replaced(l *net.UnixListener) bool {
+func (s *socket) replaced(l *localsocket.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listener != l && !s.closed
 }
 
 // Addr implements net.Listener.
-func (s *socket) Addr() net.Addr {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listener.Addr()
-}
+func (s *socket) Addr() net.Addr { return s.current().Addr() }
 
 // Close implements net.Listener. It keeps the lock: the agent still has work to finish.
 func (s *socket) Close() error {
@@ -262,9 +217,6 @@ func (s *socket) Close() error {
 	s.mu.Unlock()
 	if closed || s.listener == nil {
 		return nil
-	}
-	if path, ours := s.current(); ours {
-		_ = os.Remove(path) // a stale one is replaced at the next start
 	}
 	return s.listener.Close()
 }

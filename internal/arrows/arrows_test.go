@@ -21,21 +21,21 @@ var imports = map[string][]string{
 	// Clients of the agent.
 	"tray":               {"internal/api", "internal/ctxtime", "internal/desktop"},
 	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh"},
-	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home"},
-	"internal/autostart": {"internal/atomicfile"},
+	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
+	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/term":      {"internal/api"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/peer", "internal/suggest", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
 	"tunnel/forward":   {"internal/api", "internal/peer"},
-	"tunnel/sshconfig": {"internal/api"},
+	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
 	"tunnel/mux":       {},
 	"tunnel/step":      {"internal/api"},
 
@@ -47,12 +47,16 @@ var imports = map[string][]string{
 	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
 	"internal/api":        {},
 	"internal/home":       {"internal/atomicfile"},
-	"internal/peer":       {},
+	"internal/peer":       {"internal/nowindow"},
+	"internal/nowindow":   {},
 	"internal/netwatch":   {},
 	"internal/atomicfile": {},
 	"internal/suggest":    {},
 	"internal/posixsh":    {},
 	"internal/ctxtime":    {},
+
+	// What agent and client share.
+	"internal/localsocket": {"internal/home", "internal/peer"},
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/arrows":              {},
@@ -74,6 +78,7 @@ var imports = map[string][]string{
 	"internal/soak":                {},
 	"internal/testprogram":         {},
 	"internal/testreport":          {},
+	"internal/winetest":            {},
 	"internal/wording":             {},
 	"jobwatch/realtest":            {},
 	"tunnel/realtest":              {},

@@ -9,15 +9,21 @@ import (
 )
 
 const (
-	renameTimeout = 2 * time.Second
-	renamePoll    = 10 * time.Millisecond
+	busyTimeout = 2 * time.Second
+	busyPoll    = 10 * time.Millisecond
 )
 
-// rename replaces a file that may be open for a moment: Windows rejects that while
-// another program, such as a virus scanner or a command that reads the file, has it open.
-func rename(from, to string) error {
-	for end := time.Now().Add(renameTimeout); ; time.Sleep(renamePoll) {
-		err := os.Rename(from, to)
+// rename replaces a file that may be open for a moment.
+func rename(from, to string) error { return whileBusy(func() error { return os.Rename(from, to) }) }
+
+// remove removes a file that may be open for a moment.
+func remove(path string) error { return whileBusy(func() error { return os.Remove(path) }) }
+
+// whileBusy tries again to replace or remove a file: Windows rejects that while another
+// program, such as a virus scanner or a command that reads the file, has it open.
+func whileBusy(try func() error) error {
+	for end := time.Now().Add(busyTimeout); ; time.Sleep(busyPoll) {
+		err := try()
 		busy := errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED)
 		if !busy || time.Now().After(end) {
 			return err

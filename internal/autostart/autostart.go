@@ -2,8 +2,8 @@
 // tunnels, and the tray.
 //
 // It owns the files and keys that each system reads at login: a systemd user unit
-// or an XDG autostart entry on Linux, LaunchAgents on macOS, the Run key on
-// Windows. It starts and stops nothing now: switching it off leaves what runs.
+// or an XDG autostart entry on Linux, LaunchAgents on macOS, a task and the Run key
+// on Windows. It starts and stops nothing now: switching it off leaves what runs.
 package autostart
 
 import (
@@ -14,12 +14,14 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
 	"tunctl/internal/atomicfile"
+	"tunctl/internal/nowindow"
 )
 
 // Part is one of the two programs that start at login.
@@ -50,7 +52,7 @@ func (p Part) title() string {
 // Entry is how one part is set to start.
 type Entry struct {
 	Part      Part   `json:"part"`
-	Kind      string `json:"kind"`              // "systemd", "xdg", "launchd" or "registry"
+	Kind      string `json:"kind"`              // "systemd", "xdg", "launchd", "task" or "registry"
 	Path      string `json:"path"`              // the file, or the key
 	Installed bool   `json:"installed"`         // it exists
 	Enabled   bool   `json:"enabled"`           // and the system starts it
@@ -72,7 +74,7 @@ type Options struct {
 	// ConfigDir is $XDG_CONFIG_HOME, RuntimeDir $XDG_RUNTIME_DIR, and HomeDir the
 	// home. Their defaults are the person's own.
 	ConfigDir, RuntimeDir, HomeDir string
-	// Run runs systemctl or launchctl. Default: for real.
+	// Run runs systemctl, launchctl or schtasks. Default: for real.
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 	// System is "linux", "darwin" or "windows". Default: this one.
 	System string
@@ -104,7 +106,12 @@ func New(o Options) (*Autostart, error) {
 	case "darwin":
 		a.methods = launchdMethods(o)
 	case "windows":
-		a.methods = registryMethods(openRegistry())
+		user, err := user.Current()
+		if err != nil {
+			return nil, fmt.Errorf("cannot find out who you are: %w", err)
+		}
+		t := &task{user: user.Uid, dir: filepath.Join(os.Getenv("SystemRoot"), "System32", "Tasks"), run: o.Run}
+		a.methods = windowsMethods(t, openRegistry())
 	default:
 		a.methods = linuxMethods(o)
 	}
@@ -140,7 +147,9 @@ func (o *Options) fill() error {
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, name, args...)
+	nowindow.Set(cmd)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return out, fmt.Errorf("%s: %w: %s", name, err, out)
 	}
@@ -197,11 +206,12 @@ func (a *Autostart) IsOn(ctx context.Context) (bool, error) {
 }
 
 // Unsupervised reports whether the agent starts at login and nothing starts it again after
-// a crash: desktop entries and the Run key of Windows only start.
+// a crash: desktop entries and the Run key of Windows only start. Whether the Task Scheduler
+// of Windows takes a crash for a failure is not documented, so it does not count.
 func (a *Autostart) Unsupervised(ctx context.Context) (bool, error) {
 	state, err := a.Status(ctx)
 	return slices.ContainsFunc(state.Entries, func(e Entry) bool {
-		return e.Part == Agent && e.Enabled && !e.Stale && (e.Kind == "xdg" || e.Kind == "registry")
+		return e.Part == Agent && e.Enabled && !e.Stale && (e.Kind == "xdg" || e.Kind == "registry" || e.Kind == "task")
 	}), err
 }
 

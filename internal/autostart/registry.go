@@ -18,22 +18,28 @@ type registry interface {
 	unset(key, name string) error
 }
 
-// registryMethods are the methods of Windows.
-func registryMethods(r registry) []method {
-	return []method{&runValue{Part: Agent, registry: r}, &runValue{Part: Tray, registry: r}}
+// windowsMethods are the methods of Windows: a task for the agent, the Run key for the
+// tray, and for the agent where a policy forbids tasks.
+func windowsMethods(t *task, r registry) []method {
+	return []method{
+		t,
+		&runValue{Part: Agent, registry: r, unless: func() bool { return !t.refused }},
+		&runValue{Part: Tray, registry: r, unless: func() bool { return false }},
+	}
 }
 
 // runValue is a part as a value of the Run key.
 type runValue struct {
 	Part
 	registry registry
+	unless   func() bool // a better method is used
 }
 
 func (v *runValue) name() string { return "tunctl-" + string(v.Part) }
 
 // runCommand is the command line for Windows; a path there cannot hold quotes.
 func runCommand(p Part, program string) string {
-	return `"` + program + `" ` + strings.Join(p.args(), " ")
+	return `"` + withoutWindow(program) + `" ` + strings.Join(p.args(), " ")
 }
 
 // runProgram reads the program back.
@@ -46,7 +52,7 @@ func runProgram(command string) string {
 	return program
 }
 
-func (v *runValue) wanted() bool { return true }
+func (v *runValue) wanted() bool { return !v.unless() }
 
 // install also undoes an earlier "Disable" in the Task Manager: a person has switched it
 // on again.
@@ -76,5 +82,8 @@ func (v *runValue) entry(_ context.Context, program string) (Entry, error) {
 	e.Enabled = len(approved) == 0 || approved[0]%2 == 0
 	e.Stale = command != runCommand(v.Part, program)
 	e.Program = runProgram(command)
+	if dir, ok := strings.CutSuffix(e.Program, windowless); ok {
+		e.Program = dir + "tunctl.exe"
+	}
 	return e, err
 }

@@ -25,20 +25,21 @@ func (r registryInMemory) unset(key, name string) error {
 	return nil
 }
 
-func TestTheRunKeyIsSetHonouringTheTaskManager(t *testing.T) {
+func TestTheRunKeyIsSetWhereTasksAreForbiddenAndHonoursTheTaskManager(t *testing.T) {
 	r := registryInMemory{}
-	a := &Autostart{program: `C:\Program Files\tunctl\tunctl.exe`, methods: registryMethods(r)}
+	forbidden := &scheduler{t: t, dir: t.TempDir(), forbidden: true}
+	a := &Autostart{program: `C:\Program Files\tunctl\tunctl.exe`, methods: windowsMethods(forbidden.task(), r)}
 	mustDo(t, a.On(t.Context()))
 	if got, want := r[runKey+`\tunctl-agent`], `"C:\Program Files\tunctl\tunctl.exe" agent run`; got != want {
 		t.Errorf("the agent's command is %q, want %q", got, want)
 	}
 	s := status(t, a)
-	if !s.On || s.Entries[1].Program != a.program {
+	if !s.On || s.Entries[2].Program != a.program {
 		t.Errorf("after on: %+v", s)
 	}
 
 	r[approvedKey+`\tunctl-tray`] = []byte{3, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}
-	if s := status(t, a); s.On || s.Entries[1].Enabled {
+	if s := status(t, a); s.On || s.Entries[2].Enabled {
 		t.Errorf("switched off in the Task Manager: %+v", s)
 	}
 	r[approvedKey+`\tunctl-tray`] = []byte{2, 0, 0, 0}

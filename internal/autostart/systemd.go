@@ -142,22 +142,29 @@ func (u *unit) entry(_ context.Context, program string) (Entry, error) {
 	return e, err
 }
 
-// errNoUnit says that the person's systemd has no enabled unit of the agent.
-var errNoUnit = errors.New("the agent has no enabled unit")
+// start starts the unit now.
+func (u *unit) start(ctx context.Context) error {
+	_, err := u.run(ctx, "systemctl", "--user", "start", unitName)
+	return err
+}
 
-// StartAgent starts the enabled unit of the agent now, also one that an earlier version
-// wrote, so that a command that needs an agent does not start a second one.
+// errNoUnit says that the system does not supervise the agent.
+var errNoUnit = errors.New("the agent has no enabled unit or task")
+
+// StartAgent starts the enabled unit or task of the agent now, also one that an earlier
+// version wrote, so that a command that needs an agent does not start a second one.
 func (a *Autostart) StartAgent(ctx context.Context) error {
 	for _, m := range a.methods {
-		u, ok := m.(*unit)
+		supervisor, ok := m.(interface {
+			start(ctx context.Context) error
+		})
 		if !ok {
 			continue
 		}
-		if e, err := u.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale && !e.earlier {
+		if e, err := m.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale && !e.earlier {
 			return errors.Join(errNoUnit, err)
 		}
-		_, err := u.run(ctx, "systemctl", "--user", "start", unitName)
-		return err
+		return supervisor.start(ctx)
 	}
 	return errNoUnit
 }

@@ -1,5 +1,5 @@
 // Package client is the typed client of the agent's local API: HTTP and JSON on a
-// unix socket. It starts the agent when a command needs one. It knows nothing of
+// local socket. It starts the agent when a command needs one. It knows nothing of
 // SSH, and nothing of terminals or desktops.
 package client
 

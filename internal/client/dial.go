@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,10 +15,10 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
+	"tunctl/internal/localsocket"
 )
 
 const (
-	dialTimeout = 2 * time.Second
 	// listenTimeout is longer than an agent takes to end, or to notice that its socket
 	// is gone.
 	listenTimeout = 15 * time.Second
@@ -32,12 +31,12 @@ var ErrNotRunning = errors.New("the agent is not running")
 // dial connects to the agent: at the socket of this process's environment, else at the
 // one that the holder of the lock has announced. If an agent holds the lock and listens
 // nowhere, since it just starts, ends or lost its socket, dial waits for it.
-func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
+func dial(ctx context.Context, paths home.Paths) (localsocket.Conn, error) {
 	deadline := time.Now().Add(listenTimeout)
 	for {
 		conn, err := dialOnce(ctx, paths)
 		switch {
-		case err == nil, errors.Is(err, unsupported), ctx.Err() != nil, isForeign(err) && !ownState(paths):
+		case err == nil, ctx.Err() != nil, isForeign(err) && !ownState(paths):
 			return conn, err
 		case !lockHeld(paths):
 			return nil, notRunning(err)
@@ -53,7 +52,7 @@ func dial(ctx context.Context, paths home.Paths) (net.Conn, error) {
 // isForeign reports whether a socket is another user's: after su, XDG_RUNTIME_DIR may
 // still be theirs.
 func isForeign(err error) bool {
-	return errors.Is(err, home.ErrShared) || errors.Is(err, fs.ErrPermission)
+	return errors.Is(err, localsocket.ErrForeign) || errors.Is(err, fs.ErrPermission)
 }
 
 // ownState reports whether the state folder, and so the agent, is not another user's.
@@ -64,7 +63,7 @@ func ownState(paths home.Paths) bool {
 
 // notRunning wraps ErrNotRunning around an error that means it.
 func notRunning(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, refused) || isForeign(err) {
+	if localsocket.NobodyListens(err) || isForeign(err) {
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	return err
@@ -132,8 +131,8 @@ func (c *Client) whileResponding(ctx context.Context) (context.Context, func()) 
 	}
 }
 
-func dialOnce(ctx context.Context, paths home.Paths) (net.Conn, error) {
-	conn, err := dialSocket(ctx, paths.Socket)
+func dialOnce(ctx context.Context, paths home.Paths) (localsocket.Conn, error) {
+	conn, err := localsocket.Dial(ctx, paths.Socket)
 	if err == nil {
 		return conn, nil
 	}
@@ -141,19 +140,10 @@ func dialOnce(ctx context.Context, paths home.Paths) (net.Conn, error) {
 	if unknown != nil || r.Socket == paths.Socket {
 		return nil, err
 	}
-	if conn, elsewhere := dialSocket(ctx, r.Socket); elsewhere == nil {
+	if conn, elsewhere := localsocket.Dial(ctx, r.Socket); elsewhere == nil {
 		return conn, nil
 	}
 	return nil, err
-}
-
-// dialSocket connects to a socket in a folder of our own: passwords are sent there.
-func dialSocket(ctx context.Context, socket string) (net.Conn, error) {
-	if err := home.CheckOwned(filepath.Dir(socket)); err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "unix", Err: err}
-	}
-	dialer := net.Dialer{Timeout: dialTimeout}
-	return dialer.DialContext(ctx, "unix", socket)
 }
 
 // lockHeld reports whether an agent holds the lock.
@@ -179,11 +169,6 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		return &api.Error{
 			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: err,
 			Hint: "`tunctl agent start` starts it; `tunctl up` starts it automatically",
-		}
-	case errors.Is(err, unsupported):
-		return &api.Error{
-			Code: api.CodeAgent, Message: "this system does not support unix sockets, which tunctl needs to talk to its agent", Err: err,
-			Hint: "Windows supports them since Windows 10, version 1803",
 		}
 	case ctx.Err() != nil:
 		return err

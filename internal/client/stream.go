@@ -5,24 +5,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 
 	"tunctl/internal/api"
+	"tunctl/internal/localsocket"
 )
 
 // Stream is a private two-way stream over a host's connection. CloseWrite ends one
 // direction of it.
 type Stream struct {
-	net.Conn
+	localsocket.Conn
 	read *bufio.Reader
 }
 
 // Read returns what comes from the host.
 func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
-
-// CloseWrite ends what is sent.
-func (s *Stream) CloseWrite() error { return s.Conn.(*net.UnixConn).CloseWrite() }
 
 // Stream opens a private stream. It waits until the host is connected or ctx ends: a
 // person may be answering its prompts.
@@ -58,7 +55,7 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 }
 
 // upgrade sends the request and turns the connection into the stream.
-func (c *Client) upgrade(ctx context.Context, conn net.Conn, req *http.Request) (*Stream, error) {
+func (c *Client) upgrade(ctx context.Context, conn localsocket.Conn, req *http.Request) (*Stream, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, c.unreachable(ctx, err)
 	}

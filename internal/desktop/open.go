@@ -138,31 +138,39 @@ func openLink(ctx context.Context, target string, o OpenOptions) error {
 		return errors.New("only a complete address without secrets can be opened")
 	}
 	env := environOf(o.Env)
-	var programs [][]string
+	return startFirst(ctx, env, openers(runtime.GOOS, env, u.String()))
+}
+
+// openers are the programs that open an address, the best first.
+func openers(goos string, env environ, address string) [][]string {
 	switch {
-	case runtime.GOOS == "windows":
-		programs = [][]string{{"rundll32.exe", "url.dll,FileProtocolHandler", u.String()}}
-	case runtime.GOOS == "darwin":
-		programs = [][]string{{"open", u.String()}}
+	case goos == "windows":
+		return [][]string{{"rundll32.exe", "url.dll,FileProtocolHandler", address}}
+	case goos == "darwin":
+		return [][]string{{"open", address}}
 	case env.graphical():
-		programs = [][]string{{"xdg-open", u.String()}, {"gio", "open", u.String()}}
+		return [][]string{{"xdg-open", address}, {"gio", "open", address}}
 	}
-	return startFirst(ctx, env, programs)
+	return nil
 }
 
 // OpenFile opens a file in the person's editor or viewer.
 func OpenFile(ctx context.Context, path string, o OpenOptions) error {
 	env := environOf(o.Env)
-	var programs [][]string
+	return startFirst(ctx, env, editors(runtime.GOOS, env, path))
+}
+
+// editors are the programs that open a text file, the best first.
+func editors(goos string, env environ, path string) [][]string {
 	switch {
-	case runtime.GOOS == "windows":
-		programs = [][]string{{"notepad.exe", path}}
-	case runtime.GOOS == "darwin":
-		programs = [][]string{{"open", "-t", path}}
+	case goos == "windows":
+		return [][]string{{"notepad.exe", path}}
+	case goos == "darwin":
+		return [][]string{{"open", "-t", path}}
 	case env.graphical():
-		programs = [][]string{{"xdg-open", path}, {"gio", "open", path}}
+		return [][]string{{"xdg-open", path}, {"gio", "open", path}}
 	}
-	return startFirst(ctx, env, programs)
+	return nil
 }
 
 // OpenHTML shows an HTML file in the person's browser.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -84,7 +83,7 @@ func (e *examination) keys(ctx context.Context, h, live api.Host) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-		case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		case openToOthers(info):
 			e.bad("key", fmt.Sprintf("%s is readable by others, so ssh does not use it", path), fmt.Sprintf("chmod 600 %q", path))
 			return
 		default:
@@ -136,7 +135,7 @@ func (e *examination) certificate(name string, h, live api.Host) {
 
 // dialSocket reports whether a server listens at path; "" is no error.
 func dialSocket(ctx context.Context, path string) (bool, error) {
-	if path == "" || runtime.GOOS == "windows" { // a pipe of the system's there
+	if path == "" || !hasAgentSocket {
 		return false, nil
 	}
 	c, err := (&net.Dialer{Timeout: checkTimeout}).DialContext(ctx, "unix", path)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"tunctl/internal/api"
 )
@@ -28,15 +27,11 @@ func (e *examination) program() {
 		e.bad("program", fmt.Sprintf("cannot read tunctl's own program file: %v", err), "install tunctl again")
 		return
 	}
-	name := "tunctl"
-	if runtime.GOOS == "windows" {
-		name = "tunctl.exe"
-	}
 	for _, dir := range e.Search {
-		path := filepath.Join(dir, name)
+		path := filepath.Join(dir, programName)
 		info, err := os.Stat(path)
 		switch {
-		case err != nil || info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
+		case err != nil || info.IsDir() || !isExecutable(info):
 		case os.SameFile(info, own):
 			e.ok("program", "tunctl %s, %s", e.Version, path)
 			return

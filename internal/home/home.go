@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 )
 
@@ -92,40 +91,10 @@ func find() (Paths, error) {
 		Sites:  filepath.Join(systemConfig(), "tunctl", "sites"),
 	}
 	p.Socket = p.SpareSocket()
-	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && runtime.GOOS == "linux" {
+	if run := runtimeFolder(); run != "" {
 		p.Socket = shortSocket(filepath.Join(run, "tunctl", "agent.sock"))
 	}
 	return p, nil
-}
-
-// stateFolder is the system's folder for state.
-func stateFolder() (string, error) {
-	switch runtime.GOOS {
-	case "windows":
-		return os.UserCacheDir() // %LocalAppData%: stays on this machine
-	case "darwin":
-		return os.UserConfigDir()
-	}
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return dir, nil
-	}
-	dir, err := os.UserHomeDir()
-	return filepath.Join(dir, ".local", "state"), err
-}
-
-// systemConfig is the system's folder for the settings of all people.
-func systemConfig() string {
-	switch runtime.GOOS {
-	case "windows":
-		// Everybody may create folders in %ProgramData%.
-		if dir := os.Getenv("ProgramFiles"); filepath.IsAbs(dir) {
-			return dir
-		}
-		return `C:\Program Files`
-	case "darwin":
-		return "/Library/Application Support"
-	}
-	return "/etc"
 }
 
 func short(text string) string {
@@ -155,10 +124,7 @@ func MakePrivate(dir string) error {
 	if err != nil {
 		return err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs its x bit
-	}
-	return nil
+	return closeToOthers(dir, info)
 }
 
 // CheckOwned returns an error for another user's folder: what listens there is not ours.

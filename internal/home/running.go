@@ -63,7 +63,7 @@ func (p Paths) SetRunning(r Running) error {
 
 // ClearRunning removes what SetRunning wrote.
 func (p Paths) ClearRunning() error {
-	if err := os.Remove(p.runningFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := atomicfile.Remove(p.runningFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 
 	"tunctl/internal/posixsh"
@@ -35,10 +34,9 @@ func (c *Cluster) loginEnv() environment {
 // mark is what every process of this cluster carries in its environment.
 func (c *Cluster) mark() string { return "TUNCTL_PRACTICE_CLUSTER=" + c.dir }
 
-// findShell finds the shell that commands and jobs run in: bash, or else sh. On
-// Windows, what the PATH has by that name may be another system altogether.
+// findShell finds the shell that commands and jobs run in: bash, or else sh.
 func findShell() string {
-	if runtime.GOOS == "windows" {
+	if !hasShell {
 		return ""
 	}
 	for _, name := range []string{"bash", "sh"} {

@@ -9,6 +9,7 @@
 #   jupyter     the notebook and the server
 #   browser     Chromium
 #   desktop     a bus, a display, a panel, notifications, a keyring
+#   wine        Wine, and binutils for Windows
 #   package     what looks at our packages: lintian, rpm, groff, and ruby for the formula of Homebrew
 set -eu
 
@@ -24,6 +25,7 @@ packages() {
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
+	wine) echo wine wine64 binutils-mingw-w64-x86-64 ;;
 	package) echo lintian rpm groff-base man-db ruby ;;
 	*) die "unknown group \"$1\"; one of: $groups" ;;
 	esac
@@ -51,7 +53,7 @@ forbid_daemons() {
 	chmod 755 "$policy"
 }
 
-groups="build ssh slurm gridengine jupyter browser desktop package"
+groups="build ssh slurm gridengine jupyter browser desktop wine package"
 [ $# -gt 0 ] || set -- $groups
 wanted=
 for group; do

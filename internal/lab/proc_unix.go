@@ -8,6 +8,8 @@ import (
 	"syscall"
 )
 
+const hasShell = true
+
 // ownGroup lets a command lead a process group, so that it ends as one.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 

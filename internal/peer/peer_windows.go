@@ -10,13 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tunctl/internal/nowindow"
 )
 
 // HolderOf finds the program that listens on a local TCP port.
 func HolderOf(port int) Holder {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "netstat", "-ano", "-p", "TCP").Output()
+	out, err := output(ctx, "netstat", "-ano", "-p", "TCP")
 	if err != nil {
 		return Holder{}
 	}
@@ -24,7 +26,7 @@ func HolderOf(port int) Holder {
 	if pid == 0 {
 		return Holder{}
 	}
-	out, err = exec.CommandContext(ctx, "tasklist", "/fo", "csv", "/nh", "/fi", "PID eq "+strconv.Itoa(pid)).Output()
+	out, err = output(ctx, "tasklist", "/fo", "csv", "/nh", "/fi", "PID eq "+strconv.Itoa(pid))
 	if err != nil {
 		return Holder{PID: pid}
 	}
@@ -33,6 +35,12 @@ func HolderOf(port int) Holder {
 		return Holder{PID: pid}
 	}
 	return Holder{Name: row[0], PID: pid}
+}
+
+func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	nowindow.Set(cmd)
+	return cmd.Output()
 }
 
 // netstatListener reads "TCP 127.0.0.1:8888 0.0.0.0:0 LISTENING 4242". The word

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,6 +37,15 @@ func (p platform) program() string {
 	return "tunctl"
 }
 
+// windowless is the program without a console, which starts at login: Windows opens a
+// window for one with a console. "" on other systems.
+func (p platform) windowless() string {
+	if p.system == "windows" {
+		return "tunctlw.exe"
+	}
+	return ""
+}
+
 func (p platform) archive() string {
 	if p.system == "windows" {
 		return ".zip"
@@ -59,6 +69,9 @@ func (r *release) build(ctx context.Context, p platform, out string) error {
 		// On macOS the linker makes the program's UUID from the build ID, and macOS 26 runs no
 		// program without one; see golang/go#68678.
 		stamp += " -buildid="
+	}
+	if filepath.Base(out) == p.windowless() {
+		stamp += " -H=windowsgui"
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", stamp, "-o", out, "./cmd/tunctl")
 	cmd.Dir = r.source

@@ -123,6 +123,13 @@ func (r *release) makeFor(ctx context.Context, p platform, stage string) error {
 	if err != nil {
 		return err
 	}
+	if windowless := p.windowless(); windowless != "" {
+		path := filepath.Join(filepath.Dir(program), windowless)
+		if err := r.build(ctx, p, path); err != nil {
+			return err
+		}
+		files = append(files, archivedFile{path: path, name: windowless, mode: 0o755})
+	}
 	if err := r.writeArchive(filepath.Join(r.out, name+p.archive()), name, files); err != nil {
 		return err
 	}

@@ -9,9 +9,12 @@ import (
 	"tunctl/internal/api"
 )
 
-// FindSSH finds the ssh program in the person's PATH, or in our own: an agent started at
-// login may lack the former.
+// FindSSH finds the ssh program of the system where it has one, else in the person's PATH,
+// or in our own: an agent started at login may lack the former.
 func FindSSH(env api.Env) (string, error) {
+	if path, err := exec.LookPath(systemSSH()); err == nil {
+		return path, nil
+	}
 	for _, dir := range filepath.SplitList(env["PATH"]) {
 		if !filepath.IsAbs(dir) {
 			continue

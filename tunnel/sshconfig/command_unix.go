@@ -13,6 +13,12 @@ import (
 // replaceShell before a single command saves a process, as in ssh.
 const replaceShell = "exec "
 
+// systemSSH is empty: the PATH tells.
+func systemSSH() string { return "" }
+
+// systemDir has the settings for all people.
+func systemDir() string { return "/etc/ssh" }
+
 // shell runs a line by the person's shell, in a process group that ends as a whole.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	program := cmp.Or(os.Getenv("SHELL"), "/bin/sh")

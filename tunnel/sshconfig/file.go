@@ -116,13 +116,6 @@ func configFiles(config string) []string {
 	return []string{config}
 }
 
-func systemDir() string {
-	if runtime.GOOS == "windows" {
-		return filepath.Join(os.Getenv("ProgramData"), "ssh")
-	}
-	return "/etc/ssh"
-}
-
 func globalKnownHosts() string {
 	file := filepath.Join(systemDir(), "ssh_known_hosts")
 	return file + " " + file + "2"

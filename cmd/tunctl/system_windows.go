@@ -1,0 +1,21 @@
+package main
+
+import "tunctl/internal/api"
+
+// defaultEditor opens the config where neither VISUAL nor EDITOR is set.
+const defaultEditor = "notepad"
+
+// quotedName is the host name as typed, quoted for the shell that runs the ProxyCommand.
+const quotedName = `"%n"`
+
+// isDrive reports whether the word before a colon is a drive and no host.
+func isDrive(word string) bool { return len(word) == 1 }
+
+// demoUnsupported says why the practice cluster cannot run here: its jobs are shell scripts.
+func demoUnsupported() error {
+	return &api.Error{
+		Code:    api.CodeUsage,
+		Message: "the practice cluster does not run on Windows itself: it needs WSL, the Windows Subsystem for Linux",
+		Hint:    "`wsl --install` installs it; run the Linux version of tunctl in it: `tunctl demo`. To set up a real cluster here: `tunctl init`",
+	}
+}

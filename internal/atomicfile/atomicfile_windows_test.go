@@ -1,0 +1,33 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"replaced": func(path string) error { return Write(path, []byte("new"), 0o600) },
+		"removed":  Remove,
+	} {
+		path := filepath.Join(t.TempDir(), "agent.json")
+		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(50*time.Millisecond, func() { _ = reader.Close() })
+		if err := change(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := Remove(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -1,0 +1,191 @@
+package autostart
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf16"
+)
+
+// windowless is the same program without a console, beside tunctl.exe: Windows opens a
+// console window for tunctl.exe at each login, if only for a moment.
+const windowless = "tunctlw.exe"
+
+// withoutWindow is the program that starts at login: windowless, where that is installed.
+func withoutWindow(program string) string {
+	if beside := filepath.Join(filepath.Dir(program), windowless); exists(beside) {
+		return beside
+	}
+	return program
+}
+
+// task is the agent as a task of the Windows Task Scheduler, which can start it again
+// after a failure; the Run key cannot.
+type task struct {
+	user string // the person's SID
+	dir  string // where Windows keeps tasks
+	run  func(ctx context.Context, name string, args ...string) ([]byte, error)
+
+	refused bool // the last install was
+}
+
+// name is different for each user: all tasks of a computer are in one folder.
+func (t *task) name() string { return "tunctl-agent-" + t.user }
+
+func (t *task) path() string { return filepath.Join(t.dir, t.name()) }
+
+// taskSource marks a task as ours and has the path of tunctl. It is ASCII: schtasks prints
+// other letters in the console's code page, or as question marks.
+func taskSource(program string) string { return "tunctl " + url.PathEscape(program) }
+
+// taskText is the task; see "Task Scheduler Schema". The defaults would end it after
+// three days or on battery, and give it the priority of a backup.
+func taskText(user, program string) string {
+	return `<?xml version="1.0" encoding="UTF-16"?>
+<Task version="1.2" xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task">
+  <RegistrationInfo>
+    <Source>` + xmlText(taskSource(program)) + `</Source>
+    <Description>Keeps tunnels to compute jobs: tunctl autostart off removes this.</Description>
+  </RegistrationInfo>
+  <Triggers>
+    <LogonTrigger>
+      <Enabled>true</Enabled>
+      <UserId>` + xmlText(user) + `</UserId>
+    </LogonTrigger>
+  </Triggers>
+  <Principals>
+    <Principal id="Author">
+      <UserId>` + xmlText(user) + `</UserId>
+      <LogonType>InteractiveToken</LogonType>
+      <RunLevel>LeastPrivilege</RunLevel>
+    </Principal>
+  </Principals>
+  <Settings>
+    <MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>
+    <DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>
+    <StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>
+    <AllowStartOnDemand>true</AllowStartOnDemand>
+    <Enabled>true</Enabled>
+    <ExecutionTimeLimit>PT0S</ExecutionTimeLimit>
+    <Priority>5</Priority>
+    <RestartOnFailure>
+      <Interval>PT1M</Interval>
+      <Count>255</Count>
+    </RestartOnFailure>
+  </Settings>
+  <Actions Context="Author">
+    <Exec>
+      <Command>` + xmlText(withoutWindow(program)) + `</Command>
+      <Arguments>` + strings.Join(Agent.args(), " ") + `</Arguments>
+    </Exec>
+  </Actions>
+</Task>
+`
+}
+
+// taskSettings is what we read of a task. Windows writes it in its own way, with defaults
+// added.
+type taskSettings struct {
+	Source  string `xml:"RegistrationInfo>Source"`
+	Enabled string `xml:"Settings>Enabled"`
+	Restart string `xml:"Settings>RestartOnFailure>Interval"`
+	Command string `xml:"Actions>Exec>Command"`
+}
+
+// readTask reads the XML of a task, in UTF-16 from a file or as schtasks prints it.
+func readTask(text []byte) (taskSettings, error) {
+	var s taskSettings
+	if len(text) > 1 && (text[0] == 0xff || text[1] == 0) { // UTF-16, with a mark or without
+		units := make([]uint16, len(text)/2)
+		for i := range units {
+			units[i] = binary.LittleEndian.Uint16(text[2*i:])
+		}
+		text = []byte(string(utf16.Decode(units)))
+	}
+	// The declaration before it may not tell the truth about the encoding.
+	body := text[max(bytes.Index(text, []byte("<Task ")), 0):]
+	if err := xml.Unmarshal(bytes.ToValidUTF8(body, []byte("?")), &s); err != nil {
+		return s, fmt.Errorf("cannot read the task for start at login: %w", err)
+	}
+	return s, nil
+}
+
+// utf16Text is text as schtasks wants it.
+func utf16Text(text string) []byte {
+	out := []byte{0xff, 0xfe}
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = binary.LittleEndian.AppendUint16(out, unit)
+	}
+	return out
+}
+
+// read returns the task's XML, nil if there is none. Whether people may read the file of
+// their own task is up to the computer's administrator; if not, schtasks is asked.
+func (t *task) read(ctx context.Context) []byte {
+	text, err := os.ReadFile(t.path())
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return text
+	}
+	if text, err = t.run(ctx, "schtasks", "/query", "/tn", t.name(), "/xml"); err != nil {
+		return nil // it fails where there is none
+	}
+	return text
+}
+
+func (t *task) wanted() bool { return true }
+
+// install does not fail where a policy forbids tasks: the Run key is used instead.
+func (t *task) install(ctx context.Context, program string) error {
+	f, err := os.CreateTemp("", "tunctl-*.xml")
+	if err != nil {
+		return fmt.Errorf("cannot write the start at login entry: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(utf16Text(taskText(t.user, program)))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("cannot write the start at login entry: %w", err)
+	}
+	_, err = t.run(ctx, "schtasks", "/create", "/tn", t.name(), "/xml", f.Name(), "/f")
+	if t.refused = err != nil; t.refused {
+		return t.remove(ctx) // of an earlier one, which would start the agent twice
+	}
+	return nil
+}
+
+func (t *task) remove(ctx context.Context) error {
+	if t.read(ctx) == nil {
+		return nil
+	}
+	_, err := t.run(ctx, "schtasks", "/delete", "/tn", t.name(), "/f")
+	return err
+}
+
+func (t *task) entry(ctx context.Context, program string) (Entry, error) {
+	e := Entry{Part: Agent, Kind: "task", Path: `Task Scheduler\` + t.name()}
+	text := t.read(ctx)
+	if text == nil {
+		return e, nil
+	}
+	s, err := readTask(text)
+	e.Installed = true
+	e.Enabled = s.Enabled != "false" // as switched off in the Task Scheduler's window
+	e.Stale = s.Source != taskSource(program)
+	if path, ok := strings.CutPrefix(s.Source, "tunctl "); ok {
+		e.Program, err = url.PathUnescape(path)
+	}
+	return e, err
+}
+
+// start starts the task now.
+func (t *task) start(ctx context.Context) error {
+	_, err := t.run(ctx, "schtasks", "/run", "/tn", t.name())
+	return err
+}

@@ -1,0 +1,29 @@
+package home
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// stateFolder is the system's folder for state.
+func stateFolder() (string, error) { return os.UserConfigDir() }
+
+// runtimeFolder is empty: the system has no folder for sockets.
+func runtimeFolder() string { return "" }
+
+// systemConfig is the system's folder for the settings of all people.
+func systemConfig() string { return "/Library/Application Support" }
+
+// machineID is the permanent id of the system, or "". The host name is no id there: it
+// changes with the network, and the agent would not be found any more.
+func machineID() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "/usr/sbin/ioreg", "-rd1", "-c", "IOPlatformExpertDevice").Output()
+	if err != nil {
+		return ""
+	}
+	return platformUUID(string(out))
+}

@@ -1,0 +1,17 @@
+//go:build unix && !darwin
+
+package tray
+
+import "strings"
+
+const readsIconOnce = true // see setInitialIcon
+
+// iconBytes is the icon in the form that this system's panel takes.
+func iconBytes(kind IconKind) []byte {
+	img := drawIcon(kind, 64)
+	hardEdges(img)
+	return pngOf(img)
+}
+
+// label doubles the character that marks a shortcut in this system's menus.
+func label(title string) string { return strings.ReplaceAll(title, "_", "__") }
