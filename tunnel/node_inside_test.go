@@ -539,3 +539,11 @@ func TestALineOfAStepIsOneLine(t *testing.T) {
 		t.Error("a host reads only the first line of the command")
 	}
 }
+
+func TestAStepOfAnArraysTaskIsStartedByTheTasksOwnNumber(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	f.program(t, "squeue", `test "$*" = "-h -o %A -j 7_2" && echo 9`)
+	n, _ := insideJob(t, f, "refused", nil)
+	n.inside.steps.job = "7_2"
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "9")
+}

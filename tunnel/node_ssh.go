@@ -76,7 +76,7 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 // safeWord reports whether text is only an address, a name or a number, without a
 // meaning to a shell or as an option.
 func safeWord(text string) bool {
-	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:+-[]") == ""
+	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:+-[]") == ""
 }
 
 // newMark is a random word, which no start-up file prints.

@@ -75,7 +75,7 @@ func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 // else can end it while it waits for that.
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
-		"srun", "--jobid=" + j.job, "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
+		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
 		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if !j.noOverlap.Load() {
@@ -85,6 +85,15 @@ func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 		words = append(words, "--mem=0")
 	}
 	return strings.Join(append(words, options...), " ")
+}
+
+// number is the job's id as srun takes it. A task of an array, such as 48213_4, has a
+// number of its own, which Slurm is asked for.
+func (j *jobSteps) number() string {
+	if strings.ContainsRune(j.job, '_') {
+		return "$(squeue -h -o %A -j " + j.job + ")"
+	}
+	return j.job
 }
 
 func (j *jobSteps) limits() *Limits { return &j.host.pool.o.Limits }

@@ -203,7 +203,7 @@ var errRunOver = errors.New("the job has ended, or moved to another node")
 // node returns the node of that name, which is connected when it is first used.
 func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) {
 	n.mu.Lock()
-	node, job := n.open[name], n.job.ID
+	node, job := n.open[name], n.job
 	n.mu.Unlock()
 	if node != nil {
 		return node, nil
@@ -213,9 +213,9 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
 	if n.jobs.HasSteps(ctx) {
-		o.Job = job
+		o.Job = slurmID(job)
 	} else {
-		o.PBSJob = job
+		o.PBSJob = job.ID
 	}
 	if ctx.Err() != nil { // the options may be incomplete
 		return nil, ctx.Err()
@@ -230,6 +230,14 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil
+}
+
+// slurmID is the id of a job for a step, which is of one task of an array.
+func slurmID(job api.Job) string {
+	if job.Task == "" {
+		return job.ID
+	}
+	return job.ID + "_" + job.Task
 }
 
 func (n *jobNodes) isOver() bool {
