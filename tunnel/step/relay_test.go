@@ -474,12 +474,24 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
 	p := newProcess(t)
-	c, err := start(t.Context(), p, Options{}, 500*time.Millisecond)
+	c, err := start(t.Context(), p, Options{}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The shell may take longer than the relay waits.
+	var pinging sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	pinging.Go(func() {
+		for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+			c.mu.Lock()
+			c.sendLocked(0, kindPing, nil)
+			c.mu.Unlock()
+		}
+	})
 	sleeper := run(t, c, "echo $$; sleep 600; true")
 	pid := started(t, sleeper)
+	stop()
+	pinging.Wait()
 	if err := p.ended(); err != nil { // no ping is due yet
 		t.Error(err)
 	}
