@@ -29,7 +29,7 @@ type Session struct {
 	Open    bool      // open the page when it is ready; by default true
 
 	Forward          []ForwardSpec // with a job: to the node that it runs on
-	ForwardSSHConfig bool // forward = "ssh_config": those written there
+	ForwardSSHConfig bool          // forward = "ssh_config": those written there
 	// Shared lets other users of this computer use the session's forwards.
 	Shared     bool
 	AllowHosts []string // names that browsers may use besides this computer's own

@@ -66,7 +66,9 @@ func TestTheOtherPagesOfAJobAreForwardedWhenTheyAreFirstOpened(t *testing.T) {
 
 	w.stop()
 	w.start()
-	w.until("ready with the same pages", func(now api.Session) bool { return ready(now) && names(now) == names(s) && now.Endpoints[1].URL == page })
+	w.until("ready with the same pages", func(now api.Session) bool {
+		return ready(now) && names(now) == names(s) && now.Endpoints[1].URL == page
+	})
 	if got := w.get(strings.TrimPrefix(page, "http://"), nil); got != "the board" {
 		t.Errorf("after a restart of the agent it shows %.200q", got)
 	}
