@@ -67,7 +67,9 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 		r.Added = added
 		r.KeepPorts(picked)
 	}, nil)
-	return api.ForwardResponse{UpResponse: api.UpResponse{Session: s.status(), At: time.Now()}, Forwards: forwards}, err
+	now, at := s.status(), time.Now()
+	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: forwards}, err
 }
 
 // addForwards opens forwards to the node of the session's job, all or none. Those that
