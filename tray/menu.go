@@ -42,8 +42,8 @@ type Item struct {
 
 // The verbs of entries that do something.
 const (
-	verbOpen       = "open" // without a name: the one page that is ready
-	verbPick       = "pick" // open, chosen of several
+	verbOpen       = "open"     // without a name: the one page that is ready
+	verbPick       = "pick"     // open, chosen of several
 	verbEndpoint   = "endpoint" // open another page of a session's job: SESSION/NAME
 	verbCopy       = "copy"
 	verbLog        = "log"
