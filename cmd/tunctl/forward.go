@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -114,7 +115,13 @@ func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest
 	if len(res.Forwards) > 0 && res.Forwards[0].Target == "" && res.Forwards[0].Kind == api.ForwardLocal {
 		inv.Say("%s is %s%s: connections wait until its job runs", s.Name, s.State, becauseText(s.Cause))
 	}
-	inv.Say("`tunctl forward %s --remove %s` stops forwarding, and so does `tunctl down %s`", s.Name, strings.Join(req.Specs, " "), s.Name)
+	if slices.ContainsFunc(res.Forwards, func(f api.Forward) bool { return f.Added }) { // else they are in the config
+		specs := strings.Join(req.Specs, " ")
+		if req.Bind != "" {
+			specs += " --bind " + req.Bind
+		}
+		inv.Say("`tunctl forward %s --remove %s` stops forwarding, and so does `tunctl down %s`", s.Name, specs, s.Name)
+	}
 	return nil
 }
 

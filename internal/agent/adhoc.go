@@ -67,7 +67,9 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 		r.Added = added
 		r.KeepPorts(picked)
 	}, nil)
-	return api.ForwardResponse{UpResponse: api.UpResponse{Session: s.status(), At: time.Now()}, Forwards: forwards}, err
+	now, at := s.status(), time.Now()
+	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: forwards}, err
 }
 
 // addForwards opens forwards to the node of the session's job, all or none. Those that
@@ -261,11 +263,15 @@ func specTexts(specs []configs.ForwardSpec) []string {
 }
 
 // adhocName names a session after its host and where its first forward listens, as in
-// narval-5432.
+// narval-5432, or where it leads if it listens on any free port.
 func adhocName(host string, first configs.ForwardSpec) string {
-	_, port, err := net.SplitHostPort(first.Listen)
+	end := first.Listen
+	if first.PicksPort() && first.Target != "" {
+		end = first.Target
+	}
+	_, port, err := net.SplitHostPort(end)
 	if err != nil {
-		port = strings.TrimSuffix(path.Base(first.Listen), ".sock")
+		port = strings.TrimSuffix(path.Base(end), ".sock")
 	}
 	return attachedName(host, port)
 }

@@ -69,6 +69,13 @@ type fixed struct {
 	served
 }
 
+// Status reports what the forward has relayed.
+func (x *fixed) Status() api.Forward {
+	st := x.served.Status()
+	st.Added = x.added
+	return st
+}
+
 // listen opens the session's listeners, once.
 func (s *session) listen(ctx context.Context) error {
 	rec := s.agent.store.Session(s.name)
@@ -145,9 +152,9 @@ func (f *forwards) configured() []configs.ForwardSpec {
 func (s *session) keepPorts() {
 	s.mu.Lock()
 	fwd := s.forward
-	picked := fwd.pickedPorts()
+	picked, list := fwd.pickedPorts(), fwd.status()
 	s.mu.Unlock()
-	for _, f := range fwd.status() {
+	for _, f := range list {
 		if f.Note != "" {
 			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}

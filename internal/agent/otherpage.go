@@ -97,6 +97,9 @@ func (p *otherPage) settle(r *route, failure error) {
 
 // announceOthers makes the other pages of the log those of the session.
 func (r *jobRun) announceOthers(job api.Job) {
+	if r.others == nil {
+		return // no log was read
+	}
 	pages := make([]*otherPage, len(r.others))
 	for i, f := range r.others {
 		pages[i] = &otherPage{

@@ -22,7 +22,7 @@ type Finding struct {
 	// may be some although this one was not found.
 	Others []Finding
 	Name   string // of one of Others: "dask", or "jupyter-2" for a second notebook
-	notes       []note
+	notes  []note
 }
 
 // Report is a finding as `tunctl detect --json` prints it.
