@@ -68,7 +68,7 @@ func findEditor(name string) (editor, string, error) {
 		}
 		return editor{}, "", &api.Error{
 			Code: api.CodeFailed, Message: "no editor is installed that can work inside a job: " + editorNames(),
-			Hint: fmt.Sprintf("install one (%s from %s); or name its program with --editor PATH", editors[0].title, editors[0].get),
+			Hint: "install " + editorLinks() + "; or name its program with --editor PATH",
 		}
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")
@@ -105,6 +105,18 @@ func editorNames() string {
 		names[i] = e.command
 	}
 	return strings.Join(names, ", ")
+}
+
+// editorLinks says where to get each editor, and what else it needs.
+func editorLinks() string {
+	links := make([]string, len(editors))
+	for i, e := range editors {
+		links[i] = fmt.Sprintf("%s (%s)", e.title, e.get)
+		if e.extension != "" {
+			links[i] = fmt.Sprintf("%s (%s) with its extension %s", e.title, e.get, e.extension)
+		}
+	}
+	return strings.Join(links[:len(links)-1], ", ") + " or " + links[len(links)-1]
 }
 
 // find is the editor's program; "" if it is not installed.
