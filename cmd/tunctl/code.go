@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,7 +158,7 @@ func (inv *invocation) resolveInside(ctx context.Context, session, path string) 
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	out, err := outputOf(conn, posixsh.Script, resolveScript(path))
-	if err != nil {
+	if _, ended := errors.AsType[*ssh.ExitError](err); err != nil && !ended {
 		return "", false, exitOf(session, err)
 	}
 	_, answer, ok := strings.Cut("\n"+out, "\n"+resolved) // a start-up file may have printed something before

@@ -136,14 +136,15 @@ func (e editor) find() string {
 
 // programFolders are where macOS and Windows install programs that are not on the PATH.
 func programFolders() []string {
-	home, _ := os.UserHomeDir()
+	var folders []string
 	switch runtime.GOOS {
 	case "darwin":
-		return []string{"/Applications", filepath.Join(home, "Applications")}
+		folders = []string{"/Applications", filepath.Join(os.Getenv("HOME"), "Applications")}
 	case "windows":
-		return []string{filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles")}
+		folders = []string{filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles")}
 	}
-	return nil
+	// Without its variable, a folder would be one of the current directory.
+	return slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
 // listTimeout bounds how long an editor may take to list its extensions.
