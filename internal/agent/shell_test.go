@@ -90,6 +90,21 @@ func TestAJobThatCannotBeEnteredIsTriedSeldom(t *testing.T) {
 	}
 }
 
+func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
+	s := quietSession(t)
+	s.cfg.App = configs.ShellApp
+	r := &jobRun{session: s, prober: newProber(s, nil)}
+	s.change(func(f *facts) { f.name, f.answers, f.job = s.name, false, &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"} })
+	r.proveShell(*s.facts.job)
+	if cause, hint := s.current.Cause, s.current.Hint; cause != "running a command inside job 7 on cn01" || hint != "" {
+		t.Errorf("before the first try: %s (%s)", cause, hint)
+	}
+	r.handleProbe(probeResult{target: r.prober.target, doing: "no command runs inside job 7 on cn01 yet: login refused"})
+	if s.current.State != api.SessionStarting || !strings.Contains(s.current.Cause, "login refused") || !strings.Contains(s.current.Hint, "`tunctl down jupyter --cancel` ends it") {
+		t.Errorf("it is %s: %s (%s)", s.current.State, s.current.Cause, s.current.Hint)
+	}
+}
+
 func TestAJobToWorkInThatEndsEarlyIsNotSaidToHaveServed(t *testing.T) {
 	e := endedError(configs.Session{Name: "work", App: configs.ShellApp, Submit: "builtin:shell"}, &api.Job{ID: "7", State: api.JobFailed}, false, "", "change venv")
 	if e.Message != "job 7 failed, before a command was run inside" {
