@@ -99,6 +99,9 @@ func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 	if cause, hint := s.current.Cause, s.current.Hint; cause != "running a command inside job 7 on cn01" || hint != "" {
 		t.Errorf("before the first try: %s (%s)", cause, hint)
 	}
+	if got := r.prober.prove(t.Context(), r.prober.target, time.Now()); got.route != nil || !strings.HasPrefix(got.doing, "no command runs inside job 7 on cn01 yet: ") {
+		t.Errorf("no node is connected, and it is proven: %+v", got)
+	}
 	r.handleProbe(probeResult{target: r.prober.target, doing: "no command runs inside job 7 on cn01 yet: login refused"})
 	if s.current.State != api.SessionStarting || !strings.Contains(s.current.Cause, "login refused") || !strings.Contains(s.current.Hint, "`tunctl down jupyter --cancel` ends it") {
 		t.Errorf("it is %s: %s (%s)", s.current.State, s.current.Cause, s.current.Hint)
