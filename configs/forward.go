@@ -12,12 +12,15 @@ import (
 )
 
 // ForwardSpec is a forward in the config. Listen and Target are "host:port", or the path
-// of a unix socket.
+// of a unix socket. Port 0 to listen on is any free one.
 type ForwardSpec struct {
 	Kind   api.ForwardKind
 	Listen string
 	Target string // empty for a dynamic forward
 }
+
+// PicksPort reports whether the forward listens on any free port of this computer.
+func (f ForwardSpec) PicksPort() bool { return picksPort(f.Listen) }
 
 // String is the spec as written in the config.
 func (f ForwardSpec) String() string {
@@ -37,8 +40,9 @@ func (f ForwardSpec) String() string {
 // ParseForward reads a forward written as for ssh -L, -R and -D, with the letter
 // in front: "5432:db.int:5432" (or with L:), "R:9000:localhost:9000", "D:1080".
 // A listener without an address is on loopback, one with "*" on all interfaces,
-// which Listen has as ":port". A socket on this computer may begin with "~/". The error
-// is an *api.Error.
+// which Listen has as ":port"; port 0 on this computer is any free one. A target without a
+// host is localhost at the other end, and "6006" alone is "6006:localhost:6006". A socket
+// on this computer may begin with "~/". The error is an *api.Error.
 func ParseForward(spec string) (ForwardSpec, error) {
 	f, err := parseForward(spec)
 	if err != nil {
@@ -46,6 +50,9 @@ func ParseForward(spec string) (ForwardSpec, error) {
 	}
 	return f, nil
 }
+
+// forwardHint shows how forwards are written.
+const forwardHint = `write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`
 
 func parseForward(spec string) (ForwardSpec, *api.Error) {
 	kind, loopback, rest := api.ForwardLocal, "127.0.0.1", spec
@@ -58,6 +65,9 @@ func parseForward(spec string) (ForwardSpec, *api.Error) {
 	case strings.HasPrefix(spec, "D:"):
 		kind, rest = api.ForwardDynamic, spec[2:]
 	}
+	if kind == api.ForwardLocal && isPort(rest) {
+		rest += ":" + rest
+	}
 	listen, target, err := splitForward(rest, loopback)
 	switch {
 	case err != nil:
@@ -65,12 +75,14 @@ func parseForward(spec string) (ForwardSpec, *api.Error) {
 		err = errors.New("a D: forward has no target")
 	case kind != api.ForwardDynamic && target == "":
 		err = errors.New("the target is missing")
+	case kind == api.ForwardRemote && picksPort(listen):
+		err = errors.New("port 0, for any free one, works only on this computer")
 	}
 	if err != nil {
 		return ForwardSpec{}, &api.Error{
 			Code:    api.CodeUsage,
 			Message: fmt.Sprintf("bad forward %q: %v", spec, err),
-			Hint:    `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`,
+			Hint:    forwardHint,
 			Err:     err,
 		}
 	}
@@ -107,7 +119,10 @@ func splitForward(text, loopback string) (listen, target string, err error) {
 	case len(words) == 2 && words[0] == "":
 		return "", "", errors.New("the target's host is missing")
 	case len(words) == 2:
-		target, _, err = address(words[0], words[1], nil)
+		target, err = targetAddress(words[0], words[1])
+		return listen, target, err
+	case isPort(words[0]) && len(words) == 1:
+		target, err = targetAddress("localhost", words[0])
 		return listen, target, err
 	case len(words) == 1:
 		return "", "", fmt.Errorf("the target %q has no port", words[0])
@@ -149,11 +164,25 @@ func splitColons(text string) ([]string, error) {
 	}
 }
 
+// targetAddress joins a host and a port, which is not 0.
+func targetAddress(host, port string) (string, error) {
+	target, _, err := address(host, port, nil)
+	if err == nil && picksPort(target) {
+		return "", badPort(port)
+	}
+	return target, err
+}
+
+func badPort(port string) error { return fmt.Errorf("%q is not a port between 1 and 65535", port) }
+
+// picksPort reports whether the port of an address is 0: any free one.
+func picksPort(address string) bool { return strings.HasSuffix(address, ":0") && !isSocket(address) }
+
 // address joins a valid host and port, and returns rest as it is.
 func address(host, port string, rest []string) (string, []string, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 {
-		return "", nil, fmt.Errorf("%q is not a port between 1 and 65535", port)
+	if err != nil {
+		return "", nil, badPort(port)
 	}
 	if strings.Contains(host, "/") {
 		return "", nil, fmt.Errorf("%q is not a host", host)

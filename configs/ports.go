@@ -30,7 +30,7 @@ func (p *localPorts) addSession(t *table, s Session) {
 	}
 	for _, item := range t.byKey["forward"].value.items {
 		spec, bad := parseForward(item.text)
-		if bad != nil || spec.Kind == api.ForwardRemote {
+		if bad != nil || spec.Kind == api.ForwardRemote || spec.PicksPort() {
 			continue
 		}
 		if host, port, err := net.SplitHostPort(spec.Listen); err == nil { // else a unix socket

@@ -28,8 +28,8 @@ type Session struct {
 	Keep    bool      // submit again when the job ends by its time limit
 	Open    bool      // open the page when it is ready; by default true
 
-	Forward          []ForwardSpec
-	ForwardSSHConfig bool // forward = "ssh_config": those written there
+	Forward          []ForwardSpec // with a job: to the node that it runs on
+	ForwardSSHConfig bool          // forward = "ssh_config": those written there
 	// Shared lets other users of this computer use the session's forwards.
 	Shared     bool
 	AllowHosts []string // names that browsers may use besides this computer's own
@@ -192,9 +192,8 @@ func (l *loader) checkSession(t *table, s Session) {
 		l.src.addError(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
 			"%s needs a job, submit or forward", t.title())
 	}
-	if forward := t.byKey["forward"]; forward != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
-		l.src.addError(forward.at, fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"})),
-			"%s has a job, and \"forward\" works only in a session without one", t.title())
+	if t.byKey["forward"] != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
+		l.checkJobForwards(t, s)
 	}
 	if t.byKey["with"] != nil && !t.submitsBuiltin() {
 		l.src.addError(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
@@ -217,6 +216,21 @@ func (l *loader) checkShell(t *table, s Session) {
 		l.src.addError(app.value.at, fmt.Sprintf("add: submit = %q", builtinPrefix+ShellApp), "%s has no job to run a shell in", t.title())
 	case (s.App == ShellApp || s.Builtin() == ShellApp) && local != nil:
 		l.src.addError(local.at, `remove it; "forward" is for ports of the job`, "%s has no page, so it has no local port", t.title())
+	}
+}
+
+// checkJobForwards rejects the forwards that lead from or to the login node, in a session
+// with a job: its forwards lead to the node that the job runs on.
+func (l *loader) checkJobForwards(t *table, s Session) {
+	forward := t.byKey["forward"]
+	hint := fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"}))
+	if s.ForwardSSHConfig {
+		l.src.addError(forward.value.at, hint, "%s has a job, and the forwards of the ssh config are from the login node", t.title())
+	}
+	for _, item := range forward.value.items {
+		if spec, bad := parseForward(item.text); bad == nil && spec.Kind == api.ForwardRemote {
+			l.src.addError(item.at, hint, "%s has a job, and %q would listen on the login node", t.title(), item.text)
+		}
 	}
 }
 

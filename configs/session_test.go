@@ -99,10 +99,16 @@ config.toml:4:16: unknown placeholder {jobid}
     |                ^^^^^^^
   available: {id}, {name}, {user}, {node}
 `},
-		{"forwards beside a job", inSession(`forward = ["5432:db.int:5432"]`), `
-config.toml:4:1: [session.a] has a job, and "forward" works only in a session without one
-  4 | forward = ["5432:db.int:5432"]
-    | ^^^^^^^
+		{"remote forwards beside a job", inSession(`forward = ["6006", "R:9000:localhost:9000"]`), `
+config.toml:4:20: [session.a] has a job, and "R:9000:localhost:9000" would listen on the login node
+  4 | forward = ["6006", "R:9000:localhost:9000"]
+    |                    ^^^^^^^^^^^^^^^^^^^^^^^
+  move it to a session of its own: [session.a-ports]
+`},
+		{"forwards of the ssh config beside a job", inSession(`forward = "ssh_config"`), `
+config.toml:4:11: [session.a] has a job, and the forwards of the ssh config are from the login node
+  4 | forward = "ssh_config"
+    |           ^^^^^^^^^^^^
   move it to a session of its own: [session.a-ports]
 `},
 		{"a builtin job that there is not", "[session.a]\nhost = 'x'\nsubmit = 'builtin:jupiter'\nwith = { hours = 1 }\n", `
@@ -144,11 +150,11 @@ config.toml:4:7: "{id}.log" is not an absolute path
 config.toml:4:12: bad forward "5432:db": the target "db" has no port
   4 | forward = ["5432:db", 'R:9000']
     |            ^^^^^^^^^
-  write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
+  write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
 config.toml:4:23: bad forward "R:9000": the target is missing
   4 | forward = ["5432:db", 'R:9000']
     |                       ^^^^^^^^
-  write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
+  write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"
 `},
 		{"one forward that is no list", inForwards(`forward = "5432:db:5432"`), `
 config.toml:4:11: "forward" in [session.a] must be a list or "ssh_config"
@@ -180,6 +186,7 @@ config.toml:6:1: [session.a] uses local port 80 twice, first on line 5
     | ^^^^^^
 `},
 	})
+	parse(t, inForwards(`forward = ["0:80", "0:81", "D:0"]`)+"[session.c]\nhost = 'x'\njob = 'j'\nforward = ['0:80', '6006', 'D:1080']\n")
 	parse(t, inForwards(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
 }
 

@@ -51,6 +51,8 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 			name = ready[0].Name
 		}
 		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Open) }
+	case verbEndpoint:
+		return func(ctx context.Context) error { return c.openEndpoint(ctx, name) }
 	case verbCopy:
 		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Copy) }
 	case verbLog:
@@ -110,6 +112,22 @@ func (c *companion) withPage(ctx context.Context, session string, use func(ctx c
 	return use(ctx, url)
 }
 
+// openEndpoint opens another page of a session's job, SESSION/NAME.
+func (c *companion) openEndpoint(ctx context.Context, page string) error {
+	session, name := splitEndpoint(page)
+	url, err := c.Agent.EndpointURL(ctx, session, name)
+	if err != nil {
+		return err
+	}
+	return c.Open(ctx, url)
+}
+
+// splitEndpoint splits SESSION/NAME. The name of an endpoint has no slash.
+func splitEndpoint(page string) (session, name string) {
+	i := strings.LastIndexByte(page, '/')
+	return page[:max(i, 0)], page[i+1:]
+}
+
 // extend requests more time, and shows the new end.
 func (c *companion) extend(ctx context.Context, session string) error {
 	end, err := c.Agent.Extend(ctx, session, extendBy)
@@ -143,7 +161,7 @@ func (c *companion) settings(ctx context.Context) error {
 
 // attempts complete "Could not …" for each verb; a name may follow.
 var attempts = map[string]string{
-	verbOpen: "open", verbPick: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
+	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
 	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
 	verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
@@ -172,6 +190,9 @@ func (c *companion) equivalentCommand(verb, name string) string {
 	switch verb {
 	case verbOpen, verbPick:
 		return strings.TrimSpace(c.Command + " open " + name)
+	case verbEndpoint:
+		session, which := splitEndpoint(name)
+		return c.Command + " open " + session + " --which " + which
 	case verbCopy:
 		return c.Command + " open --print " + name
 	case verbLog:

@@ -87,6 +87,10 @@ func (s *script) PageURL(_ context.Context, name string) (string, error) {
 	return "http://localhost:8888/" + name + "?token=s3cr3t", s.note("page", name)
 }
 
+func (s *script) EndpointURL(_ context.Context, session, name string) (string, error) {
+	return "http://localhost:8889/" + name + "?token=s3cr3t", s.note("endpoint", session, name)
+}
+
 func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
 	return noon.Add(by), s.note("extend", name, by.String())
 }
@@ -268,25 +272,26 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 		secret := "http://localhost:8888/%?token=s3cr3t"
 		whole := func(name string) string { return strings.Replace(secret, "%", name, 1) }
 		want := map[string][]string{
-			"pick:jupyter":   {"page jupyter", "browse " + whole("jupyter")},
-			"open:my_board":  {"page my_board", "browse " + whole("my_board")},
-			"open":           {"page my_board", "browse " + whole("my_board")},
-			"copy:jupyter":   {"page jupyter", "copy " + whole("jupyter")},
-			"log:jupyter":    {"terminal logs -f jupyter"},
-			"up:jupyter":     {"up jupyter"},
-			"down:jupyter":   {"down jupyter"},
-			"cancel:jupyter": {"cancel jupyter"},
-			"login:narval":   {"login narval"},
-			"logout:narval":  {"logout narval"},
-			"start-agent":    {"start"},
-			"settings":       {"edit " + s.config},
-			"setup":          {"terminal init"},
-			"ask:narval":     {"terminal login narval"},
-			"trouble:db":     {"show details.html"},
-			"top-login:x":    {"login x"},
-			"top-up:jupyter": {"up jupyter"},
-			"help":           {"show help.html"},
-			"status":         nil,
+			"pick:jupyter":          {"page jupyter", "browse " + whole("jupyter")},
+			"open:my_board":         {"page my_board", "browse " + whole("my_board")},
+			"open":                  {"page my_board", "browse " + whole("my_board")},
+			"endpoint:jupyter/dask": {"endpoint jupyter dask", "browse http://localhost:8889/dask?token=s3cr3t"},
+			"copy:jupyter":          {"page jupyter", "copy " + whole("jupyter")},
+			"log:jupyter":           {"terminal logs -f jupyter"},
+			"up:jupyter":            {"up jupyter"},
+			"down:jupyter":          {"down jupyter"},
+			"cancel:jupyter":        {"cancel jupyter"},
+			"login:narval":          {"login narval"},
+			"logout:narval":         {"logout narval"},
+			"start-agent":           {"start"},
+			"settings":              {"edit " + s.config},
+			"setup":                 {"terminal init"},
+			"ask:narval":            {"terminal login narval"},
+			"trouble:db":            {"show details.html"},
+			"top-login:x":           {"login x"},
+			"top-up:jupyter":        {"up jupyter"},
+			"help":                  {"show help.html"},
+			"status":                nil,
 		}
 		for id, calls := range want {
 			before := len(s.heard())

@@ -42,8 +42,9 @@ type Item struct {
 
 // The verbs of entries that do something.
 const (
-	verbOpen       = "open" // without a name: the one page that is ready
-	verbPick       = "pick" // open, chosen of several
+	verbOpen       = "open"     // without a name: the one page that is ready
+	verbPick       = "pick"     // open, chosen of several
+	verbEndpoint   = "endpoint" // open another page of a session's job: SESSION/NAME
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
@@ -258,7 +259,14 @@ func sessionItems(v View) []Item {
 		up := s.State != api.SessionDown && s.State != api.SessionEnded && s.State != api.SessionFailed
 		var children []Item
 		if s.App != api.AppShell {
-			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)), entry(verbCopy, s.Name, "Copy address", openable(s)))
+			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
+		}
+		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
+			runs := s.State == api.SessionReady || s.State == api.SessionStarting
+			children = append(children, entry(verbEndpoint, s.Name+"/"+e.Name, "Open "+e.Title(), runs))
+		}
+		if s.App != api.AppShell {
+			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))
 		}
 		children = append(children,
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),

@@ -66,8 +66,13 @@ var statuses = map[string]View{
 		job(func(j *api.Job) {
 			j.State, j.Reason, j.Hint = api.JobQueued, "Priority", "other jobs come first"
 		}))),
-	"starting":       reached(narval(api.HostUp, ""), session("jupyter", api.SessionStarting, job(func(*api.Job) {}))),
-	"ready":          reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute))),
+	"starting": reached(narval(api.HostUp, ""), session("jupyter", api.SessionStarting, job(func(*api.Job) {}))),
+	"ready":    reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute))),
+	"other-pages": reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute), func(s *api.Session) {
+		s.Endpoints = []api.NamedEndpoint{
+			{Name: "dask", Endpoint: api.Endpoint{App: "dask"}}, {Name: "jupyter-2", Endpoint: api.Endpoint{App: "jupyter"}},
+		}
+	})),
 	"shell-down":     reached(narval(api.HostDown, ""), session("work", api.SessionDown, shell)),
 	"shell-starting": reached(narval(api.HostUp, ""), session("work", api.SessionStarting, shell, job(func(*api.Job) {}))),
 	"shell-ready":    reached(narval(api.HostUp, ""), session("work", api.SessionReady, shell, runsFor(102*time.Minute))),

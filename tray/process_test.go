@@ -55,6 +55,10 @@ func (p *piped) PageURL(_ context.Context, name string) (string, error) {
 	return "http://localhost:8888/" + name + "?token=s3cr3t", nil
 }
 
+func (p *piped) EndpointURL(_ context.Context, session, name string) (string, error) {
+	return "http://localhost:8889/" + session + "/" + name, nil
+}
+
 func (p *piped) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
 	return time.Now().Add(by), p.say("extend", name, by.String())
 }

@@ -26,6 +26,8 @@ type Agent interface {
 	Down(ctx context.Context, session string, cancel bool) error
 	// PageURL is the whole address of a session's page, token included.
 	PageURL(ctx context.Context, session string) (string, error)
+	// EndpointURL is the same for another page of the session's job, by its name.
+	EndpointURL(ctx context.Context, session, name string) (string, error)
 	// Extend asks for more time for a session's job, and returns its new end.
 	Extend(ctx context.Context, session string, by time.Duration) (time.Time, error)
 	// Answer answers a prompt.

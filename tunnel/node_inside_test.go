@@ -405,13 +405,30 @@ func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 }
 
 func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
-	f := newFakeSlurm(t, `echo "srun: error: Access denied" >&2; exit 1`)
-	n, told := insideJob(t, f, "inner", withNodeLogin(f, "WHERE=node"))
-	mustPrint(t, n, "echo $WHERE", "node")
-	mustPrint(t, n, "echo $WHERE", "node")
-	if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, "Access denied") {
-		t.Errorf("told %q", text)
+	for hook, want := range map[string]string{
+		`echo "srun: error: Access denied" >&2; exit 1`: "Access denied",
+		`sleep 1; exit 1`: errStepSlow.Error(),
+	} {
+		f := newFakeSlurm(t, hook)
+		n, told := insideJob(t, f, "inner", func(outer *Host, servers map[string]*sshServer) {
+			outer.pool.o.Limits.StepStart = 200 * time.Millisecond
+			withNodeLogin(f, "WHERE=node")(outer, servers)
+		})
+		mustPrint(t, n, "echo $WHERE", "node")
+		mustPrint(t, n, "echo $WHERE", "node")
+		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, want) {
+			t.Errorf("told %q, want %q", text, want)
+		}
+		if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[0], "--mem=0") || !strings.Contains(runs[1], "--mem=0") {
+			t.Errorf("%q", runs)
+		}
 	}
+}
+
+func TestWhatASitesWrapperPrintsIsNoPartOfTheStep(t *testing.T) {
+	f := newFakeSlurm(t, `echo "Welcome. Jobs are accounted."; printf "starting ..."; echo "Welcome" >&2`)
+	n, _ := insideJob(t, f, "refused", nil)
+	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 }
 
 func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
@@ -459,9 +476,29 @@ func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	_ = ch.Close()
+	sftpResponds(t, n)
 	refusal, ok := errors.AsType[*ssh.OpenChannelError](openSocket(t, n))
 	if !ok || !strings.Contains(refusal.Message, "it has no python3") {
 		t.Errorf("a socket: %v", refusal)
+	}
+}
+
+// sftpResponds asks the server of files inside a job for its version.
+func sftpResponds(t *testing.T, n *Node) {
+	t.Helper()
+	ch, requests, err := n.OpenChannel(t.Context(), "session", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(ch)
+	go ssh.DiscardRequests(requests)
+	if ok, err := ch.SendRequest("subsystem", true, ssh.Marshal(struct{ Name string }{"sftp"})); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	say(ch, "\x00\x00\x00\x05\x01\x00\x00\x00\x03")
+	reply := make([]byte, 9)
+	if _, err := io.ReadFull(ch, reply); err != nil || reply[4] != 2 {
+		t.Errorf("sftp-server: %q, %v", reply, err)
 	}
 }
 

@@ -76,7 +76,7 @@ func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
 		"srun", "--jobid=" + j.job, "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
-		"--cpu-bind=none", "--mpi=none", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
+		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if !j.noOverlap.Load() {
 		words = append(words, "--overlap")
@@ -145,12 +145,19 @@ func (h *Host) setSrunOptions(j *jobSteps) {
 	}
 }
 
+// leaveStep is the part of the command line before srun. When our side is gone, the relay
+// ends, but stays in the step for as long as something runs there in the background, such
+// as the server of an editor. srun would wait for that on the login node. Killed, it leaves
+// the step alone; its child must not outlive it, since that would end the step. By then the
+// shell's number may belong to another process, so srun is known by the relay's name too.
+const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
+
 func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
 	c, err := j.host.current()
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.stream(ctx, posixsh.LoginLine, "exec "+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
+	s, err := c.stream(ctx, posixsh.LoginLine, leaveStep+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
 	if err != nil {
 		return nil, err
 	}

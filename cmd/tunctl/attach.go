@@ -96,7 +96,8 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	port := strconv.FormatUint(localPortFor(address), 10)
 	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
 	u.request = func(ctx context.Context) (api.UpResponse, error) {
-		return u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
+		r, err := u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
+		return r.UpResponse, err
 	}
 	if err := u.start(ctx, inv.paths, false); err != nil || u.json {
 		return err

@@ -289,6 +289,8 @@ func (l partialLine) values(at position, kinds []string, typed string) candidate
 			src.hosts(&o, "")
 		case "JOB":
 			src.jobs(&o, at.args)
+		case "ENDPOINT":
+			src.endpoints(&o, at.args)
 		case "SITE":
 			src.sites(&o)
 		case "SRC", "DST":

@@ -67,6 +67,17 @@ func (src candidateSource) sessions(o *candidates, suffix string) {
 	}
 }
 
+// endpoints adds the other pages of the job of the session that the line names, or of all.
+func (src candidateSource) endpoints(o *candidates, args []string) {
+	for _, s := range src.status().Sessions {
+		for _, e := range s.Endpoints {
+			if len(args) == 0 || args[0] == s.Name {
+				o.add(e.Name, e.Title()+" of "+s.Name)
+			}
+		}
+	}
+}
+
 // hosts adds the hosts of the config, of the ssh config and of the agent.
 func (src candidateSource) hosts(o *candidates, suffix string) {
 	known := src.status().Hosts

@@ -78,6 +78,9 @@ if test "$1" = --version; then echo 4.2.5; exit; fi
 for word; do
 	case $word in --port=*) port=${word#--port=} ;; esac
 done
+dask=$(practice-page --free-port)
+practice-page --port "$dask" >/dev/null 2>&1 &
+echo "distributed.scheduler - INFO -   dashboard at:  http://127.0.0.1:$dask/status"
 exec practice-page --port "$port"
 `
 

@@ -2,32 +2,44 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/term"
 )
 
 func forwardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "forward",
-		Usage:     "forward ports through a host temporarily",
-		ArgsUsage: "HOST SPEC...",
+		Usage:     "forward ports through a host, or to a session's job, temporarily",
+		ArgsUsage: "HOST|SESSION SPEC...",
 		Description: "SPEC is written as for ssh -L, -R and -D, with the letter in front:\n\n" +
-			"    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from the host\n" +
+			"    6006                     port 6006 here goes to port 6006 there\n" +
+			"    0:6006                   a free port here goes to port 6006 there\n" +
+			"    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from there\n" +
 			"    8080:/run/app.sock       … to a unix socket there; a path before : is a socket here\n" +
 			"    R:9000:localhost:9000    port 9000 on the host goes to port 9000 here\n" +
-			"    D:1080                   a SOCKS5 proxy here; the host resolves names\n\n" +
+			"    D:1080                   a SOCKS5 proxy here; connections leave from there\n\n" +
+			"There is the host or, for a session, the node that its job runs on. A host of the config has\n" +
+			"priority over a session of the same name.\n\n" +
 			"The agent keeps the forwards up, also after a lost connection or a restart, until `tunctl down NAME`.\n" +
-			"`tunctl status` lists them. For permanent forwards, use forward = [\"…\"] in the config. Other users\n" +
-			"of this computer are refused, unless --bind or an address before the port lets them in.\n\n" +
-			"  tunctl forward narval 5432:db.int:5432",
+			"Those of a session follow its job when it moves, and end with `tunctl down SESSION` or --remove; the\n" +
+			"session must be up. `tunctl status` lists them. For permanent forwards, use forward = [\"…\"] in the\n" +
+			"config. Other users of this computer are refused, unless --bind or an address before the port lets\n" +
+			"them in.\n\n" +
+			"  tunctl forward narval 5432:db.int:5432\n" +
+			"  tunctl forward jupyter 6006",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of loopback; * for all interfaces"},
+			&cli.BoolFlag{Name: "remove", Usage: "end these forwards of a session"},
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
@@ -37,14 +49,31 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 
 func forwardPorts(ctx context.Context, inv *invocation) error {
 	if inv.NArg() < 2 {
-		return usagef("forward takes a host and a forward, as in `tunctl forward narval 5432:db.int:5432`")
+		return usagef("forward takes a host or a session, and a forward, as in `tunctl forward narval 5432:db.int:5432`")
 	}
-	req := api.ForwardRequest{Host: inv.Args().First(), Specs: inv.Args().Tail(), Bind: inv.String("bind")}
-	if isOpenToOthers(req.Bind) {
+	st, err := inv.status()
+	if err != nil {
+		return err
+	}
+	to := parseDestination(inv.readConfig(), st, inv.Args().First())
+	req := api.ForwardRequest{Host: to.Host, Specs: inv.Args().Tail(), Bind: inv.String("bind"), Remove: inv.Bool("remove")}
+	switch {
+	case to.Node != "":
+		return usagef("forward takes a host or a session, not a node: write %q for a port of another node of the job", "9000:"+to.Node+":9000")
+	case req.Remove && to.Session == "":
+		return usagef("--remove is for the forwards of a session: `tunctl down NAME` ends those through a host")
+	case isOpenToOthers(req.Bind) && !req.Remove:
 		inv.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
+	if to.Session != "" {
+		req.Host, req.Session = "", to.Session
+		return forwardSession(ctx, inv, req)
+	}
 	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
-	u.request = func(ctx context.Context) (api.UpResponse, error) { return u.client.Forward(ctx, req) }
+	u.request = func(ctx context.Context) (api.UpResponse, error) {
+		r, err := u.client.Forward(ctx, req)
+		return r.UpResponse, err
+	}
 	if err := u.start(ctx, inv.paths, false); err != nil {
 		return err
 	}
@@ -52,6 +81,56 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		inv.Say("`tunctl down %s` stops forwarding", u.name)
 	}
 	return nil
+}
+
+// forwardSession forwards ports to the job of a session that is up.
+func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest) error {
+	res, err := inv.client.Forward(ctx, req)
+	if errors.Is(err, client.ErrNotRunning) {
+		return &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", req.Session),
+			Hint: fmt.Sprintf("`tunctl up %s` brings it up", req.Session),
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if inv.Bool("json") {
+		return inv.PrintJSON(upLine{Type: "session", Session: &res.Session})
+	}
+	s := res.Session
+	if req.Remove {
+		for _, f := range res.Forwards {
+			inv.Say("%s is closed", f.Listen)
+		}
+		return nil
+	}
+	for _, f := range res.Forwards {
+		if f.Note != "" {
+			inv.Say("! %s", f.Note)
+		}
+		inv.Say("  %s", forwardText(f, jobPlace(s)))
+		fmt.Fprintln(inv.Out, f.Listen)
+	}
+	if len(res.Forwards) > 0 && res.Forwards[0].Target == "" && res.Forwards[0].Kind == api.ForwardLocal {
+		inv.Say("%s is %s%s: connections wait until its job runs", s.Name, s.State, becauseText(s.Cause))
+	}
+	if slices.ContainsFunc(res.Forwards, func(f api.Forward) bool { return f.Added }) { // else they are in the config
+		specs := strings.Join(req.Specs, " ")
+		if req.Bind != "" {
+			specs += " --bind " + req.Bind
+		}
+		inv.Say("`tunctl forward %s --remove %s` stops forwarding, and so does `tunctl down %s`", s.Name, specs, s.Name)
+	}
+	return nil
+}
+
+// jobPlace is where the job of a session runs, in words.
+func jobPlace(s api.Session) string {
+	if s.Job != nil && s.Job.Node != "" {
+		return s.Job.Node
+	}
+	return "the node of the job"
 }
 
 // forwardText says what a forward connects.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,9 +24,13 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Description: "Without SESSION: the session that is up. The browser gets a link that works once, so that the\n" +
 			"page's token is in no process list. --print shows the full address, token included: anyone who\n" +
 			"has it can use your notebook.\n\n" +
+			"--which opens another page of the same job, such as the Dask dashboard or TensorBoard, if the job's\n" +
+			"log announces it: `tunctl status SESSION` lists them. It is forwarded from then on.\n\n" +
 			"  tunctl open\n" +
-			"  tunctl open jupyter --print",
+			"  tunctl open jupyter --print\n" +
+			"  tunctl open jupyter --which dask",
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "which", Usage: "open this other `ENDPOINT` of the job, such as dask or tensorboard"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, token included, instead of opening it"},
 		},
 		Action: action(t, openSession),
@@ -34,18 +40,23 @@ func openCommand(t *term.Terminal) *cli.Command {
 func openSession(ctx context.Context, inv *invocation) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	name, err := inv.chooseSession(ctx, "no session has a page to open", hasPage, mayHavePage)
+	which := inv.String("which")
+	tests := []func(api.Session) bool{hasPage, mayHavePage}
+	if which != "" {
+		tests = slices.Insert(tests, 0, func(s api.Session) bool { return hasEndpoint(s, which) })
+	}
+	name, err := inv.chooseSession(ctx, "no session has a page to open", tests...)
 	if err != nil {
 		return err
 	}
 	if !inv.Bool("print") {
-		opened, err := openPage(ctx, inv.Terminal, inv.client, name, "tunctl")
+		opened, err := openPage(ctx, inv.Terminal, inv.client, pageOf{session: name, which: which}, "tunctl")
 		if opened != "" {
-			inv.Say("%s opened %s: %s", inv.Paint(term.Green, "✓"), name, opened)
+			inv.Say("%s opened %s: %s", inv.Paint(term.Green, "✓"), cmp.Or(which, name), opened)
 		}
 		return err
 	}
-	url, err := inv.client.PageURL(ctx, name)
+	url, err := pageOf{session: name, which: which}.url(ctx, inv.client)
 	if err != nil {
 		return err
 	}
@@ -53,15 +64,34 @@ func openSession(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// openPage opens a session's page, and returns its address without the token. If it cannot, it
-// says how to, with program in another terminal, and returns "".
-func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, name, program string) (opened string, err error) {
-	page, err := cl.PageURL(ctx, name)
+// pageOf is a page of a session: its main one, or another endpoint of its job.
+type pageOf struct{ session, which string }
+
+// url is the whole address of the page, token included.
+func (p pageOf) url(ctx context.Context, cl *client.Client) (string, error) {
+	if p.which == "" {
+		return cl.PageURL(ctx, p.session)
+	}
+	return cl.EndpointURL(ctx, p.session, p.which)
+}
+
+// command is the command that opens the page.
+func (p pageOf) command(program string) string {
+	if p.which == "" {
+		return program + " open " + p.session
+	}
+	return program + " open " + p.session + " --which " + p.which
+}
+
+// openPage opens a page, and returns its address without the token. If it cannot, it says
+// how to, with program in another terminal, and returns "".
+func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf, program string) (opened string, err error) {
+	page, err := p.url(ctx, cl)
 	if err != nil {
 		return "", err
 	}
 	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
-		return "", notOpened(ctx, t, program+" open "+name, page, err)
+		return "", notOpened(ctx, t, p.command(program), page, err)
 	}
 	return withoutToken(page), nil
 }

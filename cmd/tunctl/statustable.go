@@ -50,9 +50,16 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	case s.Local != "" && s.State != api.SessionDown && (s.State == api.SessionReady || !s.State.Settled()):
 		notes = append(notes, s.Local)
 	}
-	if s.Local == "" {
-		for _, f := range s.Forwards {
-			notes = append(notes, strings.TrimSuffix(f.Listen+" → "+f.Target, " → "))
+	for _, f := range s.Forwards {
+		if s.Local == "" || f.Listen != s.Local && f.Endpoint == "" {
+			notes = append(notes, forwardNote(s, f))
+		}
+	}
+	for _, e := range s.Endpoints {
+		if e.URL != "" {
+			notes = append(notes, e.Name+": "+e.URL)
+		} else {
+			notes = append(notes, e.Name+": `"+pageOf{s.Name, e.Name}.command("tunctl")+"`")
 		}
 	}
 	for _, f := range s.Forwards {
@@ -76,6 +83,22 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		notes = append(notes, "next: job "+s.Next.ID+" is "+string(s.Next.State)+expectedText(s.Next, now))
 	}
 	return notes
+}
+
+// forwardNote says what a forward connects, in short.
+func forwardNote(s api.Session, f api.Forward) string {
+	note := f.Listen
+	if f.Target != "" {
+		note += " → " + f.Target
+	}
+	switch {
+	case s.Job == nil || s.Local == "": // of a session without a job
+	case f.Kind == api.ForwardDynamic:
+		note += " is a SOCKS proxy on " + jobPlace(s)
+	case f.Target != "":
+		note += " on " + jobPlace(s)
+	}
+	return note
 }
 
 // sharedText says who may connect to a forward besides its owner.

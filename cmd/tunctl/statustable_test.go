@@ -23,7 +23,13 @@ func busy(now time.Time) api.Status {
 				Cause: "job 48213345 ends at 16:05: save your work", Hint: "job 48300012 takes over, and the page moves with it",
 				Job:      &api.Job{ID: "48213345", State: api.JobRunning, Node: "nc10214.narval.calcul.quebec", Start: now, End: now.Add(9 * time.Minute)},
 				Next:     &api.Job{ID: "48300012", State: api.JobQueued, ExpectedStart: now.Add(time.Hour)},
-				Forwards: []api.Forward{{BytesIn: 123_456_789, BytesOut: 9_876}},
+				Forwards: []api.Forward{
+					{Listen: "127.0.0.1:8888", BytesIn: 123_456_789, BytesOut: 9_876},
+					{Listen: "127.0.0.1:6006", Target: "localhost:6006"},
+					{Listen: "127.0.0.1:40123", Target: "nc10214:8787", Endpoint: "dask"},
+					{Kind: api.ForwardDynamic, Listen: "127.0.0.1:1080"},
+				},
+				Endpoints: []api.NamedEndpoint{{Name: "dask", URL: "http://localhost:40123/status"}, {Name: "ray"}},
 			},
 			{Name: "a-session-with-quite-a-long-name", Host: "m3", State: api.SessionNeedsLogin, Cause: strings.Repeat("m3 needs you: it asks for a code. ", 5), Hint: "run `tunctl login m3`"},
 			{Name: "db", Host: "narval", State: api.SessionReady, Forwards: []api.Forward{{Listen: "127.0.0.1:5432", Target: "db.int:5432", BytesIn: 12}}},
@@ -44,10 +50,17 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	text := statusTable(term.Layout{Width: 80}, busy(now), now)
 	for _, want := range []string{
 		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start Mon 16:56",
+		"  127.0.0.1:6006 → localhost:6006 on nc10214.narval.calcul.quebec\n", "  127.0.0.1:1080 is a SOCKS proxy on nc10214",
+		"  dask: http://localhost:40123/status\n", "  ray: `tunctl open jupyter --which ray`\n",
 		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432", "91.4 ms",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	for _, line := range []string{"  127.0.0.1:8888\n", "  127.0.0.1:40123 → nc10214:8787"} {
+		if strings.Contains(text, line) {
+			t.Errorf("%q, which has an address already, is in:\n%s", line, text)
 		}
 	}
 	if t.Failed() || testing.Verbose() {

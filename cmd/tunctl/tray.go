@@ -174,6 +174,11 @@ func (a trayAgent) PageURL(ctx context.Context, session string) (string, error) 
 	return a.client.PageURL(ctx, session)
 }
 
+// EndpointURL implements tray.Agent.
+func (a trayAgent) EndpointURL(ctx context.Context, session, name string) (string, error) {
+	return a.client.EndpointURL(ctx, session, name)
+}
+
 // Extend implements tray.Agent.
 func (a trayAgent) Extend(ctx context.Context, session string, by time.Duration) (time.Time, error) {
 	job, err := a.client.Extend(ctx, session, by)

@@ -115,7 +115,7 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.term, u.client, u.name, cmp.Or(u.program, "tunctl"))
+	opened, err := openPage(ctx, u.term, u.client, pageOf{session: u.name}, cmp.Or(u.program, "tunctl"))
 	if opened != "" { // its address was printed just now
 		u.term.Say("%s opened the page", u.term.Paint(term.Green, "✓"))
 	}
@@ -399,20 +399,24 @@ func (u *up) announce(s api.Session) {
 		on = ", on " + s.Job.Node
 	}
 	u.term.Say("%s %s is ready%s%s", u.term.Paint(term.Green, "✓"), u.term.Paint(term.Bold, s.Name), untilText(s.Job, time.Now()), on)
+	to := s.Host
 	if s.URL != "" {
 		fmt.Fprintln(u.term.Out, s.URL)
-		return
+		to = jobPlace(s)
 	}
 	if s.App == api.AppShell {
 		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
 	}
 	for _, f := range s.Forwards {
-		if f.Error != "" {
+		switch {
+		case f.Error != "":
 			u.term.Say("! %s: %s", f.Listen, f.Error)
 			continue
+		case s.URL != "" && (f.Listen == s.Local || f.Endpoint != ""):
+			continue // the page, and those that `open --which` opened
 		}
-		u.term.Say("  %s", forwardText(f, s.Host))
-		if !term.IsTerminal(u.term.Out) { // a script reads the addresses
+		u.term.Say("  %s", forwardText(f, to))
+		if s.URL == "" && !term.IsTerminal(u.term.Out) { // a script reads the addresses
 			fmt.Fprintln(u.term.Out, f.Listen)
 		}
 	}

@@ -1,41 +1,179 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
-// handleForward brings up forwards that are in no config, as a separate session.
-func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.UpResponse, error) {
+// handleForward brings up forwards that are in no config: those through a host as a
+// separate session, those of a session beside its own.
+func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
 	a.useEnv(req.Env)
-	if err := a.allowed(ctx, req.Host); err != nil {
-		return api.UpResponse{}, err
-	}
 	specs, err := adhocSpecs(req)
-	if err != nil {
-		return api.UpResponse{}, err
+	switch {
+	case err != nil:
+		return api.ForwardResponse{}, err
+	case req.Session != "":
+		return a.forwardSession(req, specs)
+	}
+	if err := a.allowed(ctx, req.Host); err != nil {
+		return api.ForwardResponse{}, err
 	}
 	s, err := a.adhoc(req.Host, specs)
 	if err != nil {
-		return api.UpResponse{}, err
+		return api.ForwardResponse{}, err
 	}
 	now, at := s.start(byPerson, "", clientOf(ctx))
 	a.resume()
-	return api.UpResponse{Session: now, At: at}, nil
+	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: []api.Forward{}}, nil
+}
+
+// forwardSession adds forwards to those of a session, or removes added ones.
+func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSpec) (api.ForwardResponse, error) {
+	s, err := a.session(req.Session)
+	if err != nil {
+		return api.ForwardResponse{}, err
+	}
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	change := s.addForwards
+	if req.Remove {
+		change = s.removeForwards
+	}
+	forwards, err := change(specs)
+	if err != nil {
+		return api.ForwardResponse{}, err
+	}
+	s.mu.Lock()
+	var added []string
+	for _, x := range s.forward.fixed {
+		if x.added {
+			added = append(added, x.spec.String())
+		}
+	}
+	picked := s.forward.pickedPorts()
+	s.mu.Unlock()
+	err = s.record(func(r *state.Session) {
+		r.Added = added
+		r.KeepPorts(picked)
+	}, nil)
+	now, at := s.status(), time.Now()
+	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: forwards}, err
+}
+
+// addForwards opens forwards to the node of the session's job, all or none. Those that
+// exist already stay as they are.
+func (s *session) addForwards(specs []configs.ForwardSpec) ([]api.Forward, error) {
+	rec := s.agent.store.Session(s.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cannotAddLocked(specs); err != nil {
+		return nil, err
+	}
+	was := len(s.forward.fixed)
+	for _, spec := range specs {
+		if s.forward.find(spec) >= 0 {
+			continue
+		}
+		if err := s.openFixed(s.forward, spec, true, rec); err != nil {
+			for _, x := range s.forward.fixed[was:] {
+				release(x)
+			}
+			s.forward.fixed = s.forward.fixed[:was]
+			return nil, err
+		}
+	}
+	for _, x := range s.forward.fixed[was:] {
+		s.serve(s.forward, x)
+	}
+	s.enterLocked()
+	list := make([]api.Forward, len(specs))
+	for i, spec := range specs {
+		list[i] = s.forward.fixed[s.forward.find(spec)].Status()
+	}
+	return list, nil
+}
+
+// find is the index of a fixed forward; -1 if there is none.
+func (f *forwards) find(spec configs.ForwardSpec) int {
+	return slices.IndexFunc(f.fixed, func(x *fixed) bool { return x.spec == spec })
+}
+
+// cannotAddLocked is why forwards cannot be added to the session's; nil if they can.
+func (s *session) cannotAddLocked(specs []configs.ForwardSpec) error {
+	switch {
+	case !s.hasJobLocked():
+		return &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("session %s has no job", s.name),
+			Hint: fmt.Sprintf("`tunctl forward %s …` forwards through its host", s.cfg.Host),
+		}
+	case s.attempt == nil || s.forward == nil:
+		return &api.Error{
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is %s, so that its job has no node to forward to", s.name, s.current.State),
+			Hint: fmt.Sprintf("`tunctl up %s` brings it up", s.name),
+		}
+	}
+	for _, spec := range specs {
+		if spec.Kind == api.ForwardRemote {
+			return &api.Error{
+				Code: api.CodeUsage, Message: fmt.Sprintf("%s would listen on the login node, and not on that of the job", spec),
+				Hint: fmt.Sprintf("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec),
+			}
+		}
+	}
+	return nil
+}
+
+// removeForwards ends forwards that were added, all or none. A spec may have another port
+// here than the one that it asked for.
+func (s *session) removeForwards(specs []configs.ForwardSpec) ([]api.Forward, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forward == nil {
+		return nil, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down and forwards nothing", s.name)}
+	}
+	for _, spec := range specs {
+		if i := s.forward.find(spec); i < 0 || !s.forward.fixed[i].added {
+			var added []string
+			for _, x := range s.forward.fixed {
+				if x.added {
+					added = append(added, x.spec.String())
+				}
+			}
+			return nil, &api.Error{
+				Code: api.CodeUsage, Message: fmt.Sprintf("forward %s was not added to session %s", spec, s.name),
+				Hint: "added: " + cmp.Or(strings.Join(added, ", "), "none") + "; those of the config are removed there",
+			}
+		}
+	}
+	list := []api.Forward{}
+	for _, spec := range specs {
+		if i := s.forward.find(spec); i >= 0 { // else the same was given twice
+			x := s.forward.fixed[i]
+			list = append(list, x.Status())
+			x.stop()
+			s.forward.fixed = slices.Delete(s.forward.fixed, i, i+1)
+		}
+	}
+	s.enterLocked()
+	return list, nil
 }
 
 // adhocSpecs parses the forwards of a request. Bind applies to those without an address.
 func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	if len(req.Specs) == 0 {
-		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward given", Hint: `write "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
+		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward given", Hint: `write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
 	}
 	specs := make([]configs.ForwardSpec, len(req.Specs))
 	for i, text := range req.Specs {

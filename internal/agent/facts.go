@@ -165,6 +165,12 @@ func (f *facts) ready(now time.Time) verdict {
 	return v
 }
 
+// jobRuns reports whether the job runs, as far as is known, and can be reached.
+func (f *facts) jobRuns() bool {
+	running := f.job != nil && f.job.Node != "" && (f.job.State == api.JobRunning || f.job.State == api.JobUnknown)
+	return running && f.wanted && f.failure == nil && f.host.State == api.HostUp && f.host.NotRespondingSince.IsZero()
+}
+
 // jobOver reports whether the session's job has ended.
 func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
 

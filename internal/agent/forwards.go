@@ -4,129 +4,272 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
 )
 
-// forwards are a session's listeners, from its first start to its down. A session with a
-// job has one, for its page; a session without has those of the config. A nil *forwards
-// listens nowhere.
+// forwards are a session's listeners, from its first start to its down: for the page of
+// its job, if it has one; for the forwards of the config, and those that were added; and
+// for the job's other pages that were opened. A nil *forwards listens nowhere.
 type forwards struct {
-	page      *forward.Forward
-	fixed     []fixed
+	page      *listener // nil: the session has no job
+	fixed     []*fixed
+	others    map[string]*listener // by the name of the page
+	ctx       context.Context      //nolint:containedctx // of the listeners: one may be added later
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
-	open      bool
-	target    forward.Target // of the page, while it is open
-	connected bool           // the host is connected
+	connected bool // the host is connected
+}
+
+// served is a running forward.
+type served interface {
+	Serve(ctx context.Context) error
+	Status() api.Forward
+}
+
+// listener is a forward that listens here, and its target.
+type listener struct {
+	*forward.Forward
+	endpoint string          // the name of the other page that it is for
+	target   *forward.Target // nil: withdrawn
+}
+
+// Status reports what the forward is for, and what it has relayed.
+func (l *listener) Status() api.Forward {
+	st := l.Forward.Status()
+	st.Endpoint = l.endpoint
+	return st
+}
+
+// set leads the forward to a target; without one it shows why.
+func (l *listener) set(target *forward.Target, why forward.Reason) {
+	switch {
+	case target == nil:
+		l.Withdraw(why)
+	case l.target == nil || *l.target != *target:
+		l.Open(*target)
+	}
+	l.target = target
+}
+
+// fixed is a forward with a fixed target.
+type fixed struct {
+	spec  configs.ForwardSpec
+	added bool // by a person, and in no config
+	stop  context.CancelFunc
+	served
+}
+
+// Status reports what the forward has relayed.
+func (x *fixed) Status() api.Forward {
+	st := x.served.Status()
+	st.Added = x.added
+	return st
 }
 
 // listen opens the session's listeners, once.
 func (s *session) listen(ctx context.Context) error {
-	last := s.agent.store.Session(s.name).Port
+	rec := s.agent.store.Session(s.name)
 	specs, err := s.fixedSpecs(ctx)
 	if err != nil {
 		return err
 	}
-	s.closeOtherKind()
+	s.closeOutdated(specs)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt == nil {
 		return context.Canceled // taken down meanwhile: nobody would close them
 	}
-	return s.listenLocked(specs, last)
+	return s.listenLocked(specs, rec)
 }
 
 // holdPort opens the listeners of a session that was up in the last agent, before its
 // first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
 func (s *session) holdPort() error {
-	last := s.agent.store.Session(s.name).Port
+	rec := s.agent.store.Session(s.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
 	s.facts = facts{name: s.name, wanted: true, needsJob: s.hasJobLocked(), host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
-	return s.listenLocked(s.cfg.Forward, last)
+	return s.listenLocked(s.cfg.Forward, rec)
 }
 
-func (s *session) listenLocked(specs []configs.ForwardSpec, last int) error {
+func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) error {
 	if s.forward != nil {
 		return nil
 	}
-	fwd, err := s.openForwards(specs, last)
+	fwd, err := s.openForwards(specs, rec)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(s.agent.ctx) // not of the attempt: they stay open after it
-	fwd.cancel = cancel
-	for _, f := range fwd.all() {
-		fwd.done.Go(func() { s.agent.report("forward", f.Serve(ctx)) })
+	for _, x := range fwd.all() {
+		s.serve(fwd, x)
 	}
 	s.forward = fwd
 	s.enterLocked()
 	return nil
 }
 
-// closeOtherKind closes the listeners of an earlier attempt if the config has given the
-// session a page since, or taken it away.
-func (s *session) closeOtherKind() {
+// closeOutdated closes the listeners of an earlier attempt if the config has other
+// forwards since, or has given the session a page or taken it away.
+func (s *session) closeOutdated(specs []configs.ForwardSpec) {
 	s.mu.Lock()
 	fwd := s.forward
-	other := fwd != nil && (fwd.page != nil) != s.hasPageLocked()
-	if other {
+	outdated := fwd != nil && ((fwd.page != nil) != s.hasPageLocked() || !slices.Equal(fwd.configured(), specs))
+	if outdated {
 		s.forward = nil
 	}
 	s.mu.Unlock()
-	if other {
+	if outdated {
 		fwd.close()
 	}
 }
 
-// keepPort remembers the local port of the page for the next up, and publishes a notice
-// for each port that is not the wanted one.
-func (s *session) keepPort() {
+// configured are the forwards of the config.
+func (f *forwards) configured() []configs.ForwardSpec {
+	var specs []configs.ForwardSpec
+	for _, x := range f.fixed {
+		if !x.added {
+			specs = append(specs, x.spec)
+		}
+	}
+	return specs
+}
+
+// keepPorts remembers the local ports that were picked, for the next up, and publishes a
+// notice for each port that is not the wanted one.
+func (s *session) keepPorts() {
 	s.mu.Lock()
 	fwd := s.forward
+	picked, list := fwd.pickedPorts(), fwd.status()
 	s.mu.Unlock()
-	for _, f := range fwd.status() {
+	for _, f := range list {
 		if f.Note != "" {
 			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}
 	}
-	if fwd == nil || fwd.page == nil || fwd.page.Note() != "" {
-		return // taken down meanwhile, or a substitute: the wanted port is tried again at the next up
+	if fwd == nil {
+		return // taken down meanwhile
 	}
-	_ = s.record(func(r *state.Session) { r.Port = fwd.page.Port() }, nil)
+	_ = s.record(func(r *state.Session) {
+		if fwd.page != nil && fwd.page.Note() == "" {
+			r.Port = fwd.page.Port()
+		}
+		r.KeepPorts(picked)
+	}, nil)
 }
 
-func (s *session) openForwards(specs []configs.ForwardSpec, last int) (*forwards, error) {
-	if !s.hasPageLocked() {
-		return s.openFixed(specs)
+// pickedPorts are the ports of the forwards that listen on any free one, and of the other
+// pages. Those that stand in for one in use are left out: that one is tried again at the
+// next up.
+func (f *forwards) pickedPorts() map[string]int {
+	ports := map[string]int{}
+	if f == nil {
+		return ports
 	}
-	page, err := forward.Listen(forward.ListenOptions{Name: s.name, Port: s.cfg.Local, Last: last, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Waiting: s.waitForHost, Log: s.agent.log})
+	add := func(key string, l *listener) {
+		if l.Note() == "" {
+			ports[key] = l.Port()
+		}
+	}
+	for _, x := range f.fixed {
+		if l, ok := x.served.(*listener); ok && x.spec.PicksPort() {
+			add(x.spec.String(), l)
+		}
+	}
+	for name, l := range f.others {
+		add(name, l)
+	}
+	return ports
+}
+
+// openForwards opens all listeners of the session, or none.
+func (s *session) openForwards(specs []configs.ForwardSpec, rec state.Session) (*forwards, error) {
+	fwd := &forwards{others: map[string]*listener{}}
+	if err := s.openAll(fwd, specs, rec); err != nil {
+		for _, x := range fwd.all() {
+			release(x)
+		}
+		return nil, err
+	}
+	fwd.ctx, fwd.cancel = context.WithCancel(s.agent.ctx) // not of the attempt: they stay open after it
+	return fwd, nil
+}
+
+func (s *session) openAll(fwd *forwards, specs []configs.ForwardSpec, rec state.Session) error {
+	var err error
+	if s.hasPageLocked() {
+		if fwd.page, err = s.openListener(forward.ListenOptions{Port: s.cfg.Local, Last: rec.Port}); err != nil {
+			return &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
+		}
+		for _, name := range rec.Opened {
+			if err := s.openOther(fwd, name, rec); err != nil {
+				return err
+			}
+		}
+	}
+	for _, spec := range specs {
+		if err := s.openFixed(fwd, spec, false, rec); err != nil {
+			return err
+		}
+	}
+	for _, text := range rec.Added {
+		spec, err := configs.ParseForward(text)
+		if err != nil {
+			s.agent.log.Error("cannot read a saved forward", "session", s.name, "err", err)
+			continue
+		}
+		if err := s.openFixed(fwd, spec, true, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openOther opens the listener of another page of the job.
+func (s *session) openOther(fwd *forwards, name string, rec state.Session) error {
+	l, err := s.openListener(forward.ListenOptions{Last: rec.Ports[name]})
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
+		return &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s of %s: %v", name, s.name, err), Err: err}
 	}
-	return &forwards{page: page}, nil
+	l.endpoint, fwd.others[name] = name, l
+	return nil
+}
+
+// openListener opens a listener with the session's settings.
+func (s *session) openListener(o forward.ListenOptions) (*listener, error) {
+	o.Name, o.Shared, o.Hosts, o.Waiting, o.Log = s.name, s.cfg.Shared, s.cfg.AllowHosts, s.waitForHost, s.agent.log
+	f, err := forward.Listen(o)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{Forward: f}, nil
 }
 
 // waitForHost is called while somebody waits at one of the session's listeners.
 func (s *session) waitForHost(person bool) { s.agent.pool.Host(s.host()).Waiting(person) }
 
-// served is a running forward.
-type served interface {
-	Serve(ctx context.Context) error
-	Status() api.Forward
+// serve runs a forward until it is stopped, or all are closed.
+func (s *session) serve(fwd *forwards, x served) {
+	ctx, stop := context.WithCancel(fwd.ctx)
+	if x, ok := x.(*fixed); ok {
+		x.stop = stop
+	}
+	fwd.done.Go(func() {
+		defer stop()
+		s.agent.report("forward", x.Serve(ctx))
+	})
 }
 
 func (f *forwards) all() []served {
@@ -137,41 +280,96 @@ func (f *forwards) all() []served {
 	for _, x := range f.fixed {
 		all = append(all, x)
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.others)) {
+		all = append(all, f.others[name])
+	}
 	return all
 }
 
-// apply opens the forwards when the session is ready, the page over its proven route,
-// and else lets them show what the session waits for.
-func (f *forwards) apply(v verdict, since time.Time, facts facts, host *tunnel.Host, page *route) {
+// targets are what a session's forwards lead to now. Those without a target wait.
+type targets struct {
+	page   *forward.Target
+	fixed  forward.Dialer // who dials for the fixed forwards
+	others map[string]*forward.Target
+	ready  bool // the log was read: another page without a target is not announced
+}
+
+// targetsLocked decides what the session's forwards lead to. The page is open over its
+// proven route once the session is ready; the other forwards of a session with a job lead
+// to the job's node while it runs, those of a session without one through the host.
+func (s *session) targetsLocked(v verdict) targets {
+	t := targets{others: map[string]*forward.Target{}, ready: v.state == api.SessionReady}
+	switch {
+	case s.forward == nil:
+		return t
+	case !s.hasJobLocked():
+		if t.ready {
+			t.fixed = s.agent.pool.Host(s.cfg.Host)
+		}
+		return t
+	}
+	if t.ready && s.facts.link == "" && s.forward.page != nil {
+		page := s.route.target()
+		t.page = &page
+	}
+	if s.facts.jobRuns() {
+		t.fixed = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
+		for name := range s.forward.others {
+			t.others[name] = s.otherTargetLocked(name)
+		}
+	}
+	return t
+}
+
+// apply leads the forwards to their targets; those without one show why.
+func (f *forwards) apply(t targets, connected bool, why forward.Reason) {
 	if f == nil {
 		return
 	}
-	connected := facts.wanted && facts.host.State == api.HostUp
 	if connected && !f.connected {
 		f.retryRemotes()
 	}
 	f.connected = connected
-	ready := v.state == api.SessionReady && facts.link == ""
-	var target forward.Target
-	if ready && f.page != nil {
-		target = page.target()
+	if f.page != nil {
+		f.page.set(t.page, why)
 	}
-	switch {
-	case ready && f.open && f.target == target:
-	case ready && f.page != nil:
-		f.page.Open(target)
-	case ready:
-		for _, x := range f.fixed {
-			x.open(host)
-		}
-	case f.page != nil:
-		f.page.Withdraw(facts.reason(v, since, time.Now()))
-	default:
-		for _, x := range f.fixed {
-			x.withdraw(facts.reason(v, since, time.Now()))
+	for _, x := range f.fixed {
+		if l, ok := x.served.(*listener); ok { // that of a remote forward ends with the connection to the host
+			l.set(x.target(t.fixed), why)
 		}
 	}
-	f.open, f.target = ready, target
+	for name, l := range f.others {
+		if t.ready {
+			why = notAnnounced(name)
+		}
+		l.set(t.others[name], why)
+	}
+}
+
+// nodeDialer dials for the forwards of a session with a job, as the node does that one
+// run of the job is on.
+type nodeDialer struct {
+	session   *session
+	job, node string
+	restarts  int
+}
+
+// Dial implements forward.Dialer. Clients wait while the job ends or moves: its next state
+// withdraws the forward.
+func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	node, err := d.session.jobMachine(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrDown, err)
+	}
+	return node.Dial(ctx, network, address)
+}
+
+// target is the forward's target; nil if nobody dials it.
+func (x *fixed) target(dialer forward.Dialer) *forward.Target {
+	if dialer == nil {
+		return nil
+	}
+	return &forward.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target}
 }
 
 // retryRemotes requests the remote forwards from the host at once.
@@ -236,13 +434,7 @@ func (f *forwards) close() {
 	f.done.Wait()
 }
 
-// fixed is a forward with a fixed target.
-type fixed struct {
-	spec configs.ForwardSpec
-	served
-}
-
-// fixedSpecs are the forwards of a session without a job.
+// fixedSpecs are the forwards of the config.
 func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error) {
 	cfg := s.config()
 	if cfg.ForwardSSHConfig {
@@ -251,21 +443,17 @@ func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error)
 	return cfg.Forward, nil
 }
 
-// openFixed opens all forwards, or none.
-func (s *session) openFixed(specs []configs.ForwardSpec) (*forwards, error) {
-	fwd := &forwards{}
-	for _, spec := range specs {
-		f, err := s.openSpec(spec)
-		if err != nil {
-			fwd.release()
-			return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("forward %s: %v", spec, err), Err: err}
-		}
-		fwd.fixed = append(fwd.fixed, fixed{spec: spec, served: f})
+// openFixed opens a forward with a fixed target.
+func (s *session) openFixed(fwd *forwards, spec configs.ForwardSpec, added bool, rec state.Session) error {
+	f, err := s.openSpec(spec, rec.Ports[spec.String()])
+	if err != nil {
+		return &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("forward %s: %v", spec, err), Err: err}
 	}
-	return fwd, nil
+	fwd.fixed = append(fwd.fixed, &fixed{spec: spec, added: added, served: f})
+	return nil
 }
 
-func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
+func (s *session) openSpec(spec configs.ForwardSpec, last int) (served, error) {
 	if spec.Kind == api.ForwardRemote {
 		return forward.NewRemote(forward.RemoteOptions{
 			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
@@ -275,10 +463,10 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 			Log:     s.agent.log,
 		}), nil
 	}
-	o := forward.ListenOptions{Name: s.name, Kind: spec.Kind, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Waiting: s.waitForHost, Log: s.agent.log}
+	o := forward.ListenOptions{Kind: spec.Kind}
 	if network(spec.Listen) == "unix" {
 		o.UnixPath = spec.Listen
-		return forward.Listen(o)
+		return s.openListener(o)
 	}
 	bind, port, err := net.SplitHostPort(spec.Listen)
 	if err != nil {
@@ -287,6 +475,9 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	if o.Port, err = strconv.Atoi(port); err != nil {
 		return nil, err
 	}
+	if spec.PicksPort() {
+		o.Last = last
+	}
 	switch bind {
 	case "127.0.0.1", "localhost": // the loopback pair, ::1 included, is the default
 	case "":
@@ -294,30 +485,16 @@ func (s *session) openSpec(spec configs.ForwardSpec) (served, error) {
 	default:
 		o.Bind = bind
 	}
-	return forward.Listen(o)
+	return s.openListener(o)
 }
 
-// release closes the listeners of a session that failed to start.
-func (f *forwards) release() {
-	for _, x := range f.fixed {
-		if l, ok := x.served.(*forward.Forward); ok {
-			_ = l.Close()
-		}
+// release closes the listener of a forward that is not served.
+func release(x served) {
+	if f, ok := x.(*fixed); ok {
+		x = f.served
 	}
-}
-
-// open accepts connections.
-func (x fixed) open(dialer forward.Dialer) {
-	if f, ok := x.served.(*forward.Forward); ok {
-		f.Open(forward.Target{Dialer: dialer, Network: network(x.spec.Target), Address: x.spec.Target})
-	}
-}
-
-// withdraw holds connections, or rejects them with a reason. The listener of a remote
-// forward ends with the connection to the host.
-func (x fixed) withdraw(why forward.Reason) {
-	if f, ok := x.served.(*forward.Forward); ok {
-		f.Withdraw(why)
+	if l, ok := x.(*listener); ok {
+		_ = l.Close()
 	}
 }
 

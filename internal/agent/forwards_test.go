@@ -9,7 +9,7 @@ func TestASessionThatIsTakenDownWhileItStartsDoesNotListen(t *testing.T) {
 	if err := s.listen(t.Context()); err == nil {
 		t.Error("it listens all the same")
 	}
-	s.keepPort()
+	s.keepPorts()
 	if s.forward != nil {
 		s.forward.close()
 		t.Error("its port is still in use")

@@ -166,9 +166,9 @@ func (g *guest) up() {
 		g.t.Cleanup(func() { _ = l.Close() })
 		open := &forwards{cancel: func() {}}
 		if c.Job != "" {
-			open.page = l
+			open.page = &listener{Forward: l}
 		} else {
-			open.fixed = []fixed{{spec: c.Forward[0], served: l}}
+			open.fixed = []*fixed{{spec: c.Forward[0], served: &listener{Forward: l}}}
 		}
 		s.mu.Lock() // its host may have changed already
 		s.forward = open

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,9 +38,10 @@ type jobRun struct {
 	from        []jobwatch.Position // where the follower begins
 	progress    logProgress         // of the log that the follower reads
 	logFindings chan detect.Finding
-	finding     detect.Finding // the latest
-	changed     bool           // the log announced another endpoint before
-	nudged      bool           // the scheduler was queried when the log appeared
+	finding     detect.Finding   // the latest
+	others      []detect.Finding // the pages besides it, as the log last announced them
+	changed     bool             // the log announced another endpoint before
+	nudged      bool             // the scheduler was queried when the log appeared
 
 	runningSince time.Time // when the job was first seen running
 	silence      string    // what a person was told about the empty log
@@ -73,6 +75,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	defer cancel()
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
+	defer r.session.setOthers(nil)
 	defer r.session.closePage(func(f *facts) {
 		if ctx.Err() == nil && !f.jobOver() {
 			f.doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -219,6 +222,7 @@ func (r *jobRun) newFollower(o jobwatch.FollowOptions) *jobwatch.Follower {
 // handleFinding acts on the latest finding.
 func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 	r.setFinding(f)
+	r.announceOthers(job)
 	switch {
 	case f.Found && f.Ended:
 		r.session.closePage(func(x *facts) {
@@ -236,6 +240,9 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 func (r *jobRun) setFinding(f detect.Finding) {
 	r.changed = r.changed || r.finding.Found && f.Endpoint != r.finding.Endpoint
 	r.finding = f
+	if f.Others != nil { // a runtime file knows of none
+		r.others = f.Others
+	}
 }
 
 // handleProbe acts on what the prober returned.
@@ -308,6 +315,7 @@ func (r *jobRun) resume(job api.Job) {
 	case job.Node == "":
 		return // called again when the job starts
 	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.changed && !jobwatch.SameNode(f.Host, was.node)):
+		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return jobwatch.SameNode(o.Host, was.node) })
 		r.handleFinding(f, job)
 	}
 	r.previous = nil

@@ -21,6 +21,11 @@ type probeTarget struct {
 	files   *jobwatch.RuntimeFiles
 }
 
+// sameAs reports whether two targets are one announcement.
+func (t *probeTarget) sameAs(o *probeTarget) bool {
+	return t.node == o.node && t.finding.Endpoint == o.finding.Endpoint
+}
+
 // prober proves that an announced endpoint answers through the connection before the
 // session is called ready, and proves it again after the connection was lost.
 type prober struct {
@@ -53,7 +58,7 @@ func newProber(s *session, nodes *jobNodes) *prober {
 // setTarget sets what to prove; nil for nothing. The same announcement again changes
 // nothing.
 func (p *prober) setTarget(t *probeTarget) {
-	if t != nil && p.target != nil && t.node == p.target.node && t.finding.Endpoint == p.target.finding.Endpoint {
+	if t != nil && p.target != nil && t.sameAs(p.target) {
 		return
 	}
 	p.target = t

@@ -71,6 +71,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/ping", withoutReadDeadline(handle(a.handlePing)))
 	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
+	mux.HandleFunc("POST /v1/sessions/{name}/endpoints/{endpoint}/open", withoutReadDeadline(a.handleOpenEndpoint))
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
@@ -228,6 +229,15 @@ func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
 	var url string
 	if err == nil {
 		url, err = s.pageURL()
+	}
+	replyOrFail(w, api.OpenResponse{URL: url}, err)
+}
+
+func (a *Agent) handleOpenEndpoint(w http.ResponseWriter, r *http.Request) {
+	s, err := a.session(r.PathValue("name"))
+	var url string
+	if err == nil {
+		url, err = s.otherURL(r.Context(), r.PathValue("endpoint"))
 	}
 	replyOrFail(w, api.OpenResponse{URL: url}, err)
 }

@@ -38,10 +38,11 @@ type session struct {
 	mu           sync.Mutex
 	cfg          configs.Session
 	facts        facts
-	current      api.Session // as last entered
-	forward      *forwards   // from the first start to down
-	route        *route      // the proven way to the page; nil: none
-	attempt      *attempt    // the attempt in progress
+	current      api.Session  // as last entered
+	forward      *forwards    // from the first start to down
+	route        *route       // the proven way to the page; nil: none
+	others       []*otherPage // the other pages that the job announces
+	attempt      *attempt     // the attempt in progress
 	watch        *jobwatch.Watch
 	nodes        *jobNodes // of the job, while it is followed
 	cancelledJob string    // the ID of the job that a person cancelled through tunctl
@@ -276,7 +277,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		}
 	}
 	submitting := s.halt()
-	_ = s.record(func(r *state.Session) { r.Wanted = false }, nil)
+	_ = s.record(func(r *state.Session) { r.Wanted, r.Added, r.Opened = false, nil, nil }, nil)
 	rec = s.agent.store.Session(s.name)
 	job, err := rec.Job, error(nil)
 	if cancel {
@@ -378,8 +379,10 @@ func (s *session) enterLocked() {
 	if v.state == api.SessionReconnecting || v.state == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.host.NotRespondingSince
 	}
-	s.forward.apply(v, next.Since, s.facts, s.agent.pool.Host(s.cfg.Host), s.route)
+	connected := s.facts.wanted && s.facts.host.State == api.HostUp
+	s.forward.apply(s.targetsLocked(v), connected, s.facts.reason(v, next.Since, now))
 	next.Local, next.URL = s.forward.address(s.facts.endpoint)
+	next.Endpoints = s.otherEndpointsLocked()
 	if s.facts.link != "" {
 		next.Local, next.URL = "", s.facts.link
 	}
@@ -398,10 +401,14 @@ func (s *session) enterLocked() {
 }
 
 func (s *session) redactLocked(text string) string {
+	var tokens []api.Secret
 	if s.facts.endpoint != nil {
-		return api.Redact(text, s.facts.endpoint.Token)
+		tokens = append(tokens, s.facts.endpoint.Token)
 	}
-	return api.Redact(text)
+	for _, p := range s.others {
+		tokens = append(tokens, p.endpoint().Token)
+	}
+	return api.Redact(text, tokens...)
 }
 
 // pageURL is the whole address of the session's page, token included.
@@ -425,13 +432,18 @@ func (s *session) pageURL() (string, error) {
 			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
 		}
 	}
-	u := ep.PageURL(s.forward.page.URLHost())
+	return urlWithToken(*ep, s.forward.page.URLHost()), nil
+}
+
+// urlWithToken is the whole address of an endpoint's page at a local address.
+func urlWithToken(ep api.Endpoint, local string) string {
+	u := ep.PageURL(local)
 	if !ep.Token.IsZero() {
 		q := u.Query()
 		q.Set(ep.TokenParam(), ep.Token.Reveal())
 		u.RawQuery = q.Encode()
 	}
-	return u.String(), nil
+	return u.String()
 }
 
 // asError makes an error one of the API.

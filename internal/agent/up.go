@@ -60,7 +60,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
-	s.keepPort()
+	s.keepPorts()
 	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.change(func(f *facts) { f.answers = true })
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // Reach is how to get from the login node to an endpoint.
@@ -33,6 +34,26 @@ type Endpoint struct {
 	// Guess says that it is some web server, not a recognised one: it is offered, never
 	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
+}
+
+// NamedEndpoint is a page that a job serves besides its main one.
+type NamedEndpoint struct {
+	Name string `json:"name"` // a short word: "dask", "jupyter-2"
+	Endpoint
+	URL string `json:"url,omitempty"` // on this computer, once it was opened
+}
+
+// Title is what a person calls the page: "Dask dashboard".
+func (e NamedEndpoint) Title() string {
+	title := map[string]string{
+		"jupyter": "Jupyter", "rstudio": "RStudio", "code-server": "code-server", "marimo": "marimo", "pluto": "Pluto",
+		"novnc": "noVNC", "streamlit": "Streamlit", "gradio": "Gradio", "bokeh": "Bokeh", "tensorboard": "TensorBoard",
+		"mlflow": "MLflow", "dask": "Dask dashboard", "ray": "Ray dashboard", "spark": "Spark UI", "http": "web page",
+	}[e.App]
+	if title == "" {
+		return e.Name
+	}
+	return title + strings.ReplaceAll(strings.TrimPrefix(e.Name, e.App), "-", " ") // with its number
 }
 
 // Address is the endpoint's host and port, or its socket.

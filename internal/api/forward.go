@@ -16,6 +16,8 @@ const (
 // with its counters.
 type Forward struct {
 	Kind     ForwardKind `json:"kind"`
+	Endpoint string      `json:"endpoint,omitempty"` // the name of the session's further endpoint that it leads to
+	Added    bool        `json:"added,omitempty"`    // to those of the session, until its down
 	Listen   string      `json:"listen"`
 	Note     string      `json:"note,omitempty"`  // why it does not listen on the wanted port
 	Error    string      `json:"error,omitempty"` // why the host does not listen for it

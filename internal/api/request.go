@@ -137,13 +137,22 @@ type CheckResponse struct {
 	Checks []Check `json:"checks"`
 }
 
-// ForwardRequest asks for forwards through a host that are in no config. They are a
-// separate session, which ends with its down.
+// ForwardRequest asks for forwards that are in no config. Those through a host are a
+// separate session, which ends with its down. Those of a session lead to the node that
+// its job runs on; they are added to the session's own until its down.
 type ForwardRequest struct {
-	Host  string   `json:"host"`
-	Specs []string `json:"specs"`          // as in the config: "5432:db.int:5432", "R:9000:localhost:9000", "D:1080"
-	Bind  string   `json:"bind,omitempty"` // where to listen instead of loopback; "*" for all interfaces
-	Env   Env      `json:"env,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Session string   `json:"session,omitempty"` // in place of Host; it must be up
+	Specs   []string `json:"specs"`             // as in the config: "6006", "5432:db.int:5432", "R:9000:localhost:9000", "D:1080"
+	Bind    string   `json:"bind,omitempty"`    // where to listen instead of loopback; "*" for all interfaces
+	Remove  bool     `json:"remove,omitempty"`  // end those of the session instead
+	Env     Env      `json:"env,omitempty"`
+}
+
+// ForwardResponse is the session right after the request took effect, as in UpResponse.
+type ForwardResponse struct {
+	UpResponse
+	Forwards []Forward `json:"forwards"` // those of the request, if it was about a session
 }
 
 // AttachRequest asks for a session for a job that was started by hand.

@@ -54,6 +54,9 @@ type Session struct {
 	// that names one continues with it.
 	Candidates []Job     `json:"candidates,omitempty"`
 	Endpoint   *Endpoint `json:"endpoint,omitempty"`
+	// Endpoints are the pages that the job serves besides Endpoint, each of which is
+	// forwarded from its first use on.
+	Endpoints []NamedEndpoint `json:"endpoints,omitempty"`
 	Local      string    `json:"local,omitempty"`
 	URL        string    `json:"url,omitempty"`
 	Forwards   []Forward `json:"forwards"`

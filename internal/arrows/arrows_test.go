@@ -60,6 +60,7 @@ var imports = map[string][]string{
 	"internal/bench/ground":        {},
 	"internal/bench/growth":        {"internal/agent", "internal/agent/state", "internal/api", "internal/bench/ground", "internal/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
 	"internal/bench/idle":          {},
+	"internal/bench/inside":        {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},
 	"internal/bench/start":         {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},
 	"internal/bench/table":         {},
 	"internal/bench/transfer":      {"internal/bench/ground", "internal/bench/table", "internal/ctxtime"},

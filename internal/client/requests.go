@@ -42,6 +42,13 @@ func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
 	return r.URL, err
 }
 
+// EndpointURL is PageURL for another page of the session's job, by the name of its
+// endpoint. Its first use forwards it.
+func (c *Client) EndpointURL(ctx context.Context, session, endpoint string) (string, error) {
+	r, err := requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
+	return r.URL, err
+}
+
 // Login logs in to a host now.
 func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
 	return request[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: environment()})
@@ -94,9 +101,9 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 }
 
 // Forward starts forwards that are in no config, and returns at once.
-func (c *Client) Forward(ctx context.Context, req api.ForwardRequest) (api.UpResponse, error) {
+func (c *Client) Forward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
 	req.Env = environment()
-	return request[api.UpResponse](ctx, c, http.MethodPost, "/v1/forward", req)
+	return request[api.ForwardResponse](ctx, c, http.MethodPost, "/v1/forward", req)
 }
 
 // Attach starts a session for a job that somebody started by hand. The host must be

@@ -74,7 +74,7 @@ func (c *campaign) use() {
 
 func (c *campaign) killAgent() {
 	c.t.Helper()
-	c.signal(c.agentPID(), syscall.SIGKILL)
+	c.signal(c.l.agentPID(), syscall.SIGKILL)
 }
 
 // restartAgent does what systemd does with the unit of `tunctl autostart on`.
@@ -90,21 +90,12 @@ const asleep = 36 * time.Second
 // has jumped for it, as after a sleep of the laptop.
 func (c *campaign) sleep() {
 	c.t.Helper()
-	pid := c.agentPID()
+	pid := c.l.agentPID()
 	c.signal(pid, syscall.SIGSTOP)
 	c.lab.FreezeConns(c.alias)
 	pause(c.t, asleep)
 	c.began = time.Now()
 	c.signal(pid, syscall.SIGCONT)
-}
-
-func (c *campaign) agentPID() int {
-	c.t.Helper()
-	st, err := c.l.client.Status(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return st.Agent.PID
 }
 
 func (c *campaign) signal(pid int, sig syscall.Signal) {

@@ -180,6 +180,15 @@ func (l *laptop) until(what string, want func(api.Session) bool) (api.Session, [
 	return last, states
 }
 
+func (l *laptop) agentPID() int {
+	l.t.Helper()
+	st, err := l.client.Status(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return st.Agent.PID
+}
+
 func is(state api.SessionState) func(api.Session) bool {
 	return func(s api.Session) bool { return s.State == state }
 }

@@ -33,7 +33,14 @@ type guest struct {
 
 func newGuest(t *testing.T, config string) *guest {
 	t.Helper()
-	l := newLaptop(t, config)
+	return newGuestAt(t, real.Start(t), config)
+}
+
+// newGuestAt is one at another lab than usual.
+func newGuestAt(t *testing.T, lab *real.Lab, config string) *guest {
+	t.Helper()
+	l := furnish(t, lab, config)
+	t.Cleanup(l.close)
 	g := &guest{laptop: l, dir: t.TempDir()}
 	g.sshConfig = filepath.Join(g.dir, "ssh_config")
 	if err := os.WriteFile(g.sshConfig, []byte("Include "+l.lab.SSHConfig()+"\n"), 0o600); err != nil {

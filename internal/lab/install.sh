@@ -17,7 +17,7 @@ packages() {
 	build) echo make git gcc libc6-dev shellcheck ;;
 	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh ;;
 	slurm) echo munge slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins \
-		slurm-wlm-mysql-plugin libpam-slurm mariadb-server ;;
+		slurm-wlm-mysql-plugin libpam-slurm libpam-slurm-adopt mariadb-server ;;
 	# gridengine-common wants mailx, which wants a mail server: this one is no daemon.
 	gridengine) echo msmtp-mta gridengine-master gridengine-exec gridengine-client ;;
 	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;

@@ -49,6 +49,12 @@ func (a address) kind() hostKind {
 	return namedHost
 }
 
+// sameServer reports whether two addresses lead to one server, as far as their hosts tell.
+func (a address) sameServer(b address) bool {
+	named := a.kind() == namedHost && b.kind() == namedHost
+	return a.port == b.port && a.socket == b.socket && (!named || a.host == b.host)
+}
+
 // isPlaceholderHost reports whether h is a placeholder. NVIDIA's images print the word
 // "hostname" itself.
 func isPlaceholderHost(h string) bool {

@@ -12,6 +12,7 @@ const (
 	maxLinks      = 4
 	maxHints      = 8
 	maxPortsInUse = 64
+	maxOthers     = 8
 	maxGap        = 20 // lines between two announcements of one server, at most
 )
 
@@ -20,6 +21,8 @@ type evidence struct {
 	only       string // the requested app, or "" for any
 	seq        int
 	servers    map[string]*server // by app
+	others     []otherServer      // of the same apps, and not known to have ended
+	rest       *evidence          // about the apps that were not requested; nil if any was
 	hints      []statement        // of the job script, about where a server will be
 	reverse    *statement         // a port that the job opened on the login node
 	portsInUse []statement
@@ -36,6 +39,13 @@ type server struct {
 	runtimeFileAt position
 	lastAt        position // where it last printed an address
 	announcing    bool     // it printed the heading of an announcement
+}
+
+// otherServer is a server besides the one of its app that counts: an earlier one, or one
+// that started at the same time.
+type otherServer struct {
+	app    string
+	server *server
 }
 
 // statement is what one line says about a server.
@@ -63,7 +73,11 @@ func (s *statement) source() string {
 }
 
 func newEvidence(only string) *evidence {
-	return &evidence{only: only, servers: map[string]*server{}}
+	e := &evidence{only: only, servers: map[string]*server{}}
+	if only != "" {
+		e.rest = newEvidence("")
+	}
+	return e
 }
 
 // wants reports whether an app was requested. A statement about no particular app
@@ -107,20 +121,50 @@ func (e *evidence) startAnnouncement(app string) {
 func (e *evidence) addOwn(s statement) {
 	if !e.wants(s.app) {
 		e.notes.ignored(s, "not the requested app")
+		e.rest.addOwn(s)
 		return
 	}
 	s = e.stamp(s)
 	srv := e.server(s.app)
-	if srv.replacedBy(s) {
+	switch {
+	case srv.replacedBy(s):
 		e.notes.found(s, "a newer server: the last one in the log counts")
+		if srv.ended == nil {
+			e.addOther(s.app, srv)
+		}
 		srv = &server{runtimeFile: srv.runtimeFile, runtimeFileAt: srv.runtimeFileAt}
 		if srv.runtimeFileAt.line < s.at.line-maxGap {
 			srv.runtimeFile = ""
 		}
 		e.servers[s.app] = srv
+	case srv.isBeside(s):
+		e.addOther(s.app, &server{own: []statement{s}})
 	}
 	srv.announcing, srv.lastAt = false, s.at
 	srv.own = e.appendNew(srv.own, maxOwn, s)
+}
+
+// isBeside reports whether s announces another server that started at the same time: it
+// is the same kind of address with another port. Jupyter begins each announcement with a
+// heading, and may display a port that is not its own.
+func (srv *server) isBeside(s statement) bool {
+	samePort := func(o statement) bool { return o.addr.port == s.addr.port && o.addr.socket == s.addr.socket }
+	sameKind := func(o statement) bool { return o.addr.kind() == s.addr.kind() }
+	return s.app != appJupyter && !slices.ContainsFunc(srv.own, samePort) && slices.ContainsFunc(srv.own, sameKind)
+}
+
+// addOther keeps a server besides the one of its app that counts, in place of what was
+// known at the same address.
+func (e *evidence) addOther(app string, srv *server) {
+	e.others = slices.DeleteFunc(e.others, func(o otherServer) bool {
+		return slices.ContainsFunc(o.server.own, func(x statement) bool {
+			return slices.ContainsFunc(srv.own, func(y statement) bool { return x.addr.sameServer(y.addr) })
+		})
+	})
+	if len(e.others) == maxOthers {
+		e.others = slices.Delete(e.others, 0, 1)
+	}
+	e.others = append(e.others, otherServer{app, srv})
 }
 
 // replacedBy reports whether s announces a new server rather than another address of
@@ -227,6 +271,7 @@ func (e *evidence) addFailure(s statement) {
 // addEnd means that a server stops.
 func (e *evidence) addEnd(s statement) {
 	if !e.wants(s.app) {
+		e.rest.addEnd(s)
 		return
 	}
 	s = e.stamp(s)
@@ -243,7 +288,11 @@ func (e *evidence) addJobEnd(s statement) {
 	for _, srv := range e.servers {
 		srv.ended = cmp.Or(srv.ended, &s)
 	}
+	e.others = nil
 	e.notes.found(s, "")
+	if e.rest != nil {
+		e.rest.addJobEnd(s)
+	}
 }
 
 // setRuntimeFile notes where Jupyter wrote its runtime file.
@@ -331,5 +380,12 @@ func (e *evidence) drop(gone func(position) bool) {
 			srv.runtimeFile, srv.runtimeFileAt = "", position{}
 		}
 	}
+	e.others = slices.DeleteFunc(e.others, func(o otherServer) bool {
+		o.server.own = slices.DeleteFunc(o.server.own, isGone)
+		return len(o.server.own) == 0
+	})
 	e.notes.drop(gone)
+	if e.rest != nil {
+		e.rest.drop(gone)
+	}
 }

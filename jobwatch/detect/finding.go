@@ -18,11 +18,16 @@ type Finding struct {
 	RuntimeFile string // the path of the server's runtime file, if the log has it
 	Doubt       bool   // the runtime file should be read
 	Link        string // open this as it is: there is nothing to forward
-	notes       []note
+	// Others are the pages that the log announces besides this one, each with a Name. There
+	// may be some although this one was not found.
+	Others []Finding
+	Name   string // of one of Others: "dask", or "jupyter-2" for a second notebook
+	notes  []note
 }
 
 // Report is a finding as `tunctl detect --json` prints it.
 type Report struct {
+	Name      string    `json:"name,omitempty"`
 	Found     bool      `json:"found"`
 	App       string    `json:"app,omitempty"`
 	Scheme    string    `json:"scheme,omitempty"`
@@ -35,16 +40,20 @@ type Report struct {
 	NeedsNode bool      `json:"needsNode,omitempty"`
 	Ended     bool      `json:"ended"`
 	Why       string    `json:"why,omitempty"`
+	Endpoints []Report  `json:"endpoints,omitempty"` // the others
 }
 
 // Report returns the finding for printing, with the token only if secrets is set.
 func (f Finding) Report(secrets bool) Report {
 	r := Report{
-		Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
+		Name: f.Name, Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
 		Reach: f.Reach, NeedsNode: f.NeedsNode, Ended: f.Ended, Why: f.Why,
 	}
 	if secrets {
 		r.Token = f.Token.Reveal()
+	}
+	for _, o := range f.Others {
+		r.Endpoints = append(r.Endpoints, o.Report(secrets))
 	}
 	return r
 }
@@ -67,6 +76,9 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 	}
 	if f.Doubt {
 		fmt.Fprintln(w, "  note   the log is incomplete: the runtime file decides")
+	}
+	for _, o := range f.Others {
+		fmt.Fprintf(w, "  also   %s: %s\n", o.Name, o.summary())
 	}
 	for _, n := range f.notes {
 		verb := "found"

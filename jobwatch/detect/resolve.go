@@ -35,6 +35,19 @@ import (
 
 // resolve returns the finding of the best candidate.
 func (e *evidence) resolve() Finding {
+	all := e.candidates()
+	if len(all) == 0 {
+		return Finding{Why: "the log contains no server address", notes: slices.Clone(e.notes), Others: e.otherPages(nil, nil)}
+	}
+	best := slices.MinFunc(all, compareCandidates)
+	best.Why = strings.Join(best.reasons, "; ")
+	best.notes = slices.Clone(e.notes)
+	best.Others = e.otherPages(best, all)
+	return best.Finding
+}
+
+// candidates are the apps that the log may announce, each with its server that counts.
+func (e *evidence) candidates() []*candidate {
 	var all []*candidate
 	for _, app := range e.apps() {
 		if c := newCandidate(e, app); !c.empty() {
@@ -43,13 +56,7 @@ func (e *evidence) resolve() Finding {
 			all = append(all, c)
 		}
 	}
-	if len(all) == 0 {
-		return Finding{Why: "the log contains no server address", notes: slices.Clone(e.notes)}
-	}
-	best := slices.MinFunc(all, compareCandidates)
-	best.Why = strings.Join(best.reasons, "; ")
-	best.notes = slices.Clone(e.notes)
-	return best.Finding
+	return all
 }
 
 // apps are those that some statement is about.
@@ -90,24 +97,27 @@ type candidate struct {
 
 // newCandidate collects the statements about app.
 func newCandidate(e *evidence, app string) *candidate {
-	c := &candidate{server: e.servers[app], inUse: e.inUse}
-	c.Found, c.App, c.Guess = true, app, app == appWeb || app == ""
-	if c.server == nil {
-		c.server = &server{}
-	}
+	c := newServerCandidate(e, app, cmp.Or(e.servers[app], &server{}))
 	if e.reverse != nil && e.appOfReverse() == app {
 		c.reverse = e.reverse
-	}
-	for i := range c.server.own {
-		c.addOwn(&c.server.own[i])
-	}
-	for i := range c.server.links {
-		c.addLink(&c.server.links[i])
 	}
 	c.hint = e.hintFor(app, c.ownPort())
 	c.end = c.server.ended
 	if c.end == nil && len(c.server.own) == 0 {
 		c.end = e.jobEnd
+	}
+	return c
+}
+
+// newServerCandidate collects what a server of app printed.
+func newServerCandidate(e *evidence, app string, srv *server) *candidate {
+	c := &candidate{server: srv, inUse: e.inUse}
+	c.Found, c.App, c.Guess = true, app, app == appWeb || app == ""
+	for i := range srv.own {
+		c.addOwn(&srv.own[i])
+	}
+	for i := range srv.links {
+		c.addLink(&srv.links[i])
 	}
 	return c
 }

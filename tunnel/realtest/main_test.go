@@ -67,6 +67,7 @@ type laptop struct {
 
 // options are what a test changes about a laptop.
 type options struct {
+	lab     real.Options
 	answers []string
 	config  func(text string) string // changes the lab's ssh_config
 	env     api.Env
@@ -75,7 +76,7 @@ type options struct {
 
 func newLaptop(t *testing.T, o options) *laptop {
 	t.Helper()
-	lab := real.Start(t)
+	lab := real.StartWith(t, o.lab)
 	l := &laptop{t: t, lab: lab, person: &person{answers: o.answers}}
 	limits := tunnel.PracticeLimits()
 	if o.limits != nil {

@@ -155,3 +155,39 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 		return ok && e.Code == api.CodeJobEnded
 	})
 }
+
+func TestALoginThatTheNodeAdoptsNeedsNoStep(t *testing.T) {
+	real.Need(t, "ssh", "slurm")
+	t.Parallel()
+	l := newLaptop(t, options{lab: real.Options{Adopt: true}})
+	job := l.lab.Submit(colourJob)
+	l.lab.WaitJob(job, "RUNNING")
+	node := l.mustLogin("lab-login").Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+	defer node.Close()
+	const show = "echo $SLURM_JOB_ID $COLOUR $(grep -o '/job_.*/step_.*' /proc/self/cgroup)"
+	if got, err := printed(t, node, show); err != nil || got != job+" red /job_"+job+"/step_extern" {
+		t.Errorf("inside the job: %q, %v", got, err)
+	}
+	if list := steps(l.lab, job); len(list) > 0 {
+		t.Errorf("steps %q", list)
+	}
+}
+
+func TestAStepStartsWithOtherReleasesOfSlurm(t *testing.T) {
+	real.Need(t, "ssh", "slurm")
+	t.Parallel()
+	for name, srun := range map[string]string{"before 20.11": real.SrunWithoutOverlap, "20.11 to 21.08": real.SrunWaitsForMemory} {
+		t.Run(name, func(t *testing.T) {
+			l := newLaptop(t, options{limits: func(l *tunnel.Limits) { l.StepStart = 3 * time.Second }})
+			l.lab.StopSSHD("cn01")
+			l.lab.WrapSrun(srun)
+			job := l.lab.Submit(colourJob)
+			l.lab.WaitJob(job, "RUNNING")
+			node := l.mustLogin("lab-login").Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+			defer node.Close()
+			if got, err := printed(t, node, "echo $SLURM_JOB_ID $COLOUR"); err != nil || got != job+" red" {
+				t.Errorf("inside the job: %q, %v", got, err)
+			}
+		})
+	}
+}

@@ -98,20 +98,10 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*ch
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ch := &channel{
-		conn: c, session: session, accept: windowSize, changed: sync.NewCond(&c.mu),
-		requests: make(chan *ssh.Request, 1), answers: make(chan answer, 1), gone: make(chan struct{}),
+	ch := c.add(session)
+	if ch == nil {
+		return nil, c.down()
 	}
-	c.mu.Lock()
-	if c.ended || c.closing {
-		err := c.downLocked()
-		c.mu.Unlock()
-		return nil, err
-	}
-	c.last++
-	ch.number = c.last
-	c.channels[ch.number] = ch
-	c.mu.Unlock()
 	if session {
 		return ch, nil
 	}
@@ -123,6 +113,22 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*ch
 		return nil, err
 	}
 	return ch, nil
+}
+
+// add registers a new channel, or returns nil if the connection has ended.
+func (c *Conn) add(session bool) *channel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.closing {
+		return nil
+	}
+	c.last++
+	ch := &channel{
+		conn: c, number: c.last, session: session, accept: windowSize, changed: sync.NewCond(&c.mu),
+		requests: make(chan *ssh.Request, 1), answers: make(chan answer, 1), gone: make(chan struct{}),
+	}
+	c.channels[ch.number] = ch
+	return ch
 }
 
 // Error is the relay's own words.
@@ -359,5 +365,5 @@ func (ch *channel) Stderr() io.ReadWriter { return stderr{ch} }
 
 type stderr struct{ ch *channel }
 
-func (s stderr) Read(p []byte) (int, error)  { return s.ch.read(&s.ch.stderr, p) }
-func (s stderr) Write(p []byte) (int, error) { return 0, errors.ErrUnsupported }
+func (s stderr) Read(p []byte) (int, error) { return s.ch.read(&s.ch.stderr, p) }
+func (s stderr) Write([]byte) (int, error)  { return 0, errors.ErrUnsupported }

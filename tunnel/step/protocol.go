@@ -148,7 +148,7 @@ const mostBefore = 1 << 20
 // skipTo reads up to the end of the line that ends with mark.
 func (r *frameReader) skipTo(mark string) error {
 	var last []byte
-	for n := 0; n < mostBefore; n++ {
+	for range mostBefore {
 		b, err := r.in.ReadByte()
 		if err != nil {
 			said := api.NewRemoteText(string(last))

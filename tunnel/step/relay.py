@@ -17,6 +17,7 @@ import binascii
 import collections
 import errno
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -58,6 +59,8 @@ class Relay:
         # Whatever a program leaves running ends with the step or the job, or is meant to
         # stay, as with sshd. Outside of the job nothing else would end it.
         self.chase = bool(options["job"]) and not self.inside
+        self.step = "SLURM_STEP_ID" in os.environ  # of which this is the first process
+        self.stopped = False  # by a signal
         self.channels = {}  # open ones, by number
         self.programs = {}  # running ones, by pid; their channel may be closed
         self.connecting = set()
@@ -75,10 +78,10 @@ class Relay:
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(end, lambda *_: self.end())
+            signal.signal(end, lambda *_: self.stop())
 
     def run(self, mark):
-        if self.chase:
+        if self.chase or self.step:
             adopt_orphans()
         hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0]}
         for fd in (0, 1):
@@ -102,6 +105,8 @@ class Relay:
                 self.expire()
         finally:
             self.finish()
+        if self.step and not self.stopped:
+            self.hold()
 
     def timeout(self):
         return max(0, min([c.deadline for c in self.connecting] + [self.heard + self.silence]) - time.monotonic())
@@ -243,6 +248,10 @@ class Relay:
     def end(self):
         self.ending = True
 
+    def stop(self):
+        self.stopped = True
+        self.end()
+
     def finish(self):
         """Ends all programs: nothing of ours stays on the node."""
         self.flush()
@@ -268,6 +277,20 @@ class Relay:
             doomed = {p for p in doomed if p.alive()}
         for p in doomed:
             p.kill(signal.SIGKILL)
+
+    def hold(self):
+        """Waits for what was put in the background: Slurm would end it with the first process of the step."""
+        signal.set_wakeup_fd(-1)
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(end, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            pass
 
 
 class Channel:
@@ -557,6 +580,7 @@ def exit_of(status):
     return {"signal": name, "core": os.WCOREDUMP(status)}
 
 
+@functools.lru_cache(maxsize=1)  # at some sites the user database is slow
 def user():
     try:
         return pwd.getpwuid(os.getuid())
@@ -948,7 +972,7 @@ CONTAINERS = (b"APPTAINER_CONTAINER", b"SINGULARITY_CONTAINER", b"container")
 class Environment:
     """The environment of programs: the job's."""
 
-    KEPT = 5  # seconds until the server is looked for again
+    KEPT = 2  # seconds until the server is looked for again
 
     def __init__(self, job, port):
         self.job, self.port = job, port

@@ -29,38 +29,35 @@ func (ch *channel) SendRequest(name string, _ bool, payload []byte) (bool, error
 	case "shell":
 		return ch.run(openRequest{Kind: "shell"})
 	case "exec":
-		var r struct{ Command []byte }
-		if ssh.Unmarshal(payload, &r) != nil {
+		var r struct{ Command string }
+		if !parse(payload, &r) {
 			return false, nil
 		}
-		return ch.run(openRequest{Kind: "exec", Command: r.Command})
+		return ch.run(openRequest{Kind: "exec", Command: []byte(r.Command)})
 	case "subsystem":
 		var r struct{ Name string }
-		if ssh.Unmarshal(payload, &r) != nil || r.Name != "sftp" {
+		if !parse(payload, &r) || r.Name != "sftp" {
 			return false, nil
 		}
 		return ch.run(openRequest{Kind: "sftp"})
 	case "window-change":
 		var r struct{ Columns, Rows, Width, Height uint32 }
-		if ssh.Unmarshal(payload, &r) != nil {
-			return false, nil
-		}
 		var size []byte
+		ok := parse(payload, &r)
 		for _, n := range sizeOf(r.Rows, r.Columns, r.Width, r.Height) {
 			size = binary.BigEndian.AppendUint16(size, n)
 		}
-		return ch.tell(kindResize, size), nil
+		return ok && ch.tell(kindResize, size), nil
 	case "signal":
 		var r struct{ Name string }
-		if ssh.Unmarshal(payload, &r) != nil {
-			return false, nil
-		}
-		return ch.tell(kindSignal, []byte(r.Name)), nil
+		return parse(payload, &r) && ch.tell(kindSignal, []byte(r.Name)), nil
 	case "eow@openssh.com":
 		return ch.tell(kindEOW, nil), nil
 	}
 	return false, nil
 }
+
+func parse(payload []byte, to any) bool { return ssh.Unmarshal(payload, to) == nil }
 
 // mostEnv bounds what a client may set before its program starts.
 const mostEnv = 100
@@ -70,7 +67,7 @@ var accepted = []string{"LANG", "LANGUAGE", "XMODIFIERS", "COLORTERM", "NO_COLOR
 
 func (ch *channel) setEnv(payload []byte) bool {
 	var r struct{ Name, Value string }
-	if ssh.Unmarshal(payload, &r) != nil || len(payload) > 4<<10 || strings.ContainsAny(r.Name+r.Value, "\x00") {
+	if !parse(payload, &r) || len(payload) > 4<<10 || strings.ContainsAny(r.Name+r.Value, "\x00") {
 		return false
 	}
 	if !slices.Contains(accepted, r.Name) && !strings.HasPrefix(r.Name, "LC_") || strings.Contains(r.Name, "=") {
@@ -91,7 +88,7 @@ func (ch *channel) setTerminal(payload []byte) bool {
 		Columns, Rows, Width, Height uint32
 		Modes                        string
 	}
-	if ssh.Unmarshal(payload, &r) != nil || len(r.Term) > 100 || strings.ContainsAny(r.Term, "\x00") {
+	if !parse(payload, &r) || len(r.Term) > 100 || strings.ContainsAny(r.Term, "\x00") {
 		return false
 	}
 	ch.conn.mu.Lock()

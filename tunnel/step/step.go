@@ -87,10 +87,7 @@ func Start(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error)
 }
 
 func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence time.Duration) (*Conn, error) {
-	c := &Conn{
-		rw: rw, in: newFrameReader(rw), done: make(chan struct{}), wake: make(chan struct{}, 1), channels: map[uint32]*channel{},
-	}
-	c.room = sync.NewCond(&c.mu)
+	c := newConnection(rw)
 	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
 	err := c.greet(o, silence)
 	if !stop() {
@@ -103,6 +100,14 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence time.D
 	c.wg.Go(c.read)
 	c.wg.Go(c.write)
 	return c, nil
+}
+
+func newConnection(rw io.ReadWriteCloser) *Conn {
+	c := &Conn{
+		rw: rw, in: newFrameReader(rw), done: make(chan struct{}), wake: make(chan struct{}, 1), channels: map[uint32]*channel{},
+	}
+	c.room = sync.NewCond(&c.mu)
+	return c
 }
 
 // greet sends the relay and reads its first frame.

@@ -182,6 +182,8 @@ func output(t testing.TB, c *Conn, command string) (out, aside, exit string) {
 
 func (p *program) all(t testing.TB) (out, aside string) {
 	t.Helper()
+	late := time.AfterFunc(longest, func() { _ = p.Close() })
+	defer late.Stop()
 	var wg sync.WaitGroup
 	var b []byte
 	wg.Go(func() { b, _ = io.ReadAll(p.Stderr()) })
@@ -194,8 +196,10 @@ func (p *program) all(t testing.TB) (out, aside string) {
 }
 
 // readUntil reads until what was read ends with words.
-func readUntil(t testing.TB, r io.Reader, words string) string {
+func readUntil(t testing.TB, r io.ReadCloser, words string) string {
 	t.Helper()
+	late := time.AfterFunc(longest, func() { _ = r.Close() })
+	defer late.Stop()
 	var said strings.Builder
 	buf := make([]byte, 4096)
 	for !strings.Contains(said.String(), words) {
@@ -268,17 +272,52 @@ func TestATerminalHasSizeModesAndSignals(t *testing.T) {
 	c := newConn(t, Options{})
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "xterm-test", Columns: 91, Rows: 33, Modes: "\x35\x00\x00\x00\x00\x00"}) // ECHO off
-	p.must(t, "exec", text{`trap "echo resized" WINCH; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo $TERM $(stty size) $(stty -a | grep -o -- '-echo\b'); ` +
-		`read x; stty size; trap "echo interrupted; exit 3" INT; echo ready; while :; do sleep 0.1; done`})
+	p.must(t, "exec", text{`[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo $TERM $(stty size) $(stty -a | grep -o -- '-echo\b'); ` +
+		`until [ "$(stty size)" = "40 100" ]; do sleep 0.1; done; trap "echo interrupted; exit 3" INT; echo ready; while :; do sleep 0.1; done`})
 	readUntil(t, p, "xterm-test 33 91 -echo\r\n")
 	p.must(t, "window-change", struct{ Columns, Rows, Width, Height uint32 }{100, 40, 0, 0})
-	fmt.Fprint(p, "\n")
-	readUntil(t, p, "40 100\r\n")
 	readUntil(t, p, "ready")
 	fmt.Fprint(p, "\x03")
 	readUntil(t, p, "interrupted")
 	_, _ = io.Copy(io.Discard, p)
 	if exit := p.exit(t); exit != "status 3" {
+		t.Error(exit)
+	}
+}
+
+func TestAShellInATerminalHasJobControl(t *testing.T) {
+	c := newConn(t, Options{}, "HISTFILE=/dev/null")
+	p := newSession(t, c)
+	p.must(t, "pty-req", ptyRequest{Term: "dumb", Columns: 200, Rows: 33})
+	p.must(t, "shell", nil)
+	fmt.Fprint(p, "PS1=; echo rea''dy; sleep 600\n")
+	readUntil(t, p, "ready\r\n")
+	fmt.Fprint(p, "\x1a")
+	readUntil(t, p, "Stopped")
+	fmt.Fprint(p, "kill %1; echo $$ > /dev/null; sleep 600 & exit 9\n") // the one in the background keeps the terminal open
+	if exit := p.exit(t); exit != "status 9" {
+		t.Error(exit)
+	}
+}
+
+func TestASignalReachesTheProgram(t *testing.T) {
+	c := newConn(t, Options{})
+	p := run(t, c, "trap 'echo got it; exit 6' USR1; echo ready; while :; do sleep 0.1; done")
+	readUntil(t, p, "ready\n")
+	p.must(t, "signal", text{"USR1"})
+	readUntil(t, p, "got it\n")
+	if exit := p.exit(t); exit != "status 6" {
+		t.Error(exit)
+	}
+}
+
+func TestAProgramWhoseOutputNobodyWantsGetsSIGPIPE(t *testing.T) {
+	c := newConn(t, Options{})
+	p := run(t, c, "yes")
+	readUntil(t, p, "y\n")
+	p.must(t, "eow@openssh.com", nil)
+	go func() { _, _ = io.Copy(io.Discard, p) }()
+	if exit := p.exit(t); exit != "signal PIPE" {
 		t.Error(exit)
 	}
 }

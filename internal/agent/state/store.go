@@ -72,8 +72,31 @@ type Session struct {
 	Attached string `json:"attached,omitempty"`
 	// Forwards are those of a session that is in no config and has no job.
 	Forwards []string `json:"forwards,omitempty"`
+	// Added are the forwards that were added to a session with a job until its down, Opened
+	// the names of its job's other pages that were opened since its up.
+	Added  []string `json:"added,omitempty"`
+	Opened []string `json:"opened,omitempty"`
+	// Ports are the local ports that were picked for forwards with port 0, by their text,
+	// and for the job's other pages, by their name.
+	Ports map[string]int `json:"ports,omitempty"`
 	// Reach is the way to the endpoint that worked last.
 	Reach api.Reach `json:"reach,omitempty"`
+}
+
+// maxPorts bounds the remembered ports, for sessions whose forwards change often.
+const maxPorts = 64
+
+// KeepPorts remembers ports that were picked.
+func (s *Session) KeepPorts(picked map[string]int) {
+	if len(picked) == 0 {
+		return
+	}
+	all := maps.Clone(s.Ports)
+	if all == nil || len(all)+len(picked) > maxPorts {
+		all = map[string]int{}
+	}
+	maps.Copy(all, picked)
+	s.Ports = all
 }
 
 // Elsewhere reports whether the jobs are on another account.

@@ -26,7 +26,7 @@ var parts = map[string][]string{
 	},
 	"slurm": {
 		"munged", "slurmctld", "slurmd", "slurmdbd", "sbatch", "sacct", "mariadbd", "user:munge", "user:slurm",
-		pamSlurm,
+		pamSlurm, pamAdopt,
 	},
 	"gridengine": {"/usr/lib/gridengine/sge_qmaster", "/usr/lib/gridengine/sge_execd", "qsub", "qstat", "qacct", "qconf", "user:sgeadmin"},
 	"jupyter":    {"jupyter", "jupyter-notebook", "jupyter-server"},

@@ -23,6 +23,9 @@ type Options struct {
 	Accounting bool `json:"accounting,omitempty"`
 	// GridEngine is for a lab with Grid Engine instead of Slurm.
 	GridEngine bool `json:"gridEngine,omitempty"`
+	// Adopt has compute nodes make a login part of the user's job there, by pam_slurm_adopt and
+	// control groups. Otherwise a job there only permits the login.
+	Adopt bool `json:"adopt,omitempty"`
 }
 
 // scheduler is the group of parts with the lab's scheduler.

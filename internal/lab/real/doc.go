@@ -17,5 +17,6 @@
 // are gone, however they went. Names and addresses are the lab's own, so several
 // labs can run side by side.
 //
-// Not real: one kernel for all, no cgroups, GPUs that are /dev/null and /dev/zero.
+// Not real: one kernel for all; control groups that limit nothing, and only with
+// Options.Adopt; GPUs that are /dev/null and /dev/zero.
 package real

@@ -129,6 +129,10 @@ func (c *Cluster) sshdFiles(s *fileSet, n node) {
 	s.copy("/etc/ssh/lab_user_ca.pub", 0o644, c.keys().path("user_ca.pub"), same)
 	s.add("/etc/security/users.oath", 0o600, oathUsers(), nil)
 	for service, auth := range pamServices {
+		if c.options.Adopt {
+			// It takes no other service than sshd for one unless told.
+			auth = strings.ReplaceAll(auth, pamSlurm, pamAdopt+" service="+service)
+		}
 		s.text("/etc/pam.d/"+service, auth+pamAll)
 	}
 	for _, d := range sshds {

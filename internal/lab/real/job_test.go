@@ -1,6 +1,7 @@
 package real
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -59,6 +60,79 @@ func TestJobGetsThePretendedGPUs(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(lab.Dir(), "home/hpcuser/gpu."+id+".log"))
 	if got := strings.TrimSpace(string(text)); err != nil || got != "0,1" {
 		t.Errorf("the job sees the GPUs %q, %v", got, err)
+	}
+}
+
+// logged waits for the first line of a job's log in hpcuser's home.
+func logged(t *testing.T, lab *Lab, file string) string {
+	t.Helper()
+	var line string
+	said := func() bool {
+		text, _ := os.ReadFile(filepath.Join(lab.Dir(), "home/hpcuser", file))
+		var whole bool
+		line, _, whole = strings.Cut(string(text), "\n")
+		return whole
+	}
+	if !poll(patience, said) {
+		t.Fatalf("%s says %q", file, line)
+	}
+	return line
+}
+
+func TestJobsAtTheSameTimeHaveDifferentGPUs(t *testing.T) {
+	t.Parallel()
+	lab := Start(t)
+	const script = "#!/bin/sh\n#SBATCH --output=one.%j.log\necho GPU $CUDA_VISIBLE_DEVICES\nsleep 600\n"
+	for _, want := range []string{"GPU 0", "GPU 1"} {
+		id := lab.Submit(script, "--nodelist=cn02", "--gres=gpu:1")
+		if got := logged(t, lab, "one."+id+".log"); got != want {
+			t.Errorf("job %s has %q, not %q", id, got, want)
+		}
+		// A step has the GPU, but not all of what the job's script has, such as AMD's variable.
+		out, err := lab.As("hpcuser", "srun", "--jobid="+id, "--overlap", "sh", "-c", "echo GPU $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES")
+		if err != nil || strings.TrimSpace(out) != want {
+			t.Errorf("a step of job %s has %q, %v; want %q", id, out, err, want)
+		}
+	}
+}
+
+func TestALoginIsPartOfTheJobWhereTheNodeAdoptsIt(t *testing.T) {
+	t.Parallel()
+	lab := StartWith(t, Options{Adopt: true})
+	id := lab.Submit("#!/bin/sh\nsleep 600\n", "--nodelist=cn01")
+	lab.WaitJob(id, "RUNNING")
+	out, err := (client{lab: lab}).ssh(t, "cn01", "echo $SLURM_JOB_ID; grep -c /job_"+id+"/step_extern /proc/self/cgroup")
+	if err != nil || out != id+"\n1" {
+		t.Errorf("a login beside job %s is in %q, %v", id, out, err)
+	}
+	conn := connect(t, lab, "cn01")
+	lab.Cancel(id)
+	lab.WaitJob(id, "CANCELLED")
+	if err := conn.hear("", patience); !errors.Is(err, errEnded) {
+		t.Errorf("the login is still there after the job: %v", err)
+	}
+}
+
+func TestSrunOfAnotherReleaseIsPlayed(t *testing.T) {
+	t.Parallel()
+	lab := Start(t)
+	id := lab.Submit("#!/bin/sh\nsleep 600\n", "--nodelist=cn01")
+	lab.WaitJob(id, "RUNNING")
+	step := []string{"srun", "--jobid=" + id, "--overlap", "--immediate=1", "hostname"}
+
+	lab.WrapSrun(SrunWithoutOverlap)
+	if out, err := lab.As("hpcuser", step...); err == nil || !strings.Contains(err.Error(), "unrecognized option") {
+		t.Errorf("an old srun with --overlap says %q, %v", out, err)
+	}
+	if out, err := lab.As("hpcuser", "srun", "--jobid="+id, "hostname"); err != nil || out != "cn01\n" {
+		t.Errorf("an old srun without it says %q, %v", out, err)
+	}
+	lab.WrapSrun(SrunWaitsForMemory)
+	if out, err := lab.As("hpcuser", step...); err == nil || !strings.Contains(err.Error(), "temporarily disabled") {
+		t.Errorf("an srun that waits for memory says %q, %v", out, err)
+	}
+	if out, err := lab.As("hpcuser", "srun", "--mem=0", "--jobid="+id, "--overlap", "hostname"); err != nil || out != "cn01\n" {
+		t.Errorf("the same with --mem=0 says %q, %v", out, err)
 	}
 }
 

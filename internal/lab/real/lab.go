@@ -25,10 +25,16 @@ func Start(t testing.TB) *Lab {
 	return StartWith(t, Options{})
 }
 
-// StartWith is Start for a lab with options.
+// StartWith is Start for a lab with options. A machine that cannot adopt logins skips a test
+// that needs it: nothing can be installed for that.
 func StartWith(t testing.TB, o Options) *Lab {
 	t.Helper()
 	Need(t, "ssh", o.scheduler())
+	if o.Adopt && !isFolder(freezer) {
+		const why = "this kernel has no control groups of version 1"
+		tests.skip(t.Name(), why)
+		t.Skip("real parts: " + why)
+	}
 	c, err := tests.acquire(t, o)
 	if err != nil {
 		t.Fatalf("start a lab: %v", err)
@@ -238,6 +244,21 @@ func (l *Lab) FreezeController() {
 func (l *Lab) ContController() {
 	l.t.Helper()
 	l.must(l.c.ContController())
+}
+
+// WrapSrun replaces srun on login1; see Cluster.WrapSrun.
+func (l *Lab) WrapSrun(script string) {
+	l.t.Helper()
+	l.must(l.c.WrapSrun(script))
+	l.undo(l.c.UnwrapSrun)
+}
+
+// Processes are the command lines of hpcuser's processes on a node.
+func (l *Lab) Processes(node string) []string {
+	l.t.Helper()
+	found, err := l.c.Processes(node)
+	l.must(err)
+	return found
 }
 
 // CrashNode ends a node as a power cut does.

@@ -95,7 +95,7 @@ func (r record) remove(dir string, run func(input string, argv ...string) (strin
 	if r.Config != "" {
 		_ = os.Remove(r.Config)
 	}
-	problems = append(problems, os.RemoveAll(dir))
+	problems = append(problems, removeCgroups(dir), os.RemoveAll(dir))
 	// The last lab removes the folder of all labs.
 	_ = os.Remove(base())
 	return errors.Join(problems...)

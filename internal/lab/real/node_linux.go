@@ -77,6 +77,11 @@ func mountNode(dir, own string) error {
 			return fmt.Errorf("mount %s: %w", bind[1], err)
 		}
 	}
+	if group := cgroup(dir, filepath.Base(own)); isFolder(group) {
+		if err := unix.Mount(group, freezer, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mount the node's control group: %w", err)
+		}
+	}
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}

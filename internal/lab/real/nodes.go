@@ -3,9 +3,12 @@ package real
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +29,11 @@ func (c *Cluster) startNode(n node) error {
 	for _, sub := range []string{"log", "lib"} {
 		if err := os.MkdirAll(c.path("nodes", n.name, sub), 0o755); err != nil {
 			return err
+		}
+	}
+	if c.options.Adopt && strings.HasPrefix(n.name, "cn") {
+		if err := os.Mkdir(cgroup(c.dir, n.name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("no control groups here: %w", err)
 		}
 	}
 	files, err := c.nodeFiles(n)
@@ -112,6 +120,14 @@ func asUser(name string, argv ...string) ([]string, error) {
 		"USER=" + u.name, "LOGNAME=" + u.name, "HOME=/home/" + u.name, "SHELL=" + u.shell,
 	}
 	return append(become, argv...), nil
+}
+
+// Processes are the command lines of hpcuser's processes on a node. A connection of
+// tunctl's is one of them, "sshd: hpcuser".
+func (c *Cluster) Processes(node string) ([]string, error) {
+	// With no process at all, ps fails.
+	out, err := c.Exec(node, "sh", "-c", "ps -u hpcuser -o args= || true")
+	return slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return line == "" }), err
 }
 
 // Crash ends a node as a power cut does: no connection is closed, the others

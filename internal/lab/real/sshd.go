@@ -104,8 +104,9 @@ var pamServices = map[string]string{
 }
 
 const (
-	// Slurm's module is not where PAM looks by itself.
+	// Slurm's modules are not where PAM looks by itself.
 	pamSlurm = "/usr/lib/security/pam_slurm.so"
+	pamAdopt = "/usr/lib/security/pam_slurm_adopt.so"
 	pamAll   = "account required pam_unix.so\nsession required pam_limits.so\nsession required pam_unix.so\n"
 )
 

@@ -16,7 +16,7 @@ import (
 
 const usage = `labctl - a small cluster of real parts: sshd, Slurm or Grid Engine, Jupyter
 
-  up [accounting|gridengine]
+  up [accounting|gridengine|adopt]
                         start it, and write lab.toml for tunctl
   down                  end it
   status                what runs where
@@ -30,6 +30,7 @@ const usage = `labctl - a small cluster of real parts: sshd, Slurm or Grid Engin
                         the connections, listener or keys of lab-login, lab-otp ...
   controller stop|start|freeze|thaw
   crash|boot NODE
+  stop|start cn01|cn02  the sshd of a compute node
   check                 what this machine lacks, if anything
 `
 
@@ -56,6 +57,7 @@ func run(args []string) error {
 	case "up":
 		return up(root, real.Options{
 			Accounting: slices.Contains(args[1:], "accounting"), GridEngine: slices.Contains(args[1:], "gridengine"),
+			Adopt: slices.Contains(args[1:], "adopt"),
 		})
 	}
 	c, err := real.Open(labName(root))

@@ -21,7 +21,7 @@ func with(c *real.Cluster, verb string, args []string) error {
 	named := map[string]func(string) error{
 		"cut": c.Cut, "restore": c.Restore, "crash": c.Crash, "boot": c.Boot,
 		"freeze": c.FreezeConns, "thaw": c.ContConns, "kill": c.KillConns,
-		"restart": c.RestartSSHD, "rotate": c.RotateHostKey, "unrotate": c.RestoreHostKey,
+		"stop": c.StopSSHD, "start": c.StartSSHD, "restart": c.RestartSSHD, "rotate": c.RotateHostKey, "unrotate": c.RestoreHostKey,
 		"controller": func(what string) error { return controller(c, what) },
 	}
 	if do, ok := named[verb]; ok {

@@ -1,0 +1,215 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+)
+
+// board is a web server on the loopback of the job's node, such as TensorBoard.
+func board(t testing.TB, says string) (port string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, says) }))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// get returns what a local address serves; it waits while the forward there does.
+func (w *world) get(address string, proxy func(*http.Request) (*url.URL, error)) string {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+address, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html")
+	browser := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, Proxy: proxy}}
+	res, err := browser.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, _ := io.ReadAll(res.Body)
+	return string(text)
+}
+
+// configWith is the config of a session with forwards.
+func configWith(forwards ...string) string {
+	return fmt.Sprintf("%sforward = [\"%s\"]\n", config, strings.Join(forwards, `", "`))
+}
+
+// listens returns where the forwards listen that are not for the page.
+func listens(s api.Session) []string {
+	var list []string
+	for _, f := range s.Forwards {
+		if f.Listen != s.Local {
+			list = append(list, f.Listen)
+		}
+	}
+	return list
+}
+
+func TestForwardsOfASessionLeadToItsJobsNodeAndFollowIt(t *testing.T) {
+	w := newWorld(t)
+	port := board(t, "the board")
+	w.edit(configWith("0:"+port, "D:0"))
+	s := w.idleJob("out.log") // there is no page, and none is needed
+	w.until("forwarded", func(s api.Session) bool { return len(s.Forwards) == 3 && s.Forwards[1].Target != "" })
+	at := listens(w.session())
+	if got := w.get(at[0], nil); got != "the board" {
+		t.Errorf("the forward leads to %q", got)
+	}
+	socks := func(*http.Request) (*url.URL, error) { return &url.URL{Scheme: "socks5h", Host: at[1]}, nil }
+	if got := w.get(net.JoinHostPort("127.0.0.1", port), socks); got != "the board" {
+		t.Errorf("the proxy leads to %q", got)
+	}
+
+	if err := w.cluster.Requeue(s.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.until("on another node", func(now api.Session) bool {
+		return now.Job != nil && now.Job.Node != "" && now.Job.Node != s.Job.Node && now.State == api.SessionStarting
+	})
+	if got := w.get(at[0], nil); got != "the board" {
+		t.Errorf("after the move the forward leads to %q", got)
+	}
+
+	w.stop()
+	w.start()
+	if got := w.get(at[0], nil); got != "the board" { // it waits until the job is found again
+		t.Errorf("after a restart of the agent the forward leads to %q", got)
+	}
+
+	if err := w.cluster.KillJob(s.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	ended := w.until("ended", func(s api.Session) bool { return s.State.Settled() })
+	if got := w.get(at[0], nil); !strings.Contains(got, "could not start") {
+		t.Errorf("without a job the forward answers %q", got)
+	}
+	if now := listens(ended); len(now) != 2 || now[0] != at[0] {
+		t.Errorf("the forwards moved from %s to %s", at, now)
+	}
+}
+
+func (w *world) session() api.Session {
+	w.t.Helper()
+	st := w.status()
+	s, _ := st.Session("jupyter")
+	return s
+}
+
+func TestChangedForwardsOfTheConfigAreUsedAtTheNextUp(t *testing.T) {
+	w := newWorld(t)
+	one, two := board(t, "one"), board(t, "two")
+	w.edit(configWith("0:" + one))
+	s := w.idleJob("out.log")
+	w.edit(configWith("0:" + two))
+	if got := w.get(listens(w.session())[0], nil); got != "one" {
+		t.Errorf("before the next up: %q", got)
+	}
+	if err := w.cluster.KillJob(s.Job.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.until("ended", func(s api.Session) bool { return s.State.Settled() })
+	w.idleJob("out.log")
+	now := w.session()
+	if at := listens(now); len(at) != 1 || w.get(at[0], nil) != "two" || now.Local != s.Local {
+		t.Errorf("after the next up: %+v", now.Forwards)
+	}
+}
+
+func TestAForwardIsAddedToASessionThatIsUp(t *testing.T) {
+	w := newWorld(t)
+	port := board(t, "the board")
+	add := api.ForwardRequest{Session: "jupyter", Specs: []string{"0:" + port}}
+	_, err := w.client.Forward(t.Context(), add)
+	isCode(t, err, api.CodeNotReady, "tunctl up jupyter")
+	if now := w.session(); now.State != api.SessionDown {
+		t.Fatalf("a forward brought the session up: %+v", now)
+	}
+
+	s := w.idleJob("out.log")
+	added, err := w.client.Forward(t.Context(), add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := added.Forwards[0].Listen
+	if got := w.get(at, nil); got != "the board" {
+		t.Errorf("it leads to %q", got)
+	}
+	again, err := w.client.Forward(t.Context(), add)
+	if err != nil || again.Forwards[0].Listen != at || len(again.Session.Forwards) != 2 {
+		t.Errorf("the same again: %+v, %v", again.Forwards, err)
+	}
+	_, err = w.client.Forward(t.Context(), api.ForwardRequest{Session: "jupyter", Specs: []string{"R:9000:localhost:9000"}})
+	isCode(t, err, api.CodeUsage, "tunctl forward practice R:")
+
+	w.stop()
+	w.start()
+	if got := w.get(at, nil); got != "the board" {
+		t.Errorf("after a restart of the agent it leads to %q", got)
+	}
+
+	add.Remove = true
+	removed, err := w.client.Forward(t.Context(), add)
+	if err != nil || removed.Forwards[0].Listen != at || len(removed.Session.Forwards) != 1 {
+		t.Errorf("removed %+v of %+v, %v", removed.Forwards, removed.Session.Forwards, err)
+	}
+	_, err = w.client.Forward(t.Context(), add)
+	isCode(t, err, api.CodeUsage, "added: none")
+
+	add.Remove = false
+	if _, err := w.client.Forward(t.Context(), add); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	after := w.until("starting again", func(now api.Session) bool { return now.State == api.SessionStarting && now.Job.ID == s.Job.ID })
+	if len(after.Forwards) != 1 {
+		t.Errorf("it is still there after a down: %+v", after.Forwards)
+	}
+}
+
+// isCode checks an error's code and hint.
+func isCode(t testing.TB, err error, code api.Code, hint string) {
+	t.Helper()
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != code || !strings.Contains(e.Hint, hint) {
+		t.Errorf("error %+v; want %s with the hint %q", e, code, hint)
+	}
+}
+
+func TestAForwardToAServerThatIsNotThereIsRefusedAndTheSessionStays(t *testing.T) {
+	w := newWorld(t)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	w.edit(configWith("0:" + port))
+	w.up()
+	if got := w.get(listens(w.session())[0], nil); !strings.Contains(got, api.ErrRefused.Error()) && !strings.Contains(got, "reset") {
+		t.Errorf("got %q", got)
+	}
+	if code := w.fetch(); code != http.StatusOK {
+		t.Errorf("the page answers %d", code)
+	}
+}

@@ -1,0 +1,73 @@
+//go:build linux
+
+// Command inside measures what a person has inside a running job: commands, a GPU, many
+// connections at once and throughput. The cluster is the lab of real parts, with a Slurm whose
+// node has no sshd, at 40 ms from the laptop where waits are measured.
+//
+// It needs Linux, root, and the parts of internal/lab/install.sh; without them it says so.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"tunctl/internal/bench/table"
+	"tunctl/internal/lab/real"
+)
+
+func main() {
+	real.Role()
+	os.Exit(run())
+}
+
+func run() int {
+	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
+	flag.Parse()
+	if err := real.Check("ssh", "slurm"); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: what runs inside a job is not measured: %v\n", err)
+		return 0
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := bench(ctx, *program); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+func bench(ctx context.Context, program string) error {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	f, err := newField(ctx, program)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	var rows []table.Row
+	for _, m := range []struct {
+		name string
+		run  func(context.Context) ([]table.Row, error)
+	}{
+		{"commands inside a job", f.commands},
+		{"the job's GPU", f.seeGPU},
+		{"24 connections", f.connections},
+		{"throughput", f.throughput},
+	} {
+		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
+		more, err := m.run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		rows = append(rows, more...)
+	}
+	table.Print(os.Stdout, rows)
+	return nil
+}
