@@ -160,18 +160,23 @@ func (i *inside) known() (*insideWay, error) {
 
 func (i *inside) find(ctx context.Context) (*insideWay, error) {
 	var why []string
+	var noStep error
 	for _, w := range i.order() {
 		err := w.ready(ctx)
 		switch {
 		case err == nil:
-			i.node.log.Info("inside the job", "way", w.name)
-			i.found(w, why)
+			i.node.log.Info("found a way into the job", "way", w.name)
+			i.found(w, noStep)
 			return w, nil
 		case !isNoWay(err):
 			return nil, i.noteEnd(err)
+		case w.name == stepWay:
+			noStep = err
 		}
 		i.node.log.Debug("a way into the job failed", "way", w.name, "err", err)
-		why = append(why, err.Error())
+		if !slices.Contains(why, err.Error()) {
+			why = append(why, err.Error())
+		}
 	}
 	err := fmt.Errorf("cannot get into the job on %s: %s", i.node.hop.names[0], strings.Join(why, "; "))
 	i.mu.Lock()
@@ -204,11 +209,12 @@ func (i *inside) order() []*insideWay {
 
 // found settles on a way. The one outside of the job is not remembered for other jobs,
 // and not for long.
-func (i *inside) found(w *insideWay, why []string) {
+func (i *inside) found(w *insideWay, noStep error) {
 	switch w.name {
 	case outsideWay:
 		i.settle(w, time.Now().Add(outsideFor))
-		i.tell(noticeOutside, fmt.Sprintf("shells and files are on %s but outside job %s: %s", i.node.hop.names[0], i.job, strings.Join(why, "; ")))
+		i.tell(noticeOutside, fmt.Sprintf("shells and files are on %s, but outside job %s, since no job step starts: %v",
+			i.node.hop.names[0], i.job, noStep))
 		return
 	case stepWay:
 		i.onHop.end() // it only showed that it is not part of the job
@@ -228,7 +234,7 @@ func (i *inside) settle(w *insideWay, until time.Time) {
 
 // noteEnd remembers that the job has ended: srun is not asked again.
 func (i *inside) noteEnd(err error) error {
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeJobEnded {
+	if jobEnded(err) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.ended = err

@@ -336,8 +336,11 @@ func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
 			ran := onHost(servers["outer"], says("ssh: not found"), says(words))
 			node := outer.Node(NodeOptions{Names: []string{"refused"}, Job: "7"})
 			defer node.Close()
-			for range 10 {
-				_, _, err := node.OpenChannel(t.Context(), "session", nil)
+			for n := range 10 {
+				_, err := node.Dial(t.Context(), "tcp", "127.0.0.1:8888") // a page's
+				if n > 0 {
+					_, _, err = node.OpenChannel(t.Context(), "session", nil)
+				}
 				if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeJobEnded || e.Message != "job 7 has ended" {
 					t.Fatalf("err = %v", err)
 				}

@@ -32,6 +32,7 @@ type sharedRelay struct {
 	starting *relayStart
 	lived    time.Duration // of one that ended by itself and was not replaced yet
 	pause    pause
+	final    error // the job has ended: no more are started
 }
 
 // runningRelay is a relay that was started.
@@ -92,6 +93,8 @@ func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 	switch {
 	case r.closed:
 		return nil, nil, errNodeClosed
+	case r.final != nil:
+		return nil, nil, r.final
 	case r.starting != nil:
 	case time.Now().Before(r.pause.until):
 		return nil, nil, r.pause.err
@@ -126,6 +129,8 @@ func (r *sharedRelay) begin(s *relayStart) {
 			run.leave()
 			_ = run.Close()
 		})
+	case jobEnded(err):
+		r.final = err
 	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
 		r.pause.failed(err, r.limits)
 	}

@@ -102,14 +102,13 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 			limit = stepPatience
 		}
 		run, err := j.startOnce(ctx, o, limit)
-		_, ended := errors.AsType[*api.Error](err)
 		switch {
 		case errors.Is(err, errNoOverlap) && !j.noOverlap.Load():
 			j.noOverlap.Store(true)
 		case errors.Is(err, errNoPython):
 			j.noPython.Store(true)
 			return nil, err
-		case err != nil && !ended && isNoWay(err) && !errors.Is(err, errFewSessions) && !j.allMemory.Load():
+		case isNoWay(err) && !errors.Is(err, errFewSessions) && !j.allMemory.Load():
 			j.allMemory.Store(true)
 		default:
 			if err == nil {
@@ -212,6 +211,12 @@ func relayFailure(s *stream, err error, slow bool, way, job string) error {
 // jobIsOver is what srun prints about a job that has ended.
 var jobIsOver = regexp.MustCompile(`(?i)Invalid job id specified|expired or invalid job|Slurm job \d+ has expired|` +
 	`already completing or completed|job has already (?:finished|completed)|is no longer active`)
+
+// jobEnded reports whether err says that the job has ended.
+func jobEnded(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && e.Code == api.CodeJobEnded
+}
 
 func isNoWay(err error) bool {
 	_, bad := errors.AsType[*noWayError](err)
