@@ -21,8 +21,8 @@ func busy(now time.Time) api.Status {
 			{
 				Name: "jupyter", Host: "narval", State: api.SessionReady, URL: "http://localhost:8888/lab", Local: "127.0.0.1:8888",
 				Cause: "job 48213345 ends at 16:05: save your work", Hint: "job 48300012 takes over, and the page moves with it",
-				Job:      &api.Job{ID: "48213345", State: api.JobRunning, Node: "nc10214.narval.calcul.quebec", Start: now, End: now.Add(9 * time.Minute)},
-				Next:     &api.Job{ID: "48300012", State: api.JobQueued, ExpectedStart: now.Add(time.Hour)},
+				Job:  &api.Job{ID: "48213345", State: api.JobRunning, Node: "nc10214.narval.calcul.quebec", Start: now, End: now.Add(9 * time.Minute)},
+				Next: &api.Job{ID: "48300012", State: api.JobQueued, ExpectedStart: now.Add(time.Hour)},
 				Forwards: []api.Forward{
 					{Listen: "127.0.0.1:8888", BytesIn: 123_456_789, BytesOut: 9_876},
 					{Listen: "127.0.0.1:6006", Target: "localhost:6006"},

@@ -57,9 +57,9 @@ type Session struct {
 	// Endpoints are the pages that the job serves besides Endpoint, each of which is
 	// forwarded from its first use on.
 	Endpoints []NamedEndpoint `json:"endpoints,omitempty"`
-	Local      string    `json:"local,omitempty"`
-	URL        string    `json:"url,omitempty"`
-	Forwards   []Forward `json:"forwards"`
+	Local     string          `json:"local,omitempty"`
+	URL       string          `json:"url,omitempty"`
+	Forwards  []Forward       `json:"forwards"`
 
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
