@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,14 +24,14 @@ func codeCommand(t *term.Terminal) *cli.Command {
 		Name:      "code",
 		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
 		ArgsUsage: "SESSION [PATH]",
-		Description: "Opens the first of these editors that is installed on SESSION.tun: its files, terminals and\n" +
+		Description: "Opens SESSION.tun in the first of these editors that is installed: its files, terminals and\n" +
 			"programs are those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a\n" +
 			"folder or a file there, absolute or below your home folder; without it, the session's workdir\n" +
 			"or your home folder. The job must be running: `tunctl up SESSION` starts it.\n\n" +
 			"  tunctl code jupyter\n" +
 			"  tunctl code jupyter project --editor cursor",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "editor", Usage: "`EDITOR`: " + editorNames() + ", or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
+			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editorNames() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
 		Action: interruptibleAction(t, openCode),
@@ -157,7 +158,7 @@ func (inv *invocation) resolveInside(ctx context.Context, session, path string) 
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	out, err := outputOf(conn, posixsh.Script, resolveScript(path))
-	if err != nil {
+	if _, ended := errors.AsType[*ssh.ExitError](err); err != nil && !ended {
 		return "", false, exitOf(session, err)
 	}
 	_, answer, ok := strings.Cut("\n"+out, "\n"+resolved) // a start-up file may have printed something before
@@ -221,10 +222,15 @@ func (inv *invocation) adviseSettings(e editor) {
 		}
 	}
 	shown := filepath.Join(inv.paths.State, "editor-"+e.command+".shown")
-	if _, err := os.Stat(shown); err == nil || len(missing) == 0 {
+	if _, err := os.Stat(shown); err == nil {
 		return
 	}
-	inv.Say("! recommended settings of %s, for %s:", e.title, e.settingsFile())
+	if len(e.settings) == 0 {
+		inv.Say("! if the node has no internet access, %s may not be able to start its server there", e.title)
+	}
+	if len(missing) > 0 {
+		inv.Say("! recommended settings of %s, for %s:", e.title, e.settingsFile())
+	}
 	for _, s := range missing {
 		inv.Say("    // %s\n    %q: %s,", s.why, s.key, s.value)
 	}

@@ -95,7 +95,7 @@ func TestWhatAnArgumentIsFollowsFromTheHelp(t *testing.T) {
 func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 	known := []string{
 		"SESSION", "HOST", "JOB", "SITE", "SRC", "DST", "FILE", "DIR", "COMMAND",
-		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "NODE:PORT", "ACCOUNT", "WORD", // these have no candidates
+		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "NODE:PORT", "ACCOUNT", "WORD", "PATH", // these have no candidates
 	}
 	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		for i := range strings.Fields(c.ArgsUsage) {

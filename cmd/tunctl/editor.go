@@ -68,7 +68,7 @@ func findEditor(name string) (editor, string, error) {
 		}
 		return editor{}, "", &api.Error{
 			Code: api.CodeFailed, Message: "no editor is installed that can work inside a job: " + editorNames(),
-			Hint: fmt.Sprintf("install one (%s from %s); or name its program with --editor PATH", editors[0].title, editors[0].get),
+			Hint: "install " + editorLinks() + "; or name its program with --editor PATH",
 		}
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")
@@ -107,6 +107,18 @@ func editorNames() string {
 	return strings.Join(names, ", ")
 }
 
+// editorLinks says where to get each editor, and what else it needs.
+func editorLinks() string {
+	links := make([]string, len(editors))
+	for i, e := range editors {
+		links[i] = fmt.Sprintf("%s (%s)", e.title, e.get)
+		if e.extension != "" {
+			links[i] = fmt.Sprintf("%s (%s) with its extension %s", e.title, e.get, e.extension)
+		}
+	}
+	return strings.Join(links[:len(links)-1], ", ") + " or " + links[len(links)-1]
+}
+
 // find is the editor's program; "" if it is not installed.
 func (e editor) find() string {
 	if program, err := exec.LookPath(e.command); err == nil {
@@ -124,14 +136,15 @@ func (e editor) find() string {
 
 // programFolders are where macOS and Windows install programs that are not on the PATH.
 func programFolders() []string {
-	home, _ := os.UserHomeDir()
+	var folders []string
 	switch runtime.GOOS {
 	case "darwin":
-		return []string{"/Applications", filepath.Join(home, "Applications")}
+		folders = []string{"/Applications", filepath.Join(os.Getenv("HOME"), "Applications")}
 	case "windows":
-		return []string{filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles")}
+		folders = []string{filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles")}
 	}
-	return nil
+	// Without its variable, a folder would be one of the current directory.
+	return slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
 // listTimeout bounds how long an editor may take to list its extensions.

@@ -37,6 +37,7 @@ type facts struct {
 	listeners  hostListeners // of the remote forwards
 	doing      string        // what happens within the state
 	silent     string        // the same, if it is that the job has written nothing for a while
+	notInside  string        // the same, if it is that no command can be run inside the job
 	unsaved    error         // why the session cannot be saved
 	lapsed     bool          // there is no job, and no person permits a submission any more
 }
@@ -85,6 +86,8 @@ func (f *facts) derive(now time.Time) verdict {
 			v.hint = f.job.Hint
 		case f.silent != "" && v.cause == f.silent:
 			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.name)
+		case f.notInside != "" && v.cause == f.notInside:
+			v.hint = fmt.Sprintf("this needs job steps (srun) or ssh to the nodes, if the site allows them; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.name)
 		}
 		return v
 	case f.listeners.pending != "":

@@ -259,7 +259,12 @@ func (r *jobRun) handleProbe(p probeResult) {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
-		r.session.change(func(f *facts) { f.answers, f.doing = false, p.doing })
+		r.session.change(func(f *facts) {
+			f.answers, f.doing = false, p.doing
+			if p.target.shell {
+				f.notInside = p.doing
+			}
+		})
 		if p.suspected { // the job may have ended
 			r.jobs.Nudge()
 			r.nudgeFollower()

@@ -90,9 +90,39 @@ func TestAJobThatCannotBeEnteredIsTriedSeldom(t *testing.T) {
 	}
 }
 
+func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
+	s := quietSession(t)
+	s.cfg.App = configs.ShellApp
+	r := &jobRun{session: s, prober: newProber(s, nil)}
+	s.change(func(f *facts) {
+		f.name, f.answers, f.job = s.name, false, &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+	})
+	r.proveShell(*s.facts.job)
+	if cause, hint := s.current.Cause, s.current.Hint; cause != "running a command inside job 7 on cn01" || hint != "" {
+		t.Errorf("before the first try: %s (%s)", cause, hint)
+	}
+	if got := r.prober.prove(t.Context(), r.prober.target, time.Now()); got.route != nil || !strings.HasPrefix(got.doing, "no command runs inside job 7 on cn01 yet: ") {
+		t.Errorf("no node is connected, and it is proven: %+v", got)
+	}
+	r.handleProbe(probeResult{target: r.prober.target, doing: "no command runs inside job 7 on cn01 yet: login refused"})
+	if s.current.State != api.SessionStarting || !strings.Contains(s.current.Cause, "login refused") || !strings.Contains(s.current.Hint, "`tunctl down jupyter --cancel` ends it") {
+		t.Errorf("it is %s: %s (%s)", s.current.State, s.current.Cause, s.current.Hint)
+	}
+}
+
 func TestAJobToWorkInThatEndsEarlyIsNotSaidToHaveServed(t *testing.T) {
 	e := endedError(configs.Session{Name: "work", App: configs.ShellApp, Submit: "builtin:shell"}, &api.Job{ID: "7", State: api.JobFailed}, false, "", "change venv")
 	if e.Message != "job 7 failed, before a command was run inside" {
 		t.Errorf("it says %q", e.Message)
+	}
+}
+
+func TestForwardsOfAJobWithoutAPageLeadToItsNode(t *testing.T) {
+	s := quietSession(t)
+	s.cfg.App, s.forward = configs.ShellApp, &forwards{}
+	s.facts.job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+	got := s.targetsLocked(verdict{state: api.SessionReady})
+	if to, ok := got.fixed.(nodeDialer); !ok || to.node != "cn01" || got.page != nil {
+		t.Errorf("they lead to %+v", got)
 	}
 }
