@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -124,7 +123,8 @@ func (e editor) find() string {
 	if program, err := exec.LookPath(e.command); err == nil {
 		return program
 	}
-	for _, folder := range programFolders() {
+	// Without its variable, a folder would be one of the current directory.
+	for _, folder := range slices.DeleteFunc(programFolders(), func(folder string) bool { return !filepath.IsAbs(folder) }) {
 		for _, place := range e.places {
 			if program, err := exec.LookPath(filepath.Join(folder, place)); err == nil {
 				return program
@@ -132,19 +132,6 @@ func (e editor) find() string {
 		}
 	}
 	return ""
-}
-
-// programFolders are where macOS and Windows install programs that are not on the PATH.
-func programFolders() []string {
-	var folders []string
-	switch runtime.GOOS {
-	case "darwin":
-		folders = []string{"/Applications", filepath.Join(os.Getenv("HOME"), "Applications")}
-	case "windows":
-		folders = []string{filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles")}
-	}
-	// Without its variable, a folder would be one of the current directory.
-	return slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
 // listTimeout bounds how long an editor may take to list its extensions.

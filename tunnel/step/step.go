@@ -49,8 +49,9 @@ type Info struct {
 const (
 	pingEvery = 15 * time.Second
 	// silence is how long the relay lives if it hears nothing: Slurm does not tell a step
-	// that its srun was killed.
-	silence = 50 * time.Second
+	// that its srun was killed. A laptop may sleep for some minutes and keep its connection,
+	// and then its shells stay, too.
+	silence = 10 * time.Minute
 	// maxUnanswered is how many pings in a row may have no answer.
 	maxUnanswered = 4
 	// outLimit is how many bytes may wait to be sent before writers wait.
