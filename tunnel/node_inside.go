@@ -82,13 +82,13 @@ func newInside(n *Node, o NodeOptions) *inside {
 		node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice,
 		finding: make(chan struct{}, 1), told: map[noticeKind]bool{},
 	}
-	i.onHop = newSharedRelay(limits, n.log, i.startOnHop)
+	i.onHop = newSharedRelay(limits, n.log, i.server, i.startOnHop)
 	i.ways = []insideWay{{name: "a login on the node", ready: i.hopReady, open: i.openOnHop}}
 	if o.Job == "" {
 		return i
 	}
 	i.steps = &jobSteps{host: n.login, job: o.Job, node: slurmName(o.Names), otherWay: n.hop.mayWork}
-	i.steps.relay = newSharedRelay(limits, n.log, i.startStep)
+	i.steps.relay = newSharedRelay(limits, n.log, i.server, i.startStep)
 	i.steps.relay.replaced = i.tellEnded
 	i.steps.plain = newPlainSteps(i.steps)
 	i.ways = append(i.ways,
@@ -97,8 +97,8 @@ func newInside(n *Node, o NodeOptions) *inside {
 	return i
 }
 
-// SetServer tells the port of the job's server, whose environment programs inside the job
-// get. It is for relays that are not started yet.
+// SetServer tells the port of the job's server, whose environment programs get that are
+// started inside the job from now on.
 func (n *Node) SetServer(port int) { n.inside.port.Store(int32(port)) }
 
 // OpenChannel opens a channel inside the job: a "session" is a shell, a command or a file
@@ -244,8 +244,11 @@ func (i *inside) noteEnd(err error) error {
 
 func (i *inside) limits() *Limits { return &i.node.login.pool.o.Limits }
 
+// server is the port of the job's server; 0: not known.
+func (i *inside) server() int { return int(i.port.Load()) }
+
 func (i *inside) options() step.Options {
-	return step.Options{Job: cmp.Or(i.job, i.pbsJob), Port: int(i.port.Load())}
+	return step.Options{Job: cmp.Or(i.job, i.pbsJob), Port: i.server()}
 }
 
 // startStep starts a relay in a job step.

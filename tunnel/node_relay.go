@@ -20,6 +20,7 @@ import (
 type sharedRelay struct {
 	start    func(ctx context.Context) (*runningRelay, error)
 	replaced func(lived time.Duration) // one that ended by itself was replaced
+	server   func() int                // the port of the job's server; 0: not known
 	limits   *Limits
 	log      *slog.Logger
 	ctx      context.Context //nolint:containedctx // ends with the relay's owner
@@ -51,8 +52,8 @@ type relayStart struct {
 
 var errNodeClosed = errors.New("the connection to the node was closed")
 
-func newSharedRelay(limits *Limits, log *slog.Logger, start func(context.Context) (*runningRelay, error)) *sharedRelay {
-	r := &sharedRelay{start: start, replaced: func(time.Duration) {}, limits: limits, log: log}
+func newSharedRelay(limits *Limits, log *slog.Logger, server func() int, start func(context.Context) (*runningRelay, error)) *sharedRelay {
+	r := &sharedRelay{start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -199,6 +200,7 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 		}
 		wait := &channelWait{all: &run.link.clients}
 		wait.sent()
+		run.SetServer(r.server()) // it may have been found since the relay started
 		ch, requests, err := run.OpenChannel(ctx, kind, payload)
 		wait.answered()
 		if err == nil {

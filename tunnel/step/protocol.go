@@ -43,6 +43,7 @@ const (
 	kindResize                  // client: rows, columns, width and height in pixels, uint16 each
 	kindSignal                  // client: a name of RFC 4254, section 6.10
 	kindEOW                     // client: it reads no more (eow@openssh.com)
+	kindServer                  // client: uint32, the port of the job's server, which has changed; for no channel
 )
 
 const (
@@ -121,7 +122,7 @@ func (r *frameReader) next() (frame, error) {
 	}
 	f := frame{channel: binary.BigEndian.Uint32(header[:]), kind: header[4]}
 	length := binary.BigEndian.Uint32(header[5:])
-	if f.kind < kindHello || f.kind > kindEOW || length > frameLimit {
+	if f.kind < kindHello || f.kind > kindServer || length > frameLimit {
 		return frame{}, fmt.Errorf("%w: %q", errNoFrame, header[:])
 	}
 	if cap(r.buf) < int(length) {

@@ -30,7 +30,7 @@ import termios
 import time
 
 # As in protocol.go.
-HELLO, PING, END, OPEN, OPENED, REFUSED, DATA, STDERR, EOF, WINDOW, CLOSE, EXIT, RESIZE, SIGNAL, EOW = range(1, 16)
+HELLO, PING, END, OPEN, OPENED, REFUSED, DATA, STDERR, EOF, WINDOW, CLOSE, EXIT, RESIZE, SIGNAL, EOW, SERVER = range(1, 17)
 WINDOW_SIZE = 2 << 20
 FRAME_LIMIT = 256 << 10
 HEADER = struct.Struct(">IBI")
@@ -98,10 +98,11 @@ class Relay:
                 self.flush()
                 # The client takes less than there is: read no more for it.
                 busy = self.out_size > OUT_LIMIT
-                for key, events in (self.pipe if busy else self.all).select(self.timeout()):
-                    owner = self.owners.get(key.fd)
-                    if owner:
-                        owner[1](key.fd, events)
+                ready = (self.pipe if busy else self.all).select(self.timeout())
+                for fd, events, owner in [(key.fd, events, self.owners.get(key.fd)) for key, events in ready]:
+                    # A callback may close a file descriptor, and open another of the same number.
+                    if owner and self.owners.get(fd) is owner:
+                        owner[1](fd, events)
                 self.expire()
         finally:
             self.finish()
@@ -168,6 +169,8 @@ class Relay:
             self.send(0, PING)
         elif kind == END:
             self.end()
+        elif kind == SERVER:
+            self.environment.set_port(NUMBER.unpack(payload)[0])
         elif kind == OPEN and not channel:
             self.open(number, json.loads(payload.decode()))
         elif not channel:
@@ -375,10 +378,9 @@ class Channel:
                 queue[0] = memoryview(queue[0])[n:]
             else:
                 queue.popleft()
+        self.watch()
         if self.got_eof and not queue:
             self.end_sink()
-        else:
-            self.watch()
 
     def consume(self, n):
         self.consumed += n
@@ -395,6 +397,7 @@ class Channel:
         """Drops what nobody will read."""
         self.consume(sum(len(data) for data in self.queue))
         self.queue.clear()
+        self.watch()
         self.end_sink()
 
     def close(self, fd):
@@ -668,7 +671,12 @@ class Connection(Channel):
     def resolve(self, host, port):
         """Looks a name up in a process of its own, since that waits."""
         result, answer = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(result)
+            os.close(answer)
+            raise
         if not pid:
             look_up(host, port, answer)
         os.close(answer)
@@ -954,6 +962,9 @@ class Environment:
         self.job, self.port = job, port
         self.found = None  # where from, the process, and its environment
         self.until = 0
+
+    def set_port(self, port):
+        self.port, self.found = port, None
 
     def find(self):
         """Where the environment is from, and what it is."""

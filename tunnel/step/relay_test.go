@@ -153,6 +153,25 @@ func TestAServerThatStartsLaterGivesItsEnvironment(t *testing.T) {
 	}
 }
 
+func TestTheEnvironmentIsTheServersOnceItsPortIsKnown(t *testing.T) {
+	c := newConn(t, Options{})
+	if out, _, _ := output(t, c, "echo $FROM"); out != "\n" {
+		t.Errorf("%q", out)
+	}
+	port, err := strconv.Atoi(background(t, []string{"FROM=server"}, "python3", "-c", listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetServer(port)
+	if out, _, _ := output(t, c, "echo $FROM"); out != "server\n" {
+		t.Errorf("%q", out)
+	}
+	c.SetServer(0)
+	if out, _, _ := output(t, c, "echo $FROM"); out != "\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 func TestSFTPIsTheNodesOwn(t *testing.T) {
 	c := newConn(t, Options{})
 	p := newSession(t, c)

@@ -52,8 +52,10 @@ const (
 	// that its srun was killed. A laptop may sleep for some minutes and keep its connection,
 	// and then its shells stay, too.
 	silence = 10 * time.Minute
-	// maxUnanswered is how many pings in a row may have no answer.
-	maxUnanswered = 4
+	// maxUnanswered is how many pings in a row may have no answer. That is two minutes, as
+	// long as the keepalive of an SSH connection waits: a stall that the connection survives
+	// must not end the shells.
+	maxUnanswered = 8
 	// outLimit is how many bytes may wait to be sent before writers wait.
 	outLimit = 128 << 10
 	// endTimeout bounds how long Close waits for the relay.
@@ -72,6 +74,7 @@ type Conn struct {
 
 	mu         sync.Mutex
 	channels   map[uint32]*channel
+	port       int        // of the job's server, as the relay knows it
 	last       uint32     // the newest channel's number
 	out        []byte     // frames to send
 	room       *sync.Cond // out has become shorter, or never will
@@ -89,6 +92,7 @@ func Start(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error)
 
 func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence time.Duration) (*Conn, error) {
 	c := newConnection(rw)
+	c.port = o.Port
 	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
 	err := c.greet(o, silence)
 	if !stop() {
@@ -137,6 +141,17 @@ func (c *Conn) greet(o Options, silence time.Duration) error {
 
 // Info is what the relay found out when it started.
 func (c *Conn) Info() Info { return c.info }
+
+// SetServer tells the port of the job's server, for programs that start later; see
+// [Options].
+func (c *Conn) SetServer(port int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if port != c.port {
+		c.port = port
+		c.sendLocked(0, kindServer, binary.BigEndian.AppendUint32(nil, uint32(port)))
+	}
+}
 
 // Open is how many channels are open.
 func (c *Conn) Open() int {
