@@ -55,14 +55,11 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 		return api.ForwardResponse{}, err
 	}
 	s.mu.Lock()
-	var added []string
-	for _, x := range s.forward.fixed {
-		if x.added {
-			added = append(added, x.spec.String())
-		}
-	}
-	picked := s.forward.pickedPorts()
+	open, added, picked := s.forward != nil, s.forward.added(), s.forward.pickedPorts()
 	s.mu.Unlock()
+	if !open {
+		return api.ForwardResponse{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("the forwards of session %s are just being opened again", s.name), Hint: "try again"}
+	}
 	err = s.record(func(r *state.Session) {
 		r.Added = added
 		r.KeepPorts(picked)
@@ -110,6 +107,20 @@ func (f *forwards) find(spec configs.ForwardSpec) int {
 	return slices.IndexFunc(f.fixed, func(x *fixed) bool { return x.spec == spec })
 }
 
+// added are the forwards that are in no config.
+func (f *forwards) added() []string {
+	var texts []string
+	if f == nil {
+		return texts
+	}
+	for _, x := range f.fixed {
+		if x.added {
+			texts = append(texts, x.spec.String())
+		}
+	}
+	return texts
+}
+
 // cannotAddLocked is why forwards cannot be added to the session's; nil if they can.
 func (s *session) cannotAddLocked(specs []configs.ForwardSpec) error {
 	switch {
@@ -145,15 +156,9 @@ func (s *session) removeForwards(specs []configs.ForwardSpec) ([]api.Forward, er
 	}
 	for _, spec := range specs {
 		if i := s.forward.find(spec); i < 0 || !s.forward.fixed[i].added {
-			var added []string
-			for _, x := range s.forward.fixed {
-				if x.added {
-					added = append(added, x.spec.String())
-				}
-			}
 			return nil, &api.Error{
 				Code: api.CodeUsage, Message: fmt.Sprintf("forward %s was not added to session %s", spec, s.name),
-				Hint: "added: " + cmp.Or(strings.Join(added, ", "), "none") + "; those of the config are removed there",
+				Hint: "added: " + cmp.Or(strings.Join(s.forward.added(), ", "), "none") + "; those of the config are removed there",
 			}
 		}
 	}

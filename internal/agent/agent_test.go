@@ -35,6 +35,7 @@ type world struct {
 	paths   home.Paths
 	client  *client.Client
 	cluster *lab.Cluster
+	agent   *agent.Agent
 	limits  func(*agent.Limits) // changes the practice limits; may be nil
 	stop    func()
 }
@@ -113,6 +114,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.agent = a
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ctx) }()

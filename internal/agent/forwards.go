@@ -230,6 +230,9 @@ func (s *session) openAll(fwd *forwards, specs []configs.ForwardSpec, rec state.
 			s.agent.log.Error("cannot read a saved forward", "session", s.name, "err", err)
 			continue
 		}
+		if fwd.find(spec) >= 0 {
+			continue // it is in the config since
+		}
 		if err := s.openFixed(fwd, spec, true, rec); err != nil {
 			return err
 		}

@@ -187,6 +187,21 @@ func TestAForwardIsAddedToASessionThatIsUp(t *testing.T) {
 	}
 }
 
+func TestAnAddedForwardThatIsInTheConfigSinceIsOpenedOnce(t *testing.T) {
+	w := newWorld(t)
+	port := board(t, "the board")
+	w.idleJob("out.log")
+	added, err := w.client.Forward(t.Context(), api.ForwardRequest{Session: "jupyter", Specs: []string{"0:" + port}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.restart(configWith("0:"+port), nil)
+	s := w.until("starting again", func(s api.Session) bool { return s.State == api.SessionStarting && len(s.Forwards) > 1 })
+	if len(s.Forwards) != 2 || s.Forwards[1].Added || s.Forwards[1].Listen != added.Forwards[0].Listen {
+		t.Errorf("the forwards are %+v", s.Forwards)
+	}
+}
+
 // isCode checks an error's code and hint.
 func isCode(t testing.TB, err error, code api.Code, hint string) {
 	t.Helper()

@@ -277,7 +277,8 @@ func (n *jobNodes) takeNotices() []string {
 	return list
 }
 
-// setServer sets where the job's server was found: its log may name one of the nodes.
+// setServer sets where the server of the main page was found: its log may name one of the
+// nodes.
 // Programs inside the job get its environment.
 func (n *jobNodes) setServer(announced string, port int) {
 	n.mu.Lock()

@@ -254,6 +254,9 @@ func (r *jobRun) handleProbe(p probeResult) {
 		r.session.change(func(f *facts) { f.host, f.answers = r.host.Status(), false })
 	case p.target != r.prober.target: // the log has announced another since
 	case p.route != nil:
+		if p.route.inside == nil {
+			r.nodes.setServer(p.target.finding.Host, p.route.endpoint.Port)
+		}
 		r.session.openPage(p.route)
 		if r.follower != nil {
 			r.follower.Settled() // the log is read less often

@@ -199,8 +199,11 @@ func (s *session) otherURL(ctx context.Context, name string) (string, error) {
 func (s *session) findOther(name string) (page *otherPage, main bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.hasJobLocked() {
+	switch {
+	case !s.hasJobLocked():
 		return nil, false, s.onlyForwardsError()
+	case !s.hasPageLocked(): // its log is not read
+		return nil, false, s.noPageError()
 	}
 	page = s.otherLocked(name)
 	ep := s.facts.endpoint

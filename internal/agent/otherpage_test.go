@@ -128,6 +128,14 @@ func TestAnOtherPageThatDoesNotAnswerIsNotOpened(t *testing.T) {
 	}
 }
 
+func TestProgramsInsideTheJobBelongToTheMainPageAlsoAfterAnotherWasOpened(t *testing.T) {
+	w, s := pagesWorld(t, board(t, "the board"))
+	w.open("tensorboard")
+	if got := w.agent.ServerPort("jupyter"); got != s.Endpoint.Port {
+		t.Errorf("they get the environment of the server on port %d, want that of the main page, on %d", got, s.Endpoint.Port)
+	}
+}
+
 // open opens another page of the session's job.
 func (w *world) open(name string) string {
 	w.t.Helper()

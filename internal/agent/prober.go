@@ -140,7 +140,6 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 	for _, r := range p.routes(ctx, t, ep, since) {
 		err := p.probeRoute(ctx, r)
 		if err == nil {
-			p.nodes.setServer(t.finding.Host, ep.Port)
 			return probeResult{target: t, route: &r}
 		}
 		if first == nil || r.endpoint.Reach == api.ReachNode {

@@ -1,0 +1,17 @@
+package agent
+
+// ServerPort is the port of the server whose environment programs inside the session's job
+// get; 0: it is not known.
+func (a *Agent) ServerPort(name string) int {
+	s, err := a.session(name)
+	if err != nil {
+		return 0
+	}
+	nodes, err := s.runningNodes()
+	if err != nil {
+		return 0
+	}
+	nodes.mu.Lock()
+	defer nodes.mu.Unlock()
+	return nodes.port
+}
