@@ -50,6 +50,9 @@ func practice(t *testing.T) *lab.Cluster {
 	return c
 }
 
+// web waits for no answer without an end.
+var web = http.Client{Timeout: patience}
+
 // session is the session as `tunctl status` has it.
 func (p *person) session(name string) (s api.Session) {
 	p.t.Helper()
@@ -75,7 +78,7 @@ func (p *person) agentPID() int {
 func (p *person) opensPage(session string) {
 	p.t.Helper()
 	url := strings.TrimSpace(p.tunctl("open", "--print", session).must(0).out)
-	res, err := http.Get(url)
+	res, err := web.Get(url)
 	if err != nil {
 		p.t.Error(err)
 		return
@@ -172,7 +175,7 @@ func TestALargeFileComesThroughAForwardUnchanged(t *testing.T) {
 	if len(s.Forwards) != 1 {
 		t.Fatalf("forwards: %+v", s.Forwards)
 	}
-	res, err := http.Get("http://" + s.Forwards[0].Listen)
+	res, err := web.Get("http://" + s.Forwards[0].Listen)
 	if err != nil {
 		t.Fatal(err)
 	}

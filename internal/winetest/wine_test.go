@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"tunctl/internal/lab/real"
@@ -23,35 +24,40 @@ const wanted = "TUNCTL_WINE"
 var wine computer
 
 func TestMain(m *testing.M) {
-	real.Role() // a lab's own processes need no Wine
-	if os.Getenv(wanted) == "" {
-		os.Exit(real.Main(m))
-	}
-	code := 1
-	err := wine.install()
-	if err == nil {
-		code = real.Main(m)
-	}
-	if err := errors.Join(err, wine.remove()); err != nil {
+	code := real.Main(m)
+	if err := wine.remove(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// needWine skips a test unless it was asked for, and fails it if there is no Wine.
+// needWine skips a test unless it was asked for, and fails it if there is no Wine. The
+// first test installs the computer: TestMain runs in more processes than the tests do.
 func needWine(t *testing.T, groups ...string) {
 	t.Helper()
 	if os.Getenv(wanted) == "" {
 		t.Skip("`make wine` runs the tests under Wine")
 	}
 	real.Need(t, append(groups, "wine")...)
+	if err := wine.installed(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // computer is a Windows of Wine's in a folder of its own, with tunctl installed.
 type computer struct {
 	dir     string
 	program string // as Windows names it
+
+	once   sync.Once
+	failed error // of install
+}
+
+// installed installs the computer, the first time.
+func (c *computer) installed() error {
+	c.once.Do(func() { c.failed = c.install() })
+	return c.failed
 }
 
 // programDir has a space and a letter beyond ASCII, as the folders of many people have.
