@@ -278,8 +278,7 @@ func (n *jobNodes) takeNotices() []string {
 }
 
 // setServer sets where the server of the main page was found: its log may name one of the
-// nodes.
-// Programs inside the job get its environment.
+// nodes. Programs inside the job get its environment.
 func (n *jobNodes) setServer(announced string, port int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

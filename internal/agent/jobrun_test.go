@@ -56,7 +56,8 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 }
 
 func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
-	r := &jobRun{session: quietSession(t), prober: newProber(nil, nil)}
+	s := quietSession(t)
+	r := &jobRun{session: s, prober: newProber(nil, nil), nodes: newJobNodes(s, nil, nil)}
 	before := &probeTarget{finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}}
 	now := &probeTarget{finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8889}}}
 	r.prober.setTarget(before)
@@ -70,7 +71,8 @@ func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 }
 
 func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
-	r := &jobRun{session: quietSession(t), prober: newProber(nil, nil)}
+	s := quietSession(t)
+	r := &jobRun{session: s, prober: newProber(nil, nil), nodes: newJobNodes(s, nil, nil)}
 	f := detect.Finding{Found: true, Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}
 	target := &probeTarget{finding: f}
 	r.prober.setTarget(target)
