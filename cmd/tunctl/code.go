@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if e.lacksExtension(ctx, program) {
-		inv.Say("! %s needs an extension: `%s --install-extension %s`", e.title, e.command, e.extension)
+		inv.Say("! %s needs an extension: `%s --install-extension %s`", e.title, e.typed(program), e.extension)
 	}
 	inv.adviseSettings(e)
 	if err := runEditor(ctx, program, args, inv.Err); err != nil {
@@ -229,7 +230,7 @@ func (inv *invocation) adviseSettings(e editor) {
 		inv.Say("! if the node has no internet access, %s may not be able to start its server there", e.title)
 	}
 	if len(missing) > 0 {
-		inv.Say("! recommended settings of %s, for %s:", e.title, e.settingsFile())
+		inv.Say("! recommended settings of %s, for %s:", e.title, cmp.Or(e.settingsFile(), "its settings.json"))
 	}
 	for _, s := range missing {
 		inv.Say("    // %s\n    %q: %s,", s.why, s.key, s.value)

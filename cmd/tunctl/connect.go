@@ -47,7 +47,7 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 	defer done()
 	stream, err := openStream(ctx, prompts, inv.client, req)
 	if err != nil {
-		return err
+		return inv.withNearSession(inv.Args().First(), err)
 	}
 	defer func() { _ = stream.Close() }()
 	return joinStdio(ctx, inv.Terminal, stream)

@@ -134,6 +134,14 @@ func (e editor) find() string {
 	return ""
 }
 
+// typed is how a person types the editor's program: its name only if the PATH leads there.
+func (e editor) typed(program string) string {
+	if found, err := exec.LookPath(e.command); err == nil && found == program {
+		return e.command
+	}
+	return `"` + program + `"`
+}
+
 // listTimeout bounds how long an editor may take to list its extensions.
 const listTimeout = 10 * time.Second
 

@@ -59,7 +59,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 	req := api.ForwardRequest{Host: to.Host, Specs: inv.Args().Tail(), Bind: inv.String("bind"), Remove: inv.Bool("remove")}
 	switch {
 	case to.Node != "":
-		return usagef("forward takes a host or a session, not a node: write %q for a port of another node of the job", "9000:"+to.Node+":9000")
+		return usagef("forward takes a host or a session, not a node: write \"9000:NODE:9000\" for a port of another node of the job, with the name of the node")
 	case req.Remove && to.Session == "":
 		return usagef("--remove is for the forwards of a session: `tunctl down NAME` ends those through a host")
 	case isOpenToOthers(req.Bind) && !req.Remove:
@@ -75,7 +75,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		return r.UpResponse, err
 	}
 	if err := u.start(ctx, inv.paths, false); err != nil {
-		return err
+		return inv.withNearSession(inv.Args().First(), err)
 	}
 	if !u.json {
 		inv.Say("`tunctl down %s` stops forwarding", u.name)
@@ -89,7 +89,7 @@ func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest
 	if errors.Is(err, client.ErrNotRunning) {
 		return &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", req.Session),
-			Hint: fmt.Sprintf("`tunctl up %s` brings it up", req.Session),
+			Hint: fmt.Sprintf("`tunctl up %s` starts it", req.Session),
 		}
 	}
 	if err != nil {

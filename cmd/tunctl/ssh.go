@@ -77,7 +77,7 @@ func shell(ctx context.Context, inv *invocation) error {
 	req.Node = cmp.Or(inv.String("node"), req.Node)
 	conn, err := dialGateway(ctx, inv, req)
 	if err != nil {
-		return err
+		return inv.withNearSession(name, err)
 	}
 	defer func() { _ = conn.Close() }()
 	r := &remote{term: inv.Terminal, command: strings.Join(words, " ")}

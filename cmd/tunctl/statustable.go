@@ -92,7 +92,7 @@ func forwardNote(s api.Session, f api.Forward) string {
 		note += " → " + f.Target
 	}
 	switch {
-	case s.Job == nil || s.Local == "": // of a session without a job
+	case s.Job == nil: // there is no node
 	case f.Kind == api.ForwardDynamic:
 		note += " is a SOCKS proxy on " + jobPlace(s)
 	case f.Target != "":

@@ -68,6 +68,13 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	}
 }
 
+func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
+	s := api.Session{Name: "work", App: api.AppShell, Job: &api.Job{Node: "cn02"}}
+	if got, want := forwardNote(s, api.Forward{Listen: "127.0.0.1:6006", Target: "localhost:6006"}), "127.0.0.1:6006 → localhost:6006 on cn02"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
 	lines := strings.Split(strings.TrimSpace(statusTable(term.Layout{}, st, time.Now())), "\n")

@@ -10,7 +10,9 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/suggest"
 	"tunctl/internal/term"
+	"tunctl/tunnel/sshconfig"
 )
 
 // openStream opens a private stream, and puts the host's questions to the person meanwhile.
@@ -59,7 +61,7 @@ func sayNotice(t *term.Terminal, s *client.Stream) {
 }
 
 // aliasSuffix marks the names that `tunctl ssh-config install` gives to ssh.
-const aliasSuffix = ".tun"
+const aliasSuffix = sshconfig.OwnSuffix
 
 // destination reads where a command goes, as in parseDestination, and starts the agent. A
 // session whose agent is not running is down: nothing is started for it, since editors and
@@ -85,6 +87,30 @@ func (inv *invocation) destination(ctx context.Context, name string) (api.Stream
 func (inv *invocation) loginNode(ctx context.Context, name string) (api.StreamRequest, error) {
 	st, err := inv.ensureAgent(ctx)
 	return api.StreamRequest{Host: parseDestination(inv.readConfig(), st, name).Host}, err
+}
+
+// withNearSession adds to the error for a name that is no host the session that the person
+// probably meant: the agent was asked for a host, and suggests only those.
+func (inv *invocation) withNearSession(name string, err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeUnknownHost || strings.Contains(e.Hint, "did you mean") {
+		return err
+	}
+	cfg := inv.readConfig()
+	if _, known := knownDestination(cfg, api.Status{}, name); known {
+		return err
+	}
+	var names []string
+	for _, s := range cfg.Sessions {
+		names = append(names, s.Name)
+	}
+	near := suggest.Nearest(strings.TrimSuffix(name, aliasSuffix), names)
+	if len(near) == 0 {
+		return err
+	}
+	better := *e
+	better.Hint = fmt.Sprintf("did you mean the session %s?", near[0])
+	return &better
 }
 
 // readConfig is the config, empty if it cannot be read: a name may be an alias of

@@ -1,11 +1,37 @@
 package main
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 )
+
+func TestTheSessionThatAPersonMistypedIsSuggested(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(file, []byte("[session.jupyter]\nhost = 'narval'\nsubmit = '~/jupyter.sh'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inv := &invocation{paths: home.Paths{Config: file}}
+	unknown := &api.Error{Code: api.CodeUnknownHost, Message: "no host", Hint: "`tunctl hosts` lists the hosts"}
+	for name, want := range map[string]string{
+		"jupiter": "did you mean the session jupyter?", "jupiter.tun": "did you mean the session jupyter?",
+		"elsewhere": unknown.Hint,
+		"narval":    unknown.Hint, // a host of the config
+	} {
+		if e, ok := errors.AsType[*api.Error](inv.withNearSession(name, unknown)); !ok || e.Hint != want || e.Message != unknown.Message {
+			t.Errorf("%s: %+v, want the hint %q", name, e, want)
+		}
+	}
+	refused := &api.Error{Code: api.CodeAuth, Hint: "check the key"}
+	if err := inv.withNearSession("jupiter", refused); !errors.Is(err, refused) {
+		t.Errorf("another error becomes %v", err)
+	}
+}
 
 func TestADestinationIsAHostASessionOrANodeOfEither(t *testing.T) {
 	cfg := &configs.Config{

@@ -130,10 +130,7 @@ func (s *session) cannotAddLocked(specs []configs.ForwardSpec) error {
 			Hint: fmt.Sprintf("`tunctl forward %s …` forwards through its host", s.cfg.Host),
 		}
 	case s.attempt == nil || s.forward == nil:
-		return &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is %s, so that its job has no node to forward to", s.name, s.current.State),
-			Hint: fmt.Sprintf("`tunctl up %s` brings it up", s.name),
-		}
+		return s.notRunningLocked()
 	}
 	for _, spec := range specs {
 		if spec.Kind == api.ForwardRemote {

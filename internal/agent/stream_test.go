@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,17 @@ func (w *world) refusesInside(state api.SessionState, code api.Code, hint string
 	}
 	if w.cluster.Logins() != before || len(w.cluster.Jobs()) != jobs {
 		w.t.Errorf("while %s: %d logins and %d jobs, there were %d and %d", state, w.cluster.Logins(), len(w.cluster.Jobs()), before, jobs)
+	}
+}
+
+func TestAHostThatWasOnlyMeasuredIsNotListed(t *testing.T) {
+	w := newWorld(t)
+	if rtt, err := w.client.Ping(t.Context(), "jupiter"); err == nil {
+		t.Errorf("a host that is not connected responds in %v", rtt)
+	}
+	st, err := w.client.Status(t.Context())
+	if err != nil || slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == "jupiter" }) {
+		t.Errorf("the hosts are %+v, %v", st.Hosts, err)
 	}
 }
 

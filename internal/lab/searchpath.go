@@ -19,9 +19,9 @@ var realSchedulers = []string{
 // common are the programs that commands and job scripts may use.
 var common = strings.Fields(`
 awk base64 basename bash bunzip2 busybox bzip2 cat chmod cksum cmp comm cp curl cut dash date dd df diff dirname du echo
-env expr false file find flock fold getent git grep egrep fgrep gunzip gzip head ip join kill less ln
+env expr false file find flock fold getent git git-receive-pack git-upload-pack grep egrep fgrep gunzip gzip head ip join kill less ln
 locale ls lsof make md5sum mkdir mkfifo mktemp mv nc nice nl nohup nproc od openssl paste perl pgrep pkill printenv
-printf ps pwd readlink realpath rev rm rmdir scp sed seq setsid sftp sh sha1sum sha256sum shasum shuf sleep sort
+printf ps pwd readlink realpath rev rm rmdir rsync scp sed seq setsid sftp sh sha1sum sha256sum shasum shuf sleep sort
 split ss ssh stat stdbuf stty sync tac tail tar tee test timeout touch tput tr true truncate tsort tty uname uniq unlink
 unxz unzip uptime wc wget which who xargs xz yes zcat zip
 `)

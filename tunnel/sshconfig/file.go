@@ -154,7 +154,12 @@ func matchAny(patterns []string, name string) bool {
 	})
 }
 
-// Aliases lists the hosts that a config file names without wildcards.
+// OwnSuffix ends the names that tunctl itself writes into a person's ssh config, such as
+// narval.tun: they lead back to its agent.
+const OwnSuffix = ".tun"
+
+// Aliases lists the hosts that a config file names without wildcards. Tunctl's own names
+// are no hosts to connect to.
 func Aliases(sshConfig string) ([]string, error) {
 	var aliases []string
 	for _, path := range configFiles(sshConfig) {
@@ -169,7 +174,7 @@ func Aliases(sshConfig string) ([]string, error) {
 			}
 			for _, name := range strings.Fields(value) {
 				name = strings.Trim(name, `"`)
-				if !strings.ContainsAny(name, "*?!") {
+				if !strings.ContainsAny(name, "*?!") && !strings.HasSuffix(name, OwnSuffix) {
 					aliases = append(aliases, name)
 				}
 			}

@@ -1,6 +1,7 @@
 package sshconfig
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +37,16 @@ func TestAliasesListsWhatAPersonNamed(t *testing.T) {
 	}
 	if _, err := Aliases(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a missing file that was asked for is no error")
+	}
+}
+
+func TestTunctlsOwnNamesAreNoHosts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte("Host narval.tun jupyter.tun *.tun\nHost narval\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Aliases(file); err != nil || !slices.Equal(got, []string{"narval"}) {
+		t.Errorf("Aliases: %q %v", got, err)
 	}
 }
 
