@@ -305,4 +305,4 @@ func (s *stderrBuffer) text() api.RemoteText {
 	return api.NewRemoteText(strings.Join(lines[max(0, len(lines)-3):], "; "))
 }
 
-var errFewSessions = errors.New("the host allows too few sessions to use them for connections")
+var errFewSessions = errors.New("the host allows only one session at a time, which is kept for commands")

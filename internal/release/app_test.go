@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// macRelease is one for a Mac, of a program that does nothing: that is built in a
-// moment, and its bundle is made as that of tunctl.
-func macRelease(t *testing.T) *release {
+// tinyRelease is one for a platform, of a program that does nothing: that is built in a
+// moment, and packed as tunctl is.
+func tinyRelease(t *testing.T, p platform) *release {
 	t.Helper()
 	r := newRelease(t, "v1.2.3-5-gabc1234")
 	whole := r.source
-	r.source, r.out, r.packages, r.platforms = t.TempDir(), filepath.Join(t.TempDir(), "dist"), false, []platform{{"darwin", "arm64"}}
+	r.source, r.out, r.packages, r.platforms = t.TempDir(), filepath.Join(t.TempDir(), "dist"), false, []platform{p}
 	for name, text := range map[string]string{
 		"go.mod":             "module tunctl\n\ngo 1.26\n",
 		"cmd/tunctl/main.go": "package main\n\nvar stamped, commit string\n\nfunc main() { _, _ = stamped, commit }\n",
@@ -76,7 +76,7 @@ func plist(t *testing.T, text []byte) map[string]string {
 }
 
 func TestAReleaseForAMacHasTheApplicationBesideTheArchive(t *testing.T) {
-	r := macRelease(t)
+	r := tinyRelease(t, platform{"darwin", "arm64"})
 	app := mustGlob(t, r, "*_darwin_arm64.app.zip")
 	mustGlob(t, r, "*_darwin_arm64.tar.gz")
 	sums, err := os.ReadFile(filepath.Join(r.out, checksums))
