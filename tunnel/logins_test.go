@@ -106,6 +106,7 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		accept()
 		h.Up()
 		mustConnect(t, h)
+		synctest.Wait() // it is saved a moment after the host is shown as connected
 		if l := b.memory.Logins("login"); l.Refusals != 0 || l.Why != "" {
 			t.Errorf("after a login: %+v", l)
 		}
