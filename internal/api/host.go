@@ -57,6 +57,11 @@ type Host struct {
 	// jupyter.tun; of a listing of hosts.
 	Inside []string `json:"inside,omitempty"`
 
+	// Channels is how many sessions of its connection are in use, and MaxChannels how many
+	// tunctl may use at once.
+	Channels    int `json:"channels,omitempty"`
+	MaxChannels int `json:"maxChannels,omitempty"`
+
 	// NotRespondingSince is set while a connected host does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }

@@ -78,6 +78,8 @@ type Run struct {
 	Job     Job       `json:"job"`
 	Why     string    `json:"why,omitempty"` // how it ended, in words
 	Noted   time.Time `json:"noted"`         // when the agent saw the end
+	With    Choices   `json:"with,omitempty"`
+	Idle    int64     `json:"idle,omitempty"` // seconds without use, as far as it was measured
 }
 
 // Waited is how long the job was queued, if that is known.

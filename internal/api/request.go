@@ -29,7 +29,12 @@ var EnvNames = []string{
 type UpRequest struct {
 	Session string `json:"session"`
 	Job     string `json:"job,omitempty"` // one of the session's Candidates
-	Env     Env    `json:"env,omitempty"`
+	// With are choices for this run; Again asks for those of the last run, which With adds to.
+	With  Choices `json:"with,omitempty"`
+	Again bool    `json:"again,omitempty"`
+	// As makes a second session of that name, with its own job and port.
+	As  string `json:"as,omitempty"`
+	Env Env    `json:"env,omitempty"`
 }
 
 // UpResponse is the session right after the request took effect; events before At are
@@ -185,8 +190,11 @@ type QuotaRequest struct {
 
 // QuotaResponse is what the quota commands of the site printed.
 type QuotaResponse struct {
-	Site    string          `json:"site,omitempty"`
-	Reports []CommandReport `json:"reports"`
+	Site string    `json:"site,omitempty"`
+	At   time.Time `json:"at,omitzero"` // when the commands ran; for an hour the answer is repeated
+	// Balances are the numbers in the reports, where the site's file says how to read them.
+	Balances []Balance       `json:"balances,omitempty"`
+	Reports  []CommandReport `json:"reports"`
 }
 
 // CommandReport is what a command on a host printed.

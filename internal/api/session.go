@@ -35,7 +35,9 @@ const AppShell = "shell"
 type Session struct {
 	Name  string       `json:"name"`
 	Host  string       `json:"host"`
-	App   string       `json:"app,omitempty"` // of the config; AppShell: its job serves no page
+	App   string       `json:"app,omitempty"`  // of the config; AppShell: its job serves no page
+	With  Choices      `json:"with,omitempty"` // what a person chose for this run
+	Of    string       `json:"of,omitempty"`   // the session of the config that this one is a second of, by up --as
 	State SessionState `json:"state"`
 	Cause string       `json:"cause,omitempty"`
 	Hint  string       `json:"hint,omitempty"`

@@ -119,6 +119,23 @@ func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, err
 	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
 }
 
+// Balances are the last known balances of all hosts. Nothing is asked of a host.
+func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
+	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
+}
+
+// Choices is what may be chosen for a session's next run.
+func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesResponse, error) {
+	return request[api.ChoicesResponse](ctx, c, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/choices", nil)
+}
+
+// Usage calls each with the use of the sessions' jobs, or of one session's: first with what
+// is known of the last hour, then with each new measurement until ctx ends. While it runs,
+// somebody looks, and the agent measures.
+func (c *Client) Usage(ctx context.Context, session string, each func(api.Usage)) error {
+	return stream(ctx, c, "/v1/usage?session="+url.QueryEscape(session), each)
+}
+
 // Reload makes the agent read its config now.
 func (c *Client) Reload(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/v1/reload", struct{}{}, nil)
