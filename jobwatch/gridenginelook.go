@@ -101,7 +101,10 @@ func gridEngineQueues(lines []string) []api.Partition {
 // and states.
 func readInstance(line string) geInstance {
 	f := append(strings.Fields(line), "", "", "", "", "")
-	queue, _, _ := strings.Cut(f[0], "@")
+	queue, _, ok := strings.Cut(f[0], "@")
+	if !ok {
+		return geInstance{}
+	}
 	slots := append(strings.Split(f[2], "/"), "", "")
 	used, _ := strconv.Atoi(slots[1])
 	total, _ := strconv.Atoi(slots[2])

@@ -215,7 +215,7 @@ func readEnvironments(a *lookAnswer) []api.Environment {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), "(")
 		name, _, _ = strings.Cut(name, " ")
 		name = lookWord(strings.TrimRight(name, "/"))
-		if name == "" || strings.HasSuffix(name, ":") || seen[name] {
+		if !strings.Contains(strings.ToLower(name), "jupyter") || strings.HasSuffix(name, ":") || seen[name] {
 			continue
 		}
 		seen[name] = true
@@ -289,7 +289,7 @@ func readScripts(a *lookAnswer, scheduler string) []api.JobScript {
 		list = append(list, s)
 	}
 	slices.SortStableFunc(list, func(a, b api.JobScript) int { // those nearest to home first
-		return cmp.Or(strings.Count(a.Path, "/")-strings.Count(b.Path, "/"), strings.Compare(a.Path, b.Path))
+		return cmp.Or(strings.Count(a.Path, "/")-strings.Count(b.Path, "/"), len(a.Path)-len(b.Path), strings.Compare(a.Path, b.Path))
 	})
 	return list
 }

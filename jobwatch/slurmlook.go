@@ -13,8 +13,8 @@ import (
 // slurmLook is Slurm's part of a look: five requests to the controller and the database.
 // Where the database does not answer, sshare knows the accounts.
 const slurmLook = `slurm_accounts() {
-	own=$(scontrol show config | sed -n 's/^ClusterName *= *//p')
-	associations=$(sacctmgr -n -P show assoc where user="$user" ${own:+cluster="$own"} format=account,partition,qos,defaultqos)
+	own=$(scontrol show config | head -c 100000 | sed -n 's/^ClusterName *= *//p')
+	associations=$(sacctmgr -n -P show assoc where user="$user" ${own:+cluster="$own"} format=account,partition,qos,defaultqos | head -c 100000)
 	if [ -n "$associations" ]; then printf '%s\n' "$associations"; else sshare -n -P -U -o account; fi
 }
 part accounts 6 100000 slurm_accounts

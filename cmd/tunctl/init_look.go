@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
@@ -298,7 +297,7 @@ func partitionText(p api.Partition) string {
 		parts = append(parts, "the default")
 	}
 	if p.LimitSeconds > 0 {
-		parts = append(parts, "at most "+api.DurationText(time.Duration(p.LimitSeconds)*time.Second))
+		parts = append(parts, "at most "+limitText(p.LimitSeconds))
 	}
 	if p.CPUs > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d cores free", p.FreeCPUs, p.CPUs))
@@ -311,6 +310,14 @@ func partitionText(p api.Partition) string {
 		parts = append(parts, fmt.Sprintf("%s: %d of %d free", name, p.FreeGPUs, p.GPUs))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// limitText is a time limit in hours, or in minutes if it is shorter or not whole hours.
+func limitText(seconds int64) string {
+	if seconds%3600 == 0 {
+		return fmt.Sprintf("%d h", seconds/3600)
+	}
+	return fmt.Sprintf("%d min", seconds/60)
 }
 
 // fitPartition makes the settings fit the chosen partition: those that the person has not
@@ -517,6 +524,9 @@ func (i *interview) software(site configs.Site) []software {
 	serving := slices.Clone(i.found.Serving)
 	for _, s := range i.found.Scripts {
 		o := software{offer: offer{value: i.tilde(s.Path), about: "your job script", source: "your home folder"}, script: true, job: s.Job}
+		if s.Job != "" {
+			o.about += " for jobs called " + s.Job
+		}
 		if n := slices.IndexFunc(serving, func(c api.Candidate) bool { return c.Job.Name == s.Job && s.Job != "" }); n >= 0 {
 			o.about += fmt.Sprintf("; its job %s serves %s now", serving[n].Job.ID, serving[n].App)
 			serving = slices.Delete(serving, n, n+1)

@@ -76,6 +76,8 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Answer("1")
 	k.Expect("Which login node? [main]")
 	k.Answer("")
+	k.Expect("[host.ours] added to")
+	k.Expect("connected to ours")
 	k.Expect("Which account is charged?")
 	k.Answer("def ann")
 	k.Expect("must be one word without spaces or quotes")
@@ -95,7 +97,6 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Expect("press Enter to continue")
 	k.Answer("")
 	k.Expect("added to")
-	k.Expect("connected to ours")
 	k.Expect("Next: tunctl up jupyter")
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -122,20 +123,28 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	k := startTalk(t, env, "init")
 	k.Expect("Which cluster?")
 	k.Answer("elsewhere")
-	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
-	k.Answer("none")
 	k.Expect("Your user name on the cluster?")
 	k.Answer("ann")
-	k.Expect("press Enter to continue")
-	k.Answer("")
-	k.Expect("The login failed, but the config was written: `tunctl login elsewhere` tries again.")
+	k.Expect("The login failed, but the config was written: `tunctl init elsewhere` tries again.")
 	k.Expect("error: ")
 	if code, _ := k.End(); code == 0 {
 		t.Error("a login that failed is a success")
 	}
 	text, err := os.ReadFile(config)
-	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\nsite = \"workstation\"\n") {
+	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\n") {
 		t.Errorf("%v\n%s", err, text)
+	}
+
+	// The host is known now; without a look, its scheduler is asked for.
+	k = startTalk(t, env, "init", "elsewhere", "--no-look")
+	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
+	k.Answer("none")
+	k.Expect("[host.elsewhere] is already in the config (ann@elsewhere)")
+	k.Expect("press Enter to continue")
+	k.Answer("")
+	k.Expect("The login failed, but the config was written: `tunctl login elsewhere` tries again.")
+	if code, _ := k.End(); code == 0 {
+		t.Error("a login that failed is a success")
 	}
 }
 
