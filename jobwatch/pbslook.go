@@ -111,7 +111,7 @@ func pbsUsage(lines []string) api.PartitionUsage {
 		freeGPUs, gpus := pbsShare(f[8])
 		u.CPUs, u.GPUs, u.NodeCPUs = u.CPUs+total, u.GPUs+gpus, max(u.NodeCPUs, total)
 		if _, memory, ok := strings.Cut(f[5], "/"); ok {
-			u.NodeMB = max(u.NodeMB, pbsMB(memory))
+			u.NodeMB = max(u.NodeMB, int(pbsSize(memory)>>20))
 		}
 		if f[1] == "free" {
 			u.FreeCPUs, u.FreeGPUs = u.FreeCPUs+free, u.FreeGPUs+freeGPUs
@@ -125,15 +125,4 @@ func pbsShare(text string) (free, total int) {
 	free, _ = strconv.Atoi(f)
 	total, _ = strconv.Atoi(t)
 	return free, total
-}
-
-// pbsMB reads 64gb or 503gb; 0 for what it cannot read.
-func pbsMB(text string) int {
-	for unit, mb := range map[string]int{"tb": 1 << 20, "gb": 1 << 10, "mb": 1} {
-		if number, ok := strings.CutSuffix(strings.ToLower(text), unit); ok {
-			n, _ := strconv.Atoi(number)
-			return n * mb
-		}
-	}
-	return 0
 }

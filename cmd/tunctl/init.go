@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -81,8 +82,29 @@ func setUp(ctx context.Context, inv *invocation) error {
 			return err
 		}
 	}
+	if plan.loggedIn && (plan.submit != "" || !plan.adopts) {
+		inv.checkJob(ctx, plan.session)
+	}
 	inv.Say("Next: tunctl up %s", plan.session)
 	return nil
+}
+
+// checkJob asks the scheduler whether it would accept the session's job, which is not
+// submitted.
+func (inv *invocation) checkJob(ctx context.Context, session string) {
+	inv.Draw("asking the scheduler whether it accepts the job …")
+	var preview api.Preview
+	err := inv.client.Preview(ctx, api.PreviewRequest{Session: session, With: []api.Choices{{}}}, func(p api.Preview) { preview = p })
+	inv.Draw("")
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		inv.Say("%s could not check the job: %v", inv.Paint(term.Yellow, "!"), err)
+	case preview.Refused != "":
+		inv.Say("%s the scheduler would not accept the job: %s\n`tunctl config edit` changes its answers", inv.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
+	case !preview.Start.IsZero():
+		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(startText(preview, time.Now())))
+	}
 }
 
 // configToAddTo is the config that init adds to.

@@ -62,6 +62,7 @@ func (i *interview) foundSite(ctx context.Context, host, scheduler string) (conf
 		if scheduler, err = i.answer(ctx, q, "--scheduler"); err != nil {
 			return configs.Site{}, err
 		}
+		i.term.Say("Set scheduler = %q in [host.%s] if it is not found later either: `tunctl config edit`", scheduler, host)
 	}
 	return i.sites.ForHost(known, scheduler)
 }
