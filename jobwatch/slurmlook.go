@@ -118,19 +118,6 @@ func slurmAllows(allowed, denied string, names ...string) bool {
 	return denied == "" || !in(denied)
 }
 
-// slurmLimit reads 1-00:00:00; 0 is UNLIMITED.
-func slurmLimit(text string) time.Duration {
-	days, clock, ok := strings.Cut(text, "-")
-	if !ok {
-		return parseClockTime(text)
-	}
-	n, err := strconv.Atoi(days)
-	if err != nil || n < 0 || n > 1e5 {
-		return 0
-	}
-	return time.Duration(n)*24*time.Hour + parseClockTime(clock)
-}
-
 // partitionUsage is what a partition's nodes have.
 type partitionUsage struct {
 	api.PartitionUsage
