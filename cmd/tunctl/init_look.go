@@ -157,7 +157,7 @@ func (i *interview) askFound(ctx context.Context, p *plan) error {
 		case given:
 		case len(offers) > 1:
 			if !asked && p.site.Generic() {
-				i.showSettings(job)
+				i.showSettings(job, " Type NAME=VALUE at a question to change one, as in hours=8.")
 			}
 			asked = true
 			if err := i.chooseAnswer(ctx, job, q, offers); err != nil {
@@ -187,7 +187,7 @@ func (i *interview) askFound(ctx context.Context, p *plan) error {
 			return err
 		}
 	case !asked:
-		i.showSettings(job)
+		i.showSettings(job, "")
 		if err := i.askSettings(ctx, job); err != nil {
 			return err
 		}
@@ -414,8 +414,8 @@ func megabytes(text string) int {
 	return 0
 }
 
-// showSettings shows the answers that are not asked for one by one.
-func (i *interview) showSettings(job *configs.Job) {
+// showSettings shows the answers that are not asked for one by one, and how to change them.
+func (i *interview) showSettings(job *configs.Job, how string) {
 	var list []string
 	for _, q := range job.Questions() {
 		value, given := job.Answers[q.Name]
@@ -427,7 +427,7 @@ func (i *interview) showSettings(job *configs.Job) {
 		}
 	}
 	if len(list) > 0 {
-		i.term.Say("Settings: %s. Type NAME=VALUE at a question to change one, as in hours=8.", strings.Join(list, " "))
+		i.term.Say("Settings: %s.%s", strings.Join(list, " "), how)
 	}
 }
 
