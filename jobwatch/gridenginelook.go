@@ -31,6 +31,7 @@ func readGridEngineLook(a *lookAnswer, look *api.Look) {
 			look.Parallel = append(look.Parallel, name)
 		}
 	}
+	look.AnyPartition = true
 	look.Partitions = append(look.Partitions, gridEngineQueues(a.lines("queues"))...)
 }
 
@@ -108,5 +109,5 @@ func readInstance(line string) geInstance {
 	slots := append(strings.Split(f[2], "/"), "", "")
 	used, _ := strconv.Atoi(slots[1])
 	total, _ := strconv.Atoi(slots[2])
-	return geInstance{queue: lookWord(queue), used: used, total: total, closed: strings.ContainsAny(f[5], "auACDdEs")}
+	return geInstance{queue: lookWord(queue), used: used, total: total, closed: strings.ContainsAny(f[5], "auoACDdEsSc")}
 }

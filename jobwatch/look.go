@@ -277,12 +277,10 @@ func readScripts(a *lookAnswer, scheduler string) []api.JobScript {
 			if !joined && i+1 < len(words) {
 				value = words[i+1]
 			}
-			switch option {
-			case "-J", "--job-name", "-N": // -N is the number of nodes to Slurm
-				if option != "-N" || scheduler != Slurm {
-					s.Job = lookWord(value)
-				}
-			case "-A", "--account", "-P":
+			switch syntax.longForm(strings.TrimLeft(option, "-")) {
+			case "job-name", "J", "N":
+				s.Job = lookWord(value)
+			case "account", "A", "P":
 				s.Account = lookWord(value)
 			}
 		}

@@ -23,7 +23,7 @@ func readPBSLook(a *lookAnswer, look *api.Look) {
 			standard = name
 		}
 	}
-	look.Cluster = pbsUsage(a.lines("nodes"))
+	look.AnyPartition, look.Cluster = true, pbsUsage(a.lines("nodes"))
 	for _, q := range queues {
 		name := lookWord(q["Queue"])
 		if name == "" || !pbsAllows(q, a.user, a.groups) {

@@ -30,6 +30,9 @@ func (i *interview) look(ctx context.Context, p *plan) error {
 		return err
 	}
 	p.loggedIn = true
+	if p.submit != "" || p.adopts {
+		return nil // nothing is left to ask
+	}
 	i.term.Draw("looking for accounts, partitions and Jupyter there, for at most half a minute …")
 	found, err := i.inv.client.Look(ctx, p.host)
 	i.term.Draw("")
@@ -236,7 +239,8 @@ func (i *interview) offers(q configs.Question, job *configs.Job) []offer {
 		checked, err := q.Check(o.value)
 		return err != nil || checked != o.value
 	})
-	if isPartition(q) && len(list) > 0 && !q.Required && i.found.Scheduler != "slurm" && !slices.ContainsFunc(i.found.Partitions, func(p api.Partition) bool { return p.Default }) {
+	hasDefault := slices.ContainsFunc(i.found.Partitions, func(p api.Partition) bool { return p.Default })
+	if isPartition(q) && len(list) > 0 && !q.Required && i.found.AnyPartition && !hasDefault {
 		list = slices.Insert(list, 0, offer{label: "any", about: "the scheduler chooses"})
 	}
 	return list
