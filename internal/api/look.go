@@ -5,7 +5,7 @@ package api
 type Look struct {
 	Scheduler    string         `json:"scheduler,omitempty"` // as in the config; none if it is not known
 	Accounts     []Account      `json:"accounts"`
-	Partitions   []Partition    `json:"partitions"` // that the person may use, the best first
+	Partitions   []Partition    `json:"partitions"`             // that the person may use, the best first
 	AnyPartition bool           `json:"anyPartition,omitempty"` // a job needs to name none
 	Environments []Environment  `json:"environments"`
 	Scripts      []JobScript    `json:"scripts"`
