@@ -47,6 +47,7 @@ var pbsKind = schedulerKind{
 	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
 	responds:  `qselect -u "$(id -un)"`,
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
+	look:      pbsLook, readLook: readPBSLook,
 	directives: directiveSyntax{
 		prefix: "#PBS",
 		variables: func(option string) []string { // of the qsub of NCAR

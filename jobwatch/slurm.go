@@ -38,6 +38,7 @@ var slurmKind = schedulerKind{
 	installed: "has sbatch squeue",
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
+	look:      slurmLook, readLook: readSlurmLook,
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{

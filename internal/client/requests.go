@@ -171,6 +171,12 @@ func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
 	return r.Scheduler, err
 }
 
+// Look finds out what a connected host has for a first session there. It takes at most
+// about half a minute.
+func (c *Client) Look(ctx context.Context, host string) (api.Look, error) {
+	return requestRemote[api.Look](ctx, c, "/v1/hosts/"+url.PathEscape(host)+"/look", struct{}{})
+}
+
 // Submit submits a job. It returns when the scheduler has accepted the job, also if the
 // link is lost meanwhile.
 func (c *Client) Submit(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {
