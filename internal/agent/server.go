@@ -233,20 +233,20 @@ func (a *Agent) handleHistory(w http.ResponseWriter, _ *http.Request) {
 
 func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
 	s, err := a.session(r.PathValue("name"))
-	var url string
+	var page api.OpenResponse
 	if err == nil {
-		url, err = s.pageURL()
+		page, err = s.page()
 	}
-	replyOrFail(w, api.OpenResponse{URL: url}, err)
+	replyOrFail(w, page, err)
 }
 
 func (a *Agent) handleOpenEndpoint(w http.ResponseWriter, r *http.Request) {
 	s, err := a.session(r.PathValue("name"))
-	var url string
+	var page api.OpenResponse
 	if err == nil {
-		url, err = s.otherURL(r.Context(), r.PathValue("endpoint"))
+		page, err = s.otherPage(r.Context(), r.PathValue("endpoint"))
 	}
-	replyOrFail(w, api.OpenResponse{URL: url}, err)
+	replyOrFail(w, page, err)
 }
 
 func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
