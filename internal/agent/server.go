@@ -67,6 +67,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
 	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
 	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
+	mux.HandleFunc("GET /v1/balances", a.handleBalances)
 	mux.HandleFunc("GET /v1/history", a.handleHistory)
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))

@@ -130,6 +130,11 @@ func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, err
 	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
 }
 
+// FreshQuota is Quota by commands that run now, whatever is known.
+func (c *Client) FreshQuota(ctx context.Context, host string) (api.QuotaResponse, error) {
+	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host, Refresh: true})
+}
+
 // Balances are the last known balances of all hosts. Nothing is asked of a host.
 func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
 	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
