@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"tunctl/internal/agent/state"
@@ -36,13 +37,14 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 	var conflict error
 	err := s.record(func(r *state.Session) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, was this one or is outdated
-			r.Next, r.NextTag = nil, ""
+			r.Next, r.NextTag, r.Asked = nil, "", 0
 		}
 		r.Job, r.Tag, r.Account = &job, tag, account
 		if tag == "" {
 			r.With = nil // of another job
 		}
 		present.with = r.With
+		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts) {
 		if s.asked != nil {
 			conflict = s.conflictLocked(job, present, s.asked)
@@ -68,7 +70,7 @@ func (s *session) rememberChoices(with api.Choices) {
 
 // setJob records the current state of the session's job.
 func (s *session) setJob(job api.Job) {
-	_ = s.record(func(r *state.Session) { r.Job = &job }, func(f *facts) {
+	_ = s.record(func(r *state.Session) { r.Job, r.Asked = &job, cmp.Or(timeLimit(job), r.Asked) }, func(f *facts) {
 		f.job = &job
 		if job.State.Ended() { // before anybody asks for the page of a job that is over
 			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
@@ -89,7 +91,9 @@ func (s *session) setNext(next *api.Job) {
 
 // promoteNext makes the job that follows the session's.
 func (s *session) promoteNext(next api.Job) {
-	_ = s.record(func(r *state.Session) { r.Job, r.Tag, r.Next, r.NextTag = &next, r.NextTag, nil, "" }, func(f *facts) {
+	_ = s.record(func(r *state.Session) {
+		r.Job, r.Asked, r.Tag, r.Next, r.NextTag = &next, timeLimit(next), r.NextTag, nil, ""
+	}, func(f *facts) {
 		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
 		s.usePermitLocked() // a person who asked for a job meanwhile has this one
 	})
@@ -103,10 +107,31 @@ func (s *session) recordRun(job api.Job) {
 		job.End = now // of a job that was still running, it was the time limit
 	}
 	job.Script = ""
-	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now, With: s.agent.store.Session(s.name).With}
+	rec := s.agent.store.Session(s.name)
+	gpus, _ := strconv.Atoi(cmp.Or(rec.With["gpus"], s.config().With["gpus"]))
+	run := api.Run{
+		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
+		With: rec.With, Asked: limitOf(rec, job), GPUs: gpus,
+	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}
+}
+
+// limitOf is the time limit of a job that is over, in seconds; 0 if it is not known.
+func limitOf(rec state.Session, job api.Job) int64 {
+	if rec.Next != nil && rec.Next.Ref() == job.Ref() {
+		return timeLimit(*rec.Next)
+	}
+	return rec.Asked
+}
+
+// timeLimit is the time limit of a running job, in seconds; 0 if it is not known.
+func timeLimit(job api.Job) int64 {
+	if job.State != api.JobRunning || job.Start.IsZero() || !job.End.After(job.Start) {
+		return 0
+	}
+	return int64(job.End.Sub(job.Start).Seconds())
 }
 
 // waitsBefore says how long jobs like this one waited before.

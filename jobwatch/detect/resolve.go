@@ -86,6 +86,7 @@ type candidate struct {
 	reverse *statement // a reverse tunnel's port on the login node
 	inUse   func(port int) bool
 	end     *statement
+	login   login
 
 	display  *statement // own URL with a name
 	wildcard *statement // own URL with every address
@@ -111,7 +112,7 @@ func newCandidate(e *evidence, app string) *candidate {
 
 // newServerCandidate collects what a server of app printed.
 func newServerCandidate(e *evidence, app string, srv *server) *candidate {
-	c := &candidate{server: srv, inUse: e.inUse}
+	c := &candidate{server: srv, inUse: e.inUse, login: e.login}
 	c.Found, c.App, c.Guess = true, app, app == appWeb || app == ""
 	for i := range srv.own {
 		c.addOwn(&srv.own[i])
@@ -326,6 +327,9 @@ func (c *candidate) describe() {
 	c.Scheme, c.Path = cmp.Or(best.addr.scheme, "http"), cmp.Or(best.addr.path, "/")
 	if c.App == appVNC && best.addr.scheme == "" {
 		c.Scheme = "vnc"
+	}
+	if c.App == appRStudio {
+		c.User, c.Password = c.login.user, c.login.password
 	}
 	hidden := c.findToken(best)
 	if c.App == appJupyter {
