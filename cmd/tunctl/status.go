@@ -21,7 +21,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
 		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
-			"--refresh asks now.\n\n" +
+			"--refresh asks now. With the name of a session, it measures for a moment what its job uses.\n\n" +
 			"  tunctl status\n" +
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
@@ -41,7 +41,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			case inv.Bool("watch"):
 				return watchStatus(ctx, inv)
 			}
-			return showStatus(inv, st)
+			return showStatus(inv, inv.withUsage(ctx, st))
 		}),
 	}
 }
