@@ -36,6 +36,7 @@ type guest struct {
 	hosts map[string]*simHost
 	names []string    // of hosts
 	codes map[int]int // that the person entered, by the hour
+	told  []api.Notice
 	since time.Time
 	hours int // how long the day is
 }
@@ -141,6 +142,9 @@ func (g *guest) start(paths home.Paths, sshConfig string) {
 // answer enters a code for every question.
 func (g *guest) answer(person *subscriber) {
 	for e := range person.events {
+		if e.Type == api.EventNotice {
+			g.told = append(g.told, *e.Notice)
+		}
 		if e.Type == api.EventPrompt {
 			g.codes[g.hosts["mfa"].hour()]++
 			if err := g.agent.prompts.answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
