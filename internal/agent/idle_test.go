@@ -10,22 +10,23 @@ import (
 	"tunctl/internal/api"
 )
 
-// idleGuest is a guest whose session alpha-0 has idle = "30m", and all of whose jobs run.
-func idleGuest(t *testing.T) *guest {
+// idleGuest is a guest with these sessions up, which have idle = "30m" and jobs that run.
+func idleGuest(t *testing.T, sessions ...string) *guest {
 	t.Helper()
 	g := newGuest(t)
 	g.allRun()
 	for i := range g.agent.config.Sessions {
-		if g.agent.config.Sessions[i].Name == "alpha-0" {
-			g.agent.config.Sessions[i].Idle = 30 * time.Minute
-		}
+		g.agent.config.Sessions[i].Idle = 30 * time.Minute
 	}
+	g.up(sessions...)
 	return g
 }
 
 // idleNotices are the notices about idle jobs so far.
 func (g *guest) idleNotices() []string {
 	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	var list []string
 	for _, n := range g.told {
 		if n.Kind == api.NoticeIdle {
@@ -35,19 +36,24 @@ func (g *guest) idleNotices() []string {
 	return list
 }
 
-// alphaIs changes what the jobs on alpha do.
-func (g *guest) alphaIs(change func(h *simHost)) {
-	h := g.hosts["alpha"]
+// on changes what the jobs on a host do.
+func (g *guest) on(host string, change func(h *simHost)) {
+	h := g.hosts[host]
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(h)
 }
 
+// readings is how often jobs on a host were measured.
+func (g *guest) readings(host string) (n int) {
+	g.on(host, func(h *simHost) { n = h.readings })
+	return n
+}
+
 func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := idleGuest(t)
-		g.up()
+		g := idleGuest(t, "alpha-0")
 		g.until(8, 29)
 		if told := g.idleNotices(); len(told) != 0 {
 			t.Fatalf("too early: %q", told)
@@ -58,23 +64,23 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 		if told := g.idleNotices(); !slices.Equal(told, want) {
 			t.Fatalf("told %q, want %q", told, want)
 		}
-		if n := g.hosts["alpha"].readings; n > 3 {
+		if n := g.readings("alpha"); n > 3 {
 			t.Errorf("it was measured %d times", n)
 		}
 		g.until(10, 0)
 		if told := g.idleNotices(); len(told) != 1 {
 			t.Errorf("told again: %q", told)
 		}
-		if n := g.hosts["alpha"].readings; n > 3+4 {
+		if n := g.readings("alpha"); n > 3+4 {
 			t.Errorf("it was measured %d times in two hours", n)
 		}
 		s := g.agent.sessions["alpha-0"]
 		if got := s.meter.idleTime(s.status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
 			t.Errorf("it was idle for %v", got)
 		}
-		g.alphaIs(func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
+		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
 		g.until(10, 45)
-		g.alphaIs(func(h *simHost) { h.busyKernel, h.lastUse = false, time.Now() })
+		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = false, time.Now() })
 		g.until(11, 10)
 		if told := g.idleNotices(); len(told) != 1 {
 			t.Errorf("its kernel was busy until 10:45, and at 11:10 a person was told %q", told)
@@ -95,36 +101,43 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 }
 
 func TestAJobInUseIsNotIdle(t *testing.T) {
-	for name, use := range map[string]func(g *guest){
-		"it computes":           func(g *guest) { g.alphaIs(func(h *simHost) { h.computes = true }) },
-		"a kernel is busy":      func(g *guest) { g.alphaIs(func(h *simHost) { h.busyKernel, h.lastUse = true, g.since }) },
-		"somebody is inside":    func(g *guest) { g.agent.sessions["alpha-0"].inside.Add(1) },
-		"the notebook was used": func(g *guest) { g.alphaIs(func(h *simHost) { h.lastUse = g.since.Add(110 * time.Minute) }) },
-		"nothing can be known":  func(g *guest) { g.hosts["alpha"].restart() },
-		"nobody wants to be told": func(g *guest) {
-			s := g.agent.sessions["alpha-0"]
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.cfg.Idle = 0
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("PATH", "")
-			synctest.Test(t, func(t *testing.T) {
-				g := idleGuest(t)
-				g.up()
-				g.until(8, 1)
-				use(g)
-				g.until(10, 0)
-				if told := g.idleNotices(); len(told) != 0 {
-					t.Errorf("told %q", told)
-				}
-				if n := g.hosts["alpha"].readings; n > 10 {
-					t.Errorf("it was measured %d times in two hours", n)
-				}
-			})
-		})
-	}
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := idleGuest(t, "alpha-0", "beta-0", "gamma-0", "mfa-0")
+		g.until(8, 1)
+		g.on("alpha", func(h *simHost) { h.computes = true })
+		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
+		g.agent.sessions["gamma-0"].inside.Add(1) // a shell
+		g.on("mfa", func(h *simHost) { h.lastUse = g.since.Add(2 * time.Hour) })
+		g.until(10, 0)
+		if told := g.idleNotices(); len(told) != 0 {
+			t.Errorf("told %q", told)
+		}
+		for _, host := range g.names {
+			if n := g.readings(host); n > 10 {
+				t.Errorf("%s: %d measurements in two hours", host, n)
+			}
+		}
+	})
+}
+
+func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := idleGuest(t, "alpha-0", "beta-0")
+		g.until(8, 1)
+		g.hosts["alpha"].restart()
+		g.on("beta", func(h *simHost) { h.noSteps = true })
+		g.until(9, 30)
+		if told := g.idleNotices(); len(told) != 0 {
+			t.Errorf("told %q", told)
+		}
+		look := g.look("beta-0")
+		g.until(9, 31)
+		if all := look(); len(all) == 0 || all[len(all)-1].Problem == "" {
+			t.Errorf("who looks is told %+v", all)
+		}
+	})
 }
 
 func TestTheCostOfAnIdleJobIsToldAsFarAsItIsKnown(t *testing.T) {

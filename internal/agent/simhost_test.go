@@ -42,6 +42,7 @@ type simHost struct {
 
 	steps      int  // job steps that run now
 	readings   int  // how often a job was measured
+	noSteps    bool // srun is refused
 	computes   bool // each job uses one of its four CPUs
 	busyKernel bool
 	lastUse    time.Time // of each notebook
@@ -216,6 +217,13 @@ func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint
 	h.count("steps", 1)
 	h.running(1)
 	defer h.running(-1)
+	h.mu.Lock()
+	refused := h.noSteps
+	h.mu.Unlock()
+	if refused {
+		_, _ = io.WriteString(ch.Stderr(), "srun: error: Unable to create step for job: Job/step already completing or completed\n")
+		return 1
+	}
 	if !strings.Contains(line, "tunctl-usage") {
 		_, _ = io.WriteString(ch.Stderr(), "python3 is not installed on this node\n")
 		return 127
@@ -313,6 +321,9 @@ func (h *simHost) answer(script string) (out string, exit int) {
 	case strings.Contains(script, "limit scontrol"):
 		h.count("queries", 1)
 		return h.scontrol(script), 0
+	case strings.Contains(script, "limit sstat"):
+		h.count("queries", 1)
+		return "", 1
 	case strings.Contains(script, "limit sacct"):
 		h.count("queries", 1)
 		return "", 1
