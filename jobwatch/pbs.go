@@ -31,6 +31,7 @@ type pbsCache struct {
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
 	nodes     string            // the last table of all nodes
 	nodesAt   time.Time
+	usages    map[string]Usage  // of running jobs, by id
 }
 
 // What PBS can do besides scheduler.
@@ -38,6 +39,7 @@ var (
 	_ selective    = pbs{}
 	_ processOwner = pbs{}
 	_ startTester  = pbs{}
+	_ usageKeeper  = pbs{}
 )
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -60,7 +62,9 @@ var pbsKind = schedulerKind{
 	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest,
 }
 
-func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
+func newPBS() pbs {
+	return pbs{cache: &pbsCache{scripts: make(map[string]string), usages: make(map[string]Usage)}}
+}
 
 func (pbs) name() string { return PBS }
 
@@ -106,6 +110,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	}
 	p.forgetScripts(records)
 	records = p.withoutArrays(records, ids)
+	p.keepUsage(records)
 	jobs := jobsOf(records)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
@@ -118,6 +123,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
+	p.keepUsage(records)
 	job, r, ok := pickRecord(p, records, id)
 	switch {
 	case !ok && err != nil:

@@ -30,6 +30,7 @@ var (
 	_ stepReader   = slurm{}
 	_ processOwner = slurm{}
 	_ startTester  = slurm{}
+	_ usageReader  = slurm{}
 )
 
 var slurmKind = schedulerKind{

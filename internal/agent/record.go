@@ -111,7 +111,7 @@ func (s *session) recordRun(job api.Job) {
 	gpus, _ := strconv.Atoi(cmp.Or(rec.With["gpus"], s.config().With["gpus"]))
 	run := api.Run{
 		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
-		With: rec.With, Asked: limitOf(rec, job), GPUs: gpus,
+		With: rec.With, Asked: limitOf(rec, job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
