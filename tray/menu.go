@@ -20,7 +20,7 @@ type View struct {
 }
 
 // Abilities say which optional entries have an action.
-type Abilities struct{ Autostart, StartAgent, Login, Logout bool }
+type Abilities struct{ Autostart, StartAgent, Login, Logout, Dashboard bool }
 
 // Menu is what the icon shows.
 type Menu struct {
@@ -58,6 +58,7 @@ const (
 	verbLogout     = "logout"
 	verbStartAgent = "start-agent"
 	verbSetup      = "setup"
+	verbDashboard  = "dashboard"
 	verbAutostart  = "autostart"
 	verbSettings   = "settings"
 	verbHelp       = "help"
@@ -79,6 +80,9 @@ func MenuFor(v View) Menu {
 		items = append(items, section("hosts", hostItems(v))...)
 	}
 	items = append(items, separator("end"))
+	if v.Can.Dashboard {
+		items = append(items, entry(verbDashboard, "", "Dashboard", true))
+	}
 	if v.Can.Autostart {
 		items = append(items, Item{
 			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
