@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 )
@@ -67,6 +68,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
 	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
 	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
+	mux.HandleFunc("GET /v1/history", a.handleHistory)
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/ping", withoutReadDeadline(handle(a.handlePing)))
@@ -223,6 +225,11 @@ func stillUsedError(host string, usedBy []string) *api.Error {
 func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {
 	a.stop()
 	return struct{}{}, nil
+}
+
+func (a *Agent) handleHistory(w http.ResponseWriter, _ *http.Request) {
+	runs, err := a.history.Runs()
+	replyOrFail(w, api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err)
 }
 
 func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {

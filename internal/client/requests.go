@@ -124,6 +124,11 @@ func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
 	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
 }
 
+// History are the jobs that have ended, and their sums by week. Nothing is asked of a host.
+func (c *Client) History(ctx context.Context) (api.HistoryResponse, error) {
+	return request[api.HistoryResponse](ctx, c, http.MethodGet, "/v1/history", nil)
+}
+
 // Choices is what may be chosen for a session's next run.
 func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesResponse, error) {
 	return request[api.ChoicesResponse](ctx, c, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/choices", nil)
