@@ -30,6 +30,8 @@ type pbsCache struct {
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
 	usages    map[string]Usage  // of running jobs, by id
+	nodes     string            // the last table of all nodes
+	nodesAt   time.Time
 }
 
 // What PBS can do besides scheduler.
@@ -37,6 +39,7 @@ var (
 	_ selective    = pbs{}
 	_ processOwner = pbs{}
 	_ usageKeeper  = pbs{}
+	_ startTester  = pbs{}
 )
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -55,6 +58,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
+	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest,
 }
 
 func newPBS() pbs {

@@ -30,6 +30,7 @@ var (
 	_ stepReader   = slurm{}
 	_ processOwner = slurm{}
 	_ usageReader  = slurm{}
+	_ startTester  = slurm{}
 )
 
 var slurmKind = schedulerKind{
@@ -47,6 +48,7 @@ var slurmKind = schedulerKind{
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest,
 }
 
 // sbatchVariables are the variables that sbatch reads in place of an option.

@@ -113,15 +113,31 @@ func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, ho
 	return name, nil
 }
 
-// answersOf reads --with NAME=VALUE.
-func answersOf(c *cli.Context) (map[string]string, error) {
-	answers := map[string]string{}
-	for _, pair := range c.StringSlice("with") {
-		name, text, ok := strings.Cut(pair, "=")
+// answer is a --with NAME=VALUE.
+type answer struct{ name, value string }
+
+// pairsOf reads --with NAME=VALUE, in its order.
+func pairsOf(c *cli.Context) ([]answer, error) {
+	var pairs []answer
+	for _, text := range c.StringSlice("with") {
+		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("--with takes NAME=VALUE, not %q", pair)
+			return nil, usagef("--with takes NAME=VALUE, not %q", text)
 		}
-		answers[name] = text
+		pairs = append(pairs, answer{name, value})
+	}
+	return pairs, nil
+}
+
+// answersOf is --with NAME=VALUE by the names; the last of several for one name counts.
+func answersOf(c *cli.Context) (map[string]string, error) {
+	pairs, err := pairsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	answers := map[string]string{}
+	for _, p := range pairs {
+		answers[p.name] = p.value
 	}
 	return answers, nil
 }
