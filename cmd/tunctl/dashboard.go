@@ -76,9 +76,11 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 		fmt.Fprintln(inv.Out, server.Link())
 		return nil
 	}
-	switch err := server.OpenPage(ctx); {
-	case ctx.Err() != nil:
-		return nil
+	err := server.OpenPage(ctx)
+	if ctx.Err() != nil { // Ctrl-C
+		return nil //nolint:nilerr // nothing failed
+	}
+	switch {
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
 	case errors.Is(err, desktop.ErrNotOpened):

@@ -232,7 +232,7 @@ func (p *Page) take(m message) {
 	if json.Unmarshal(m.Params, &e) != nil {
 		return
 	}
-	problem := ""
+	var problem string
 	switch {
 	case m.Method == "Runtime.exceptionThrown":
 		problem = e.Exception.Text + " " + e.Exception.Exception.Description
@@ -310,6 +310,9 @@ func (p *Page) Until(ctx context.Context, condition string) error {
 		}
 	}
 }
+
+// Front brings the tab to the front. Those behind it are hidden: they draw nothing.
+func (p *Page) Front(ctx context.Context) error { return p.Call(ctx, "Page.bringToFront", nil, nil) }
 
 // Size sets the size of the window, in the page's pixels.
 func (p *Page) Size(ctx context.Context, width, height int) error {

@@ -29,6 +29,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/log", s.log)
 	mux.HandleFunc("GET /api/jobs", answer(s.jobs))
 	mux.HandleFunc("GET /api/balances", answer(func(r *http.Request) (any, error) { return s.Client.Balances(r.Context()) }))
+	mux.HandleFunc("GET /api/history", answer(func(r *http.Request) (any, error) { return s.Client.History(r.Context()) }))
 	mux.HandleFunc("GET /api/sessions/{name}/choices", answer(s.choices))
 	mux.HandleFunc("POST /api/sessions/{name}/open", s.act(s.open))
 	mux.HandleFunc("POST /api/sessions/{name}/copy", s.act(s.copyAddress))

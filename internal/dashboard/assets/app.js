@@ -85,14 +85,14 @@ function take(line) {
 // readLists reads what has no events. Nothing is asked of a host.
 async function readLists() {
   if (document.hidden || locked) return;
-  const read = async (name, path) => {
+  const read = async (name, path, list = (answer) => answer) => {
     try {
-      model[name] = (await request(path)) ?? [];
+      model[name] = list(await request(path)) ?? [];
     } catch (error) {
       if (error instanceof Refused && error.status === 401) lock(`${error.message}.`);
     }
   };
-  await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), read("runs", "/api/history")]);
+  await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), read("runs", "/api/history", (answer) => answer.runs)]);
   changed();
 }
 

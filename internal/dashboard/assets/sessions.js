@@ -163,7 +163,7 @@ function makeButtons(name) {
   const login = make("Log in…", "Log in for", (b) => act(b, `log in to ${session().host}`, `/api/hosts/${encodeURIComponent(session().host)}/login`));
   login.className = "main";
   const choose = make("Start with…", "Start with other choices:", (b) => startWith(b, name));
-  const copy = simple("Copy address", "Copy the address of", "copy");
+  const copy = simple("Copy address", "Copy address of", "copy");
   const log = make("Log", "Show the log of", () => { location.hash = `logs/${encodeURIComponent(name)}`; });
   const extend = make("Extend…", "Extend", (b) => extendJob(b, session()));
   const disconnect = simple("Disconnect", "Disconnect", "disconnect");
@@ -180,7 +180,9 @@ function makeButtons(name) {
       show(copy, page);
       show(login, s.state === "needs-login" && model.canLogin);
       show(start, settled);
-      setText(start, s.state === "down" && alive ? "Reconnect" : "Start");
+      const word = s.state === "down" && alive ? "Reconnect" : "Start";
+      setText(start, word);
+      setAttribute(start, "aria-label", `${word} ${name}`);
       show(choose, settled && !(s.state === "down" && alive));
       show(log, !!s.job);
       show(extend, alive && s.job.state === "running" && !!s.job.end);
