@@ -5,9 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/chromium"
 	"tunctl/internal/lab/real"
+	"tunctl/internal/ptytest"
 	"tunctl/internal/testprogram"
 )
 
@@ -27,16 +29,32 @@ type view struct {
 	address string // of the dashboard, "http://127.0.0.1:40123/"
 	browser *chromium.Browser
 	page    *chromium.Page
-	said    *bytes.Buffer
 	opened  int // how many pages the program has opened
+}
+
+// withoutTerminal runs `tunctl dashboard` as a desktop does. Its end is a Ctrl-C.
+func withoutTerminal(t *testing.T) func(cmd *exec.Cmd) (end func()) {
+	return func(cmd *exec.Cmd) func() {
+		said := &bytes.Buffer{}
+		cmd.Stderr = said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			_ = cmd.Process.Signal(os.Interrupt)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("tunctl dashboard: %v\n%s", err, said)
+			}
+		}
+	}
 }
 
 // openDashboard runs `tunctl dashboard`, whose browser is a script that notes each address,
 // and opens what that got in a browser which takes evil.example for this computer.
-func openDashboard(t *testing.T, l *laptop) *view {
+func openDashboard(t *testing.T, l *laptop, start func(cmd *exec.Cmd) (end func())) *view {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's own ends before its cleanups
-	v := &view{t: t, ctx: ctx, l: l, dir: t.TempDir(), said: &bytes.Buffer{}}
+	v := &view{t: t, ctx: ctx, l: l, dir: t.TempDir()}
 	for name, script := range map[string]string{
 		"browser": "#!/bin/sh\necho \"$1\" >>'%s/links'\n",
 		"xclip":   "#!/bin/sh\ncat >'%s/clipboard'\n",
@@ -46,16 +64,10 @@ func openDashboard(t *testing.T, l *laptop) *view {
 		}
 	}
 	cmd := l.commandIn(ctx, "dashboard")
-	cmd.Env = append(l.env, "BROWSER="+filepath.Join(v.dir, "browser"), "DISPLAY=:none", "PATH="+v.dir+":"+os.Getenv("PATH"))
-	cmd.Stderr = v.said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Env = append(slices.Clone(l.env), "BROWSER="+filepath.Join(v.dir, "browser"), "DISPLAY=:none", "PATH="+v.dir+":"+os.Getenv("PATH"))
+	end := start(cmd)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("tunctl dashboard: %v\n%s", err, v.said)
-		}
+		end()
 		cancel()
 	})
 	var err error
@@ -68,13 +80,16 @@ func openDashboard(t *testing.T, l *laptop) *view {
 		}
 	})
 	v.page = v.newTab(v.nextLink())
-	v.until(`document.getElementById("link").textContent === "Live"`)
+	v.until(live)
 	v.must(v.page.Evaluate(ctx, `location.href`, &v.address))
 	if strings.Contains(v.address, "#") {
 		t.Errorf("the one-time value stays in the address: %s", v.address)
 	}
 	return v
 }
+
+// live says that the page has the agent's events.
+const live = `document.getElementById("link")?.textContent === "Live"`
 
 func (v *view) must(err error) {
 	v.t.Helper()
@@ -96,7 +111,7 @@ func (v *view) nextLink() string {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-v.ctx.Done():
-			v.t.Fatalf("no page was opened\n%s", v.said)
+			v.t.Fatal("no page was opened")
 		}
 	}
 }
@@ -149,16 +164,20 @@ func (v *view) picture(name string) {
 	}
 }
 
-// examine looks for barriers with axe-core, in light and in dark.
+// examine looks for barriers with axe-core, in light and in dark, where only the colours
+// differ.
 func (v *view) examine(what string) {
 	v.t.Helper()
-	for _, scheme := range []string{"light", "dark"} {
+	for scheme, options := range map[string]string{
+		"light": `{resultTypes: ["violations"]}`,
+		"dark":  `{resultTypes: ["violations"], runOnly: ["color-contrast"]}`,
+	} {
 		v.must(v.page.ColorScheme(v.ctx, scheme))
 		var found []struct {
 			ID, Help string
 			Nodes    []struct{ HTML, FailureSummary string }
 		}
-		v.must(v.page.Evaluate(v.ctx, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations)`, &found))
+		v.must(v.page.Evaluate(v.ctx, `axe.run(document, `+options+`).then((r) => r.violations)`, &found))
 		for _, f := range found {
 			v.t.Errorf("%s, %s: %s (%s)", what, scheme, f.Help, f.ID)
 			for _, n := range f.Nodes {
@@ -181,7 +200,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	t.Parallel()
 	l := newQuietLaptop(t, notebookConfig)
-	v := openDashboard(t, l)
+	v := openDashboard(t, l, withoutTerminal(t))
 	v.loadAxe()
 	v.shows("#cards .state", "Not running")
 	v.examine("before the start")
@@ -351,36 +370,65 @@ func (v *view) hidesBehind(other *chromium.Page) {
 }
 
 func TestAPageOfTheDashboardThatTunctlDidNotOpenSaysHowToGetOne(t *testing.T) {
-	real.Need(t, "browser", "ssh", "slurm")
+	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
-	v := openDashboard(t, newQuietLaptop(t, notebookConfig))
+	v := openDashboard(t, newQuietLaptop(t, notebookConfig), withoutTerminal(t))
 	first := v.page
 	v.page = v.newTab(v.address) // in a tab of its own, as a person types it
 	v.shows("#locked", "tunctl dashboard")
 	v.loadAxe()
 	v.examine("a locked page")
 	v.picture("dashboard-locked.png")
-	v.page = v.newTab(v.address + "#ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:27])
+	v.page = v.newTab(v.address + "#ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	v.shows("#locked", "was used already or is too old")
 	v.page = first
 	v.must(v.page.Front(v.ctx))
 	v.must(v.page.Evaluate(v.ctx, `location.reload()`, nil))
-	v.until(`document.getElementById("link")?.textContent === "Live"`)
+	v.until(live)
 
 	// Without the agent, the page says so and can start one.
 	v.l.run("agent", "stop")
 	v.shows("#link", "The agent is not running")
 	v.click("Start tunctl")
-	v.until(`document.getElementById("link").textContent === "Live"`)
+	v.until(live)
 	if problems := v.page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)
 	}
-	res, err := browser().Get(v.address)
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestALoginCausedByTheDashboardIsAskedInItsTerminal(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "browser")
+	t.Parallel()
+	l := newQuietLaptop(t, "[session.jupyter]\nhost = \"lab-pass\"\nforward = [\"PORT:login1:22\"]\n")
+	var k *ptytest.Program
+	v := openDashboard(t, l, func(cmd *exec.Cmd) func() {
+		k = ptytest.Start(t, cmd)
+		return func() {
+			k.Type("\x03")
+			if code, out := k.End(); code != 0 {
+				t.Errorf("tunctl dashboard ended with %d:\n%s", code, out)
+			}
+		}
+	})
+	v.click("Start jupyter")
+	v.shows(".needs", "Answer in the terminal that runs tunctl dashboard")
+	v.shows("#hosts", "It asks for your password")
+	v.loadAxe()
+	v.examine("a login")
+	v.picture("dashboard-login.png")
+	k.Expect("lab-pass")
+	k.AnswerHidden(real.Password)
+	v.shows("#cards .state", "Ready")
+	v.click("Log out of lab-pass")
+	v.shows("#cards .state", "Login needed")
+	v.click("Log in to lab-pass")
+	k.Expect("lab-pass")
+	k.AnswerHidden(real.Password)
+	v.shows("#cards .state", "Ready")
+	if all := v.text(`document.documentElement.outerHTML`); strings.Contains(all, real.Password) {
+		t.Error("the page has the password")
 	}
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusOK || len(res.Cookies()) > 0 {
-		t.Errorf("%s, with cookies %v", res.Status, res.Cookies())
+	if problems := v.page.Problems(); len(problems) > 0 {
+		t.Errorf("the page has problems: %q", problems)
 	}
 }

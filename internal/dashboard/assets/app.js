@@ -141,7 +141,10 @@ function route(focus) {
     if (a.hash === `#${chosen}`) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }
-  if (focus) document.querySelector(`#${chosen} h2`).focus();
+  if (focus) {
+    byId("notices").replaceChildren();
+    document.querySelector(`#${chosen} h2`).focus();
+  }
   if (chosen === "logs") openLogs(decodeURIComponent(name.join("/")));
   else closeLogs();
   changed();

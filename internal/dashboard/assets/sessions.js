@@ -114,6 +114,7 @@ function factsOf(s, now) {
   }
   if (s.next) list.push(["Next job", `${s.next.id} follows`]);
   if (s.url) list.push(["Address", s.url]);
+  else if (s.app === "shell" && s.state === "ready") list.push(["Shell", `tunctl ssh ${s.name}`]);
   const choices = Object.entries(s.with ?? {});
   if (choices.length) list.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
   const idle = model.usage.get(s.name)?.at(-1)?.idleSince;
@@ -206,7 +207,7 @@ async function startWith(button, name) {
     return;
   }
   const answers = await ask({
-    title: `Start ${name} with`, text: "These apply to this run only.", yes: "Start", presets: choices.recent ?? [],
+    title: `Start ${name} with`, text: "These apply to this run only. What you leave as it is stays as in the config or the job script.", yes: "Start", presets: choices.recent ?? [],
     fields: choices.options.map((o) => ({ name: o.name, label: o.ask || o.name, value: o.value ?? "", choices: o.choices ?? [] })),
   });
   if (!answers) return;
