@@ -234,6 +234,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	v.must(v.page.Size(v.ctx, 1280, 900))
 	v.must(v.page.ColorScheme(v.ctx, "dark"))
 	v.picture("dashboard-dark.png")
+	v.showsWhatTheLabLacks()
 
 	// Open and copy: the token is on the program's side only.
 	_, token := l.page()
@@ -304,6 +305,30 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	if problems := v.page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)
 	}
+}
+
+// showsWhatTheLabLacks gives the page what a site with GPUs, quotas and certificates tells.
+func (v *view) showsWhatTheLabLacks() {
+	v.t.Helper()
+	v.must(v.page.Evaluate(v.ctx, `import("/model.js").then(({ model, apply, changed }) => {
+		const now = Date.now(), at = (minutes) => new Date(now + 60000 * minutes).toISOString();
+		for (let m = -60; m <= 0; m++) {
+			apply({ type: "usage", usage: { session: "jupyter", time: at(m), source: "step", cpu: 40 + 20 * Math.sin(m / 5), cpus: 8, memory: 21e9, memoryLimit: 32e9,
+				gpus: [{ name: "A100", percent: 95, memory: 30e9, memoryTotal: 40e9 }, { name: "A100", percent: 65 + m / 2, memory: 1e9, memoryTotal: 40e9 }],
+				bytesIn: 1e6 * (60 + m), bytesOut: 2e6 * (60 + m) * (60 + m), idleSince: at(-12) } });
+		}
+		model.balances = [{ host: "lab-login", at: at(-20), balances: [{ name: "def-alice", used: 1234.5, total: 2000, unit: "GPU-hours" }, { name: "/home", used: 48.7, total: 50, unit: "GB" }, { name: "/scratch", used: 1200, unit: "files" }] }];
+		apply({ type: "host", host: { ...model.hosts.get("lab-login"), certificateEnds: at(95), channels: 3, maxChannels: 8 } });
+	})`, nil))
+	v.shows("#cards .spark figcaption", "80 %, 95 · 65")
+	v.shows("#cards .spark figcaption", "of 8 CPUs")
+	v.shows("#cards dl", ", for 12 min")
+	v.shows("#hosts", "3 of 8 SSH sessions in use")
+	v.shows("#hosts", "in 1 h 35 min")
+	v.shows("#balances .attention", "/home: 48.7 of 50 GB used")
+	v.shows("#balances", "/scratch: 1,200 files used")
+	v.examine("GPUs, balances and a certificate")
+	v.picture("dashboard-gpus.png")
 }
 
 // tabsThrough presses Tab, and expects the focus on elements with these names.

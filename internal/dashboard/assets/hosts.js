@@ -36,7 +36,7 @@ function card({ alias }) {
       const [kind, words] = hostState(h);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
-      const told = h.state !== "up" && h.state !== "down" ? h.cause ?? "" : "";
+      const told = h.state !== "up" && h.state !== "down" && !h.asking ? h.cause ?? "" : "";
       withCommands(cause, told);
       show(cause, !!told);
       setText(asks, h.asking ? `It asks for ${question(h.asking)}. Answer ${model.prompts || "in the window that asks"}.` : "");

@@ -39,8 +39,9 @@ function card(name) {
       const [kind, words] = sessionState(s, now);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
-      withCommands(cause, s.cause ?? "");
-      show(cause, !!s.cause);
+      const why = model.hosts.get(s.host)?.asking ? "waiting for your login" : s.cause ?? "";
+      withCommands(cause, why);
+      show(cause, !!why);
       withCommands(hint, s.hint ?? "");
       show(hint, !!s.hint);
       drawTimeLeft(left, s, now);
@@ -85,7 +86,7 @@ function drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem }) {
     show(chart.root, value !== undefined);
     if (value !== undefined) chart.update(value, points, top, now);
   };
-  drawn(cpu, last.cpu === undefined ? undefined : percent(last.cpu) + (last.cpus ? ` of ${last.cpus}` : ""), samples.map((u) => [u.time, u.cpu]), 100);
+  drawn(cpu, last.cpu === undefined ? undefined : percent(last.cpu) + (last.cpus ? ` of ${last.cpus} ${last.cpus === 1 ? "CPU" : "CPUs"}` : ""), samples.map((u) => [u.time, u.cpu]), 100);
   const use = mean(last.gpus);
   const names = last.gpus?.length > 1 ? `, ${last.gpus.map((g) => (g.percent === undefined ? "?" : Math.round(g.percent))).join(" · ")}` : "";
   drawn(gpu, use === undefined ? undefined : percent(use) + names, samples.map((u) => [u.time, mean(u.gpus)]), 100);
@@ -105,6 +106,8 @@ function rate(before, after) {
   return seconds > 0 ? Math.max(0, sum(after) - sum(before)) / seconds : 0;
 }
 
+const idleShown = 60_000; // ms: a pause is not yet idle time
+
 function factsOf(s, now) {
   const list = [["Host", hostLabel(s.host)]];
   if (s.job) {
@@ -118,7 +121,7 @@ function factsOf(s, now) {
   const choices = Object.entries(s.with ?? {});
   if (choices.length) list.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
   const idle = model.usage.get(s.name)?.at(-1)?.idleSince;
-  if (idle && jobAlive(s, now)) list.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
+  if (idle && jobAlive(s, now) && now - Date.parse(idle) >= idleShown) list.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
   else if (s.since) list.push(["Since", clock(s.since)]);
   return list;
 }
@@ -136,7 +139,7 @@ function forward() {
       const target = f.kind === "dynamic" ? "SOCKS proxy" : f.target;
       const arrow = f.kind === "remote" ? "←" : "→";
       const use = f.conns ? `${f.conns} open` : f.total ? "not in use" : "not used yet";
-      setText(root, `${f.listen} ${target ? `${arrow} ${target}, ` : ""}${f.error || f.note || use}`);
+      setText(root, `${f.listen}${target ? ` ${arrow} ${target}` : ""}, ${f.error || f.note || use}`);
     },
   };
 }
