@@ -321,7 +321,8 @@ func (v *view) showsWhatTheLabLacks() {
 		apply({ type: "host", host: { ...model.hosts.get("lab-login"), certificateEnds: at(95), channels: 3, maxChannels: 8 } });
 	})`, nil))
 	v.shows("#cards .spark figcaption", "80 %, 95 · 65")
-	v.shows("#cards .spark figcaption", "of 8 CPUs")
+	v.shows("#cards .spark figcaption", "% of 8")
+	v.shows("#cards dl", "30 GB of 40 GB · 1.0 GB of 40 GB")
 	v.shows("#cards dl", ", for 12 min")
 	v.shows("#hosts", "3 of 8 SSH sessions in use")
 	v.shows("#hosts", "in 1 h 35 min")

@@ -30,7 +30,7 @@ async function main() {
   addEventListener("hashchange", () => route(true));
   document.addEventListener("visibilitychange", watch);
   setInterval(changed, tick);
-  setInterval(readLists, lists);
+  setInterval(() => readLists(false), lists);
   watch();
 }
 
@@ -53,7 +53,7 @@ async function watch() {
   events?.abort();
   if (document.hidden) closeLogs();
   const own = (events = new AbortController());
-  readLists();
+  readLists(true);
   while (!own.signal.aborted && !locked) {
     try {
       await lines(document.hidden ? "/api/events" : "/api/events?usage=1", own.signal, take);
@@ -77,13 +77,13 @@ function take(line) {
   const notice = apply(line);
   if (notice) say(notice);
   if (slow.includes(line.type)) {
-    clearTimeout(reading);
-    reading = setTimeout(readLists, 300);
+    reading ||= setTimeout(() => { reading = 0; readLists(true); }, 300);
   }
 }
 
-// readLists reads what has no events. Nothing is asked of a host.
-async function readLists() {
+// readLists reads what has no events; the history changes only when a session does. Nothing
+// is asked of a host.
+async function readLists(all) {
   if (document.hidden || locked) return;
   const read = async (name, path, list = (answer) => answer) => {
     try {
@@ -92,7 +92,7 @@ async function readLists() {
       if (error instanceof Refused && error.status === 401) lock(`${error.message}.`);
     }
   };
-  await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), read("runs", "/api/history", (answer) => answer.runs)]);
+  await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), all && read("runs", "/api/history", (answer) => answer.runs)]);
   changed();
 }
 

@@ -1,6 +1,6 @@
 // Bars and sparklines. Their figures are also in words beside them.
 
-import { el, setAttribute, setText } from "./dom.js";
+import { el, setAttribute, setText, show } from "./dom.js";
 
 const svg = "http://www.w3.org/2000/svg";
 const hour = 3600_000;
@@ -59,16 +59,20 @@ function paths(points, top, now) {
   return [line, area];
 }
 
-// bar is a bar with a text above it: { root, update(text, fraction, kind) }.
+// bar is a bar with a text above it: { root, update(text, fraction, kind) }. Without a
+// fraction there is only the text.
 export function bar() {
   const text = el("span", { class: "text" });
   const fill = el("span", { class: "fill" });
-  const root = el("div", { class: "bar" }, text, el("span", { class: "track", "aria-hidden": "true" }, fill));
+  const track = el("span", { class: "track", "aria-hidden": "true" }, fill);
+  const root = el("div", { class: "bar" }, text, track);
   return {
     root,
     update(words, fraction, kind = "") {
       setText(text, words);
       setAttribute(root, "class", `bar ${kind}`.trim());
+      show(track, fraction !== undefined);
+      if (fraction === undefined) return;
       const width = `${(100 * Math.min(1, Math.max(0, fraction))).toFixed(1)}%`;
       if (fill.style.width !== width) fill.style.width = width;
     },

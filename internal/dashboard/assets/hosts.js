@@ -76,7 +76,7 @@ function fact([term]) {
 
 function balanceCard({ host }) {
   const at = el("p", { class: "about" });
-  const bars = el("div");
+  const bars = el("div", { class: "bars" });
   const root = el("article", { class: "card", "aria-label": `Balance and quota of ${hostLabel(host)}` }, el("h3", {}, hostLabel(host)), bars, at);
   return {
     root,
@@ -92,7 +92,7 @@ function balanceBar() {
   return {
     root: b.root,
     update({ name, used, total, unit = "" }) {
-      const fraction = total ? used / total : 0;
+      const fraction = total ? used / total : undefined;
       const of = total ? ` of ${number(total)}` : "";
       b.update(`${name}: ${number(used)}${of} ${unit} used`.replace("  ", " "), fraction, fraction > 0.9 ? "attention" : "");
     },

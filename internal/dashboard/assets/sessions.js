@@ -76,7 +76,7 @@ function mean(gpus) {
 function drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem }) {
   const samples = model.usage.get(s.name) ?? [];
   const last = samples.at(-1);
-  const alive = !!last && jobAlive(s, now);
+  const alive = !!last && jobAlive(s, now) && !jobWaits(s.job);
   show(sparks, alive);
   show(memory.root, alive && !!last.memory);
   show(problem, alive && !!last.problem);
@@ -86,15 +86,15 @@ function drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem }) {
     show(chart.root, value !== undefined);
     if (value !== undefined) chart.update(value, points, top, now);
   };
-  drawn(cpu, last.cpu === undefined ? undefined : percent(last.cpu) + (last.cpus ? ` of ${last.cpus} ${last.cpus === 1 ? "CPU" : "CPUs"}` : ""), samples.map((u) => [u.time, u.cpu]), 100);
+  drawn(cpu, last.cpu === undefined ? undefined : percent(last.cpu) + (last.cpus ? ` of ${last.cpus}` : ""), samples.map((u) => [u.time, u.cpu]), 100);
   const use = mean(last.gpus);
   const names = last.gpus?.length > 1 ? `, ${last.gpus.map((g) => (g.percent === undefined ? "?" : Math.round(g.percent))).join(" · ")}` : "";
   drawn(gpu, use === undefined ? undefined : percent(use) + names, samples.map((u) => [u.time, mean(u.gpus)]), 100);
   const rates = samples.slice(1).map((u, i) => [u.time, rate(samples[i], u)]);
-  drawn(traffic, `${bytes(rates.at(-1)?.[1] ?? 0)}/s`, rates);
+  drawn(traffic, last.bytesIn || last.bytesOut || s.forwards?.length ? `${bytes(rates.at(-1)?.[1] ?? 0)}/s` : undefined, rates);
   if (last.memory) {
     const limit = last.memoryLimit;
-    const fraction = limit ? last.memory / limit : 0;
+    const fraction = limit ? last.memory / limit : undefined;
     memory.update(`Memory ${bytes(last.memory)}${limit ? ` of ${bytes(limit)}` : ""}`, fraction, fraction > 0.9 ? "attention" : "");
   }
 }
@@ -113,14 +113,17 @@ function factsOf(s, now) {
   if (s.job) {
     list.push(["Job", `${s.job.id}${s.job.queue ? ` in ${s.job.queue}` : ""}`]);
     if (s.job.node) list.push(["Node", s.job.nodes || s.job.node]);
-    if (jobWaits(s.job) && s.job.expectedStart) list.push(["Expected start", clock(s.job.expectedStart)]);
+    if (jobWaits(s.job) && Date.parse(s.job.expectedStart) > now) list.push(["Expected start", clock(s.job.expectedStart)]);
   }
   if (s.next) list.push(["Next job", `${s.next.id} follows`]);
   if (s.url) list.push(["Address", s.url]);
   else if (s.app === "shell" && s.state === "ready") list.push(["Shell", `tunctl ssh ${s.name}`]);
   const choices = Object.entries(s.with ?? {});
   if (choices.length) list.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
-  const idle = model.usage.get(s.name)?.at(-1)?.idleSince;
+  const last = model.usage.get(s.name)?.at(-1);
+  const gpus = jobAlive(s, now) ? (last?.gpus ?? []).filter((g) => g.memory) : [];
+  if (gpus.length) list.push(["GPU memory", gpus.map((g) => bytes(g.memory) + (g.memoryTotal ? ` of ${bytes(g.memoryTotal)}` : "")).join(" · ")]);
+  const idle = last?.idleSince;
   if (idle && jobAlive(s, now) && now - Date.parse(idle) >= idleShown) list.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
   else if (s.since) list.push(["Since", clock(s.since)]);
   return list;
