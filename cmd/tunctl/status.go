@@ -21,7 +21,8 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
 		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
-			"--refresh asks now.\n\n" +
+			"--refresh asks now. With the name of a session, it also measures for a moment what the job uses;\n" +
+			"--json does so only with --refresh.\n\n" +
 			"  tunctl status\n" +
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
@@ -41,7 +42,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			case inv.Bool("watch"):
 				return watchStatus(ctx, inv)
 			}
-			return showStatus(inv, st)
+			return showStatus(inv, inv.withUsage(ctx, st))
 		}),
 	}
 }

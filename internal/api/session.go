@@ -62,6 +62,7 @@ type Session struct {
 	Local     string          `json:"local,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Forwards  []Forward       `json:"forwards"`
+	Usage     *Usage          `json:"usage,omitempty"` // of `tunctl status SESSION`
 
 	// Recent are the choices of earlier runs, the newest first, at most five.
 	Recent []Choices `json:"recent,omitempty"`

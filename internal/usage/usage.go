@@ -63,11 +63,11 @@ func Parse(text string) (Reading, error) {
 		case "cpus":
 			r.CPUs = countCPUs(value)
 		case "mem":
-			r.Memory = bytes(value)
+			r.Memory = byteCount(value)
 		case "limit":
-			r.MemoryLimit = bytes(value)
+			r.MemoryLimit = byteCount(value)
 		case "node":
-			node = bytes(value)
+			node = byteCount(value)
 		case "nvidia":
 			nvidia = append(nvidia, value)
 		case "rocm":
@@ -103,8 +103,8 @@ func seconds(text string) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// bytes reads a number of bytes; "max" is no limit.
-func bytes(text string) int64 {
+// byteCount reads a number of bytes; "max" is no limit.
+func byteCount(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0
@@ -147,7 +147,7 @@ func nvidiaGPUs(lines []string) []api.GPUUsage {
 		}
 		gpus = append(gpus, api.GPUUsage{
 			Name: api.Sanitize(strings.TrimSpace(f[0])), Percent: percent(f[1]),
-			Memory: bytes(strings.TrimSpace(f[2])) << 20, MemoryTotal: bytes(strings.TrimSpace(f[3])) << 20,
+			Memory: byteCount(strings.TrimSpace(f[2])) << 20, MemoryTotal: byteCount(strings.TrimSpace(f[3])) << 20,
 		})
 	}
 	return gpus
@@ -180,7 +180,7 @@ func rocmGPUs(lines []string) []api.GPUUsage {
 		}
 		gpus = append(gpus, api.GPUUsage{
 			Name: api.Sanitize(column("Card Series", "Card Model")), Percent: percent(column("GPU use (%)")),
-			Memory: bytes(column("VRAM Total Used Memory (B)")), MemoryTotal: bytes(column("VRAM Total Memory (B)")),
+			Memory: byteCount(column("VRAM Total Used Memory (B)")), MemoryTotal: byteCount(column("VRAM Total Memory (B)")),
 		})
 	}
 	return gpus
