@@ -60,6 +60,7 @@ func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 type actRequest struct {
 	Endpoint string      `json:"endpoint,omitempty"` // to open or copy, in place of the main one
 	With     api.Choices `json:"with,omitempty"`     // of a start
+	Job      string      `json:"job,omitempty"`      // of a start: one of the session's candidates
 	Seconds  int64       `json:"seconds,omitempty"`  // of an extension
 }
 
@@ -136,7 +137,7 @@ func (s *Server) copyAddress(ctx context.Context, r *http.Request, req actReques
 }
 
 func (s *Server) start(ctx context.Context, r *http.Request, req actRequest) (string, error) {
-	_, err := s.Client.UpWaiting(ctx, api.UpRequest{Session: r.PathValue("name"), With: req.With}, "")
+	_, err := s.Client.UpWaiting(ctx, api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job}, "")
 	return "", err
 }
 

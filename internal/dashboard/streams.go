@@ -72,7 +72,30 @@ func (s *Server) watch(out *lines, looking bool) error {
 			_ = s.Client.Usage(ctx, "", func(u api.Usage) { out.send(usageLine{lineUsage, u}) })
 		})
 	}
-	return s.Client.Watch(ctx, api.AnswersNone, func(e api.Event) { out.send(e) })
+	return s.Client.Watch(ctx, api.AnswersNone, func(e api.Event) { out.send(event{e, titles(e)}) })
+}
+
+// event is an event of the agent, with what a person calls the further pages in it.
+type event struct {
+	api.Event
+	Titles map[string]string `json:"titles,omitempty"` // by SESSION/ENDPOINT
+}
+
+func titles(e api.Event) map[string]string {
+	var sessions []api.Session
+	if e.Status != nil {
+		sessions = e.Status.Sessions
+	}
+	if e.Session != nil {
+		sessions = append(sessions, *e.Session)
+	}
+	list := map[string]string{}
+	for _, s := range sessions {
+		for _, page := range s.Endpoints {
+			list[s.Name+"/"+page.Name] = page.Title()
+		}
+	}
+	return list
 }
 
 // log streams a log without its secrets, and what is appended to it. An error before the

@@ -12,6 +12,7 @@ export const model = {
   paused: null, // why the agent connects to nothing
   sessions: new Map(),
   hosts: new Map(),
+  titles: new Map(), // what a person calls a job's further pages, by SESSION/ENDPOINT
   usage: new Map(), // the samples of the last hour, by session
   jobs: [], // of all hosts
   balances: [],
@@ -39,6 +40,7 @@ export function changed() {
 // apply changes the model by a line of the event stream. It returns a notice to show, if
 // the line is one.
 export function apply(line) {
+  for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
   switch (line.type) {
     case "hello":
       model.prompts = line.prompts ?? "";

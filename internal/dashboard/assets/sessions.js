@@ -147,10 +147,8 @@ function forward() {
   };
 }
 
-const titles = { dask: "Dask dashboard", ray: "Ray dashboard", spark: "Spark UI", tensorboard: "TensorBoard", mlflow: "MLflow", jupyter: "Jupyter" };
-
 function endpoint(session, e) {
-  const title = titles[e.app] ?? e.name;
+  const title = model.titles.get(`${session}/${e.name}`) ?? e.name;
   const button = el("button", { type: "button", onclick: () => act(button, `open ${title}`, path(session, "open"), { endpoint: e.name }) }, `Open ${title}`);
   return { root: button, update() {} };
 }
@@ -165,7 +163,7 @@ function makeButtons(name) {
   const session = () => model.sessions.get(name);
   const open = simple("Open", "Open", "open");
   open.className = "main";
-  const start = simple("Start", "Start", "start");
+  const start = make("Start", "Start", (b) => startJob(b, session()));
   start.className = "main";
   const login = make("Log in…", "Log in for", (b) => act(b, `log in to ${session().host}`, `/api/hosts/${encodeURIComponent(session().host)}/login`));
   login.className = "main";
@@ -198,6 +196,19 @@ function makeButtons(name) {
       show(end, alive);
     },
   };
+}
+
+// startJob asks which job is meant, if several run under the session's name.
+async function startJob(button, s) {
+  const candidates = (s.candidates ?? []).map((j) => [j.id, `${j.id}${j.node ? ` on ${j.node}` : ""}${j.start ? `, since ${clock(j.start)}` : ""}`]);
+  let answer = {};
+  if (candidates.length) {
+    answer = await ask({
+      title: `Which job is ${s.name}?`, text: "Several jobs have its name.", yes: "Connect",
+      fields: [{ name: "job", label: "Job", value: candidates[0][0], choices: candidates }],
+    });
+  }
+  if (answer) await act(button, `start ${s.name}`, path(s.name, "start"), answer);
 }
 
 async function startWith(button, name) {
