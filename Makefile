@@ -136,6 +136,7 @@ bench: build ## run the benchmarks, compared with OpenSSH where possible, and ho
 	$(GO) run ./internal/bench/transfer
 	$(GO) run ./internal/bench/start
 	$(GO) run ./internal/bench/inside
+	$(GO) run ./internal/bench/dashboard
 	$(GO) run ./internal/bench/growth
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root

@@ -97,6 +97,8 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		return c.StartAgent
 	case verbAutostart:
 		return c.switchAutostart(c.view.Autostart)
+	case verbDashboard:
+		return c.Dashboard
 	case verbSettings:
 		return c.settings
 	case verbHelp:
@@ -174,7 +176,7 @@ var attempts = map[string]string{
 	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start",
 	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
-	verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
+	verbDashboard: "open the dashboard", verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
 	verbDetails: "show the details",
 }
 
@@ -214,6 +216,8 @@ func (c *companion) equivalentCommand(verb, name string) string {
 		return c.Command + " extend " + name + " 1h"
 	case verbStartAgent:
 		return c.Command + " agent start"
+	case verbDashboard:
+		return c.Command + " dashboard --print"
 	case verbSettings:
 		return c.Command + " config edit"
 	case verbHelp:

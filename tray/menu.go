@@ -21,7 +21,7 @@ type View struct {
 }
 
 // Abilities say which optional entries have an action.
-type Abilities struct{ Autostart, StartAgent, Login, Logout bool }
+type Abilities struct{ Autostart, StartAgent, Login, Logout, Dashboard bool }
 
 // Menu is what the icon shows.
 type Menu struct {
@@ -62,6 +62,7 @@ const (
 	verbLogout     = "logout"
 	verbStartAgent = "start-agent"
 	verbSetup      = "setup"
+	verbDashboard  = "dashboard"
 	verbAutostart  = "autostart"
 	verbSettings   = "settings"
 	verbHelp       = "help"
@@ -83,6 +84,9 @@ func MenuFor(v View) Menu {
 		items = append(items, section("hosts", hostItems(v))...)
 	}
 	items = append(items, separator("end"))
+	if v.Can.Dashboard {
+		items = append(items, entry(verbDashboard, "", "Dashboard", true))
+	}
 	if v.Can.Autostart {
 		items = append(items, Item{
 			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,

@@ -145,7 +145,7 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 	for name, v := range statuses {
 		t.Run(name, func(t *testing.T) {
 			v.Now = noon
-			v.Can = Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true}
+			v.Can = Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
 			v.Autostart = name == "ready"
 			got := render(MenuFor(v))
 			path := filepath.Join("testdata", "menus", name+".txt")
@@ -195,7 +195,7 @@ func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
 
 func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
 	for name, v := range statuses {
-		v.Now, v.Can = noon, Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true}
+		v.Now, v.Can = noon, Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
 		items := MenuFor(v).Items
 		for i, it := range items {
 			words := it.Title

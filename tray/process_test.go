@@ -97,6 +97,7 @@ func playTray() int {
 		Edit:       func(_ context.Context, path string) error { return p.say("edit", path) },
 		Show:       func(_ context.Context, _ string) error { return p.say("help") },
 		StartAgent: func(context.Context) error { return p.say("start") },
+		Dashboard:  func(context.Context) error { return p.say("dashboard") },
 		Login:      func(_ context.Context, host string) error { return p.say("login", host) },
 		Logout:     func(_ context.Context, host string) error { return p.say("logout", host) },
 		ConfigPath: os.Args[0],

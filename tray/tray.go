@@ -51,6 +51,7 @@ type Options struct {
 	StartAgent func(ctx context.Context) error // also called once at the start
 	Login      func(ctx context.Context, host string) error
 	Logout     func(ctx context.Context, host string) error
+	Dashboard  func(ctx context.Context) error // opens the page with everything
 	// RestartAgent is called whenever the agent is gone. It starts one that crashed, where
 	// the system does not.
 	RestartAgent func(ctx context.Context) error
