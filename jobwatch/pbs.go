@@ -29,12 +29,14 @@ type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
+	usages    map[string]Usage  // of running jobs, by id
 }
 
 // What PBS can do besides scheduler.
 var (
 	_ selective    = pbs{}
 	_ processOwner = pbs{}
+	_ usageKeeper  = pbs{}
 )
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -55,7 +57,9 @@ var pbsKind = schedulerKind{
 	},
 }
 
-func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
+func newPBS() pbs {
+	return pbs{cache: &pbsCache{scripts: make(map[string]string), usages: make(map[string]Usage)}}
+}
 
 func (pbs) name() string { return PBS }
 
@@ -101,6 +105,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	}
 	p.forgetScripts(records)
 	records = p.withoutArrays(records, ids)
+	p.keepUsage(records)
 	jobs := jobsOf(records)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
@@ -113,6 +118,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
+	p.keepUsage(records)
 	job, r, ok := pickRecord(p, records, id)
 	switch {
 	case !ok && err != nil:

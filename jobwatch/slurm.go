@@ -29,6 +29,7 @@ var (
 	_ arrays       = slurm{}
 	_ stepReader   = slurm{}
 	_ processOwner = slurm{}
+	_ usageReader  = slurm{}
 )
 
 var slurmKind = schedulerKind{

@@ -65,6 +65,12 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
 	case verbExtend:
 		return func(ctx context.Context) error { return c.extend(ctx, name) }
+	case verbAskEnd:
+		s, found := c.view.Status.Session(name)
+		if !found || !jobAlive(s, time.Now()) { // the button of an old notification
+			return nil
+		}
+		c.announce(endQuestion(s))
 	case verbTrouble:
 		s, found := c.view.Status.Session(name)
 		if !found { // the button of an old notification

@@ -74,6 +74,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, e.Name+": `"+pageOf{s.Name, e.Name}.command("tunctl")+"`")
 		}
 	}
+	notes = append(notes, usageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {
 			notes = append(notes, "! "+f.Note)

@@ -33,15 +33,16 @@ func hostJobs(list []watchui.HostJob) []hostJob {
 }
 
 // watchDetails is all that is known about the only session, job or host.
-func watchDetails(l term.Layout, view watchui.View, d watchui.Data, now time.Time) string {
+func watchDetails(l term.Layout, d watchui.Data, now time.Time) string {
 	switch {
 	case len(d.Sessions) == 1:
-		text := sessionsTable(d.Sessions, now).Draw(l)
-		if view == watchui.Use {
-			text = useTable(d, now).Draw(l)
+		s := d.Sessions[0]
+		if list := d.Usage[s.Name]; len(list) > 0 {
+			s.Usage = &list[len(list)-1]
 		}
-		if j := d.Sessions[0].Job; j != nil {
-			text += "\n" + factsText(l, jobFacts(*j, d.Sessions[0].Host, now))
+		text := sessionsTable([]api.Session{s}, now).Draw(l)
+		if s.Job != nil {
+			text += "\n" + factsText(l, jobFacts(*s.Job, s.Host, now))
 		}
 		return text
 	case len(d.Jobs) == 1:
@@ -112,28 +113,10 @@ func useTable(d watchui.Data, now time.Time) *term.Table {
 			notes = []string{"from the scheduler's accounting, measured at " + shortTime(last.Time, now)}
 		}
 		gpu, gpuMemory := gpuTexts(last.GPUs)
-		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: percentText(last.CPUPercent)}, term.Cell{Text: shareText(last.Memory, last.MemoryLimit)},
+		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: percentText(last.CPUPercent)}, term.Cell{Text: memoryCell(last.Memory, last.MemoryLimit)},
 			term.Cell{Text: gpu}, term.Cell{Text: gpuMemory}, term.Cell{Text: idleText(last.IdleSince, now), Colour: term.Yellow}, term.Cell{Text: sparkline(list, now), Colour: term.Grey})
 	}
 	return t
-}
-
-func percentText(p *float64) string {
-	if p == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f %%", *p)
-}
-
-// shareText is a part of what there is: "3.2 GB of 16 GB".
-func shareText(part, whole int64) string {
-	switch {
-	case part == 0:
-		return "-"
-	case whole == 0:
-		return bytesText(part)
-	}
-	return bytesText(part) + " of " + bytesText(whole)
 }
 
 // gpuTexts are the use and the memory of all GPUs of a job.
@@ -144,7 +127,14 @@ func gpuTexts(gpus []api.GPUUsage) (use, memory string) {
 		uses = append(uses, percentText(g.Percent))
 		part, whole = part+g.Memory, whole+g.MemoryTotal
 	}
-	return orDash(strings.Join(uses, ", ")), shareText(part, whole)
+	return orDash(strings.Join(uses, ", ")), memoryCell(part, whole)
+}
+
+func memoryCell(used, limit int64) string {
+	if used == 0 {
+		return "-"
+	}
+	return memoryText(used, limit)
 }
 
 func idleText(since, now time.Time) string {

@@ -24,6 +24,8 @@ type Limits struct {
 	// including the login on the node.
 	NodeGrace time.Duration
 	NodeProbe time.Duration
+	// Usage is how often a running job is measured while somebody looks.
+	Usage time.Duration
 	// Silent is how long a running job may write nothing before the session says so.
 	Silent time.Duration
 	// Remind are the times before a job's end at which a person is reminded, the longest
@@ -58,6 +60,7 @@ func DefaultLimits() Limits {
 		Permit:  time.Hour,
 		Crashes: 3, CrashWindow: 10 * time.Minute,
 		Silent:   time.Minute,
+		Usage:    10 * time.Second,
 		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}
 }
@@ -69,5 +72,6 @@ func PracticeLimits() Limits {
 	l.ProbeEvery = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Socket = 200 * time.Millisecond
+	l.Usage = 2 * time.Second
 	return l
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/configs"
@@ -34,6 +35,8 @@ type session struct {
 	adhoc    bool // its forwards are in no config: they end with its down
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
+	meter      *meter       // measures what its job uses
+	inside     atomic.Int32 // how many shells, editors and copies are inside its job
 
 	mu           sync.Mutex
 	cfg          configs.Session
@@ -65,6 +68,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.facts = a.remembered(cfg.Name, time.Now())
 	s.current = a.downSession(cfg)
+	s.meter = &meter{session: s}
 	return s
 }
 
@@ -203,6 +207,7 @@ func (s *session) launchLocked(r *attempt) {
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
 	s.agent.work.Go(func() { s.expire(ctx, r) })
+	s.agent.work.Go(func() { s.meter.serve(ctx) })
 	s.agent.work.Go(func() {
 		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)

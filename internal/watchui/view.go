@@ -208,7 +208,7 @@ func (m *Model) pageLines() []string {
 	case m.details:
 		layout := term.Layout{Width: m.width, Colours: m.colours}
 		var text strings.Builder // with colours, and nothing else that a terminal obeys
-		_, _ = term.NewSanitizer(&text).Write([]byte(m.options.Details(layout, m.view, m.only(), m.now)))
+		_, _ = term.NewSanitizer(&text).Write([]byte(m.options.Details(layout, m.only(), m.now)))
 		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
 	}
 	return m.logLines()

@@ -79,7 +79,7 @@ type Options struct {
 	// Table has the rows of a view in the order of its data.
 	Table func(View, Data, time.Time) *term.Table
 	// Details is all that is known about the only row of its data.
-	Details func(term.Layout, View, Data, time.Time) string
+	Details func(term.Layout, Data, time.Time) string
 	// Describe describes a job in a question.
 	Describe func(api.Job, time.Time) string
 
