@@ -36,7 +36,7 @@ type (
 		err    error
 	}
 	noticeMsg string
-	goneMsg   struct{ err error } // the agent has left
+	endMsg    struct{ err error }
 )
 
 // stream is what the agent sends for as long as it is shown: a log, or the use of jobs. The
@@ -79,10 +79,13 @@ func (f *feed) watch() {
 		case <-events:
 		case <-ticker.C:
 		case err := <-gone:
+			if f.ctx.Err() != nil {
+				return
+			}
 			if err == nil {
 				err = &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
 			}
-			f.send(goneMsg{err})
+			f.send(endMsg{err})
 			return
 		}
 		if st, err := f.client.Status(f.ctx); err == nil { // the end of the stream says why not

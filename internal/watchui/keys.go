@@ -2,7 +2,6 @@ package watchui
 
 import (
 	"charm.land/bubbles/v2/key"
-	"charm.land/bubbles/v2/viewport"
 )
 
 func binding(help, does string, keys ...string) key.Binding {
@@ -38,9 +37,6 @@ var allKeys = []key.Binding{
 	keyViews, keyUp, keyDown, keyPageUp, keyPageDn, keyTop, keyBottom, keyDetails, keyFilter,
 	keyOpen, keyLog, keyExtend, keyStart, keyStop, keyCancel, keyLogin, keyCopy, keyHelp, keyBack, keyQuit,
 }
-
-// pageKeys are those that scroll a page of text.
-var pageKeys = viewport.KeyMap{Up: keyUp, Down: keyDown, PageUp: keyPageUp, PageDown: keyPageDn}
 
 // shortKeys are the keys in the last line of a view.
 var shortKeys = map[View][]key.Binding{

@@ -1,6 +1,7 @@
 package watchui
 
 import (
+	"slices"
 	"strings"
 
 	"tunctl/internal/api"
@@ -13,9 +14,13 @@ const (
 
 // logTail is the end of a log, as lines that are safe to show.
 type logTail struct {
-	lines []string
-	rest  string // the last line so far, as the job wrote it
+	lines   []string
+	dropped int    // lines before them
+	rest    string // the last line so far, as the job wrote it
 }
+
+// first is the number of the first line that is shown.
+func (l *logTail) first() int { return l.dropped + max(0, len(l.lines)-mostLogLines) }
 
 // add adds what the job wrote next. Whole lines are sanitized, since an escape sequence may
 // be split over two chunks.
@@ -43,7 +48,8 @@ func (l *logTail) add(c api.LogChunk) {
 func (l *logTail) append(line string) {
 	l.lines = append(l.lines, line)
 	if len(l.lines) > 2*mostLogLines { // copied rarely, and so that the model's copies stay apart
-		l.lines = append([]string(nil), l.lines[len(l.lines)-mostLogLines:]...)
+		l.dropped += len(l.lines) - mostLogLines
+		l.lines = slices.Clone(l.lines[len(l.lines)-mostLogLines:])
 	}
 }
 

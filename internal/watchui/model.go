@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"charm.land/bubbles/v2/key"
-	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
@@ -43,17 +42,16 @@ type Model struct {
 	chosen  [len(viewNames)]string // the key of the chosen row
 	logOf   target
 	filter  string
-	page    viewport.Model // the log, the details or the help
-	details bool           // of the chosen row are shown
+	details bool // of the chosen row are shown
 	help    bool
+	top     int  // the first line of the log, the details or the help
 	tail    bool // the log's end is followed
 
 	asking  *question
 	message string
 	failed  bool // the message is an error
 
-	quit bool
-	gone error
+	end error // why it ended; nil by q
 }
 
 // effects are what the model causes. None of them blocks.
@@ -84,9 +82,6 @@ type target struct {
 func New(o Options, colours bool, now time.Time) Model {
 	m := Model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
 	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(Action) {}, login: func(string) tea.Cmd { return nil }}
-	m.page = viewport.New()
-	m.page.KeyMap = pageKeys
-	m.page.SoftWrap = true
 	m.setStatus(o.Status)
 	return m
 }
@@ -112,7 +107,9 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case logMsg:
 		if msg.of == m.open {
+			before := m.log.first()
 			m.log.add(msg.chunk)
+			m.top = max(0, m.top-(m.log.first()-before)) // the lines stay where they are read
 		}
 	case endedMsg:
 		if msg.of == m.open {
@@ -122,8 +119,8 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.say("! " + string(msg))
 	case actedMsg:
 		cmd = m.acted(msg)
-	case goneMsg:
-		m.gone = msg.err
+	case endMsg:
+		m.end = msg.err
 		return m, tea.Quit
 	case tea.PasteMsg:
 		m.typeText(msg.Content)
@@ -131,7 +128,6 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.press(msg)
 	}
 	m.follow()
-	m.layPage()
 	return m, cmd
 }
 
@@ -216,7 +212,8 @@ func (t target) query() api.LogQuery {
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "ctrl+c":
-		return tea.Interrupt
+		m.end = ErrInterrupted
+		return tea.Quit
 	case "ctrl+z":
 		if !term.CanSuspend() {
 			return nil // nobody could continue it
@@ -230,7 +227,6 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	switch {
 	case key.Matches(k, keyQuit):
-		m.quit = true
 		return tea.Quit
 	case key.Matches(k, keyHelp):
 		m.help, m.details = !m.help, false
@@ -258,15 +254,6 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	return m.command(k)
 }
 
-// openPage shows a page of text from its top; a log behind it is shown from its end after it.
-func (m *Model) openPage() {
-	m.page.GotoTop()
-	m.tail = true
-}
-
-// onPage reports whether a page of text is shown in place of a list.
-func (m *Model) onPage() bool { return m.help || m.details || m.view == Log }
-
 // back closes what is open.
 func (m *Model) back() {
 	switch {
@@ -291,21 +278,6 @@ func (m *Model) show(v View) {
 	m.view = v
 	if v == Jobs {
 		m.readJobs()
-	}
-}
-
-// scrollPage scrolls the log, the details or the help.
-func (m *Model) scrollPage(k tea.KeyPressMsg) {
-	switch {
-	case key.Matches(k, keyTop):
-		m.page.GotoTop()
-	case key.Matches(k, keyBottom):
-		m.page.GotoBottom()
-	default:
-		m.page, _ = m.page.Update(k)
-	}
-	if m.view == Log && !m.help {
-		m.tail = m.page.AtBottom()
 	}
 }
 

@@ -121,7 +121,7 @@ func (m *Model) keyLine() string {
 // body is what is between.
 func (m *Model) body() []string {
 	if m.onPage() {
-		return strings.Split(m.page.View(), "\n")
+		return m.pageRows()
 	}
 	rows := m.rows()
 	if len(rows) == 0 {
@@ -186,59 +186,6 @@ func (m *Model) emptyText() string {
 		return "  no session has a running job"
 	}
 	return "  no host is connected"
-}
-
-// layPage lays out the text of the page that is shown, if one is.
-func (m *Model) layPage() {
-	if !m.onPage() {
-		return
-	}
-	m.page.SetWidth(m.width)
-	m.page.SetHeight(m.bodyHeight())
-	m.page.SetContentLines(m.pageLines())
-	if m.view == Log && m.tail && !m.help {
-		m.page.GotoBottom()
-	}
-}
-
-func (m *Model) pageLines() []string {
-	switch {
-	case m.help:
-		return helpLines()
-	case m.details:
-		layout := term.Layout{Width: m.width, Colours: m.colours}
-		var text strings.Builder // with colours, and nothing else that a terminal obeys
-		_, _ = term.NewSanitizer(&text).Write([]byte(m.options.Details(layout, m.only(), m.now)))
-		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
-	}
-	return m.logLines()
-}
-
-// helpLines are all keys, with their meaning.
-func helpLines() []string {
-	var lines []string
-	for _, k := range allKeys {
-		lines = append(lines, "  "+term.Pad(k.Help().Key, 7)+k.Help().Desc)
-	}
-	return append(lines, "", "  Ctrl-Z suspends, Ctrl-C quits too.")
-}
-
-// logLines are the lines of the log view.
-func (m *Model) logLines() []string {
-	lines := m.log.all(m.filter)
-	switch {
-	case m.open == (stream{}):
-		return []string{"", "  choose a session or a job first: 1 or 2 lists them, l shows its log"}
-	case m.ended.err != nil:
-		return append(append(lines[:len(lines):len(lines)], ""), strings.Split("✗ "+api.Sanitize(errorText(m.ended.err)), "\n")...)
-	case m.ended.of == m.open:
-		return append(lines[:len(lines):len(lines)], "— the end of the log —")
-	case len(lines) == 0 && m.filter != "":
-		return []string{"", "  no line contains " + m.filter}
-	case len(lines) == 0:
-		return []string{"", "  no output yet"}
-	}
-	return lines
 }
 
 func (m *Model) paint(colour, text string) string {

@@ -105,23 +105,18 @@ func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) er
 	if width, height, err := term.Size(t.Out); err == nil { // the first picture has the right size
 		m.width, m.height = width, height
 	}
-	// Signals end ctx: a handler of bubbletea's would wait for a program that ctx has ended.
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
+	// Every end is a message. An end by a context or a signal of bubbletea's own would not
+	// wait for its reader of keys, which can then hang for good.
+	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
 	f.send = p.Send
+	defer context.AfterFunc(ctx, func() { p.Send(endMsg{ErrInterrupted}) })()
 	f.running.Go(f.watch)
 	last, err := p.Run()
 	cancel()
 	f.running.Wait()
-	m, _ = last.(Model)
-	switch {
-	case errors.Is(err, tea.ErrProgramPanic):
+	if err != nil {
 		return err
-	case m.gone != nil:
-		return m.gone
-	case m.quit:
-		return nil
-	case err == nil, errors.Is(err, tea.ErrInterrupted), errors.Is(err, context.Canceled):
-		return ErrInterrupted
 	}
-	return err
+	m, _ = last.(Model)
+	return m.end
 }
