@@ -138,10 +138,10 @@ func memoryCell(used, limit int64) string {
 }
 
 func idleText(since, now time.Time) string {
-	if since.IsZero() {
-		return "-"
+	if idle := now.Sub(since); !since.IsZero() && idle >= idleShown {
+		return api.DurationText(idle.Truncate(time.Minute))
 	}
-	return api.DurationText(now.Sub(since).Truncate(time.Minute))
+	return "-"
 }
 
 // sparkline shows the busiest of CPU and GPU over the last hour, in bars of three minutes;

@@ -70,6 +70,7 @@ var imports = map[string][]string{
 	"internal/bench/start":         {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},
 	"internal/bench/table":         {},
 	"internal/bench/transfer":      {"internal/bench/ground", "internal/bench/table", "internal/ctxtime"},
+	"internal/bench/watch":         {"internal/bench/ground", "internal/bench/table"},
 	"internal/desktop/bustest":     {},
 	"internal/desktop/desktest":    {"internal/desktop/bustest"},
 	"internal/e2e":                 {},
