@@ -232,11 +232,17 @@ func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	for _, link := range h.Links {
 		out.WriteString(l.Note(link))
 	}
-	facts := hostFacts(h, now)
+	out.WriteString(factsText(l, hostFacts(h, now)))
+	return out.String()
+}
+
+// factsText lists names and values, but for those without a value.
+func factsText(l term.Layout, facts [][2]string) string {
 	width := 0
 	for _, f := range facts {
 		width = max(width, term.TextWidth(f[0]))
 	}
+	var out strings.Builder
 	for _, f := range facts {
 		if f[1] != "" {
 			fmt.Fprintf(&out, "  %s%s  %s\n", l.Paint(term.Grey, f[0]), strings.Repeat(" ", width-term.TextWidth(f[0])), f[1])
