@@ -50,7 +50,7 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			name = ready[0].Name
 		}
-		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Open) }
+		return func(ctx context.Context) error { return c.withPage(ctx, name, c.openPage) }
 	case verbEndpoint:
 		return func(ctx context.Context) error { return c.openEndpoint(ctx, name) }
 	case verbCopy:
@@ -119,7 +119,21 @@ func (c *companion) openEndpoint(ctx context.Context, page string) error {
 	if err != nil {
 		return err
 	}
-	return c.Open(ctx, url)
+	return c.openPage(ctx, url)
+}
+
+// openPage opens a page. A password for its login form goes to the clipboard.
+func (c *companion) openPage(ctx context.Context, url string) error {
+	page, password := api.CutPassword(url)
+	if !password.IsZero() {
+		told := news{title: "The password is on the clipboard", body: "Paste it into the page that opens. A user name is yours on the cluster."}
+		if err := c.Copy(ctx, password.Reveal()); err != nil {
+			c.Log.Warn("cannot copy a password", "err", err)
+			told = news{title: "The page asks for a password", body: "In a terminal, " + c.Command + " open --print shows it."}
+		}
+		c.announce(told)
+	}
+	return c.Open(ctx, page)
 }
 
 // splitEndpoint splits SESSION/NAME. The name of an endpoint has no slash.

@@ -90,10 +90,24 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf
 	if err != nil {
 		return "", err
 	}
+	page, password := api.CutPassword(page)
+	if !password.IsZero() {
+		sayPassword(ctx, t, p.command(program), password)
+	}
 	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
 		return "", notOpened(ctx, t, p.command(program), page, err)
 	}
 	return withoutToken(page), nil
+}
+
+// sayPassword puts the password for a page's login form on the clipboard, or says how to see
+// it.
+func sayPassword(ctx context.Context, t *term.Terminal, command string, password api.Secret) {
+	if err := desktop.Copy(ctx, password.Reveal(), nil); err != nil {
+		t.Say("the page asks for a password: `%s` shows it, after the # of the address", command+" --print")
+		return
+	}
+	t.Say("the page asks for a password: it is on your clipboard, paste it there. A user name is yours on the cluster")
 }
 
 // withoutToken is an address without its token.

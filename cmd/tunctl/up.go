@@ -404,6 +404,9 @@ func (u *up) announce(s api.Session) {
 		fmt.Fprintln(u.term.Out, s.URL)
 		to = jobPlace(s)
 	}
+	if text := openToText(s); text != "" {
+		u.term.Say("! %s", text)
+	}
 	if s.App == api.AppShell {
 		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
 	}
@@ -420,6 +423,21 @@ func (u *up) announce(s api.Session) {
 			fmt.Fprintln(u.term.Out, f.Listen)
 		}
 	}
+}
+
+// openToText says who else can use a session's page, if it is known to have no password.
+func openToText(s api.Session) string {
+	if s.Endpoint == nil || s.Job == nil {
+		return ""
+	}
+	switch s.Endpoint.OpenTo {
+	case api.OpenToNode:
+		return fmt.Sprintf("this page has no password: other users who are on %s can open it, too, while the job runs", s.Job.Node)
+	case api.OpenToNetwork:
+		return fmt.Sprintf("this page has no password, and its program listens on all addresses of %s: everyone on the cluster's network can open it. "+
+			"If the program can listen on one address, add {host} to the command", s.Job.Node)
+	}
+	return ""
 }
 
 // printResult prints the last line of --json.

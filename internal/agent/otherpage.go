@@ -192,7 +192,7 @@ func (s *session) otherURL(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return urlWithToken(r.endpoint, l.URLHost()), nil
+	return r.endpoint.PageURLWithToken(l.URLHost()), nil
 }
 
 // findOther returns the page with that name; main says that it is the session's main one.

@@ -432,18 +432,7 @@ func (s *session) pageURL() (string, error) {
 			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
 		}
 	}
-	return urlWithToken(*ep, s.forward.page.URLHost()), nil
-}
-
-// urlWithToken is the whole address of an endpoint's page at a local address.
-func urlWithToken(ep api.Endpoint, local string) string {
-	u := ep.PageURL(local)
-	if !ep.Token.IsZero() {
-		q := u.Query()
-		q.Set(ep.TokenParam(), ep.Token.Reveal())
-		u.RawQuery = q.Encode()
-	}
-	return u.String()
+	return ep.PageURLWithToken(s.forward.page.URLHost()), nil
 }
 
 // asError makes an error one of the API.

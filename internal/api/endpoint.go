@@ -31,10 +31,24 @@ type Endpoint struct {
 	Token     Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
+	// OpenTo says who else can use the page, if it is known to ask for no token or password.
+	OpenTo Audience `json:"openTo,omitempty"`
+	// Form says that the token is a password for the page's login form, not a parameter of
+	// its address.
+	Form bool `json:"form,omitempty"`
 	// Guess says that it is some web server, not a recognised one: it is offered, never
 	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
 }
+
+// Audience is who can use a page that asks for no token or password.
+type Audience string
+
+// The audiences of such a page.
+const (
+	OpenToNode    Audience = "node"    // other users of the compute node
+	OpenToNetwork Audience = "network" // everyone on the cluster's network
+)
 
 // NamedEndpoint is a page that a job serves besides its main one.
 type NamedEndpoint struct {
@@ -89,4 +103,35 @@ func (e *Endpoint) PageURL(local string) *url.URL {
 		path = "/"
 	}
 	return &url.URL{Scheme: scheme, Host: local, Path: path}
+}
+
+// formPassword is the name of a password behind the # of an address.
+const formPassword = "form-password"
+
+// PageURLWithToken is the address of the page with its token, where the page expects it. What
+// is behind the # stays in the browser: noVNC takes its password from there, and a password
+// for a login form is there for a person, and for CutPassword.
+func (e *Endpoint) PageURLWithToken(local string) string {
+	u := e.PageURL(local)
+	switch {
+	case e.Token.IsZero():
+	case e.Form:
+		u.Fragment = url.Values{formPassword: {e.Token.Reveal()}}.Encode()
+	case e.App == "novnc":
+		u.RawQuery, u.Fragment = "autoconnect=1&resize=remote", url.Values{"password": {e.Token.Reveal()}}.Encode()
+	default:
+		u.RawQuery = url.Values{e.TokenParam(): {e.Token.Reveal()}}.Encode()
+	}
+	return u.String()
+}
+
+// CutPassword separates an address from the password for the login form of its page, if it
+// has one.
+func CutPassword(address string) (page string, password Secret) {
+	page, fragment, _ := strings.Cut(address, "#")
+	values, err := url.ParseQuery(fragment)
+	if text := values.Get(formPassword); err == nil && text != "" {
+		return page, NewSecret(text)
+	}
+	return address, Secret{}
 }

@@ -24,6 +24,7 @@ const (
 	appPluto       = "pluto"
 	appNoVNC       = "novnc"
 	appVNC         = "vnc"
+	appCommand     = "command" // a person's own program, started by a job of ours
 	appStreamlit   = "streamlit"
 	appGradio      = "gradio"
 	appBokeh       = "bokeh"
@@ -40,6 +41,7 @@ const (
 // web server.
 var appsByRank = []string{
 	appJupyter, appRStudio, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC,
+	appCommand,
 	appStreamlit, appGradio, appBokeh,
 	appTensorBoard, appMLflow, appDask, appRay, appSpark,
 	appWeb,

@@ -56,6 +56,26 @@ func (e *evidence) candidates() []*candidate {
 			all = append(all, c)
 		}
 	}
+	return dropCommand(all)
+}
+
+// dropCommand drops the program of a job of ours if its own announcement says more: what it
+// is, or its token.
+func dropCommand(all []*candidate) []*candidate {
+	i := slices.IndexFunc(all, func(c *candidate) bool { return c.App == appCommand })
+	if i < 0 || all[i].Ended {
+		return all
+	}
+	for _, c := range all {
+		if c.App == appCommand || c.Ended || !c.sameServer(all[i]) || c.Guess && c.Token.IsZero() {
+			continue
+		}
+		c.Guess = false
+		if c.Token.IsZero() {
+			c.OpenTo = all[i].OpenTo
+		}
+		return slices.Delete(all, i, i+1)
+	}
 	return all
 }
 
@@ -332,6 +352,11 @@ func (c *candidate) describe() {
 		c.RuntimeFile = c.server.runtimeFile
 		c.Doubt = c.Doubt || hidden || c.noHost != nil && c.loopback == nil || c.displayMadeUp() ||
 			len(c.server.own) == 0 && c.display == nil
+	} else if c.server.runtimeFile != "" {
+		c.RuntimeFile, c.Doubt = c.server.runtimeFile, true // with the password
+	}
+	if c.Token.IsZero() && slices.ContainsFunc(c.server.own, func(s statement) bool { return s.open }) {
+		c.OpenTo = api.OpenToNode
 	}
 	if c.end != nil && c.end.seq > c.started() {
 		c.Ended = true

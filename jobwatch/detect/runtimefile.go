@@ -11,9 +11,10 @@ import (
 )
 
 // ParseRuntimeFile reads the file that a Jupyter server writes once it listens:
-// jpserver-PID.json or nbserver-PID.json.
+// jpserver-PID.json or nbserver-PID.json; or that of another app, which our own jobs write.
 func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	var file struct {
+		App      string `json:"app"` // Jupyter's has none
 		URL      string `json:"url"`
 		Hostname string `json:"hostname"`
 		Port     int    `json:"port"`
@@ -26,9 +27,10 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 		return api.Endpoint{}, fmt.Errorf("runtime file: %w", err)
 	}
 	e := api.Endpoint{
-		App: appJupyter, Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
+		App: cmp.Or(file.App, appJupyter), Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
 		Path: cmp.Or(file.BaseURL, "/"), Token: api.NewSecret(file.Token),
 	}
+	e.Form = e.App == appCodeServer || e.App == appRStudio
 	if file.Secure || strings.HasPrefix(file.URL, "https:") {
 		e.Scheme = "https"
 	}
@@ -58,7 +60,7 @@ func reachOf(a address) (reach api.Reach, needsNode bool) {
 // on every address, and the page below the base URL.
 func (f Finding) WithRuntime(e api.Endpoint) Finding {
 	f.Found, f.Doubt, f.Guess = true, false, false
-	f.App, f.Token, f.Scheme = e.App, e.Token, e.Scheme
+	f.App, f.Token, f.Form, f.Scheme = e.App, e.Token, e.Form, e.Scheme
 	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
 		f.Path = e.Path
 	}
