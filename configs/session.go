@@ -53,7 +53,7 @@ func sessionFields() []field[Session] {
 		{"submit", `"~/jupyter.sh"`, (*input).submit},
 		{"args", `["--time=2:00:00"]`, (*input).args},
 		{"with", `{ account = "def-x", hours = 2 }`, (*input).with},
-		{"prepare", `"source ~/env.sh"`, func(in *input, s *Session) { in.shellText(&s.Prepare) }},
+		{"prepare", `"~/env.sh"`, func(in *input, s *Session) { in.shellText(&s.Prepare) }},
 		{"command", `"` + commandExample + `"`, (*input).command},
 		{"workdir", `"~/notebooks"`, setText(func(s *Session) *string { return &s.Workdir })},
 		{"log", `"~/{name}.{id}.log"`, (*input).log},

@@ -26,6 +26,9 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return api.Endpoint{}, fmt.Errorf("runtime file: %w", err)
 	}
+	if file.App != "" && appRank(file.App) < 0 {
+		return api.Endpoint{}, fmt.Errorf("runtime file: unknown app %q", file.App)
+	}
 	e := api.Endpoint{
 		App: cmp.Or(file.App, appJupyter), Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
 		Path: cmp.Or(file.BaseURL, "/"), Token: api.NewSecret(file.Token),
