@@ -184,7 +184,7 @@ func (p *prober) findAudience(ctx context.Context, t *probeTarget, ep *api.Endpo
 func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResult {
 	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
 	where := ep.Address()
-	if ep.Reach == api.ReachNode {
+	if ep.Reach == api.ReachNode && t.node != "" {
 		where += " on " + t.node
 	}
 	return probeResult{target: t, doing: fmt.Sprintf("%s does not respond yet: %v", where, err)}
