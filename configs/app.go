@@ -22,8 +22,8 @@ type App struct {
 // KnownApps are the apps that need no patterns, the most common first.
 func KnownApps() []string {
 	return []string{
-		"jupyter", "rstudio", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "command",
-		"streamlit", "gradio", "bokeh", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
+		"jupyter", "rstudio", "matlab", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "paraview", "command",
+		"streamlit", "gradio", "bokeh", "vite", "nextjs", "vllm", "ollama", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
 	}
 }
 

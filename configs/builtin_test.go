@@ -261,19 +261,19 @@ func wantNone(t *testing.T, text string, parts ...string) {
 func TestTheKeysOfABuiltinJobAreChecked(t *testing.T) {
 	session := func(lines string) string { return "[session.s]\nhost = \"h\"\n" + lines + "\n" }
 	for lines, want := range map[string]string{
-		`submit = "builtin:command"`: `has no command to run`,
-		"submit = \"builtin:command\"\ncommand = \"vllm serve m\"":                                     `has no {port}`,
-		"submit = \"builtin:command\"\ncommand = \"x {prot}\"":                                         `unknown placeholder {prot}`,
-		"submit = \"builtin:command\"\ncommand = \"x {port} {folder}\"":                                `unknown placeholder {folder}`,
-		"submit = \"builtin:command\"\ncommand = \"\"":                                                 `"command" in [session.s] is empty`,
-		"submit = \"builtin:command\"\ncommand = \"x\\u0007 {port}\"":                                  `without control characters`,
-		"submit = \"builtin:jupyter\"\ncommand = \"x {port}\"":                                         `"command" works only with submit = "builtin:command"`,
-		"submit = \"~/x.sh\"\nprepare = \"module load R\"":                                             `"prepare" works only with a builtin job`,
-		"submit = \"builtin:command\"\ncommand = \"x {port}\"\nreach = \"login\"":                      `has no password, so it listens on the compute node itself only`,
-		"submit = \"builtin:tensorboard\"\nreach = \"here\"":                                           `has no password, so it listens on the compute node itself only`,
+		`submit = "builtin:command"`:                                                                    `has no command to run`,
+		"submit = \"builtin:command\"\ncommand = \"vllm serve m\"":                                      `has no {port}`,
+		"submit = \"builtin:command\"\ncommand = \"x {prot}\"":                                          `unknown placeholder {prot}`,
+		"submit = \"builtin:command\"\ncommand = \"x {port} {folder}\"":                                 `unknown placeholder {folder}`,
+		"submit = \"builtin:command\"\ncommand = \"\"":                                                  `"command" in [session.s] is empty`,
+		"submit = \"builtin:command\"\ncommand = \"x\\u0007 {port}\"":                                   `without control characters`,
+		"submit = \"builtin:jupyter\"\ncommand = \"x {port}\"":                                          `"command" works only with submit = "builtin:command"`,
+		"submit = \"~/x.sh\"\nprepare = \"module load R\"":                                              `"prepare" works only with a builtin job`,
+		"submit = \"builtin:command\"\ncommand = \"x {port}\"\nreach = \"login\"":                       `has no password, so it listens on the compute node itself only`,
+		"submit = \"builtin:tensorboard\"\nreach = \"here\"":                                            `has no password, so it listens on the compute node itself only`,
 		"submit = \"builtin:desktop\"\nreach = \"login\"\nprepare = \"\"\"\nmodule load vnc\nx\n\"\"\"": "",
-		"submit = \"builtin:command\"\ncommand = '''awk '{ print }' ${HOME} {port} {base}'''":          "",
-		"submit = \"builtin:desktop\"\napp = \"desktop\"":                                              "",
+		"submit = \"builtin:command\"\ncommand = '''awk '{ print }' ${HOME} {port} {base}'''":           "",
+		"submit = \"builtin:desktop\"\napp = \"desktop\"":                                               "",
 	} {
 		_, err := Parse("config.toml", []byte(session(lines)))
 		switch {

@@ -83,12 +83,15 @@ func (s *script) Down(_ context.Context, name string, cancel bool) error {
 	return s.note("down", name)
 }
 
-func (s *script) PageURL(_ context.Context, name string) (string, error) {
-	return "http://localhost:8888/" + name + "?token=s3cr3t", s.note("page", name)
+func (s *script) Page(_ context.Context, name string) (api.OpenResponse, error) {
+	if name == "rstudio" {
+		return api.OpenResponse{URL: "http://localhost:8787/", User: "ann", Password: "s3cr3t"}, s.note("page", name)
+	}
+	return api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}, s.note("page", name)
 }
 
-func (s *script) EndpointURL(_ context.Context, session, name string) (string, error) {
-	return "http://localhost:8889/" + name + "?token=s3cr3t", s.note("endpoint", session, name)
+func (s *script) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8889/" + name + "?token=s3cr3t"}, s.note("endpoint", session, name)
 }
 
 func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {

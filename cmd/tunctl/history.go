@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,8 +12,11 @@ import (
 	"tunctl/internal/term"
 )
 
-// historyShown is how many jobs are listed without --all.
-const historyShown = 20
+// How many jobs and, with --summary, weeks are listed without --all.
+const (
+	historyShown = 20
+	weeksShown   = 8
+)
 
 func historyCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
@@ -21,11 +25,16 @@ func historyCommand(t *term.Terminal) *cli.Command {
 		ArgsUsage: "[SESSION]",
 		Description: "The newest is last. The agent records each job that it sees end, on this machine; the oldest\n" +
 			"entries are dropped.\n\n" +
+			"With --summary: one line per week, session and host, the newest first. A job counts in the week in which\n" +
+			"it ended. ASKED is the time limit, USED how long the jobs ran, IDLE the part of that without use (where it\n" +
+			"was measured), WAITED the time in the queue. Hours are GPU-hours where the number of GPUs is known.\n\n" +
 			"  tunctl history\n" +
-			"  tunctl history jupyter --all",
+			"  tunctl history jupyter --all\n" +
+			"  tunctl history --summary",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d", historyShown)},
+			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d, or %d weeks", historyShown, weeksShown)},
+			&cli.BoolFlag{Name: "summary", Usage: "show the hours asked, used, idle and waited, by week"},
 		},
 		Action: action(t, showHistory),
 	}
@@ -50,6 +59,9 @@ func showHistory(_ context.Context, inv *invocation) error {
 			return err
 		}
 	}
+	if inv.Bool("summary") {
+		return showSummary(inv, runs)
+	}
 	if !inv.Bool("all") {
 		runs = runs[max(0, len(runs)-historyShown):]
 	}
@@ -62,6 +74,63 @@ func showHistory(_ context.Context, inv *invocation) error {
 	}
 	_, err = fmt.Fprint(inv.Out, historyTable(runs).Draw(term.LayoutFor(inv.Out)))
 	return err
+}
+
+func showSummary(inv *invocation, runs []api.Run) error {
+	weeks := state.Summarize(runs)
+	if !inv.Bool("all") {
+		weeks = newestWeeks(weeks, weeksShown)
+	}
+	switch {
+	case inv.Bool("json"):
+		return inv.PrintIndentedJSON(weeks)
+	case len(weeks) == 0:
+		inv.Say("no job has ended yet")
+		return nil
+	}
+	_, err := fmt.Fprint(inv.Out, summaryTable(weeks).Draw(term.LayoutFor(inv.Out)))
+	return err
+}
+
+// newestWeeks are the lines of the first n weeks.
+func newestWeeks(lines []api.WeekSummary, n int) []api.WeekSummary {
+	for i := 1; i < len(lines); i++ {
+		if lines[i].Week == lines[i-1].Week {
+			continue
+		}
+		if n--; n == 0 {
+			return lines[:i]
+		}
+	}
+	return lines
+}
+
+func summaryTable(weeks []api.WeekSummary) *term.Table {
+	t := &term.Table{Header: []string{"WEEK OF", "SESSION", "HOST", "JOBS", "ASKED", "USED", "IDLE", "WAITED"}, Whole: []string{"WEEK OF", "ASKED", "USED", "IDLE", "WAITED"}, Optional: "HOST"}
+	week := ""
+	for _, w := range weeks {
+		monday := w.Week
+		if w.Week == week {
+			monday = ""
+		}
+		week = w.Week
+		t.Add(nil, term.Cell{Text: monday}, term.Cell{Text: w.Session, Colour: term.Bold}, term.Cell{Text: w.Host}, term.Cell{Text: fmt.Sprint(w.Jobs)},
+			term.Cell{Text: hoursText(w.Asked, w.Unit)}, term.Cell{Text: hoursText(w.Used, w.Unit)}, term.Cell{Text: hoursText(w.Idle, w.Unit)},
+			term.Cell{Text: api.DurationText(time.Duration(w.Waited) * time.Second)})
+	}
+	return t
+}
+
+// hoursText is a number of hours: "7.5 h", "15.0 GPU-h".
+func hoursText(seconds int64, unit api.TimeUnit) string {
+	if seconds == 0 {
+		return "-"
+	}
+	short := "h"
+	if unit == api.GPUHours {
+		short = "GPU-h"
+	}
+	return fmt.Sprintf("%.1f %s", float64(seconds)/3600, short)
 }
 
 // checkSession refuses an unknown session, which has no past jobs either.

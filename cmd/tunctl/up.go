@@ -111,7 +111,10 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 	if !open || session.URL == "" {
 		return nil
 	}
-	if session.Endpoint.Guess {
+	if ep := session.Endpoint; ep != nil && api.ConnectText(ep.App, session.Local) != "" {
+		return nil // there is no page to look at; what to do is said
+	}
+	if ep := session.Endpoint; ep != nil && ep.Guess {
 		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
@@ -406,6 +409,11 @@ func (u *up) announce(s api.Session) {
 	}
 	if text := openToText(s); text != "" {
 		u.term.Say("! %s", text)
+	}
+	if s.Endpoint != nil {
+		if text := connectText(api.OpenResponse{URL: s.URL, App: s.Endpoint.App}); text != "" {
+			u.term.Say("  %s", text)
+		}
 	}
 	if s.App == api.AppShell {
 		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)

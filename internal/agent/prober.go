@@ -138,6 +138,9 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 	if err != nil {
 		return p.unproven(t, ep, err)
 	}
+	if ep.TakesOneClient() {
+		return p.unprobed(ctx, t, ep)
+	}
 	var first error
 	for _, r := range p.routes(ctx, t, ep, since) {
 		err := p.probeRoute(ctx, r)
@@ -153,7 +156,7 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 		}
 	}
 	if first == nil {
-		first = errors.New("the node of the job is not known yet")
+		first = errNoNode
 	}
 	return p.unproven(t, ep, first)
 }
@@ -179,6 +182,21 @@ func (p *prober) findAudience(ctx context.Context, t *probeTarget, ep *api.Endpo
 		}
 	}
 }
+
+// unprobed is the result for a server that must not be probed: the person's own connection
+// tries the routes.
+func (p *prober) unprobed(ctx context.Context, t *probeTarget, ep api.Endpoint) probeResult {
+	all := p.routes(ctx, t, ep, time.Time{}) // all of them, as after a long time
+	if len(all) == 0 {
+		return p.unproven(t, ep, errNoNode)
+	}
+	first := all[0]
+	first.dialer = &firstRoute{all}
+	return probeResult{target: t, route: &first}
+}
+
+// errNoNode is why there is no route.
+var errNoNode = errors.New("the node of the job is not known yet")
 
 // unproven is the result for a target that does not respond.
 func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResult {

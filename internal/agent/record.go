@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"tunctl/internal/agent/state"
@@ -31,9 +33,10 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 	waits := s.waitsBefore(job)
 	return s.record(func(r *state.Session) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, was this one or is outdated
-			r.Next, r.NextTag = nil, ""
+			r.Next, r.NextTag, r.Asked = nil, "", 0
 		}
 		r.Job, r.Tag, r.Account = &job, tag, account
+		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts) {
 		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
 		s.usePermitLocked()
@@ -42,7 +45,7 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 
 // setJob records the current state of the session's job.
 func (s *session) setJob(job api.Job) {
-	_ = s.record(func(r *state.Session) { r.Job = &job }, func(f *facts) {
+	_ = s.record(func(r *state.Session) { r.Job, r.Asked = &job, cmp.Or(timeLimit(job), r.Asked) }, func(f *facts) {
 		f.job = &job
 		if job.State.Ended() { // before anybody asks for the page of a job that is over
 			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
@@ -62,7 +65,9 @@ func (s *session) setNext(next *api.Job) {
 
 // promoteNext makes the job that follows the session's.
 func (s *session) promoteNext(next api.Job) {
-	_ = s.record(func(r *state.Session) { r.Job, r.Tag, r.Next, r.NextTag = &next, r.NextTag, nil, "" }, func(f *facts) {
+	_ = s.record(func(r *state.Session) {
+		r.Job, r.Asked, r.Tag, r.Next, r.NextTag = &next, timeLimit(next), r.NextTag, nil, ""
+	}, func(f *facts) {
 		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
 		s.usePermitLocked() // a person who asked for a job meanwhile has this one
 	})
@@ -76,10 +81,28 @@ func (s *session) recordRun(job api.Job) {
 		job.End = now // of a job that was still running, it was the time limit
 	}
 	job.Script = ""
-	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now}
+	gpus, _ := strconv.Atoi(s.config().With["gpus"])
+	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now, Asked: s.asked(job), GPUs: gpus}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}
+}
+
+// asked is the time limit of a job that is over, in seconds; 0 if it is not known.
+func (s *session) asked(job api.Job) int64 {
+	rec := s.agent.store.Session(s.name)
+	if rec.Next != nil && rec.Next.Ref() == job.Ref() {
+		return timeLimit(*rec.Next)
+	}
+	return rec.Asked
+}
+
+// timeLimit is the time limit of a running job, in seconds; 0 if it is not known.
+func timeLimit(job api.Job) int64 {
+	if job.State != api.JobRunning || job.Start.IsZero() || !job.End.After(job.Start) {
+		return 0
+	}
+	return int64(job.End.Sub(job.Start).Seconds())
 }
 
 // waitsBefore says how long jobs like this one waited before.

@@ -27,6 +27,51 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 	}
 }
 
+func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
+	s := quietSession(t)
+	start := time.Now().Add(-time.Hour)
+	run := func(end func(job api.Job)) api.Run {
+		t.Helper()
+		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(4 * time.Hour)}
+		if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		s.setJob(job)
+		job.End = start.Add(8 * time.Hour) // extended
+		s.setJob(job)
+		end(job)
+		runs, err := s.agent.history.Runs()
+		if err != nil || len(runs) == 0 {
+			t.Fatalf("runs %+v, err %v", runs, err)
+		}
+		return runs[len(runs)-1]
+	}
+	const want = 8 * 3600
+	finished := run(func(job api.Job) {
+		job.State, job.End = api.JobFinished, start.Add(time.Minute)
+		s.setJob(job)
+		s.forgetJob()
+		s.recordRun(job)
+	})
+	if finished.Asked != want {
+		t.Errorf("finished: asked for %d s, want %d", finished.Asked, want)
+	}
+	cancelled := run(func(job api.Job) {
+		job.State = api.JobCancelled
+		s.recordRun(job)
+	})
+	if ran, _ := cancelled.Ran(); cancelled.Asked != want || ran > 2*time.Hour {
+		t.Errorf("cancelled: asked for %d s, want %d; it ran for %v", cancelled.Asked, want, ran)
+	}
+	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.recordRun(api.Job{ID: "8", State: api.JobNeverRan})
+	if runs, _ := s.agent.history.Runs(); runs[len(runs)-1].Asked != 0 {
+		t.Errorf("a job that never ran has the limit of the one before: %+v", runs[len(runs)-1])
+	}
+}
+
 func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	s := quietSession(t)
 	submitted := time.Now().Add(-time.Hour)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 )
@@ -66,6 +67,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
 	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
 	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
+	mux.HandleFunc("GET /v1/history", a.handleHistory)
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
 	mux.HandleFunc("POST /v1/ping", withoutReadDeadline(handle(a.handlePing)))
@@ -224,22 +226,27 @@ func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {
 	return struct{}{}, nil
 }
 
+func (a *Agent) handleHistory(w http.ResponseWriter, _ *http.Request) {
+	runs, err := a.history.Runs()
+	replyOrFail(w, api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err)
+}
+
 func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
 	s, err := a.session(r.PathValue("name"))
-	var url string
+	var page api.OpenResponse
 	if err == nil {
-		url, err = s.pageURL()
+		page, err = s.page()
 	}
-	replyOrFail(w, api.OpenResponse{URL: url}, err)
+	replyOrFail(w, page, err)
 }
 
 func (a *Agent) handleOpenEndpoint(w http.ResponseWriter, r *http.Request) {
 	s, err := a.session(r.PathValue("name"))
-	var url string
+	var page api.OpenResponse
 	if err == nil {
-		url, err = s.otherURL(r.Context(), r.PathValue("endpoint"))
+		page, err = s.otherPage(r.Context(), r.PathValue("endpoint"))
 	}
-	replyOrFail(w, api.OpenResponse{URL: url}, err)
+	replyOrFail(w, page, err)
 }
 
 func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {

@@ -79,7 +79,9 @@ type Run struct {
 	Why     string    `json:"why,omitempty"` // how it ended, in words
 	Noted   time.Time `json:"noted"`         // when the agent saw the end
 	With    Choices   `json:"with,omitempty"`
-	Idle    int64     `json:"idle,omitempty"` // seconds without use, as far as it was measured
+	Asked   int64     `json:"asked,omitempty"` // seconds: its time limit, as last seen while it ran
+	Idle    int64     `json:"idle,omitempty"`  // seconds without use, as far as it was measured
+	GPUs    int       `json:"gpus,omitempty"`  // as the config asked for; With may ask for others
 }
 
 // Waited is how long the job was queued, if that is known.

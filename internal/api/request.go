@@ -56,10 +56,14 @@ type DownResponse struct {
 	Sessions []Session `json:"sessions"`
 }
 
-// OpenResponse carries the whole URL of a session's page, token included. It is
-// the only response that does, and only over the agent's private socket.
+// OpenResponse carries the whole URL of a session's page, token included, and the
+// password for its login page. It is the only response that does, and only over the
+// agent's private socket.
 type OpenResponse struct {
-	URL string `json:"url"`
+	URL      string `json:"url"`
+	App      string `json:"app,omitempty"`
+	User     string `json:"user,omitempty"` // for the login page, if its password is known
+	Password string `json:"password,omitempty"`
 }
 
 // LogChunk is a part of a job's log.

@@ -36,16 +36,27 @@ func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownRespons
 	return request[api.DownResponse](ctx, c.slowClient(), http.MethodPost, "/v1/down", req)
 }
 
+// Page returns the whole URL of a session's page, token included, and the password for its
+// login page.
+func (c *Client) Page(ctx context.Context, session string) (api.OpenResponse, error) {
+	return request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+}
+
 // PageURL returns the whole URL of a session's page, token included.
 func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
-	r, err := request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+	r, err := c.Page(ctx, session)
 	return r.URL, err
 }
 
-// EndpointURL is PageURL for another page of the session's job, by the name of its
-// endpoint. Its first use forwards it.
+// EndpointPage is Page for another page of the session's job, by the name of its endpoint.
+// Its first use forwards it.
+func (c *Client) EndpointPage(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
+	return requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
+}
+
+// EndpointURL is PageURL for another page of the session's job.
 func (c *Client) EndpointURL(ctx context.Context, session, endpoint string) (string, error) {
-	r, err := requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
+	r, err := c.EndpointPage(ctx, session, endpoint)
 	return r.URL, err
 }
 
@@ -122,6 +133,11 @@ func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, err
 // Balances are the last known balances of all hosts. Nothing is asked of a host.
 func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
 	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
+}
+
+// History are the jobs that have ended, and their sums by week. Nothing is asked of a host.
+func (c *Client) History(ctx context.Context) (api.HistoryResponse, error) {
+	return request[api.HistoryResponse](ctx, c, http.MethodGet, "/v1/history", nil)
 }
 
 // Choices is what may be chosen for a session's next run.

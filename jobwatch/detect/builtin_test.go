@@ -35,7 +35,11 @@ func TestOurOwnJobsAnnounceTheirServers(t *testing.T) {
 		},
 		"a command that says what it is": {
 			announcedCommand + "  You can now view your Streamlit app in your browser.\n  Local URL: http://localhost:12345\n",
-			"streamlit http://localhost:12345/ reach=login node open=node", "", "",
+			"streamlit http://127.0.0.1:12345/ reach=node node open=node", "", "",
+		},
+		"a command on all addresses": {
+			announcedCommand + "INFO 05-02 10:11:12 [api_server.py:1] Starting vLLM API server on http://0.0.0.0:12345\n",
+			"vllm http://127.0.0.1:12345/ reach=node node open=node", "", "",
 		},
 		"a command with a token": {
 			announcedCommand + "[I 2024-05-02 10:11:12.131 ServerApp] http://127.0.0.1:12345/lab?token=0123456789abcdef0123\n",
@@ -77,11 +81,11 @@ func TestThePasswordOfOurOwnJobIsInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := d.Finding().WithRuntime(e)
-	if got, want := describe(f), "novnc http://n003:12345/vnc.html token=AbCd-_12 reach=login"; got != want || f.Form {
-		t.Errorf("got %s, form %v; want %s", got, f.Form, want)
+	if got, want := describe(f), "novnc http://n003:12345/vnc.html token=AbCd-_12 reach=login"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
-	form, err := ParseRuntimeFile([]byte(`{"app": "rstudio", "hostname": "n003", "port": 12345, "base_url": "/", "token": "x"}`))
-	if err != nil || !form.Form || form.Reach != api.ReachLogin {
-		t.Errorf("%+v, %v: its password is for a form", form, err)
+	form, err := ParseRuntimeFile([]byte(`{"app": "rstudio", "hostname": "n003", "port": 12345, "base_url": "/", "user": "ann", "token": "x"}`))
+	if err != nil || form.User != "ann" || form.Password.Reveal() != "x" || !form.Token.IsZero() || form.Reach != api.ReachLogin {
+		t.Errorf("%+v, %v: its password is for a login page", form, err)
 	}
 }

@@ -27,6 +27,7 @@ type evidence struct {
 	reverse    *statement         // a port that the job opened on the login node
 	portsInUse []statement
 	jobEnd     *statement
+	login      login // for RStudio's login page
 	notes      noteList
 }
 
@@ -92,6 +93,12 @@ func (e *evidence) server(app string) *server {
 		e.servers[app] = srv
 	}
 	return srv
+}
+
+// announced reports whether a server of the app has printed an address.
+func (e *evidence) announced(app string) bool {
+	srv := e.servers[app]
+	return srv != nil && len(srv.own) > 0 || e.rest != nil && e.rest.announced(app)
 }
 
 // stamp numbers a statement, and copies it out of the line it was read from.
@@ -296,6 +303,15 @@ func (e *evidence) addJobEnd(s statement) {
 	}
 }
 
+// setLogin notes what RStudio's login page asks for. The last one counts.
+func (e *evidence) setLogin(in login) {
+	e.login = in
+	e.notes.add(note{at: in.at, text: "the password for RStudio's login page"})
+	if e.rest != nil {
+		e.rest.setLogin(in)
+	}
+}
+
 // setRuntimeFile notes where a server's runtime file is.
 func (e *evidence) setRuntimeFile(app, path string, at position) {
 	if !e.wants(app) {
@@ -373,6 +389,9 @@ func (e *evidence) drop(gone func(position) bool) {
 	e.hints = slices.DeleteFunc(e.hints, isGone)
 	e.portsInUse = slices.DeleteFunc(e.portsInUse, isGone)
 	e.reverse, e.jobEnd = unlessGone(e.reverse), unlessGone(e.jobEnd)
+	if gone(e.login.at) {
+		e.login = login{}
+	}
 	for _, srv := range e.servers {
 		srv.own = slices.DeleteFunc(srv.own, isGone)
 		srv.links = slices.DeleteFunc(srv.links, isGone)

@@ -66,13 +66,15 @@ func dropCommand(all []*candidate) []*candidate {
 	if i < 0 || all[i].Ended {
 		return all
 	}
+	ours := all[i]
 	for _, c := range all {
-		if c.App == appCommand || c.Ended || !c.sameServer(all[i]) || c.Guess && c.Token.IsZero() {
+		if c == ours || c.Ended || !c.sameServer(ours) || c.Guess && c.Token.IsZero() {
 			continue
 		}
 		c.Guess = false
+		c.Host, c.Reach, c.NeedsNode = ours.Host, ours.Reach, ours.NeedsNode // where it was told to listen
 		if c.Token.IsZero() {
-			c.OpenTo = all[i].OpenTo
+			c.OpenTo = ours.OpenTo
 		}
 		return slices.Delete(all, i, i+1)
 	}
@@ -106,6 +108,7 @@ type candidate struct {
 	reverse *statement // a reverse tunnel's port on the login node
 	inUse   func(port int) bool
 	end     *statement
+	login   login
 
 	display  *statement // own URL with a name
 	wildcard *statement // own URL with every address
@@ -131,7 +134,7 @@ func newCandidate(e *evidence, app string) *candidate {
 
 // newServerCandidate collects what a server of app printed.
 func newServerCandidate(e *evidence, app string, srv *server) *candidate {
-	c := &candidate{server: srv, inUse: e.inUse}
+	c := &candidate{server: srv, inUse: e.inUse, login: e.login}
 	c.Found, c.App, c.Guess = true, app, app == appWeb || app == ""
 	for i := range srv.own {
 		c.addOwn(&srv.own[i])
@@ -346,6 +349,9 @@ func (c *candidate) describe() {
 	c.Scheme, c.Path = cmp.Or(best.addr.scheme, "http"), cmp.Or(best.addr.path, "/")
 	if c.App == appVNC && best.addr.scheme == "" {
 		c.Scheme = "vnc"
+	}
+	if c.App == appRStudio {
+		c.User, c.Password = c.login.user, c.login.password
 	}
 	hidden := c.findToken(best)
 	if c.App == appJupyter {

@@ -14,7 +14,8 @@ import (
 // jpserver-PID.json or nbserver-PID.json; or that of another app, which our own jobs write.
 func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	var file struct {
-		App      string `json:"app"` // Jupyter's has none
+		App      string `json:"app"`  // Jupyter's has none
+		User     string `json:"user"` // neither
 		URL      string `json:"url"`
 		Hostname string `json:"hostname"`
 		Port     int    `json:"port"`
@@ -33,7 +34,9 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 		App: cmp.Or(file.App, appJupyter), Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
 		Path: cmp.Or(file.BaseURL, "/"), Token: api.NewSecret(file.Token),
 	}
-	e.Form = e.App == appCodeServer || e.App == appRStudio
+	if e.App == appCodeServer || e.App == appRStudio { // it is for their login page
+		e.User, e.Password, e.Token = file.User, e.Token, api.Secret{}
+	}
 	if file.Secure || strings.HasPrefix(file.URL, "https:") {
 		e.Scheme = "https"
 	}
@@ -63,7 +66,10 @@ func reachOf(a address) (reach api.Reach, needsNode bool) {
 // on every address, and the page below the base URL.
 func (f Finding) WithRuntime(e api.Endpoint) Finding {
 	f.Found, f.Doubt, f.Guess = true, false, false
-	f.App, f.Token, f.Form, f.Scheme = e.App, e.Token, e.Form, e.Scheme
+	f.App, f.Token, f.Scheme = e.App, e.Token, e.Scheme
+	if !e.Password.IsZero() {
+		f.User, f.Password = e.User, e.Password
+	}
 	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
 		f.Path = e.Path
 	}

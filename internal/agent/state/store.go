@@ -59,6 +59,9 @@ type Session struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Job is the job as last seen; nil while the result of a submission is not known.
 	Job *api.Job `json:"job,omitempty"`
+	// Asked is the time limit of Job in seconds, as last seen while it ran: the end of a
+	// job that is over replaces its limit.
+	Asked int64 `json:"asked,omitempty"`
 	// Account is where Job and Next are, as user@address.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
