@@ -318,6 +318,19 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 	})
 }
 
+func TestThePasswordOfALoginPageGoesToTheClipboard(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.click("open:rstudio")
+		if want := []string{"page rstudio", "copy s3cr3t", "browse http://localhost:8787/"}; !slices.Equal(s.heard(), want) {
+			t.Errorf("it did %q, want %q", s.heard(), want)
+		}
+		n := s.told(t)
+		if !strings.Contains(n.Title, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Title+n.Body, "s3cr3t") {
+			t.Errorf("the notification is %+v", n)
+		}
+	})
+}
+
 func TestTheMenuFollowsTheEvents(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		line := func() string {

@@ -25,7 +25,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
-			&cli.StringFlag{Name: "app", Usage: "the kind of job: " + strings.Join(configs.BuiltinJobs(), ", "), Value: "jupyter", DefaultText: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "the kind of job: jupyter, code-server, rstudio, desktop, tensorboard, command or shell", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if inv.NArg() != 1 {
