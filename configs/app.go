@@ -22,7 +22,7 @@ type App struct {
 // KnownApps are the apps that need no patterns, the most common first.
 func KnownApps() []string {
 	return []string{
-		"jupyter", "rstudio", "matlab", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "paraview",
+		"jupyter", "rstudio", "matlab", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "paraview", "command",
 		"streamlit", "gradio", "bokeh", "vite", "nextjs", "vllm", "ollama", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
 	}
 }
@@ -34,13 +34,19 @@ const ShellApp = api.AppShell
 // appAliases are other names of apps.
 var appAliases = map[string]string{
 	"jupyterlab": "jupyter", "jupyter-lab": "jupyter", "lab": "jupyter", "notebook": "jupyter", "jupyter-notebook": "jupyter",
+	"desktop": "novnc",
 }
 
 // checkApp reports an unknown app: the session would never be ready. A person's own app
 // has precedence over an alias of its name.
 func (l *loader) checkApp(t *table, s *Session) {
-	if s.Builtin() == ShellApp && s.App == "" {
-		s.App = ShellApp
+	if s.App == "" {
+		switch b := jobKindOf(s.Builtin()); b.name {
+		case ShellApp:
+			s.App = ShellApp
+		case "code-server", "rstudio", "desktop":
+			s.App = b.app
+		}
 	}
 	known := make([]string, 0, len(l.config.Apps))
 	for _, a := range l.config.Apps {

@@ -53,6 +53,12 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 	if !slices.Contains(configs.BuiltinJobs(), app) {
 		return nil, usagef("--app takes %s, not %q", strings.Join(configs.BuiltinJobs(), ", "), app)
 	}
+	if app == configs.CommandJob {
+		return nil, &api.Error{
+			Code: api.CodeUsage, Message: "init cannot know the command to run",
+			Hint: "add a session with submit = \"builtin:command\" and command = \"…\" to the config: `tunctl config edit`",
+		}
+	}
 	session := cmp.Or(inv.String("session"), app)
 	if err := checkSessionName(session); err != nil {
 		return nil, err

@@ -448,6 +448,9 @@ func (u *up) announce(s api.Session) {
 		fmt.Fprintln(u.term.Out, s.URL)
 		to = jobPlace(s)
 	}
+	if text := openToText(s); text != "" {
+		u.term.Say("! %s", text)
+	}
 	if s.Endpoint != nil {
 		if text := connectText(api.OpenResponse{URL: s.URL, App: s.Endpoint.App}); text != "" {
 			u.term.Say("  %s", text)
@@ -469,6 +472,21 @@ func (u *up) announce(s api.Session) {
 			fmt.Fprintln(u.term.Out, f.Listen)
 		}
 	}
+}
+
+// openToText says who else can use a session's page, if it is known to have no password.
+func openToText(s api.Session) string {
+	if s.Endpoint == nil || s.Job == nil {
+		return ""
+	}
+	switch s.Endpoint.OpenTo {
+	case api.OpenToNode:
+		return fmt.Sprintf("this page has no password: other users who are on %s can open it, too, while the job runs", s.Job.Node)
+	case api.OpenToNetwork:
+		return fmt.Sprintf("this page has no password, and its program listens on all addresses of %s: everyone on the cluster's network can open it. "+
+			"If the program can listen on one address, add {host} to the command", s.Job.Node)
+	}
+	return ""
 }
 
 // printResult prints the last line of --json.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -455,7 +456,11 @@ func (s *session) page() (api.OpenResponse, error) {
 // pageAt is an endpoint's page at a local address, with its secrets.
 func pageAt(ep api.Endpoint, local string) api.OpenResponse {
 	u := ep.PageURL(local)
-	if !ep.Token.IsZero() {
+	switch {
+	case ep.Token.IsZero():
+	case ep.App == "novnc": // it takes its password from behind the #, which stays in the browser
+		u.RawQuery, u.Fragment = "autoconnect=1&resize=remote", url.Values{"password": {ep.Token.Reveal()}}.Encode()
+	default:
 		q := u.Query()
 		q.Set(ep.TokenParam(), ep.Token.Reveal())
 		u.RawQuery = q.Encode()

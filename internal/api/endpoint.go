@@ -34,10 +34,21 @@ type Endpoint struct {
 	Password  Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
+	// OpenTo says who else can use the page, if it is known to ask for no token or password.
+	OpenTo Audience `json:"openTo,omitempty"`
 	// Guess says that it is some web server, not a recognised one: it is offered, never
 	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
 }
+
+// Audience is who can use a page that asks for no token or password.
+type Audience string
+
+// The audiences of such a page.
+const (
+	OpenToNode    Audience = "node"    // other users of the compute node
+	OpenToNetwork Audience = "network" // everyone on the cluster's network
+)
 
 // NamedEndpoint is a page that a job serves besides its main one.
 type NamedEndpoint struct {

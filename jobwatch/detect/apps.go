@@ -26,6 +26,7 @@ const (
 	appNoVNC       = "novnc"
 	appVNC         = "vnc"
 	appParaView    = "paraview"
+	appCommand     = "command" // a person's own program, started by a job of ours
 	appStreamlit   = "streamlit"
 	appGradio      = "gradio"
 	appBokeh       = "bokeh"
@@ -46,6 +47,7 @@ const (
 // computation, then any web server.
 var appsByRank = []string{
 	appJupyter, appRStudio, appMATLAB, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC, appParaView,
+	appCommand,
 	appStreamlit, appGradio, appBokeh, appVite, appNext,
 	appVLLM, appOllama,
 	appTensorBoard, appMLflow, appDask, appRay, appSpark,

@@ -56,6 +56,7 @@ type statement struct {
 	app     string
 	addr    address
 	desc    string // what the line is, for a person
+	open    bool   // the page asks for no token or password
 	leadsTo int    // of a reverse tunnel, the port it leads to
 }
 
@@ -311,12 +312,12 @@ func (e *evidence) setLogin(in login) {
 	}
 }
 
-// setRuntimeFile notes where Jupyter wrote its runtime file.
-func (e *evidence) setRuntimeFile(path string, at position) {
-	if !e.wants(appJupyter) {
+// setRuntimeFile notes where a server's runtime file is.
+func (e *evidence) setRuntimeFile(app, path string, at position) {
+	if !e.wants(app) {
 		return
 	}
-	srv := e.server(appJupyter)
+	srv := e.server(app)
 	srv.runtimeFile, srv.runtimeFileAt = path, at
 	e.notes.add(note{at: at, text: "the runtime file: " + path})
 }

@@ -56,6 +56,28 @@ func (e *evidence) candidates() []*candidate {
 			all = append(all, c)
 		}
 	}
+	return dropCommand(all)
+}
+
+// dropCommand drops the program of a job of ours if its own announcement says more: what it
+// is, or its token.
+func dropCommand(all []*candidate) []*candidate {
+	i := slices.IndexFunc(all, func(c *candidate) bool { return c.App == appCommand })
+	if i < 0 || all[i].Ended {
+		return all
+	}
+	ours := all[i]
+	for _, c := range all {
+		if c == ours || c.Ended || !c.sameServer(ours) || c.Guess && c.Token.IsZero() {
+			continue
+		}
+		c.Guess = false
+		c.Host, c.Reach, c.NeedsNode = ours.Host, ours.Reach, ours.NeedsNode // where it was told to listen
+		if c.Token.IsZero() {
+			c.OpenTo = ours.OpenTo
+		}
+		return slices.Delete(all, i, i+1)
+	}
 	return all
 }
 
@@ -336,6 +358,11 @@ func (c *candidate) describe() {
 		c.RuntimeFile = c.server.runtimeFile
 		c.Doubt = c.Doubt || hidden || c.noHost != nil && c.loopback == nil || c.displayMadeUp() ||
 			len(c.server.own) == 0 && c.display == nil
+	} else if c.server.runtimeFile != "" {
+		c.RuntimeFile, c.Doubt = c.server.runtimeFile, true // with the password
+	}
+	if c.Token.IsZero() && slices.ContainsFunc(c.server.own, func(s statement) bool { return s.open }) {
+		c.OpenTo = api.OpenToNode
 	}
 	if c.end != nil && c.end.seq > c.started() {
 		c.Ended = true

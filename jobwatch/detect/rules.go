@@ -42,7 +42,7 @@ func lazyPattern(pattern string) func() *regexp.Regexp {
 // builtinRules returns the rules of all known apps. They are built once: the filter
 // takes half a megabyte.
 var builtinRules = sync.OnceValue(func() *ruleSet {
-	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, workRules, pageRules, modelRules, dashboardRules,
+	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules, modelRules, dashboardRules,
 		vncRules, webRules, appNameRules()))
 })
 
