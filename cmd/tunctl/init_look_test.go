@@ -52,7 +52,8 @@ func TestTheAnswersOfALookFitEachOther(t *testing.T) {
 		{"\n\n", map[string]string{"account": "proj", "partition": "batch", "venv": "~/envs/lab"}, nil},
 		{"phys\ngpu\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1.5", "gpus": "1", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
 		{"2\ngpus=2\nhours=1\n2\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1", "gpus": "2", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
-		{"a b\nother\n9\nhours=x\nunlisted\n", map[string]string{"account": "other", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
+		{"a b\n9\nother\n", map[string]string{"account": "other", "partition": "batch", "venv": "~/envs/lab"}, nil},
+		{"\nhours=x\n\tunlisted\n", map[string]string{"account": "proj", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
 	} {
 		i, site := askedAt(t, "slurm", clusterFound(), c.typed)
 		p := plan{app: "jupyter", session: "jupyter", site: site}
