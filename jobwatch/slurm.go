@@ -42,7 +42,7 @@ var slurmKind = schedulerKind{
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{
-			"A": "account", "C": "constraint", "G": "gpus", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
+			"A": "account", "C": "constraint", "G": "gpus", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
 			"q": "qos", "t": "time", "c": "cpus-per-task",
 		},
 		variables: sbatchVariables,

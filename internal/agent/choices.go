@@ -211,7 +211,7 @@ func (s *session) conflictLocked(job api.Job, present presentChoices, with api.C
 	return s.otherChoices(fmt.Sprintf("job %s of %s is already %s", job.ID, s.name, state), present, with)
 }
 
-// otherChoices is the error for a job with other choices than a person asks for now.
+// otherChoices is the error for a job with other choices than those of the request.
 func (s *session) otherChoices(what string, present presentChoices, with api.Choices) error {
 	switch {
 	case !present.known:
