@@ -50,11 +50,11 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			name = ready[0].Name
 		}
-		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Open) }
+		return func(ctx context.Context) error { return c.openSession(ctx, name) }
 	case verbEndpoint:
 		return func(ctx context.Context) error { return c.openEndpoint(ctx, name) }
 	case verbCopy:
-		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Copy) }
+		return func(ctx context.Context) error { return c.copyAddress(ctx, name) }
 	case verbLog:
 		return func(ctx context.Context) error { return c.Terminal(ctx, "logs", "-f", name) }
 	case verbUp:
@@ -103,23 +103,53 @@ func forHost(name string, do func(ctx context.Context, name string) error) func(
 	return func(ctx context.Context) error { return do(ctx, name) }
 }
 
-// withPage calls use with the whole address of a session's page.
-func (c *companion) withPage(ctx context.Context, session string, use func(ctx context.Context, url string) error) error {
-	url, err := c.Agent.PageURL(ctx, session)
+// openSession opens a session's page.
+func (c *companion) openSession(ctx context.Context, session string) error {
+	page, err := c.Agent.Page(ctx, session)
 	if err != nil {
 		return err
 	}
-	return use(ctx, url)
+	return c.openPage(ctx, session, page)
 }
 
 // openEndpoint opens another page of a session's job, SESSION/NAME.
-func (c *companion) openEndpoint(ctx context.Context, page string) error {
-	session, name := splitEndpoint(page)
-	url, err := c.Agent.EndpointURL(ctx, session, name)
+func (c *companion) openEndpoint(ctx context.Context, id string) error {
+	session, name := splitEndpoint(id)
+	page, err := c.Agent.EndpointPage(ctx, session, name)
 	if err != nil {
 		return err
 	}
-	return c.Open(ctx, url)
+	return c.openPage(ctx, session, page)
+}
+
+// openPage opens a page. A password that it asks for goes to the clipboard; for what is no
+// page, a notification says how to use it.
+func (c *companion) openPage(ctx context.Context, session string, page api.OpenResponse) error {
+	if text := page.ConnectText(); text != "" {
+		c.announce(news{title: headline("", session, " is ready"), body: text})
+		return nil
+	}
+	if err := c.Open(ctx, page.URL); err != nil || page.Password == "" {
+		return err
+	}
+	if err := c.Copy(ctx, page.Password); err != nil {
+		return err
+	}
+	as := ""
+	if page.User != "" {
+		as = " Log in as " + page.User + "."
+	}
+	c.announce(news{title: headline("", session, " asks for a password"), body: "It is on the clipboard: paste it." + as})
+	return nil
+}
+
+// copyAddress copies the whole address of a session's page.
+func (c *companion) copyAddress(ctx context.Context, session string) error {
+	page, err := c.Agent.Page(ctx, session)
+	if err != nil {
+		return err
+	}
+	return c.Copy(ctx, page.URL)
 }
 
 // splitEndpoint splits SESSION/NAME. The name of an endpoint has no slash.

@@ -83,12 +83,19 @@ func (s *script) Down(_ context.Context, name string, cancel bool) error {
 	return s.note("down", name)
 }
 
-func (s *script) PageURL(_ context.Context, name string) (string, error) {
-	return "http://localhost:8888/" + name + "?token=s3cr3t", s.note("page", name)
+func (s *script) Page(_ context.Context, name string) (api.OpenResponse, error) {
+	page := api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}
+	switch name {
+	case "rstudio":
+		page.User, page.Password = "ann", "Zm9vYmFy"
+	case "paraview":
+		page = api.OpenResponse{URL: "cs://localhost:11111", App: name}
+	}
+	return page, s.note("page", name)
 }
 
-func (s *script) EndpointURL(_ context.Context, session, name string) (string, error) {
-	return "http://localhost:8889/" + name + "?token=s3cr3t", s.note("endpoint", session, name)
+func (s *script) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8889/" + name + "?token=s3cr3t"}, s.note("endpoint", session, name)
 }
 
 func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
@@ -379,6 +386,34 @@ func TestAPageAskedForInTheMenuOpensByItself(t *testing.T) {
 		}
 		if len(s.notes) != 0 {
 			t.Errorf("a notification came as well: %+v", <-s.notes)
+		}
+	})
+}
+
+func TestAPageThatAsksForAPasswordGetsItByTheClipboard(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(reached(nil, session("rstudio", api.SessionReady, page)))
+		s.click("open:rstudio")
+		want := []string{"page rstudio", "browse http://localhost:8888/rstudio?token=s3cr3t", "copy Zm9vYmFy"}
+		if got := s.heard(); !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+		n := s.told(t)
+		if n.Title != "rstudio asks for a password" || !strings.Contains(n.Body, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "Zm9v") {
+			t.Errorf("the notification is %+v", n)
+		}
+	})
+}
+
+func TestWhatIsNoPageIsExplainedAndNotOpened(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(reached(nil, session("paraview", api.SessionReady, page)))
+		s.click("open:paraview")
+		if got := s.heard(); !slices.Equal(got, []string{"page paraview"}) {
+			t.Errorf("did %q", got)
+		}
+		if n := s.told(t); !strings.Contains(n.Body, "connect ParaView to localhost:11111") {
+			t.Errorf("the notification is %+v", n)
 		}
 	})
 }

@@ -51,12 +51,12 @@ func (p *piped) Down(_ context.Context, name string, cancel bool) error {
 	return p.say("down", name, fmt.Sprint(cancel))
 }
 
-func (p *piped) PageURL(_ context.Context, name string) (string, error) {
-	return "http://localhost:8888/" + name + "?token=s3cr3t", nil
+func (p *piped) Page(_ context.Context, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}, nil
 }
 
-func (p *piped) EndpointURL(_ context.Context, session, name string) (string, error) {
-	return "http://localhost:8889/" + session + "/" + name, nil
+func (p *piped) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8889/" + session + "/" + name}, nil
 }
 
 func (p *piped) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {

@@ -169,14 +169,14 @@ func (a trayAgent) Down(ctx context.Context, session string, cancel bool) error 
 	return err
 }
 
-// PageURL implements tray.Agent.
-func (a trayAgent) PageURL(ctx context.Context, session string) (string, error) {
-	return a.client.PageURL(ctx, session)
+// Page implements tray.Agent.
+func (a trayAgent) Page(ctx context.Context, session string) (api.OpenResponse, error) {
+	return a.client.Page(ctx, session)
 }
 
-// EndpointURL implements tray.Agent.
-func (a trayAgent) EndpointURL(ctx context.Context, session, name string) (string, error) {
-	return a.client.EndpointURL(ctx, session, name)
+// EndpointPage implements tray.Agent.
+func (a trayAgent) EndpointPage(ctx context.Context, session, name string) (api.OpenResponse, error) {
+	return a.client.EndpointPage(ctx, session, name)
 }
 
 // Extend implements tray.Agent.
