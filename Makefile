@@ -138,6 +138,7 @@ bench: build ## run the benchmarks, compared with OpenSSH where possible, and ho
 	$(GO) run ./internal/bench/inside
 	$(GO) run ./internal/bench/dashboard
 	$(GO) run ./internal/bench/growth
+	$(GO) run ./internal/bench/watch
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots

@@ -22,8 +22,8 @@ type App struct {
 // KnownApps are the apps that need no patterns, the most common first.
 func KnownApps() []string {
 	return []string{
-		"jupyter", "rstudio", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc",
-		"streamlit", "gradio", "bokeh", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
+		"jupyter", "rstudio", "matlab", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "paraview", "command",
+		"streamlit", "gradio", "bokeh", "vite", "nextjs", "vllm", "ollama", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
 	}
 }
 
@@ -34,13 +34,19 @@ const ShellApp = api.AppShell
 // appAliases are other names of apps.
 var appAliases = map[string]string{
 	"jupyterlab": "jupyter", "jupyter-lab": "jupyter", "lab": "jupyter", "notebook": "jupyter", "jupyter-notebook": "jupyter",
+	"desktop": "novnc",
 }
 
 // checkApp reports an unknown app: the session would never be ready. A person's own app
 // has precedence over an alias of its name.
 func (l *loader) checkApp(t *table, s *Session) {
-	if s.Builtin() == ShellApp && s.App == "" {
-		s.App = ShellApp
+	if s.App == "" {
+		switch b := jobKindOf(s.Builtin()); b.name {
+		case ShellApp:
+			s.App = ShellApp
+		case "code-server", "rstudio", "desktop":
+			s.App = b.app
+		}
 	}
 	known := make([]string, 0, len(l.config.Apps))
 	for _, a := range l.config.Apps {
@@ -87,7 +93,10 @@ func (in *input) patterns(a *App) {
 	}
 }
 
-func (in *input) pattern(v value) (*regexp.Regexp, bool) {
+func (in *input) pattern(v value) (*regexp.Regexp, bool) { return in.patternOf(v, patternGroups()) }
+
+// patternOf reads a pattern that may have these groups.
+func (in *input) patternOf(v value, groups []string) (*regexp.Regexp, bool) {
 	re, err := regexp.Compile(v.text)
 	if err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
@@ -96,9 +105,9 @@ func (in *input) pattern(v value) (*regexp.Regexp, bool) {
 	}
 	ok := true
 	for _, group := range re.SubexpNames() {
-		if group != "" && !slices.Contains(patternGroups(), group) {
-			in.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, patternGroups()),
-				"unknown group %q: a pattern's groups are %s", group, alternatives(patternGroups()))
+		if group != "" && !slices.Contains(groups, group) {
+			in.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, groups),
+				"unknown group %q: a pattern's groups are %s", group, alternatives(groups))
 			ok = false
 		}
 	}

@@ -52,12 +52,12 @@ func (c *Charge) Cost(limit time.Duration, cores, gpus, nodes int) string {
 		if n == 0 || c.Unit != "" && price == 0 {
 			return
 		}
-		text := amount(hours) + " " + what + "-hours"
+		text := decimals(hours) + " " + what + "-hours"
 		if hours == 1 {
 			text = "1 " + what + "-hour"
 		}
 		if c.Unit != "" {
-			text = amount(hours*price) + " " + c.Unit + " for " + text
+			text = decimals(hours*price) + " " + c.Unit + " for " + text
 		}
 		parts = append(parts, text)
 	}
@@ -67,5 +67,5 @@ func (c *Charge) Cost(limit time.Duration, cores, gpus, nodes int) string {
 	return strings.Join(parts, ", ")
 }
 
-// amount writes a number with at most two decimals.
-func amount(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
+// decimals writes a number with at most two decimals.
+func decimals(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }

@@ -21,17 +21,6 @@ var jobFiles embed.FS
 
 var jobTemplates = template.Must(template.ParseFS(jobFiles, "jobs/*.tmpl"))
 
-// BuiltinJobs are the names that may follow "builtin:" in a session's submit.
-func BuiltinJobs() []string { return []string{"jupyter", "tensorboard", ShellApp} }
-
-// appQuestions are the questions of one kind of job only.
-func appQuestions(app string) []Question {
-	if app == "tensorboard" {
-		return []Question{{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"}}
-	}
-	return nil
-}
-
 // Job is a builtin job: what it runs, where, and the answers to the site's questions.
 type Job struct {
 	App       string // of BuiltinJobs
@@ -41,6 +30,8 @@ type Job struct {
 	Reach     api.Reach // where the session says it; else the site's
 	Host      Host      // what the config says about the host, if anything
 	Answers   map[string]string
+	Prepare   string // shell lines, or the path of a script, before the server starts
+	Command   string // of CommandJob; {port}, {host} and {base} are replaced
 }
 
 // script has the values of the templates.
@@ -54,7 +45,12 @@ type script struct {
 	Binds                []string
 	Dial                 []string // the names by which the node is dialled
 	LoginShell, Loopback bool
-	Base, Announce       string
+	Base                 string
+	Announces            string // the app, in the line of the log that announces the server
+	Prepare, PrepareEnd  string // lines, and the word that ends them
+	PrepareFile          string // or the path of a script, as a word of the shell
+	Command              string // as a word of the shell
+	UsesBase             bool   // the command puts the page below the base
 }
 
 // validJobName matches names that are safe in a directive and in the path of a log.
@@ -75,18 +71,17 @@ func (j *Job) Script() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	recipe := &j.Site.Job
+	if j.App == CommandJob && j.Command == "" {
+		return nil, configError(fmt.Sprintf("set it in the session: command = %q", commandExample), "%s%s has no command to run", builtinPrefix, CommandJob)
+	}
+	recipe, kind := &j.Site.Job, jobKindOf(j.App)
 	s := script{
-		App: j.App, What: "A job for " + j.App, Site: j.Site.Name, Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
+		App: j.App, What: kind.what, Site: j.Site.Name, Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
 		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
-		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announce: `echo "tunctl: TensorBoard will be at $node:$port"`,
+		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announces: kind.app,
+		Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
 	}
-	switch j.App {
-	case "jupyter":
-		s.What, s.Announce = "A notebook", `echo "JupyterLab will listen on: $node:$port"`
-	case ShellApp:
-		s.What = "A job to work in"
-	}
+	s.prepare(j.Prepare)
 	if s.Private == "" || j.Host.Private != "" {
 		s.Private = j.Site.PrivateFolder(j.Host)
 	}
@@ -110,6 +105,19 @@ func (j *Job) Script() ([]byte, error) {
 		return nil, err
 	}
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n"), nil
+}
+
+// prepare sets what runs before the server. One word that begins with / or ~/ is the path of
+// a script; anything else is lines.
+func (s *script) prepare(text string) {
+	if (strings.HasPrefix(text, "/") || strings.HasPrefix(text, "~/")) && !strings.ContainsAny(text, " \t\n;&|") {
+		s.PrepareFile = posixsh.QuotePath(text)
+		return
+	}
+	s.Prepare, s.PrepareEnd = text, "END"
+	for slices.Contains(strings.Split(text, "\n"), s.PrepareEnd) {
+		s.PrepareEnd += "_"
+	}
 }
 
 // Workdir is the folder to submit from, if the site has one.
@@ -247,8 +255,12 @@ func (j *Job) scheduler() string {
 	return j.Scheduler
 }
 
-// loopback reports whether the server may listen on the loopback of its node only.
+// loopback reports whether the server listens on the loopback of its node only: it is
+// reached from there, or everyone who can reach it can use it.
 func (j *Job) loopback() bool {
+	if jobKindOf(j.App).open {
+		return true
+	}
 	reach := j.Reach
 	if (reach == "" || reach == api.ReachAuto) && len(j.Site.Reach) > 0 {
 		reach = j.Site.Reach[0]

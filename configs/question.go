@@ -51,6 +51,7 @@ var (
 // not change.
 var reservedNames = []string{
 	"app", "name", "job", "private", "run", "node", "bind", "port", "base", "serve", "try", "status", "taken", "program", "usual_umask", "tested",
+	"page", "command", "prepare", "inside", "data",
 }
 
 // Check returns the answer in its normal form, or why it is invalid.

@@ -22,6 +22,8 @@ type Session struct {
 	Args   []string // extra words for the scheduler's submit command
 	// With are the answers to the questions of a job that comes with tunctl.
 	With    map[string]string
+	Prepare string    // for a builtin job: shell lines, or the path of a script on the host, before the server starts
+	Command string    // of "builtin:command"
 	Workdir string    // where to submit from
 	Log     string    // the job's log, or "local:PATH" where it is mounted here; may hold {id}, {name}, {user} and {node}
 	Local   int       // the wanted local port; 0: any
@@ -36,18 +38,6 @@ type Session struct {
 	// Shared lets other users of this computer use the session's forwards.
 	Shared     bool
 	AllowHosts []string // names that browsers may use besides this computer's own
-}
-
-// builtinPrefix marks a job that comes with tunctl.
-const builtinPrefix = "builtin:"
-
-// Builtin is the name of the builtin job that the session submits, if any.
-func (s *Session) Builtin() string {
-	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
-	if !ok {
-		return ""
-	}
-	return name
 }
 
 func newSession(name string) Session {
@@ -66,6 +56,8 @@ func sessionFields() []field[Session] {
 		{"submit", `"~/jupyter.sh"`, (*input).submit},
 		{"args", `["--time=2:00:00"]`, (*input).args},
 		{"with", `{ account = "def-x", hours = 2 }`, (*input).with},
+		{"prepare", `"~/env.sh"`, func(in *input, s *Session) { in.shellText(&s.Prepare) }},
+		{"command", `"` + commandExample + `"`, (*input).command},
 		{"workdir", `"~/notebooks"`, setText(func(s *Session) *string { return &s.Workdir })},
 		{"log", `"~/{name}.{id}.log"`, (*input).log},
 		{"local", `8888`, func(in *input, s *Session) { in.port(&s.Local) }},
@@ -96,14 +88,6 @@ func (in *input) submit(s *Session) {
 		return
 	}
 	s.Submit = localOrRemote(text)
-}
-
-// unknownBuiltin is the hint for a name after "builtin:" that is none of ours.
-func unknownBuiltin(name string) string {
-	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
-		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
-	}
-	return "available: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
 }
 
 // minIdle is the shortest idle time that is worth a notification.
@@ -225,6 +209,7 @@ func (l *loader) checkSession(t *table, s Session) {
 	if t.byKey["idle"] != nil && t.byKey["job"] == nil && t.byKey["submit"] == nil {
 		l.src.addError(t.byKey["idle"].at, `remove it, or add: job = "NAME"`, "%s has no job that could be idle", t.title())
 	}
+	l.checkBuiltin(t, s)
 	if s.Keep && t.byKey["submit"] == nil {
 		l.src.addError(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
 	}

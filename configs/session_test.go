@@ -127,7 +127,7 @@ config.toml:4:7: unknown app "jupiter"
 config.toml:4:7: unknown app "zope"
   4 | app = "zope"
     |       ^^^^^^
-  available: mine, jupyter, rstudio, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, streamlit, gradio, bokeh, tensorboard, mlflow, dask, ray, spark, http, shell; or add a section [app.zope] with patterns
+  available: mine, jupyter, rstudio, matlab, code-server, vscode-tunnel, marimo, pluto, novnc, vnc, paraview, command, streamlit, gradio, bokeh, vite, nextjs, vllm, ollama, tensorboard, mlflow, dask, ray, spark, http, shell; or add a section [app.zope] with patterns
 `},
 		{"a placeholder that is not closed", inSession(`log = "~/{id.log"`), `
 config.toml:4:10: the placeholder has no closing }

@@ -104,7 +104,7 @@ func sitePages(t *testing.T) string {
 
 // answered is a job of the site with an answer to everything that must have one.
 func answered(s Site, app string) *Job {
-	j := &Job{App: app, Name: "jupyter", Site: s, Answers: map[string]string{}}
+	j := &Job{App: app, Name: "jupyter", Site: s, Answers: map[string]string{}, Command: commandExample}
 	for _, q := range j.Questions() {
 		if q.Required && q.Default == "" {
 			j.Answers[q.Name] = map[QuestionKind]string{AskPath: "/scratch/p/alice"}[q.Kind]
@@ -161,6 +161,9 @@ func TestShellcheckFindsNothingInAnyJobOfAnySite(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s, %s: %v", s.Name, app, err)
 				continue
+			}
+			if app != "jupyter" && !s.Generic() {
+				continue // what sites add is the same in all jobs
 			}
 			// Most sites differ only in directives and answers, and each script takes a while.
 			body := shellBody(string(text))

@@ -54,7 +54,7 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	r.Site.Path = file
 	for _, scheduler := range l.schedulers(r.Site) {
 		for _, app := range BuiltinJobs() {
-			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler}
+			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler, Command: commandExample}
 			job.Answers = exampleAnswers(&job)
 			text, err := job.Script()
 			if err != nil {

@@ -60,6 +60,7 @@ var gridEngineKind = schedulerKind{
 	make:      func() scheduler { return newGridEngine() },
 	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
 	responds:  `qstat -u "$(id -un)"`,
+	look:      gridEngineLook, readLook: readGridEngineLook,
 	directives: directiveSyntax{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,

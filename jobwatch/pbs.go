@@ -29,17 +29,17 @@ type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
-	usages    map[string]Usage  // of running jobs, by id
 	nodes     string            // the last table of all nodes
 	nodesAt   time.Time
+	usages    map[string]Usage  // of running jobs, by id
 }
 
 // What PBS can do besides scheduler.
 var (
 	_ selective    = pbs{}
 	_ processOwner = pbs{}
-	_ usageKeeper  = pbs{}
 	_ startTester  = pbs{}
+	_ usageKeeper  = pbs{}
 )
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -49,6 +49,7 @@ var pbsKind = schedulerKind{
 	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
 	responds:  `qselect -u "$(id -un)"`,
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
+	look:      pbsLook, readLook: readPBSLook,
 	directives: directiveSyntax{
 		prefix: "#PBS",
 		variables: func(option string) []string { // of the qsub of NCAR

@@ -198,7 +198,7 @@ func freeNodes(table string, chunks []pbsChunk) string {
 	want, free, all := chunks[0], 0, 0
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) < 9 || !strings.Contains(f[6], "/") || !strings.Contains(f[5], "/") {
+		if len(f) < 9 || leadingNumber.FindString(f[6]) == "" || !strings.Contains(f[6], "/") {
 			continue // a heading
 		}
 		all++

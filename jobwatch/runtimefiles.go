@@ -63,7 +63,7 @@ func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bo
 	}
 	if ep, ok := r.read(ctx, f.RuntimeFile); ok {
 		f = f.WithRuntime(ep)
-	} else {
+	} else if f.RuntimeFile == "" || f.App == "jupyter" { // else it is not among Jupyter's
 		f, _ = r.find(ctx, f, anyPort)
 	}
 	r.corrected, r.correctedAt = f, time.Now()

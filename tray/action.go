@@ -50,16 +50,20 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			name = ready[0].Name
 		}
-		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Open) }
+		return func(ctx context.Context) error { return c.openPage(ctx, name) }
 	case verbEndpoint:
 		return func(ctx context.Context) error { return c.openEndpoint(ctx, name) }
 	case verbCopy:
-		return func(ctx context.Context) error { return c.withPage(ctx, name, c.Copy) }
+		return func(ctx context.Context) error { return c.copyAddress(ctx, name) }
 	case verbLog:
 		return func(ctx context.Context) error { return c.Terminal(ctx, "logs", "-f", name) }
 	case verbUp:
 		c.requested[name] = time.Now()
 		return func(ctx context.Context) error { return c.Agent.Up(ctx, name) }
+	case verbUpWith:
+		session, with := splitChoices(name)
+		c.requested[session] = time.Now()
+		return func(ctx context.Context) error { return c.Agent.UpWith(ctx, session, with) }
 	case verbDown, verbCancel:
 		delete(c.requested, name)
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
@@ -111,23 +115,49 @@ func forHost(name string, do func(ctx context.Context, name string) error) func(
 	return func(ctx context.Context) error { return do(ctx, name) }
 }
 
-// withPage calls use with the whole address of a session's page.
-func (c *companion) withPage(ctx context.Context, session string, use func(ctx context.Context, url string) error) error {
-	url, err := c.Agent.PageURL(ctx, session)
+// copyAddress puts the whole address of a session's page on the clipboard.
+func (c *companion) copyAddress(ctx context.Context, session string) error {
+	page, err := c.Agent.Page(ctx, session)
 	if err != nil {
 		return err
 	}
-	return use(ctx, url)
+	return c.Copy(ctx, page.URL)
+}
+
+// openPage opens a session's page.
+func (c *companion) openPage(ctx context.Context, session string) error {
+	page, err := c.Agent.Page(ctx, session)
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, page)
 }
 
 // openEndpoint opens another page of a session's job, SESSION/NAME.
 func (c *companion) openEndpoint(ctx context.Context, page string) error {
 	session, name := splitEndpoint(page)
-	url, err := c.Agent.EndpointURL(ctx, session, name)
+	other, err := c.Agent.EndpointPage(ctx, session, name)
 	if err != nil {
 		return err
 	}
-	return c.Open(ctx, url)
+	return c.show(ctx, other)
+}
+
+// show opens a page in the browser. The password for its login page goes to the clipboard,
+// never into a notification, which the desktop may keep.
+func (c *companion) show(ctx context.Context, page api.OpenResponse) error {
+	if page.Password != "" {
+		told := news{title: "The password is on the clipboard", body: "Paste it into the page that opens."}
+		if page.User != "" {
+			told.body += " Your user name there is " + page.User + "."
+		}
+		if err := c.Copy(ctx, page.Password); err != nil {
+			c.Log.Warn("cannot copy a password", "err", err)
+			told = news{title: "The page asks for a password", body: "In a terminal, " + c.Command + " open --print shows it."}
+		}
+		c.announce(told)
+	}
+	return c.Open(ctx, page.URL)
 }
 
 // splitEndpoint splits SESSION/NAME. The name of an endpoint has no slash.
@@ -169,7 +199,7 @@ func (c *companion) settings(ctx context.Context) error {
 
 // attempts complete "Could not …" for each verb; a name may follow.
 var attempts = map[string]string{
-	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
+	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start",
 	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
 	verbDashboard: "open the dashboard", verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
@@ -180,8 +210,11 @@ var attempts = map[string]string{
 func (c *companion) reportFailure(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
-	if verb == verbDetails {
+	switch verb {
+	case verbDetails:
 		name = "" // it is the id of another entry
+	case verbUpWith:
+		name, _ = splitChoices(name)
 	}
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(attempts[verb]+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {

@@ -76,6 +76,10 @@ func (s *script) Watch(ctx context.Context, each func(api.Event)) error {
 
 func (s *script) Up(_ context.Context, name string) error { return s.note("up", name) }
 
+func (s *script) UpWith(_ context.Context, name string, with api.Choices) error {
+	return s.note("up", name, with.String())
+}
+
 func (s *script) Down(_ context.Context, name string, cancel bool) error {
 	if cancel {
 		return s.note("cancel", name)
@@ -83,12 +87,15 @@ func (s *script) Down(_ context.Context, name string, cancel bool) error {
 	return s.note("down", name)
 }
 
-func (s *script) PageURL(_ context.Context, name string) (string, error) {
-	return "http://localhost:8888/" + name + "?token=s3cr3t", s.note("page", name)
+func (s *script) Page(_ context.Context, name string) (api.OpenResponse, error) {
+	if name == "rstudio" {
+		return api.OpenResponse{URL: "http://localhost:8787/", User: "ann", Password: "s3cr3t"}, s.note("page", name)
+	}
+	return api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}, s.note("page", name)
 }
 
-func (s *script) EndpointURL(_ context.Context, session, name string) (string, error) {
-	return "http://localhost:8889/" + name + "?token=s3cr3t", s.note("endpoint", session, name)
+func (s *script) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8889/" + name + "?token=s3cr3t"}, s.note("endpoint", session, name)
 }
 
 func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
@@ -279,6 +286,7 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			"copy:jupyter":          {"page jupyter", "copy " + whole("jupyter")},
 			"log:jupyter":           {"terminal logs -f jupyter"},
 			"up:jupyter":            {"up jupyter"},
+			"up-with:nb?hours=8":    {"up nb hours=8"},
 			"down:jupyter":          {"down jupyter"},
 			"cancel:jupyter":        {"cancel jupyter"},
 			"login:narval":          {"login narval"},
@@ -311,6 +319,19 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 		s.click(verbQuit)
 		if !s.quit {
 			t.Error("Quit did not quit")
+		}
+	})
+}
+
+func TestThePasswordOfALoginPageGoesToTheClipboard(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.click("open:rstudio")
+		if want := []string{"page rstudio", "copy s3cr3t", "browse http://localhost:8787/"}; !slices.Equal(s.heard(), want) {
+			t.Errorf("it did %q, want %q", s.heard(), want)
+		}
+		n := s.told(t)
+		if !strings.Contains(n.Title, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Title+n.Body, "s3cr3t") {
+			t.Errorf("the notification is %+v", n)
 		}
 	})
 }

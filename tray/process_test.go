@@ -47,16 +47,20 @@ func (p *piped) Watch(ctx context.Context, each func(api.Event)) error {
 
 func (p *piped) Up(_ context.Context, name string) error { return p.say("up", name) }
 
+func (p *piped) UpWith(_ context.Context, name string, with api.Choices) error {
+	return p.say("up", name, with.String())
+}
+
 func (p *piped) Down(_ context.Context, name string, cancel bool) error {
 	return p.say("down", name, fmt.Sprint(cancel))
 }
 
-func (p *piped) PageURL(_ context.Context, name string) (string, error) {
-	return "http://localhost:8888/" + name + "?token=s3cr3t", nil
+func (p *piped) Page(_ context.Context, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}, nil
 }
 
-func (p *piped) EndpointURL(_ context.Context, session, name string) (string, error) {
-	return "http://localhost:8889/" + session + "/" + name, nil
+func (p *piped) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
+	return api.OpenResponse{URL: "http://localhost:8889/" + session + "/" + name}, nil
 }
 
 func (p *piped) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {

@@ -23,11 +23,14 @@ type Agent interface {
 	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
 	Up(ctx context.Context, session string) error
+	// UpWith is Up with choices for this run.
+	UpWith(ctx context.Context, session string, with api.Choices) error
 	Down(ctx context.Context, session string, cancel bool) error
-	// PageURL is the whole address of a session's page, token included.
-	PageURL(ctx context.Context, session string) (string, error)
-	// EndpointURL is the same for another page of the session's job, by its name.
-	EndpointURL(ctx context.Context, session, name string) (string, error)
+	// Page is the whole address of a session's page, token included, and the password for
+	// its login page.
+	Page(ctx context.Context, session string) (api.OpenResponse, error)
+	// EndpointPage is the same for another page of the session's job, by its name.
+	EndpointPage(ctx context.Context, session, name string) (api.OpenResponse, error)
 	// Extend asks for more time for a session's job, and returns its new end.
 	Extend(ctx context.Context, session string, by time.Duration) (time.Time, error)
 	// Answer answers a prompt.

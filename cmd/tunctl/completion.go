@@ -293,6 +293,8 @@ func (l partialLine) values(at position, kinds []string, typed string) candidate
 			src.endpoints(&o, at.args)
 		case "SITE":
 			src.sites(&o)
+		case "NAME=VALUE":
+			src.choices(&o, at, typed)
 		case "SRC", "DST":
 			src.locations(&o, typed)
 		case "EDITOR":

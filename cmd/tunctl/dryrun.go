@@ -162,7 +162,7 @@ func printPreview(w io.Writer, p api.Preview, now time.Time) {
 func startText(p api.Preview, now time.Time) string {
 	switch {
 	case p.Refused != "":
-		return "not accepted: see below"
+		return "never: the scheduler would refuse it"
 	case p.Start.IsZero():
 		return p.Why
 	}

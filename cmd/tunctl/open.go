@@ -23,7 +23,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 		ArgsUsage: "[SESSION]",
 		Description: "Without SESSION: the session that is up. The browser gets a link that works once, so that the\n" +
 			"page's token is in no process list. --print shows the full address, token included: anyone who\n" +
-			"has it can use your notebook.\n\n" +
+			"has it can use your notebook. If the job's log has a password for the page, it is shown, too.\n\n" +
 			"--which opens another page of the same job, such as the Dask dashboard or TensorBoard, if the job's\n" +
 			"log announces it: `tunctl status SESSION` lists them. It is forwarded from then on.\n\n" +
 			"  tunctl open\n" +
@@ -56,23 +56,26 @@ func openSession(ctx context.Context, inv *invocation) error {
 		}
 		return err
 	}
-	url, err := pageOf{session: name, which: which}.url(ctx, inv.client)
+	page, err := pageOf{session: name, which: which}.get(ctx, inv.client)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(inv.Out, url)
+	_, err = fmt.Fprintln(inv.Out, page.URL)
+	if page.Password != "" {
+		inv.Say("%s", passwordText(page))
+	}
 	return err
 }
 
 // pageOf is a page of a session: its main one, or another endpoint of its job.
 type pageOf struct{ session, which string }
 
-// url is the whole address of the page, token included.
-func (p pageOf) url(ctx context.Context, cl *client.Client) (string, error) {
+// get is the whole address of the page, with its secrets.
+func (p pageOf) get(ctx context.Context, cl *client.Client) (api.OpenResponse, error) {
 	if p.which == "" {
-		return cl.PageURL(ctx, p.session)
+		return cl.Page(ctx, p.session)
 	}
-	return cl.EndpointURL(ctx, p.session, p.which)
+	return cl.EndpointPage(ctx, p.session, p.which)
 }
 
 // command is the command that opens the page.
@@ -84,16 +87,47 @@ func (p pageOf) command(program string) string {
 }
 
 // openPage opens a page, and returns its address without the token. If it cannot, it says
-// how to, with program in another terminal, and returns "".
+// how to, with program in another terminal, and returns "". What a person has to type into
+// the page is printed.
 func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf, program string) (opened string, err error) {
-	page, err := p.url(ctx, cl)
+	page, err := p.get(ctx, cl)
 	if err != nil {
 		return "", err
 	}
-	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil {
-		return "", notOpened(ctx, t, p.command(program), page, err)
+	if text := connectText(page); text != "" {
+		t.Say("%s", text)
+		return "", nil
 	}
-	return withoutToken(page), nil
+	defer func() {
+		switch {
+		case page.Password == "" || err != nil:
+		case t.Interactive:
+			t.Say("%s", passwordText(page))
+		default: // what is written here may be kept in a file
+			t.Say("the page asks for a password; `%s` shows it", p.command(program)+" --print")
+		}
+	}()
+	if err := desktop.Open(ctx, page.URL, desktop.OpenOptions{}); err != nil {
+		return "", notOpened(ctx, t, p.command(program), page.URL, err)
+	}
+	return withoutToken(page.URL), nil
+}
+
+// connectText says how to use what is no page to look at; "" for a page.
+func connectText(page api.OpenResponse) string {
+	u, err := url.Parse(page.URL)
+	if err != nil {
+		return ""
+	}
+	return api.ConnectText(page.App, u.Host)
+}
+
+// passwordText is what a person has to type into a page.
+func passwordText(page api.OpenResponse) string {
+	if page.User == "" {
+		return "log in there with the password " + page.Password
+	}
+	return fmt.Sprintf("log in there as %s with the password %s", page.User, page.Password)
 }
 
 // withoutToken is an address without its token.

@@ -25,7 +25,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
-			&cli.StringFlag{Name: "app", Usage: "tensorboard or shell", Value: "jupyter", DefaultText: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "the kind of job: jupyter, code-server, rstudio, desktop, tensorboard, command or shell", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if inv.NArg() != 1 {
@@ -62,6 +62,10 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no session and no site %q", name), Hint: "`tunctl status` lists the sessions, `tunctl sites` the sites"}
 	}
 	job := &configs.Job{App: inv.String("app"), Name: inv.String("app"), Site: site, Answers: with}
+	if job.App == configs.CommandJob {
+		job.Command = "CHANGE-ME --port {port}"
+		inv.Say("tunctl: replace CHANGE-ME for: the command")
+	}
 	if missing := fillIn(job); len(missing) > 0 {
 		inv.Say("tunctl: replace CHANGE-ME for: %s; or set it with --with %s=…", strings.Join(missing, ", "), missing[0])
 	}
@@ -72,7 +76,7 @@ func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg
 	if s.Builtin() == "" {
 		return nil, &api.Error{
 			Code: api.CodeUsage, Message: fmt.Sprintf("session %q has no built-in job script: submit is %q", s.Name, s.Submit),
-			Hint: "this prints the scripts that tunctl writes itself, for submit = \"builtin:jupyter\", \"builtin:tensorboard\" or \"builtin:shell\"",
+			Hint: "this prints the scripts that tunctl writes itself, such as for submit = \"builtin:jupyter\"",
 		}
 	}
 	host := cfg.Host(s.Host)

@@ -11,20 +11,32 @@ import (
 
 // statusTable draws sessions with their notes, and hosts.
 func statusTable(l term.Layout, st api.Status, now time.Time) string {
-	sessions := term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
-	said := map[string]bool{}
-	for _, s := range st.Sessions {
-		sessions.Add(sessionNotes(s, now),
-			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
-			term.Cell{Text: jobText(s.Job)}, leftCell(s.Job, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
-		said[s.Cause] = true
-	}
-	text := sessions.Draw(l)
+	text := sessionsTable(st.Sessions, now).Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
 	}
-	hosts := term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
-	for _, h := range st.Hosts {
+	said := map[string]bool{}
+	for _, s := range st.Sessions {
+		said[s.Cause] = true
+	}
+	return text + "\n" + hostsTable(st.Hosts, said, now).Draw(l)
+}
+
+// sessionsTable has a row per session.
+func sessionsTable(list []api.Session, now time.Time) *term.Table {
+	sessions := &term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
+	for _, s := range list {
+		sessions.Add(sessionNotes(s, now),
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
+			term.Cell{Text: jobText(s.Job)}, leftCell(s.Job, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
+	}
+	return sessions
+}
+
+// hostsTable has a row per connected host, without the causes that are said already.
+func hostsTable(list []api.Host, said map[string]bool, now time.Time) *term.Table {
+	hosts := &term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
+	for _, h := range list {
 		var notes []string
 		if h.Cause != "" && !said[h.Cause] {
 			notes = append(notes, h.Cause)
@@ -36,7 +48,7 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
 	}
-	return text + "\n" + hosts.Draw(l)
+	return hosts
 }
 
 // sessionNotes are the lines under a session.

@@ -172,20 +172,26 @@ func (a trayAgent) Up(ctx context.Context, session string) error {
 	return err
 }
 
+// UpWith implements tray.Agent.
+func (a trayAgent) UpWith(ctx context.Context, session string, with api.Choices) error {
+	_, err := a.client.UpWaiting(ctx, api.UpRequest{Session: session, With: with}, "")
+	return err
+}
+
 // Down implements tray.Agent.
 func (a trayAgent) Down(ctx context.Context, session string, cancel bool) error {
 	_, err := a.client.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})
 	return err
 }
 
-// PageURL implements tray.Agent.
-func (a trayAgent) PageURL(ctx context.Context, session string) (string, error) {
-	return a.client.PageURL(ctx, session)
+// Page implements tray.Agent.
+func (a trayAgent) Page(ctx context.Context, session string) (api.OpenResponse, error) {
+	return a.client.Page(ctx, session)
 }
 
-// EndpointURL implements tray.Agent.
-func (a trayAgent) EndpointURL(ctx context.Context, session, name string) (string, error) {
-	return a.client.EndpointURL(ctx, session, name)
+// EndpointPage implements tray.Agent.
+func (a trayAgent) EndpointPage(ctx context.Context, session, name string) (api.OpenResponse, error) {
+	return a.client.EndpointPage(ctx, session, name)
 }
 
 // Extend implements tray.Agent.

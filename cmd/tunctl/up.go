@@ -152,7 +152,10 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 	if !open || session.URL == "" {
 		return nil
 	}
-	if session.Endpoint.Guess {
+	if ep := session.Endpoint; ep != nil && api.ConnectText(ep.App, session.Local) != "" {
+		return nil // there is no page to look at; what to do is said
+	}
+	if ep := session.Endpoint; ep != nil && ep.Guess {
 		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
@@ -445,6 +448,14 @@ func (u *up) announce(s api.Session) {
 		fmt.Fprintln(u.term.Out, s.URL)
 		to = jobPlace(s)
 	}
+	if text := openToText(s); text != "" {
+		u.term.Say("! %s", text)
+	}
+	if s.Endpoint != nil {
+		if text := connectText(api.OpenResponse{URL: s.URL, App: s.Endpoint.App}); text != "" {
+			u.term.Say("  %s", text)
+		}
+	}
 	if s.App == api.AppShell {
 		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
 	}
@@ -461,6 +472,21 @@ func (u *up) announce(s api.Session) {
 			fmt.Fprintln(u.term.Out, f.Listen)
 		}
 	}
+}
+
+// openToText says who else can use a session's page, if it is known to have no password.
+func openToText(s api.Session) string {
+	if s.Endpoint == nil || s.Job == nil {
+		return ""
+	}
+	switch s.Endpoint.OpenTo {
+	case api.OpenToNode:
+		return fmt.Sprintf("this page has no password: other users who are on %s can open it, too, while the job runs", s.Job.Node)
+	case api.OpenToNetwork:
+		return fmt.Sprintf("this page has no password, and its program listens on all addresses of %s: everyone on the cluster's network can open it. "+
+			"If the program can listen on one address, add {host} to the command", s.Job.Node)
+	}
+	return ""
 }
 
 // printResult prints the last line of --json.

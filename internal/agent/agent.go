@@ -49,6 +49,7 @@ type Agent struct {
 	prompts *prompts
 	store   *state.Store
 	history *state.History
+	quotas  quotas
 	pool    *tunnel.Pool
 	usage   *usageHub
 	work    sync.WaitGroup

@@ -132,7 +132,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 type logSource struct {
 	reader  jobwatch.Runner
 	path    string
-	token   api.Secret
+	known   []api.Secret
 	secrets bool
 }
 
@@ -156,7 +156,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
 	if ep != nil {
-		src.token = ep.Token
+		src.known = ep.Secrets()
 	}
 	over, remote := src.reader.(runner)
 	switch {
@@ -207,7 +207,7 @@ func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limi
 func (src logSource) sink(out lines) *logSink {
 	s := &logSink{out: out}
 	if !src.secrets {
-		s.redact = api.NewRedactor(src.token)
+		s.redact = api.NewRedactor(src.known...)
 	}
 	return s
 }

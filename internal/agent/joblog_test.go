@@ -56,7 +56,7 @@ func TestATokenAcrossTwoStretchesOfALogIsNotShown(t *testing.T) {
 			head := strings.Repeat("x", before-1) + "\n"
 			log := head + intro + token + "\nthe end"
 			for _, known := range []api.Secret{{}, api.NewSecret(token)} {
-				if got := string(shownLog(t, []byte(log), logSource{token: known})); got != head+intro+"•••\nthe end" {
+				if got := string(shownLog(t, []byte(log), logSource{known: []api.Secret{known}})); got != head+intro+"•••\nthe end" {
 					t.Errorf("shown: …%q", got[max(0, len(got)-100):])
 				}
 			}

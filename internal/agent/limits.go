@@ -39,6 +39,9 @@ type Limits struct {
 	KeepRetry  time.Duration
 	// Permit is how long after a person last asked for a session its job may be submitted.
 	Permit time.Duration
+	// Quota is how long the output of a site's quota commands is repeated without running
+	// them again.
+	Quota time.Duration
 	// Socket is how often the agent checks that its socket still exists.
 	Socket time.Duration
 	// Crashes is how many crashes within CrashWindow make the agent start without
@@ -58,6 +61,7 @@ func DefaultLimits() Limits {
 		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
 		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:  time.Hour,
+		Quota:   time.Hour,
 		Crashes: 3, CrashWindow: 10 * time.Minute,
 		Silent:   time.Minute,
 		Usage:    10 * time.Second,

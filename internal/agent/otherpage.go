@@ -154,7 +154,7 @@ func (s *session) otherEndpointsLocked() []api.NamedEndpoint {
 	var list []api.NamedEndpoint
 	for _, p := range s.others {
 		ep := api.NamedEndpoint{Name: p.name, Endpoint: p.endpoint()}
-		ep.Token = api.Secret{}
+		ep.Token, ep.Password = api.Secret{}, api.Secret{}
 		if s.forward != nil && s.forward.others[p.name] != nil {
 			ep.URL = ep.PageURL(s.forward.others[p.name].URLHost()).String()
 		}
@@ -171,28 +171,28 @@ func notAnnounced(name string) forward.Reason {
 	}
 }
 
-// otherURL is the whole address of another page of the session's job, token included. The
+// otherPage is the whole address of another page of the session's job, token included. The
 // page has a forward from its first use on.
-func (s *session) otherURL(ctx context.Context, name string) (string, error) {
+func (s *session) otherPage(ctx context.Context, name string) (api.OpenResponse, error) {
 	page, main, err := s.findOther(name)
 	if err != nil {
-		return "", err
+		return api.OpenResponse{}, err
 	}
 	if main {
-		return s.pageURL()
+		return s.page()
 	}
 	r, err := page.find(ctx)
 	if err != nil {
-		return "", &api.Error{
+		return api.OpenResponse{}, &api.Error{
 			Code: api.CodeNotReady, Message: fmt.Sprintf("cannot open %s of session %s: %v", name, s.name, err), Err: err,
 			Hint: fmt.Sprintf("`tunctl logs %s` shows whether it still runs", s.name),
 		}
 	}
 	l, err := s.openPageOf(page)
 	if err != nil {
-		return "", err
+		return api.OpenResponse{}, err
 	}
-	return urlWithToken(r.endpoint, l.URLHost()), nil
+	return pageAt(r.endpoint, l.URLHost()), nil
 }
 
 // findOther returns the page with that name; main says that it is the session's main one.

@@ -16,6 +16,9 @@ import (
 // probe sends one real request to an endpoint through dialer. A listener that only
 // accepts proves nothing: sshd accepts for a forward that it then forbids.
 func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
+	if ep.TakesOneClient() {
+		return nil // the probe would be that client, and a second one is refused
+	}
 	network, address := dialAddress(ep)
 	if ep.Scheme != "" && ep.Scheme != "http" && ep.Scheme != "https" {
 		conn, err := dialer.Dial(ctx, network, address)

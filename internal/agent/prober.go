@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"tunctl/internal/api"
@@ -136,10 +138,14 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 	if err != nil {
 		return p.unproven(t, ep, err)
 	}
+	if ep.TakesOneClient() {
+		return p.unprobed(ctx, t, ep)
+	}
 	var first error
 	for _, r := range p.routes(ctx, t, ep, since) {
 		err := p.probeRoute(ctx, r)
 		if err == nil {
+			p.findAudience(ctx, t, &r.endpoint)
 			return probeResult{target: t, route: &r}
 		}
 		if first == nil || r.endpoint.Reach == api.ReachNode {
@@ -150,16 +156,53 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 		}
 	}
 	if first == nil {
-		first = errors.New("the node of the job is not known yet")
+		first = errNoNode
 	}
 	return p.unproven(t, ep, first)
 }
+
+// audienceTimeout bounds the connection to a page that is not meant to be reached from
+// outside its node. A person waits meanwhile.
+const audienceTimeout = 2 * time.Second
+
+// findAudience finds out whether a page without a password is open to the cluster's network,
+// because its server listens on all addresses of the node.
+func (p *prober) findAudience(ctx context.Context, t *probeTarget, ep *api.Endpoint) {
+	if ep.OpenTo == "" || ep.Reach != api.ReachNode || ep.Socket != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
+	defer cancel()
+	for _, name := range p.nodes.dialNames(ctx, "", t.node, time.Now()) {
+		conn, err := p.nodes.host.Dial(ctx, "tcp", net.JoinHostPort(name, strconv.Itoa(ep.Port)))
+		if err == nil {
+			_ = conn.Close()
+			ep.OpenTo = api.OpenToNetwork
+			return
+		}
+	}
+}
+
+// unprobed is the result for a server that must not be probed: the person's own connection
+// tries the routes.
+func (p *prober) unprobed(ctx context.Context, t *probeTarget, ep api.Endpoint) probeResult {
+	all := p.routes(ctx, t, ep, time.Time{}) // all of them, as after a long time
+	if len(all) == 0 {
+		return p.unproven(t, ep, errNoNode)
+	}
+	first := all[0]
+	first.dialer = &firstRoute{all}
+	return probeResult{target: t, route: &first}
+}
+
+// errNoNode is why there is no route.
+var errNoNode = errors.New("the node of the job is not known yet")
 
 // unproven is the result for a target that does not respond.
 func (p *prober) unproven(t *probeTarget, ep api.Endpoint, err error) probeResult {
 	p.session.agent.log.Debug("endpoint does not respond", "session", p.session.name, "address", ep.Address(), "reach", ep.Reach, "err", err)
 	where := ep.Address()
-	if ep.Reach == api.ReachNode {
+	if ep.Reach == api.ReachNode && t.node != "" {
 		where += " on " + t.node
 	}
 	return probeResult{target: t, doing: fmt.Sprintf("%s does not respond yet: %v", where, err)}
@@ -200,6 +243,9 @@ func (p *prober) resolve(ctx context.Context, t *probeTarget, since time.Time) (
 		f = t.files.Correct(ctx, f, time.Since(since) > p.session.agent.limits.TokenGrace)
 	}
 	ep := f.Endpoint
+	if f.Doubt && f.RuntimeFile != "" && f.App != "jupyter" && time.Since(since) < p.session.agent.limits.TokenGrace {
+		return ep, errTokenUnknown // a network file system shows the log before the file with the password
+	}
 	if ep.Port == 0 && ep.Socket == "" {
 		return ep, errors.New("the port of the server is not known yet")
 	}

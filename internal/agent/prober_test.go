@@ -2,16 +2,22 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/jobwatch/detect"
 )
 
 // lateServer refuses connections until it starts, and then knows no page.
@@ -54,4 +60,44 @@ func TestTheGraceForALogThatTellsThePathBeginsWithTheServersFirstAnswer(t *testi
 			t.Errorf("after the grace: %v", err)
 		}
 	})
+}
+
+// here runs commands on this computer.
+type here struct{}
+
+func (here) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdin = bytes.NewReader(stdin)
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return jobwatch.Result{Stdout: out, Stderr: exit.Stderr, Exit: exit.ExitCode()}, nil
+	}
+	return jobwatch.Result{Stdout: out}, err
+}
+
+func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
+	limits := DefaultLimits()
+	p := newProber(&session{agent: &Agent{limits: limits}}, nil)
+	file := filepath.Join(t.TempDir(), "server.json")
+	f := detect.Finding{Found: true, Doubt: true, RuntimeFile: file, Endpoint: api.Endpoint{App: "novnc", Scheme: "http", Host: "cn01", Port: 12345, Path: "/vnc.html"}}
+	resolve := func(since time.Time) (api.Endpoint, error) {
+		files := jobwatch.NewWatcher(here{}, jobwatch.Options{Scheduler: jobwatch.Slurm}).RuntimeFiles(here{}, api.Job{ID: "7", Node: "cn01"})
+		return p.resolve(t.Context(), &probeTarget{finding: f, files: files}, since)
+	}
+	if _, err := resolve(time.Now()); !errors.Is(err, errTokenUnknown) {
+		t.Errorf("while the file is not seen yet: %v", err)
+	}
+	if ep, err := resolve(time.Now().Add(-limits.TokenGrace)); err != nil || ep.Port != 12345 {
+		t.Errorf("after the grace: %+v, %v", ep, err)
+	}
+	if err := os.WriteFile(file, []byte(`{"app": "novnc", "hostname": "cn01", "port": 12345, "base_url": "/vnc.html", "token": "AbCd1234"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ep, err := resolve(time.Now())
+	if err != nil || ep.Token.Reveal() != "AbCd1234" {
+		t.Errorf("once the file is there: %+v, %v", ep, err)
+	}
+	if got, want := pageAt(ep, "localhost:8888").URL, "http://localhost:8888/vnc.html?autoconnect=1&resize=remote#password=AbCd1234"; got != want {
+		t.Errorf("the page is at %s, want %s", got, want)
+	}
 }

@@ -40,11 +40,11 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 			r.Next, r.NextTag, r.Asked = nil, "", 0
 		}
 		r.Job, r.Tag, r.Account = &job, tag, account
-		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 		if tag == "" {
 			r.With = nil // of another job
 		}
 		present.with = r.With
+		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts) {
 		if s.asked != nil {
 			conflict = s.conflictLocked(job, present, s.asked)
@@ -107,20 +107,19 @@ func (s *session) recordRun(job api.Job) {
 		job.End = now // of a job that was still running, it was the time limit
 	}
 	job.Script = ""
-	gpus, _ := strconv.Atoi(s.config().With["gpus"])
+	rec := s.agent.store.Session(s.name)
+	gpus, _ := strconv.Atoi(cmp.Or(rec.With["gpus"], s.config().With["gpus"]))
 	run := api.Run{
 		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
-		Asked: s.askedTime(job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
-		With: s.agent.store.Session(s.name).With,
+		With: rec.With, Asked: limitOf(rec, job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}
 }
 
-// askedTime is the time limit of a job that is over, in seconds; 0 if it is not known.
-func (s *session) askedTime(job api.Job) int64 {
-	rec := s.agent.store.Session(s.name)
+// limitOf is the time limit of a job that is over, in seconds; 0 if it is not known.
+func limitOf(rec state.Session, job api.Job) int64 {
 	if rec.Next != nil && rec.Next.Ref() == job.Ref() {
 		return timeLimit(*rec.Next)
 	}

@@ -60,6 +60,25 @@ func (w refusalWatch) Dial(ctx context.Context, network, address string) (net.Co
 	return conn, err
 }
 
+// firstRoute dials by the first of some routes that works. It is used by its pointer: a
+// forward compares its targets.
+type firstRoute struct{ routes []route }
+
+// Dial implements forward.Dialer.
+func (f *firstRoute) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	var failures []error
+	for _, r := range f.routes {
+		conn, err := r.dialer.Dial(ctx, network, r.endpoint.Address())
+		if err == nil {
+			return conn, nil
+		}
+		if failures = append(failures, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(failures...)
+}
+
 // reaches decide in which order the ways to an endpoint are tried.
 type reaches struct {
 	config api.Reach   // of the session; final unless it is auto

@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"context"
+	"errors"
+	"net"
 	"slices"
 	"testing"
 
@@ -41,5 +44,43 @@ func TestAnAddressIsDialledWhereItMeansSomething(t *testing.T) {
 		if got := addressesOnNode(announced); !slices.Equal(got, want) {
 			t.Errorf("addressesOnNode(%q) = %q, want %q", announced, got, want)
 		}
+	}
+}
+
+// dialed counts connections, and refuses all but those of one address.
+type dialed struct {
+	open  string
+	tried []string
+}
+
+func (d *dialed) Dial(_ context.Context, _, address string) (net.Conn, error) {
+	d.tried = append(d.tried, address)
+	if address != d.open {
+		return nil, api.ErrRefused
+	}
+	here, there := net.Pipe()
+	_ = there.Close()
+	return here, nil
+}
+
+func TestAServerForOneClientIsNotProbedAndThePersonsConnectionTriesTheRoutes(t *testing.T) {
+	d := &dialed{open: "127.0.0.1:11111"}
+	at := func(host string) route {
+		return route{dialer: d, endpoint: api.Endpoint{App: "paraview", Scheme: "cs", Host: host, Port: 11111}}
+	}
+	routes := &firstRoute{[]route{at("cn01"), at("127.0.0.1"), at("cn02")}}
+	for _, r := range routes.routes {
+		if err := r.probe(t.Context()); err != nil || len(d.tried) > 0 {
+			t.Fatalf("the probe of %s: %v, connected to %q", r.endpoint.Host, err, d.tried)
+		}
+	}
+	conn, err := routes.Dial(t.Context(), "tcp", "cn01:11111")
+	if want := []string{"cn01:11111", "127.0.0.1:11111"}; err != nil || !slices.Equal(d.tried, want) {
+		t.Fatalf("connected to %q, %v; want %q", d.tried, err, want)
+	}
+	_ = conn.Close()
+	d.open = ""
+	if _, err := routes.Dial(t.Context(), "tcp", "cn01:11111"); !errors.Is(err, api.ErrRefused) {
+		t.Errorf("nobody listens: %v", err)
 	}
 }

@@ -69,6 +69,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
 	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
 	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
+	mux.HandleFunc("GET /v1/balances", a.handleBalances)
 	mux.HandleFunc("GET /v1/history", a.handleHistory)
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
@@ -81,6 +82,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
 	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", withoutReadDeadline(a.handleScheduler))
+	mux.HandleFunc("POST /v1/hosts/{host}/look", withoutReadDeadline(a.handleLook))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleJobs))
 	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
 	mux.HandleFunc("POST /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleSubmitJob))
@@ -236,20 +238,20 @@ func (a *Agent) handleHistory(w http.ResponseWriter, _ *http.Request) {
 
 func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
 	s, err := a.session(r.PathValue("name"))
-	var url string
+	var page api.OpenResponse
 	if err == nil {
-		url, err = s.pageURL()
+		page, err = s.page()
 	}
-	replyOrFail(w, api.OpenResponse{URL: url}, err)
+	replyOrFail(w, page, err)
 }
 
 func (a *Agent) handleOpenEndpoint(w http.ResponseWriter, r *http.Request) {
 	s, err := a.session(r.PathValue("name"))
-	var url string
+	var page api.OpenResponse
 	if err == nil {
-		url, err = s.otherURL(r.Context(), r.PathValue("endpoint"))
+		page, err = s.otherPage(r.Context(), r.PathValue("endpoint"))
 	}
-	replyOrFail(w, api.OpenResponse{URL: url}, err)
+	replyOrFail(w, page, err)
 }
 
 func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {

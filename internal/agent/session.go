@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -419,47 +420,52 @@ func (s *session) enterLocked() {
 func (s *session) redactLocked(text string) string {
 	var tokens []api.Secret
 	if s.facts.endpoint != nil {
-		tokens = append(tokens, s.facts.endpoint.Token)
+		tokens = append(tokens, s.facts.endpoint.Secrets()...)
 	}
 	for _, p := range s.others {
-		tokens = append(tokens, p.endpoint().Token)
+		ep := p.endpoint()
+		tokens = append(tokens, ep.Secrets()...)
 	}
 	return api.Redact(text, tokens...)
 }
 
-// pageURL is the whole address of the session's page, token included.
-func (s *session) pageURL() (string, error) {
+// page is the whole address of the session's page, token included.
+func (s *session) page() (api.OpenResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() {
-		return "", s.onlyForwardsError()
+		return api.OpenResponse{}, s.onlyForwardsError()
 	}
 	if !s.hasPageLocked() {
-		return "", s.noPageError()
+		return api.OpenResponse{}, s.noPageError()
 	}
 	if s.facts.link != "" {
-		return s.facts.link, nil
+		return api.OpenResponse{URL: s.facts.link}, nil
 	}
 	ep := s.facts.endpoint
 	if ep == nil || s.forward == nil {
-		return "", &api.Error{
+		return api.OpenResponse{}, &api.Error{
 			Code:    api.CodeNotReady,
 			Message: fmt.Sprintf("session %q has no page to open: it is %s", s.name, s.current.State),
 			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
 		}
 	}
-	return urlWithToken(*ep, s.forward.page.URLHost()), nil
+	return pageAt(*ep, s.forward.page.URLHost()), nil
 }
 
-// urlWithToken is the whole address of an endpoint's page at a local address.
-func urlWithToken(ep api.Endpoint, local string) string {
+// pageAt is an endpoint's page at a local address, with its secrets.
+func pageAt(ep api.Endpoint, local string) api.OpenResponse {
 	u := ep.PageURL(local)
-	if !ep.Token.IsZero() {
+	switch {
+	case ep.Token.IsZero():
+	case ep.App == "novnc": // it takes its password from behind the #, which stays in the browser
+		u.RawQuery, u.Fragment = "autoconnect=1&resize=remote", url.Values{"password": {ep.Token.Reveal()}}.Encode()
+	default:
 		q := u.Query()
 		q.Set(ep.TokenParam(), ep.Token.Reveal())
 		u.RawQuery = q.Encode()
 	}
-	return u.String()
+	return api.OpenResponse{URL: u.String(), App: ep.App, User: ep.User, Password: ep.Password.Reveal()}
 }
 
 // asError makes an error one of the API.

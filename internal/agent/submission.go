@@ -132,6 +132,9 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 	if cfg.Builtin() == "" {
 		return "fix the job script"
 	}
+	if failedPrepare.MatchString(excerpt) {
+		return fmt.Sprintf("fix prepare in [session.%s]", cfg.Name)
+	}
 	known := a.answerNames(ctx, cfg, a.jobWatcher(cfg.Host))
 	about := answersAbout(excerpt, failedAnswers, known)
 	if name := endedAnswers[job.State]; slices.Contains(known, name) {
@@ -190,8 +193,10 @@ var (
 		[]string{`CondaError|Environment(?:Name|Location)NotFound|conda environment|\bconda .*(?:activate|not installed)`, "conda"},
 		[]string{`(?i)\bLmod\b|modulefile|module\(s\)|module: .*not found`, "modules"},
 		[]string{`(?i)\bapptainer\b|\bsingularity\b`, "container"},
-		[]string{`(?:Jupyter|TensorBoard) (?:is not installed )?here`, "venv", "conda", "modules", "container"},
+		[]string{`(?:Jupyter|TensorBoard|code-server|RStudio|noVNC|websockify|vncpasswd|a VNC server .*|a desktop .*) (?:is not installed )?here`, "venv", "conda", "modules", "container"},
 	)
+	// failedPrepare matches what a builtin job prints about the session's prepare.
+	failedPrepare = regexp.MustCompile(`tunctl: (?:prepare ended|there is no script .*: set prepare)`)
 	// endedAnswers match how such a job ended.
 	endedAnswers = map[api.JobState]string{api.JobOOM: "memory", api.JobTimeout: "hours"}
 )

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -29,12 +30,25 @@ type Endpoint struct {
 	Socket    string `json:"socket,omitempty"` // a unix socket, in place of host and port
 	Path      string `json:"path,omitempty"`
 	Token     Secret `json:"-"`
+	User      string `json:"user,omitempty"` // for the login page, with Password
+	Password  Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
+	// OpenTo says who else can use the page, if it is known to ask for no token or password.
+	OpenTo Audience `json:"openTo,omitempty"`
 	// Guess says that it is some web server, not a recognised one: it is offered, never
 	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
 }
+
+// Audience is who can use a page that asks for no token or password.
+type Audience string
+
+// The audiences of such a page.
+const (
+	OpenToNode    Audience = "node"    // other users of the compute node
+	OpenToNetwork Audience = "network" // everyone on the cluster's network
+)
 
 // NamedEndpoint is a page that a job serves besides its main one.
 type NamedEndpoint struct {
@@ -46,7 +60,8 @@ type NamedEndpoint struct {
 // Title is what a person calls the page: "Dask dashboard".
 func (e NamedEndpoint) Title() string {
 	title := map[string]string{
-		"jupyter": "Jupyter", "rstudio": "RStudio", "code-server": "code-server", "marimo": "marimo", "pluto": "Pluto",
+		"jupyter": "Jupyter", "rstudio": "RStudio", "matlab": "MATLAB", "paraview": "ParaView", "vite": "Vite", "nextjs": "Next.js",
+		"vllm": "vLLM", "ollama": "Ollama", "code-server": "code-server", "marimo": "marimo", "pluto": "Pluto",
 		"novnc": "noVNC", "streamlit": "Streamlit", "gradio": "Gradio", "bokeh": "Bokeh", "tensorboard": "TensorBoard",
 		"mlflow": "MLflow", "dask": "Dask dashboard", "ray": "Ray dashboard", "spark": "Spark UI", "http": "web page",
 	}[e.App]
@@ -55,6 +70,9 @@ func (e NamedEndpoint) Title() string {
 	}
 	return title + strings.ReplaceAll(strings.TrimPrefix(e.Name, e.App), "-", " ") // with its number
 }
+
+// Secrets are what must not be shown of the endpoint.
+func (e *Endpoint) Secrets() []Secret { return []Secret{e.Token, e.Password} }
 
 // Address is the endpoint's host and port, or its socket.
 func (e *Endpoint) Address() string {
@@ -73,8 +91,28 @@ func (e *Endpoint) TokenParam() string {
 		return "secret"
 	case "code-server":
 		return "tkn"
+	case "matlab":
+		return "mwi_auth_token"
 	}
 	return "token"
+}
+
+// TakesOneClient reports whether the endpoint serves the first who connects, and nobody
+// after: only the person's own program may connect to it.
+func (e *Endpoint) TakesOneClient() bool { return e.Scheme == "cs" } // ParaView's server
+
+// ConnectText says how to use what an app serves at a local address, for apps that have no
+// page to look at; "" for all others.
+func ConnectText(app, local string) string {
+	switch app {
+	case "paraview":
+		return fmt.Sprintf("connect ParaView to %s: File > Connect, or `paraview --server-url=cs://%s`", local, local)
+	case "vllm":
+		return fmt.Sprintf("the model's API (as OpenAI's) is at http://%s/v1", local)
+	case "ollama":
+		return fmt.Sprintf("set OLLAMA_HOST=%s for `ollama`; the API is at http://%s/api", local, local)
+	}
+	return ""
 }
 
 // PageURL is the address of the endpoint's page as the local browser reaches it
@@ -87,6 +125,9 @@ func (e *Endpoint) PageURL(local string) *url.URL {
 	path := e.Path
 	if path == "" {
 		path = "/"
+	}
+	if scheme == "cs" { // as ParaView's client takes it
+		path = ""
 	}
 	return &url.URL{Scheme: scheme, Host: local, Path: path}
 }

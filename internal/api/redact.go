@@ -7,8 +7,13 @@ import (
 	"strings"
 )
 
-// secretParam matches the query parameters that carry a server's token.
-var secretParam = regexp.MustCompile(`(?i)\b((?:\w*_)?token|tkn|secret|password|_xsrf)=([^\s&"'<>\\]+)`)
+var (
+	// secretValue matches the query parameters that carry a server's token, and how job
+	// scripts print a password: "password: Zm9v", "The password is set to Zm9v".
+	secretValue = regexp.MustCompile(`(?i)(\b(?:(?:\w*_)?token|tkn|secret|password|_xsrf)=|\bpassword:[ \t]+|\bpassword is set to[ \t]+)[^\s&"'<>\\]+`)
+	// beforePassword matches the end of a text after which a password may follow.
+	beforePassword = regexp.MustCompile(`(?i)\b(?:password:|password(?: +is(?: +set(?: +to)?)?)?)[ \t]+$`)
+)
 
 // secretEnd are the characters that end such a value.
 const secretEnd = " \t\n\f\r&\"'<>\\" //nolint:gosec // characters, and no secret
@@ -21,7 +26,7 @@ func Redact(text string, known ...Secret) string {
 			text = strings.ReplaceAll(text, s.text, mask)
 		}
 	}
-	return secretParam.ReplaceAllString(text, "${1}="+mask)
+	return secretValue.ReplaceAllString(text, "${1}"+mask)
 }
 
 const (
@@ -89,6 +94,9 @@ func (r *Redactor) cut(data []byte) int {
 	}
 	for moved := true; moved; {
 		moved = false
+		if m := beforePassword.FindIndex(data[max(0, at-heldOverlap):at]); m != nil {
+			at, moved = at-(min(at, heldOverlap)-m[0]), true
+		}
 		for _, s := range r.known {
 			if n := overlap(data[:at], s.text); n > 0 {
 				at, moved = at-n, true
@@ -102,7 +110,7 @@ func (r *Redactor) cut(data []byte) int {
 // behind a secret there. One that goes on is passed on as dots, and its rest dropped.
 func (r *Redactor) cutWord(data []byte) int {
 	at := len(data) - heldOverlap
-	for _, match := range secretParam.FindAllIndex(data, -1) {
+	for _, match := range secretValue.FindAllIndex(data, -1) {
 		switch {
 		case match[1] == len(data):
 			r.secret = true

@@ -16,7 +16,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Clients of the agent.
 	"tray":               {"internal/api", "internal/ctxtime", "internal/desktop"},
@@ -27,6 +27,7 @@ var imports = map[string][]string{
 	"internal/doctor":    {"internal/api"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/term":      {"internal/api"},
+	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
 	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
@@ -72,6 +73,7 @@ var imports = map[string][]string{
 	"internal/bench/table":         {},
 	"internal/bench/transfer":      {"internal/bench/ground", "internal/bench/table", "internal/ctxtime"},
 	"internal/chromium":            {"internal/ctxtime"},
+	"internal/bench/watch":         {"internal/bench/ground", "internal/bench/table"},
 	"internal/desktop/bustest":     {},
 	"internal/desktop/desktest":    {"internal/desktop/bustest"},
 	"internal/e2e":                 {},

@@ -36,16 +36,27 @@ func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownRespons
 	return request[api.DownResponse](ctx, c.slowClient(), http.MethodPost, "/v1/down", req)
 }
 
+// Page returns the whole URL of a session's page, token included, and the password for its
+// login page.
+func (c *Client) Page(ctx context.Context, session string) (api.OpenResponse, error) {
+	return request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+}
+
 // PageURL returns the whole URL of a session's page, token included.
 func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
-	r, err := request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+	r, err := c.Page(ctx, session)
 	return r.URL, err
 }
 
-// EndpointURL is PageURL for another page of the session's job, by the name of its
-// endpoint. Its first use forwards it.
+// EndpointPage is Page for another page of the session's job, by the name of its endpoint.
+// Its first use forwards it.
+func (c *Client) EndpointPage(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
+	return requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
+}
+
+// EndpointURL is PageURL for another page of the session's job.
 func (c *Client) EndpointURL(ctx context.Context, session, endpoint string) (string, error) {
-	r, err := requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
+	r, err := c.EndpointPage(ctx, session, endpoint)
 	return r.URL, err
 }
 
@@ -119,6 +130,11 @@ func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, err
 	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
 }
 
+// FreshQuota is Quota by commands that run now, whatever is known.
+func (c *Client) FreshQuota(ctx context.Context, host string) (api.QuotaResponse, error) {
+	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host, Refresh: true})
+}
+
 // Balances are the last known balances of all hosts. Nothing is asked of a host.
 func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
 	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
@@ -180,6 +196,12 @@ func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
 func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
 	r, err := request[api.SchedulerResponse](ctx, c.slowClient(), http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/scheduler", nil)
 	return r.Scheduler, err
+}
+
+// Look finds out what a connected host has for a first session there. It takes at most
+// about half a minute.
+func (c *Client) Look(ctx context.Context, host string) (api.Look, error) {
+	return requestRemote[api.Look](ctx, c, "/v1/hosts/"+url.PathEscape(host)+"/look", struct{}{})
 }
 
 // Submit submits a job. It returns when the scheduler has accepted the job, also if the

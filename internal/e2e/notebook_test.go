@@ -128,6 +128,14 @@ func answersWithToken(t *testing.T, base *url.URL, token string) {
 // kernelRuns computes something in a kernel, over the websocket.
 func kernelRuns(t *testing.T, base *url.URL, token string) {
 	t.Helper()
+	if said := kernelSays(t, base, token, "print(6*7)"); said != "42\n" {
+		t.Errorf("the kernel says %q", said)
+	}
+}
+
+// kernelSays is what code prints in a new kernel.
+func kernelSays(t *testing.T, base *url.URL, token, code string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	id := startKernel(ctx, t, base, token)
@@ -142,7 +150,7 @@ func kernelRuns(t *testing.T, base *url.URL, token string) {
 	ask := map[string]any{
 		"header":        map[string]any{"msg_id": "1", "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"},
 		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell",
-		"content": map[string]any{"code": "print(6*7)", "silent": false},
+		"content": map[string]any{"code": code, "silent": false},
 	}
 	if err := wsjson.Write(ctx, conn, ask); err != nil {
 		t.Fatal(err)
@@ -158,10 +166,7 @@ func kernelRuns(t *testing.T, base *url.URL, token string) {
 			t.Fatalf("no answer of the kernel: %v", err)
 		}
 		if msg.Type == "stream" {
-			if msg.Content.Text != "42\n" {
-				t.Errorf("the kernel says %q", msg.Content.Text)
-			}
-			return
+			return msg.Content.Text
 		}
 	}
 }

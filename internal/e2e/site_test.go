@@ -38,7 +38,7 @@ func TestRealSlurmTakesEverySitesJob(t *testing.T) {
 			continue
 		}
 		for _, app := range configs.BuiltinJobs() {
-			job := configs.Job{App: app, Name: "nb", Site: site, Answers: map[string]string{}}
+			job := configs.Job{App: app, Name: "nb", Site: site, Answers: map[string]string{}, Command: "true {port}"}
 			for _, q := range site.Questions {
 				answer, ok := labAnswers[q.Name]
 				switch {

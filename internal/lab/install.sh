@@ -7,6 +7,7 @@
 #   slurm       controller, compute daemon, accounting, munge
 #   gridengine  server, execution daemon and commands of Grid Engine
 #   jupyter     the notebook and the server
+#   apps        a VNC server, noVNC and a window manager; R with Shiny
 #   browser     Chromium
 #   desktop     a bus, a display, a panel, notifications, a keyring
 #   wine        Wine, and binutils for Windows
@@ -22,6 +23,7 @@ packages() {
 	# gridengine-common wants mailx, which wants a mail server: this one is no daemon.
 	gridengine) echo msmtp-mta gridengine-master gridengine-exec gridengine-client ;;
 	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
+	apps) echo tigervnc-standalone-server tigervnc-tools novnc websockify openbox xterm r-base-core r-cran-shiny ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
@@ -53,7 +55,7 @@ forbid_daemons() {
 	chmod 755 "$policy"
 }
 
-groups="build ssh slurm gridengine jupyter browser desktop wine package"
+groups="build ssh slurm gridengine jupyter apps browser desktop wine package"
 [ $# -gt 0 ] || set -- $groups
 wanted=
 for group; do

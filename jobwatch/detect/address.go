@@ -260,7 +260,7 @@ func (a *address) parseTail(tail string) {
 			continue
 		}
 		switch strings.ToLower(key) {
-		case "token", "access_token", "secret", "tkn":
+		case "token", "access_token", "secret", "tkn", "mwi_auth_token":
 			a.setToken(value)
 		}
 	}

@@ -18,15 +18,22 @@ type App struct {
 const (
 	appJupyter     = "jupyter"
 	appRStudio     = "rstudio"
+	appMATLAB      = "matlab"
 	appCodeServer  = "code-server"
 	appTunnel      = "vscode-tunnel"
 	appMarimo      = "marimo"
 	appPluto       = "pluto"
 	appNoVNC       = "novnc"
 	appVNC         = "vnc"
+	appParaView    = "paraview"
+	appCommand     = "command" // a person's own program, started by a job of ours
 	appStreamlit   = "streamlit"
 	appGradio      = "gradio"
 	appBokeh       = "bokeh"
+	appVite        = "vite"
+	appNext        = "nextjs"
+	appVLLM        = "vllm"
+	appOllama      = "ollama"
 	appTensorBoard = "tensorboard"
 	appMLflow      = "mlflow"
 	appDask        = "dask"
@@ -36,11 +43,13 @@ const (
 )
 
 // appsByRank is the order in which a log that announces several apps is resolved:
-// apps to work in, then pages to look at, then dashboards of a computation, then any
-// web server.
+// apps to work in, then pages to look at, then models to talk to, then dashboards of a
+// computation, then any web server.
 var appsByRank = []string{
-	appJupyter, appRStudio, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC,
-	appStreamlit, appGradio, appBokeh,
+	appJupyter, appRStudio, appMATLAB, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC, appParaView,
+	appCommand,
+	appStreamlit, appGradio, appBokeh, appVite, appNext,
+	appVLLM, appOllama,
 	appTensorBoard, appMLflow, appDask, appRay, appSpark,
 	appWeb,
 }
@@ -51,8 +60,8 @@ func Apps() []string { return slices.Clone(appsByRank) }
 // appRank is an app's place in that order; apps from the config come before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 
-// isWorkApp reports whether people work in the app, as in those up to VNC.
-func isWorkApp(app string) bool { return appRank(app) <= appRank(appVNC) }
+// isWorkApp reports whether people work in the app, as in those up to ParaView.
+func isWorkApp(app string) bool { return appRank(app) <= appRank(appParaView) }
 
 // appWords are the words by which a line names an app.
 var appWords = []struct{ word, app string }{
@@ -96,6 +105,19 @@ var workRules = []rule{
 		app: appRStudio, act: announces, needle: "rstudio", desc: "the RStudio port named by the job script",
 		re: lazyPattern(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
+	{needle: "password", read: readRStudioLogin},
+	{needle: "pass: ", read: readRStudioLogin},
+	{needle: "user: ", read: readRStudioLogin},
+	{needle: "username: ", read: readRStudioLogin},
+	{app: appMATLAB, act: announces, needle: "mwi_auth_token=", desc: ownURL, re: lazyPattern(`(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`)},
+	{app: appMATLAB, act: announces, needle: "access matlab at", desc: ownURL, re: lazyPattern(`(?i)\baccess matlab at:?\s+` + urlPattern)},
+	{app: appMATLAB, act: marks, needle: "access matlab at", re: lazyPattern(`(?i)\baccess matlab at:?[\s│|]*$`)},
+	{app: appMATLAB, act: announces, needle: "://", near: appMATLAB, desc: ownURL, re: lazyPattern(`^[\s│|]*` + urlPattern + `[\s│|]*$`)},
+	// It speaks a protocol of its own, to one client: https://docs.paraview.org, "Remote and parallel visualization".
+	{
+		app: appParaView, act: announces, needle: "connection url:", desc: "the address for ParaView's client",
+		re: lazyPattern(`Connection URL: (?P<scheme>cs)://(?P<host>` + hostPattern + `):(?P<port>\d+)`),
+	},
 	{needle: "discovered", needsApp: true, read: readDiscovered},
 }
 
@@ -109,6 +131,18 @@ var pageRules = []rule{
 	{app: appGradio, act: announces, needle: "running locally at:", desc: ownURL, re: lazyPattern(`Running locally at:\s+` + urlPattern)},
 	{app: appBokeh, act: announces, needle: "app running at:", desc: ownURL, re: lazyPattern(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
 	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: lazyPattern(`Launching server at ` + urlPattern)},
+	{app: appVite, act: marks, needle: "➜", re: lazyPattern(`➜\s+Local:`)},
+	{app: appVite, act: announces, needle: "➜", desc: ownURL, re: lazyPattern(`➜\s+Local:\s+` + urlPattern)},
+	{app: appVite, act: announces, needle: "➜", near: appVite, desc: ownURL, re: lazyPattern(`➜\s+Network:\s+` + urlPattern)},
+	{app: appNext, act: marks, needle: "next.js", re: lazyPattern(`\bNext\.js v?\d+\.`)},
+	{app: appNext, act: announces, needle: "- local:", near: appNext, desc: ownURL, re: lazyPattern(`- Local:\s+` + urlPattern)},
+	{app: appNext, act: announces, needle: "- network:", near: appNext, desc: ownURL, re: lazyPattern(`- Network:\s+` + urlPattern)},
+}
+
+// modelRules are of servers of language models, which programs talk to.
+var modelRules = []rule{
+	{app: appVLLM, act: announces, needle: "starting vllm api server", desc: ownURL, re: lazyPattern(`Starting vLLM API server(?: \d+)?(?: \([^)]*\))? on ` + urlPattern)},
+	{app: appOllama, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: lazyPattern(`msg="Listening on ` + bindPattern + ` \(version `)},
 }
 
 // dashboardRules are of dashboards of a computation.
@@ -130,15 +164,16 @@ var dashboardRules = []rule{
 // webRules are of any other web server.
 var webRules = []rule{
 	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on socket \('(?P<host>[^']+)', (?P<port>\d+)\)`)},
+	{app: appWeb, act: announces, needle: "- local:", desc: ownURL, re: lazyPattern(`^\s*- Local:\s+` + urlPattern + `\s*$`)},
 	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: lazyPattern(`\bRunning on ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "listening at: ", desc: ownURL, re: lazyPattern(`\[INFO\] Listening at: ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "serving http on", desc: ownURL, re: lazyPattern(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
 	{app: appWeb, act: announces, needle: "development server at", desc: ownURL, re: lazyPattern(`Starting development server at ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "listening on", desc: ownURL, re: lazyPattern(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: lazyPattern(`msg="Listening on ` + wherePattern)},
+	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: lazyPattern(`msg="Listening on ` + bindPattern)},
 	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: lazyPattern(`To see the GUI go to: ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: lazyPattern(`Open H2O Flow in your web browser: ` + urlPattern)},
-	{app: appWeb, act: marks, needle: "access matlab at", re: lazyPattern(`(?i)\baccess matlab at:?\s*$`)},
 	{app: appWeb, act: marks, needle: "is running at:", re: lazyPattern(`(?i)\bvoil\S+ is running at:\s*$`)},
 	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: lazyPattern(`^\s*` + urlPattern + `\s*$`)},
 	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: lazyPattern(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},

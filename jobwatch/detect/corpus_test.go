@@ -26,6 +26,7 @@ func describe(f Finding) string {
 		}
 	}
 	add(!f.Token.IsZero(), "token="+f.Token.Reveal())
+	add(!f.Password.IsZero(), "login="+f.User+":"+f.Password.Reveal())
 	add(f.Reach != "", "reach="+string(f.Reach))
 	add(f.NeedsNode, "node")
 	add(f.Ended, "ended")

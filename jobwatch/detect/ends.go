@@ -49,12 +49,36 @@ var endRules = []rule{
 	{app: appStreamlit, act: ends, needle: "stopping...", desc: "Streamlit stops", re: lazyPattern(`^\s*Stopping\.\.\.\s*$`)},
 	{app: appGradio, act: ends, needle: "closing server", desc: "Gradio stops", re: lazyPattern(`Keyboard interruption in main thread\.\.\. closing server`)},
 	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: lazyPattern(`Killing Xvnc process ID \d+`)},
+	{needle: "exiting...", read: readExiting},
 	{app: appPluto, act: ends, needle: "closing pluto", desc: "Pluto stops", re: lazyPattern(`Closing Pluto\.\.\.`)},
 	{needle: "killed", needsApp: true, read: readKilled},
 	{needle: "terminated", needsApp: true, read: readKilled},
-	{app: appWeb, act: ends, needle: "finished server process", desc: "the web server stops", re: lazyPattern(`Finished server process \[\d+\]`)},
+	{needle: "finished server process", read: readUvicornEnd},
 	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: lazyPattern(`Shutting down: Master`)},
 	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: lazyPattern(`Keyboard interrupt received, exiting`)},
+}
+
+// Lines that any program may print mean the end of an app only after it announced itself.
+var (
+	uvicornEnd = regexp.MustCompile(`Finished server process \[\d+\]`)
+	exiting    = regexp.MustCompile(`^\s*Exiting\.\.\.\s*$`)
+)
+
+// readUvicornEnd notices the end of Uvicorn, which is vLLM's server, too.
+func readUvicornEnd(r *reader, l logLine) {
+	if !uvicornEnd.MatchString(l.text) {
+		return
+	}
+	if r.ev.announced(appVLLM) {
+		r.ev.addEnd(statement{at: l.at, app: appVLLM, desc: "vLLM stops"})
+	}
+	r.ev.addEnd(statement{at: l.at, app: appWeb, desc: "the web server stops"})
+}
+
+func readExiting(r *reader, l logLine) {
+	if exiting.MatchString(l.text) && r.ev.announced(appParaView) {
+		r.ev.addEnd(statement{at: l.at, app: appParaView, desc: "ParaView's server stops"})
+	}
 }
 
 // killed matches the shell's message about a command that a signal ended:

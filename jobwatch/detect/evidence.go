@@ -27,6 +27,7 @@ type evidence struct {
 	reverse    *statement         // a port that the job opened on the login node
 	portsInUse []statement
 	jobEnd     *statement
+	login      login // for RStudio's login page
 	notes      noteList
 }
 
@@ -55,6 +56,7 @@ type statement struct {
 	app     string
 	addr    address
 	desc    string // what the line is, for a person
+	open    bool   // the page asks for no token or password
 	leadsTo int    // of a reverse tunnel, the port it leads to
 }
 
@@ -91,6 +93,12 @@ func (e *evidence) server(app string) *server {
 		e.servers[app] = srv
 	}
 	return srv
+}
+
+// announced reports whether a server of the app has printed an address.
+func (e *evidence) announced(app string) bool {
+	srv := e.servers[app]
+	return srv != nil && len(srv.own) > 0 || e.rest != nil && e.rest.announced(app)
 }
 
 // stamp numbers a statement, and copies it out of the line it was read from.
@@ -295,12 +303,21 @@ func (e *evidence) addJobEnd(s statement) {
 	}
 }
 
-// setRuntimeFile notes where Jupyter wrote its runtime file.
-func (e *evidence) setRuntimeFile(path string, at position) {
-	if !e.wants(appJupyter) {
+// setLogin notes what RStudio's login page asks for. The last one counts.
+func (e *evidence) setLogin(in login) {
+	e.login = in
+	e.notes.add(note{at: in.at, text: "the password for RStudio's login page"})
+	if e.rest != nil {
+		e.rest.setLogin(in)
+	}
+}
+
+// setRuntimeFile notes where a server's runtime file is.
+func (e *evidence) setRuntimeFile(app, path string, at position) {
+	if !e.wants(app) {
 		return
 	}
-	srv := e.server(appJupyter)
+	srv := e.server(app)
 	srv.runtimeFile, srv.runtimeFileAt = path, at
 	e.notes.add(note{at: at, text: "the runtime file: " + path})
 }
@@ -372,6 +389,9 @@ func (e *evidence) drop(gone func(position) bool) {
 	e.hints = slices.DeleteFunc(e.hints, isGone)
 	e.portsInUse = slices.DeleteFunc(e.portsInUse, isGone)
 	e.reverse, e.jobEnd = unlessGone(e.reverse), unlessGone(e.jobEnd)
+	if gone(e.login.at) {
+		e.login = login{}
+	}
 	for _, srv := range e.servers {
 		srv.own = slices.DeleteFunc(srv.own, isGone)
 		srv.links = slices.DeleteFunc(srv.links, isGone)

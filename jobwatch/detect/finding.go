@@ -36,6 +36,8 @@ type Report struct {
 	Socket    string    `json:"socket,omitempty"`
 	Path      string    `json:"path,omitempty"`
 	Token     string    `json:"token,omitempty"`
+	User      string    `json:"user,omitempty"` // for the login page, with Password
+	Password  string    `json:"password,omitempty"`
 	Reach     api.Reach `json:"reach,omitempty"`
 	NeedsNode bool      `json:"needsNode,omitempty"`
 	Ended     bool      `json:"ended"`
@@ -47,10 +49,10 @@ type Report struct {
 func (f Finding) Report(secrets bool) Report {
 	r := Report{
 		Name: f.Name, Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
-		Reach: f.Reach, NeedsNode: f.NeedsNode, Ended: f.Ended, Why: f.Why,
+		User: f.User, Reach: f.Reach, NeedsNode: f.NeedsNode, Ended: f.Ended, Why: f.Why,
 	}
 	if secrets {
-		r.Token = f.Token.Reveal()
+		r.Token, r.Password = f.Token.Reveal(), f.Password.Reveal()
 	}
 	for _, o := range f.Others {
 		r.Endpoints = append(r.Endpoints, o.Report(secrets))
@@ -64,13 +66,17 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 	if f.Found {
 		fmt.Fprintf(w, "  why    %s\n", f.Why)
 	}
-	if !f.Token.IsZero() {
-		token := f.Token.String()
+	show := func(name string, s api.Secret) {
+		text := s.String()
 		if secrets {
-			token = f.Token.Reveal()
+			text = s.Reveal()
 		}
-		fmt.Fprintf(w, "  token  %s\n", token)
+		if text != "" {
+			fmt.Fprintf(w, "  %-6s %s\n", name, text)
+		}
 	}
+	show("token", f.Token)
+	show("password", f.Password)
 	if f.RuntimeFile != "" {
 		fmt.Fprintf(w, "  file   %s\n", f.RuntimeFile)
 	}

@@ -160,6 +160,6 @@ var openFile = regexp.MustCompile(`file://(/\S*/(?:jp|nb)server-\d+)-open\.html`
 
 func readRuntimeFile(r *reader, l logLine) {
 	if m := openFile.FindStringSubmatch(l.text); m != nil {
-		r.ev.setRuntimeFile(unescapePath(m[1])+".json", l.at)
+		r.ev.setRuntimeFile(appJupyter, unescapePath(m[1])+".json", l.at)
 	}
 }

@@ -99,3 +99,41 @@ func TestTheTokenOfAnOtherPageIsSecret(t *testing.T) {
 		t.Errorf("asked for secrets, got %+v", got)
 	}
 }
+
+func TestThePasswordOfALoginPageIsSecret(t *testing.T) {
+	t.Parallel()
+	const password = "Zm9vYmFyYmF6"
+	log := "RStudio Server is running on port 8787\nlog in to RStudio Server using the following credentials:\n\n   user: ann\n   password: " + password + "\n"
+	f := detect(t, log)
+	if f.User != "ann" || f.Password.Reveal() != password {
+		t.Fatalf("found %+v", f.Report(true))
+	}
+	beside := detect(t, log+banner).Others
+	if len(beside) != 1 || beside[0].Password.Reveal() != password {
+		t.Errorf("beside a notebook: %+v", beside)
+	}
+	var out bytes.Buffer
+	f.Explain(&out, false)
+	for _, text := range []string{out.String(), fmt.Sprintf("%+v", f), fmt.Sprintf("%+v", f.Report(false))} {
+		if strings.Contains(text, password) {
+			t.Errorf("the password shows in %s", text)
+		}
+	}
+	d := New("rstudio")
+	fmt.Fprint(d, log)
+	d.Stream("").Reset()
+	fmt.Fprint(d, "RStudio Server is running on port 8788\n")
+	if f := d.Finding(); f.Port != 8788 || !f.Password.IsZero() {
+		t.Errorf("after the log was replaced: %+v", f.Report(true))
+	}
+}
+
+func TestWordsOfAnyProgramEndNoServerThatDidNotAnnounceItself(t *testing.T) {
+	t.Parallel()
+	const hint = "ssh -N -L 8787:n003:43211 ann@login.cluster.example\n"
+	for _, line := range []string{"Exiting...\n", "  Exiting...\nmsg=\"Listening on\n", "user: ann\npassword: x\n"} {
+		if f := detect(t, hint+line); f.Ended || f.App != "" || f.Port != 43211 || !f.Password.IsZero() {
+			t.Errorf("%q: %s %s", line, describe(f), f.Why)
+		}
+	}
+}

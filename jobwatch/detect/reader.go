@@ -38,6 +38,7 @@ func matchedAddress(re *regexp.Regexp, text string, m []int) address {
 	var a address
 	a.scheme, _ = group("scheme")
 	a.host, _ = group("host")
+	a.host = unwrapHost(a.host)
 	a.path, _ = group("path")
 	a.socket, _ = group("socket")
 	if port, _ := group("port"); port != "" {
@@ -56,6 +57,9 @@ type reader struct {
 	marks map[string]int // the last line of each mark
 	app   string         // the app that was named last, and in which line
 	appAt int
+
+	loginUser   string // for RStudio's login page, and in which line
+	loginUserAt int
 
 	daskHost   string    // the host of Dask's scheduler, for a dashboard without one
 	websockify statement // where websockify listens; it may serve a page or not

@@ -56,6 +56,28 @@ func (e *evidence) candidates() []*candidate {
 			all = append(all, c)
 		}
 	}
+	return dropCommand(all)
+}
+
+// dropCommand drops the program of a job of ours if its own announcement says more: what it
+// is, or its token.
+func dropCommand(all []*candidate) []*candidate {
+	i := slices.IndexFunc(all, func(c *candidate) bool { return c.App == appCommand })
+	if i < 0 || all[i].Ended {
+		return all
+	}
+	ours := all[i]
+	for _, c := range all {
+		if c == ours || c.Ended || !c.sameServer(ours) || c.Guess && c.Token.IsZero() {
+			continue
+		}
+		c.Guess = false
+		c.Host, c.Reach, c.NeedsNode = ours.Host, ours.Reach, ours.NeedsNode // where it was told to listen
+		if c.Token.IsZero() {
+			c.OpenTo = ours.OpenTo
+		}
+		return slices.Delete(all, i, i+1)
+	}
 	return all
 }
 
@@ -86,6 +108,7 @@ type candidate struct {
 	reverse *statement // a reverse tunnel's port on the login node
 	inUse   func(port int) bool
 	end     *statement
+	login   login
 
 	display  *statement // own URL with a name
 	wildcard *statement // own URL with every address
@@ -111,7 +134,7 @@ func newCandidate(e *evidence, app string) *candidate {
 
 // newServerCandidate collects what a server of app printed.
 func newServerCandidate(e *evidence, app string, srv *server) *candidate {
-	c := &candidate{server: srv, inUse: e.inUse}
+	c := &candidate{server: srv, inUse: e.inUse, login: e.login}
 	c.Found, c.App, c.Guess = true, app, app == appWeb || app == ""
 	for i := range srv.own {
 		c.addOwn(&srv.own[i])
@@ -327,11 +350,19 @@ func (c *candidate) describe() {
 	if c.App == appVNC && best.addr.scheme == "" {
 		c.Scheme = "vnc"
 	}
+	if c.App == appRStudio {
+		c.User, c.Password = c.login.user, c.login.password
+	}
 	hidden := c.findToken(best)
 	if c.App == appJupyter {
 		c.RuntimeFile = c.server.runtimeFile
 		c.Doubt = c.Doubt || hidden || c.noHost != nil && c.loopback == nil || c.displayMadeUp() ||
 			len(c.server.own) == 0 && c.display == nil
+	} else if c.server.runtimeFile != "" {
+		c.RuntimeFile, c.Doubt = c.server.runtimeFile, true // with the password
+	}
+	if c.Token.IsZero() && slices.ContainsFunc(c.server.own, func(s statement) bool { return s.open }) {
+		c.OpenTo = api.OpenToNode
 	}
 	if c.end != nil && c.end.seq > c.started() {
 		c.Ended = true

@@ -42,7 +42,7 @@ func lazyPattern(pattern string) func() *regexp.Regexp {
 // builtinRules returns the rules of all known apps. They are built once: the filter
 // takes half a megabyte.
 var builtinRules = sync.OnceValue(func() *ruleSet {
-	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, workRules, pageRules, dashboardRules,
+	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules, modelRules, dashboardRules,
 		vncRules, webRules, appNameRules()))
 })
 
@@ -111,9 +111,10 @@ func (set *ruleSet) find(line []byte) (rules bitset, app string) {
 }
 
 // hostPattern matches a host name or an IPv4 address, wherePattern a host and a port,
-// urlPattern the start of a URL, the rest of which findURLs reads.
+// bindPattern the same or an IPv6 address and a port, urlPattern the start of a URL, the rest of which findURLs reads.
 const (
 	hostPattern  = `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
 	wherePattern = `(?P<host>` + hostPattern + `):(?P<port>\d{2,5})\b`
+	bindPattern  = `(?P<host>\[[0-9A-Fa-f:.]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`
 	urlPattern   = `(?P<url>https?://\S+)`
 )

@@ -11,9 +11,11 @@ import (
 )
 
 // ParseRuntimeFile reads the file that a Jupyter server writes once it listens:
-// jpserver-PID.json or nbserver-PID.json.
+// jpserver-PID.json or nbserver-PID.json; or that of another app, which our own jobs write.
 func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	var file struct {
+		App      string `json:"app"`  // Jupyter's has none
+		User     string `json:"user"` // neither
 		URL      string `json:"url"`
 		Hostname string `json:"hostname"`
 		Port     int    `json:"port"`
@@ -25,9 +27,15 @@ func ParseRuntimeFile(data []byte) (api.Endpoint, error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return api.Endpoint{}, fmt.Errorf("runtime file: %w", err)
 	}
+	if file.App != "" && appRank(file.App) < 0 {
+		return api.Endpoint{}, fmt.Errorf("runtime file: unknown app %q", file.App)
+	}
 	e := api.Endpoint{
-		App: appJupyter, Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
+		App: cmp.Or(file.App, appJupyter), Scheme: "http", Host: file.Hostname, Port: file.Port, Socket: file.Sock,
 		Path: cmp.Or(file.BaseURL, "/"), Token: api.NewSecret(file.Token),
+	}
+	if e.App == appCodeServer || e.App == appRStudio { // it is for their login page
+		e.User, e.Password, e.Token = file.User, e.Token, api.Secret{}
 	}
 	if file.Secure || strings.HasPrefix(file.URL, "https:") {
 		e.Scheme = "https"
@@ -59,6 +67,9 @@ func reachOf(a address) (reach api.Reach, needsNode bool) {
 func (f Finding) WithRuntime(e api.Endpoint) Finding {
 	f.Found, f.Doubt, f.Guess = true, false, false
 	f.App, f.Token, f.Scheme = e.App, e.Token, e.Scheme
+	if !e.Password.IsZero() {
+		f.User, f.Password = e.User, e.Password
+	}
 	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
 		f.Path = e.Path
 	}

@@ -30,6 +30,7 @@ func TestTheRuntimeFileTellsTheServersOwnAddress(t *testing.T) {
 		"wildcard": {[]string{`"hostname": "n003"`, `"hostname": "0.0.0.0"`}, "jupyter http://0.0.0.0:18902/ token=ea0056ac reach=login node"},
 		"tls":      {[]string{`"secure": false`, `"secure": true`}, "jupyter https://n003:18902/ token=ea0056ac reach=login"},
 		"socket":   {[]string{`"sock": ""`, `"sock": "/tmp/a b.sock"`, "18902", "0"}, "jupyter socket=/tmp/a b.sock / token=ea0056ac reach=node node"},
+		"ours":     {[]string{`{"base`, `{"app": "novnc", "base`}, "novnc http://n003:18902/ token=ea0056ac reach=login"},
 		"base url": {[]string{`"base_url": "/"`, `"base_url": "/user/ann/"`}, "jupyter http://n003:18902/user/ann/ token=ea0056ac reach=login"},
 	} {
 		e := parseRuntime(t, c.replace...)
@@ -41,7 +42,7 @@ func TestTheRuntimeFileTellsTheServersOwnAddress(t *testing.T) {
 
 func TestARuntimeFileThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, data := range []string{"", "{", "[]", "{}", `{"port": 70000}`, `{"port": "x"}`} {
+	for _, data := range []string{"", "{", "[]", "{}", `{"port": 70000}`, `{"port": "x"}`, `{"port": 1, "app": "x"}`} {
 		if e, err := ParseRuntimeFile([]byte(data)); err == nil {
 			t.Errorf("%q: %+v", data, e)
 		}

@@ -43,6 +43,8 @@ type content struct {
 	Passwords []string `json:"passwords,omitempty"`
 	// Crashes are when agents ended without a stop, the newest last.
 	Crashes []time.Time `json:"crashes,omitempty"`
+	// Balances are the balances of the hosts, as last read.
+	Balances []api.HostBalances `json:"balances,omitempty"`
 }
 
 // Session is what is remembered of a session.
@@ -59,9 +61,6 @@ type Session struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Job is the job as last seen; nil while the result of a submission is not known.
 	Job *api.Job `json:"job,omitempty"`
-	// Asked is the time limit of Job in seconds, as last seen while it ran: the end of a
-	// job that is over replaces its limit.
-	Asked int64 `json:"asked,omitempty"`
 	// With are the choices that Tag was submitted with. They stay after the job's end, for
 	// the job that follows it.
 	With api.Choices `json:"with,omitempty"`
@@ -69,6 +68,9 @@ type Session struct {
 	Recent []api.Choices `json:"recent,omitempty"`
 	// Of is the session of the config that this one is a second of. Attached is its host.
 	Of string `json:"of,omitempty"`
+	// Asked is the time limit of Job in seconds, as last seen while it ran: the end of a
+	// job that is over replaces its limit.
+	Asked int64 `json:"asked,omitempty"`
 	// Account is where Job and Next are, as user@address.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
@@ -164,7 +166,7 @@ func (s *Store) Reload() error {
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords, data.Crashes = file.Passwords, file.Crashes
+		data.Passwords, data.Crashes, data.Balances = file.Passwords, file.Crashes, file.Balances
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -396,5 +398,26 @@ func (s *Store) SetPasswordSaved(account string, saved bool) {
 	if saved {
 		s.data.Passwords = append(s.data.Passwords, account)
 	}
+	_ = s.writeLocked()
+}
+
+// Balances are the last known balances of all hosts, by host.
+func (s *Store) Balances() []api.HostBalances {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]api.HostBalances{}, s.data.Balances...)
+}
+
+// SetBalances records the balances of a host, in place of those before; none if nothing
+// could be read. As with hosts, memory is enough if the file cannot be written.
+func (s *Store) SetBalances(b api.HostBalances) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(s.data.Balances), func(o api.HostBalances) bool { return o.Host == b.Host })
+	if len(b.Balances) > 0 {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(x, y api.HostBalances) int { return cmp.Compare(x.Host, y.Host) })
+	s.data.Balances = all
 	_ = s.writeLocked()
 }

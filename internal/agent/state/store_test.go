@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +146,32 @@ func TestRememberedPortsAreBounded(t *testing.T) {
 		if len(s.Ports) > maxPorts || s.Ports[fmt.Sprint("0:", i)] != 40000+i || len(before) > 0 && len(s.Ports) == 0 {
 			t.Fatalf("after %d: %v", i, s.Ports)
 		}
+	}
+}
+
+func TestTheLastBalancesSurviveARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 16, 3, 0, 0, 0, time.UTC)
+	disk := func(used float64) []api.Balance {
+		return []api.Balance{{Name: "/home", Used: used, Total: 50, Unit: "GB"}}
+	}
+	s.SetBalances(api.HostBalances{Host: "narval", Balances: disk(1), At: at})
+	s.SetBalances(api.HostBalances{Host: "fir", Balances: disk(2), At: at})
+	s.SetBalances(api.HostBalances{Host: "narval", Balances: disk(3), At: at})
+	s.SetBalances(api.HostBalances{Host: "poor", At: at}) // nothing could be read
+	if s, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	want := []api.HostBalances{{Host: "fir", Balances: disk(2), At: at}, {Host: "narval", Balances: disk(3), At: at}}
+	if got := s.Balances(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	s.SetBalances(api.HostBalances{Host: "narval", At: at})
+	if got := s.Balances(); len(got) != 1 {
+		t.Errorf("what can no longer be read is still there: %+v", got)
 	}
 }

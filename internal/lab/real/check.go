@@ -30,6 +30,7 @@ var parts = map[string][]string{
 	},
 	"gridengine": {"/usr/lib/gridengine/sge_qmaster", "/usr/lib/gridengine/sge_execd", "qsub", "qstat", "qacct", "qconf", "user:sgeadmin"},
 	"jupyter":    {"jupyter", "jupyter-notebook", "jupyter-server"},
+	"apps":       {"Xtigervnc", "tigervncpasswd", "websockify", "/usr/share/novnc/vnc.html", "openbox", "xterm", "R", "/usr/lib/R/site-library/shiny"},
 	"browser":    {"chromium"},
 	"desktop":    {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "convert", "zenity", "gnome-keyring-daemon", "desktop-file-validate"},
 	"wine":       {"wine", "wineserver", "x86_64-w64-mingw32-as", "x86_64-w64-mingw32-ld"},

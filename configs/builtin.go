@@ -1,0 +1,155 @@
+package configs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
+)
+
+// builtinPrefix marks a job that comes with tunctl.
+const builtinPrefix = "builtin:"
+
+// Builtin is the name of the builtin job that the session submits, if any.
+func (s *Session) Builtin() string {
+	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// CommandJob is the builtin job that runs a command of the person's own.
+const CommandJob = "command"
+
+// jobKind is a job that comes with tunctl.
+type jobKind struct {
+	name string
+	what string // for the head of the script
+	app  string // what its log announces
+	open bool   // its page asks for no token or password
+}
+
+// jobKinds are the jobs that come with tunctl; each has a template in jobs.
+var jobKinds = []jobKind{
+	{name: "jupyter", what: "A notebook", app: "jupyter"},
+	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", open: true},
+	{name: "code-server", what: "VS Code in the browser", app: "code-server"},
+	{name: "rstudio", what: "RStudio", app: "rstudio"},
+	{name: "desktop", what: "A desktop", app: "novnc"},
+	{name: ShellApp, what: "A job to work in"},
+	{name: CommandJob, what: "A program of your own", app: "command", open: true},
+}
+
+// BuiltinJobs are the names that may follow "builtin:" in a session's submit.
+func BuiltinJobs() []string {
+	names := make([]string, len(jobKinds))
+	for i, b := range jobKinds {
+		names[i] = b.name
+	}
+	return names
+}
+
+// jobKindOf returns the builtin job of a name; the zero value if there is none.
+func jobKindOf(name string) jobKind {
+	i := slices.IndexFunc(jobKinds, func(b jobKind) bool { return b.name == name })
+	if i < 0 {
+		return jobKind{}
+	}
+	return jobKinds[i]
+}
+
+// appQuestions are the questions of one kind of job only.
+func appQuestions(app string) []Question {
+	switch app {
+	case "tensorboard":
+		return []Question{{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"}}
+	case "desktop":
+		return []Question{
+			{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},
+			{Name: "novnc", Ask: "The folder of noVNC, if it is in none of the usual places", Kind: AskPath, Quiet: true},
+		}
+	}
+	return nil
+}
+
+// unknownBuiltin is the hint for a name after "builtin:" that is none of ours.
+func unknownBuiltin(name string) string {
+	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
+	}
+	return "available: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
+}
+
+// checkBuiltin reports what does not go together with the session's builtin job.
+func (l *loader) checkBuiltin(t *table, s Session) {
+	command, prepare, reach := t.byKey["command"], t.byKey["prepare"], t.byKey["reach"]
+	submit := builtinPrefix + CommandJob
+	if prepare != nil && !t.submitsBuiltin() {
+		l.src.addError(prepare.at, "put the lines into your own script", "\"prepare\" works only with a builtin job")
+	}
+	if command != nil && s.Builtin() != CommandJob && (t.byKey["submit"] == nil || s.Submit != "") {
+		l.src.addError(command.at, fmt.Sprintf("write: submit = %q", submit), "\"command\" works only with submit = %q", submit)
+	}
+	if command == nil && s.Builtin() == CommandJob {
+		l.src.addError(t.byKey["submit"].value.at, fmt.Sprintf("add: command = %q", commandExample), "%s has no command to run", t.title())
+	}
+	if reach != nil && jobKindOf(s.Builtin()).open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere) {
+		l.src.addError(reach.value.at, `remove it, or write: reach = "node"`,
+			"the page of %q has no password, so it listens on the compute node itself only", s.Submit)
+	}
+}
+
+// commandExample is a command for "builtin:command".
+const commandExample = "python3 -m http.server {port} --bind {host}"
+
+// commandPlaceholders are what is replaced in a command.
+func commandPlaceholders() []string { return []string{"port", "host", "base"} }
+
+// placeholderWord matches a word in braces, unless it is a variable of the shell.
+var placeholderWord = regexp.MustCompile(`(?:^|[^$])\{([a-z_]+)\}`)
+
+// command reads the command of "builtin:command".
+func (in *input) command(s *Session) {
+	if !in.shellText(&s.Command) {
+		return
+	}
+	at := in.entry.value.at
+	for _, m := range placeholderWord.FindAllStringSubmatch(s.Command, -1) {
+		if slices.Contains(commandPlaceholders(), m[1]) {
+			continue
+		}
+		hint := "available: {port}, {host}, {base}; for the braces themselves, put a space after {"
+		if near := suggest.Nearest(m[1], commandPlaceholders()); len(near) > 0 {
+			hint = fmt.Sprintf("did you mean {%s}?", near[0])
+		}
+		in.addError(in.src.within(at, "{"+m[1]+"}"), hint, "unknown placeholder {%s}", m[1])
+		return
+	}
+	if !strings.Contains(s.Command, "{port}") {
+		in.addError(at, "write {port} where the program takes its port, as in: command = "+in.example, "the command has no {port}: a free one is chosen when the job starts")
+	}
+}
+
+// shellText reads lines of shell text.
+func (in *input) shellText(into *string) bool {
+	text, ok := in.block()
+	if !ok {
+		return false
+	}
+	v := in.entry.value
+	switch {
+	case text == "":
+		in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q%s is empty", in.entry.key, in.table.where())
+		return false
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+		in.addError(v.at, "", "%q%s must be lines of text without control characters", in.entry.key, in.table.where())
+		return false
+	}
+	*into = text
+	return true
+}
