@@ -463,6 +463,18 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	check(b.send(tea.PasteMsg{Content: bad}).screenName("a filter"))
 }
 
+func TestTheDocumentationHasEveryKey(t *testing.T) {
+	page, err := os.ReadFile("../../docs/watch.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range allKeys {
+		if !strings.Contains(string(page), "`"+k.Help().Key+"`") || !strings.Contains(string(page), k.Help().Desc) {
+			t.Errorf("docs/watch.md does not have %s: %s", k.Help().Key, k.Help().Desc)
+		}
+	}
+}
+
 func (b *bench) screenName(name string) string { return name }
 
 func TestColoursAreNeverTheOnlySign(t *testing.T) {
