@@ -60,7 +60,10 @@ func sstatTime(s string) time.Duration {
 	days, clock, dated := strings.Cut(s, "-")
 	total := 0.0
 	if dated {
-		n, _ := strconv.Atoi(days)
+		n, err := strconv.Atoi(days)
+		if err != nil || n > 10000 { // sstat prints such for a step that it knows nothing of
+			return 0
+		}
 		total = float64(n) * 24
 	} else {
 		clock = s

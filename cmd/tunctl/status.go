@@ -21,7 +21,8 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
 		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
-			"--refresh asks now. With the name of a session, it measures for a moment what its job uses.\n\n" +
+			"--refresh asks now. With the name of a session, it also measures for a moment what the job uses;\n" +
+			"--json does so only with --refresh.\n\n" +
 			"--watch on a terminal is a screen with the sessions, jobs, use, hosts and a job's log (keys 1 to 5).\n" +
 			"j and k choose a row, Enter shows all about it, o opens its page, u starts and d disconnects it, e asks\n" +
 			"for more time, c ends the job, L logs in. ? lists all keys, q quits and changes nothing. Elsewhere\n" +

@@ -18,13 +18,24 @@ const (
 )
 
 // withUsage adds what the job of the session uses that the argument names, if there is one.
+// A script may ask for it often, so that JSON has what is known, unless it is to be new.
 func (inv *invocation) withUsage(ctx context.Context, st api.Status) api.Status {
+	usage := inv.measure
+	if inv.Bool("json") && !inv.Bool("refresh") {
+		usage = inv.lastUsage
+	}
 	for i, s := range st.Sessions {
-		if s.Name == inv.Args().First() {
-			st.Sessions[i].Usage = inv.measure(ctx, s)
+		if s.Name == inv.Args().First() && st.Agent != nil {
+			st.Sessions[i].Usage = usage(ctx, s)
 		}
 	}
 	return st
+}
+
+// lastUsage is the newest that is known without measuring; nil if nothing is.
+func (inv *invocation) lastUsage(ctx context.Context, s api.Session) (last *api.Usage) {
+	_ = inv.client.KnownUsage(ctx, s.Name, func(u api.Usage) { last = &u }) // without an agent nothing is known
+	return last
 }
 
 // measure is what the job of a session uses now; nil if it does not run, or the agent

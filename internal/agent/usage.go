@@ -118,7 +118,8 @@ func (l *usageLog) clear() {
 }
 
 // handleUsage streams what the jobs of all sessions use, or that of one: first the samples
-// of the last hour, then each new one. While it runs, somebody looks.
+// of the last hour, then each new one. While it runs, somebody looks. With known=1 it ends
+// after the first part, and nobody looks.
 func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
@@ -127,8 +128,12 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	stream := a.usage.add(name)
-	defer a.usage.remove(stream)
+	known := r.URL.Query().Get("known") != ""
+	stream := &usageStream{session: name}
+	if !known {
+		stream = a.usage.add(name)
+		defer a.usage.remove(stream)
+	}
 	out := newLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
 	for _, s := range a.live() {
@@ -142,7 +147,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 			sent[s.name] = u.Time
 		}
 	}
-	if out.ctl.Flush() != nil { // the client knows now that the stream is open
+	if out.ctl.Flush() != nil || known { // the client knows now that the stream is open
 		return
 	}
 	for {

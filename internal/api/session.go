@@ -62,7 +62,7 @@ type Session struct {
 	Local     string          `json:"local,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Forwards  []Forward       `json:"forwards"`
-	Usage     *Usage          `json:"usage,omitempty"` // of `tunctl status SESSION`, which measures
+	Usage     *Usage          `json:"usage,omitempty"` // of `tunctl status SESSION`
 
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`

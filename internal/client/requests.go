@@ -136,6 +136,12 @@ func (c *Client) Usage(ctx context.Context, session string, each func(api.Usage)
 	return stream(ctx, c, "/v1/usage?session="+url.QueryEscape(session), each)
 }
 
+// KnownUsage calls each with what is known of the use of a session's job in the last hour,
+// without measuring.
+func (c *Client) KnownUsage(ctx context.Context, session string, each func(api.Usage)) error {
+	return stream(ctx, c, "/v1/usage?known=1&session="+url.QueryEscape(session), each)
+}
+
 // Reload makes the agent read its config now.
 func (c *Client) Reload(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/v1/reload", struct{}{}, nil)
