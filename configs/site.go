@@ -37,6 +37,7 @@ type Site struct {
 	Require   []string    `json:"require,omitempty"` // directives without which a job is refused, with an example of their value
 	Private   string      `json:"private,omitempty"` // the folder for tunctl's files, if not in the home folder
 	Balance   []string    `json:"balance,omitempty"`
+	Charge    Charge      `json:"charge,omitzero"` // how jobs are charged, if that is documented
 	Notes     []string    `json:"notes,omitempty"`
 	Unsure    []string    `json:"unsure,omitempty"` // what is not known for certain
 	Help      []string    `json:"help,omitempty"`
@@ -125,6 +126,7 @@ func siteFields() []field[Site] {
 		}},
 		{"certificate", "", setTable(certificateFields, func(s *Site) *Certificate { return &s.Certificate })},
 		{"balance", `["sshare -U"]`, setTexts(func(s *Site) *[]string { return &s.Balance })},
+		{"charge", "", setTable(chargeFields, func(s *Site) *Charge { return &s.Charge })},
 		{"notes", `["Jobs last at least an hour."]`, setTexts(func(s *Site) *[]string { return &s.Notes })},
 		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
 		{"help", `["https://docs.example.org"]`, setTexts(func(s *Site) *[]string { return &s.Help })},
@@ -309,6 +311,9 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	}
 	s.Name, s.Path = name, ""
 	readTable(src, root, siteFields(), &s)
+	if s.Charge != (Charge{}) && s.Charge.Unit == "" {
+		src.addFileError(`add: unit = "SU"`, "[charge] has no unit")
+	}
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}

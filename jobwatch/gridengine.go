@@ -50,6 +50,7 @@ var (
 	_ selective    = gridEngine{}
 	_ arrays       = gridEngine{}
 	_ processOwner = gridEngine{}
+	_ startTester  = gridEngine{}
 )
 
 // gridEngineKind: PBS has programs of the same names, but no qconf. The programs of Debian
@@ -63,6 +64,7 @@ var gridEngineKind = schedulerKind{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
+	program: "qsub", jobName: "N", choices: geChoices, request: geRequest,
 }
 
 func newGridEngine() gridEngine {

@@ -29,12 +29,15 @@ type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
+	nodes     string            // the last table of all nodes
+	nodesAt   time.Time
 }
 
 // What PBS can do besides scheduler.
 var (
 	_ selective    = pbs{}
 	_ processOwner = pbs{}
+	_ startTester  = pbs{}
 )
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -53,6 +56,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
+	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest,
 }
 
 func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }

@@ -29,6 +29,7 @@ var (
 	_ arrays       = slurm{}
 	_ stepReader   = slurm{}
 	_ processOwner = slurm{}
+	_ startTester  = slurm{}
 )
 
 var slurmKind = schedulerKind{
@@ -40,12 +41,13 @@ var slurmKind = schedulerKind{
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{
-			"A": "account", "C": "constraint", "G": "gpus", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
+			"A": "account", "C": "constraint", "G": "gpus", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
 			"q": "qos", "t": "time", "c": "cpus-per-task",
 		},
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest,
 }
 
 // sbatchVariables are the variables that sbatch reads in place of an option.

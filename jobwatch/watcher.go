@@ -82,6 +82,16 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 	return s.name(), nil
 }
 
+// KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
+func (w *Watcher) KnownScheduler() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sched != nil {
+		return w.sched.name()
+	}
+	return w.wanted
+}
+
 // User returns the person's name on the host.
 func (w *Watcher) User(ctx context.Context) (string, error) {
 	a, err := w.whoami(ctx)

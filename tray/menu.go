@@ -3,6 +3,7 @@ package tray
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,7 @@ const (
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
+	verbUpWith     = "up-with" // with earlier choices: SESSION?NAME=VALUE&…
 	verbDown       = "down"
 	verbCancel     = "cancel"
 	verbExtend     = "extend"  // from a notification
@@ -271,12 +273,47 @@ func sessionItems(v View) []Item {
 		children = append(children,
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(verbUp, s.Name, startTitle(s, v.Now), !up || s.State == api.SessionNeedsLogin),
+		)
+		children = append(children, startWithItems(s, !up && !jobAlive(s, v.Now))...)
+		children = append(children,
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
 			cancelItem(s, v.Now),
 		)
 		items = append(items, Item{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items
+}
+
+// startWithItems offer the choices of earlier runs. A job that runs already has its own.
+func startWithItems(s api.Session, enabled bool) []Item {
+	if len(s.Recent) == 0 {
+		return nil
+	}
+	item := Item{ID: "start-with:" + s.Name, Title: "Start with…", Enabled: enabled}
+	for _, with := range s.Recent {
+		item.Children = append(item.Children, entry(verbUpWith, joinChoices(s.Name, with), with.String(), enabled))
+	}
+	return []Item{item}
+}
+
+// joinChoices is a session with choices, as part of the ID of an entry.
+func joinChoices(session string, with api.Choices) string {
+	values := url.Values{}
+	for name, value := range with {
+		values.Set(name, value)
+	}
+	return session + "?" + values.Encode()
+}
+
+// splitChoices undoes joinChoices.
+func splitChoices(text string) (session string, with api.Choices) {
+	session, query, _ := strings.Cut(text, "?")
+	values, _ := url.ParseQuery(query) // our own
+	with = api.Choices{}
+	for name := range values {
+		with[name] = values.Get(name)
+	}
+	return session, with
 }
 
 // disconnectTitle says what happens to the job.

@@ -73,6 +73,9 @@ var statuses = map[string]View{
 			{Name: "dask", Endpoint: api.Endpoint{App: "dask"}}, {Name: "jupyter-2", Endpoint: api.Endpoint{App: "jupyter"}},
 		}
 	})),
+	"recent-choices": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown, func(s *api.Session) {
+		s.Recent = []api.Choices{{"gpus": "2", "hours": "8"}, {"memory": "64G"}}
+	})),
 	"shell-down":     reached(narval(api.HostDown, ""), session("work", api.SessionDown, shell)),
 	"shell-starting": reached(narval(api.HostUp, ""), session("work", api.SessionStarting, shell, job(func(*api.Job) {}))),
 	"shell-ready":    reached(narval(api.HostUp, ""), session("work", api.SessionReady, shell, runsFor(102*time.Minute))),

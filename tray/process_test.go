@@ -47,6 +47,10 @@ func (p *piped) Watch(ctx context.Context, each func(api.Event)) error {
 
 func (p *piped) Up(_ context.Context, name string) error { return p.say("up", name) }
 
+func (p *piped) UpWith(_ context.Context, name string, with api.Choices) error {
+	return p.say("up", name, with.String())
+}
+
 func (p *piped) Down(_ context.Context, name string, cancel bool) error {
 	return p.say("down", name, fmt.Sprint(cancel))
 }

@@ -23,6 +23,8 @@ type Agent interface {
 	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
 	Up(ctx context.Context, session string) error
+	// UpWith is Up with choices for this run.
+	UpWith(ctx context.Context, session string, with api.Choices) error
 	Down(ctx context.Context, session string, cancel bool) error
 	// PageURL is the whole address of a session's page, token included.
 	PageURL(ctx context.Context, session string) (string, error)

@@ -91,6 +91,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			cli.HelpFlag, // the library adds it only with its own help command
 		},
 		Commands: withCommonHelp(commands(t)),
+
+		DisableSliceFlagSeparator: true, // --with modules="a,b" is one value
 	}
 	app.CustomAppHelpTemplate = frontPage(app)
 	return app

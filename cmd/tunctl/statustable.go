@@ -50,6 +50,12 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	case s.Local != "" && s.State != api.SessionDown && (s.State == api.SessionReady || !s.State.Settled()):
 		notes = append(notes, s.Local)
 	}
+	if len(s.With) > 0 {
+		notes = append(notes, "with "+s.With.String())
+	}
+	if s.Of != "" {
+		notes = append(notes, "a second session of "+s.Of)
+	}
 	for _, f := range s.Forwards {
 		if s.Local == "" || f.Listen != s.Local && f.Endpoint == "" {
 			notes = append(notes, forwardNote(s, f))

@@ -163,6 +163,12 @@ func (a trayAgent) Up(ctx context.Context, session string) error {
 	return err
 }
 
+// UpWith implements tray.Agent.
+func (a trayAgent) UpWith(ctx context.Context, session string, with api.Choices) error {
+	_, err := a.client.UpWaiting(ctx, api.UpRequest{Session: session, With: with}, "")
+	return err
+}
+
 // Down implements tray.Agent.
 func (a trayAgent) Down(ctx context.Context, session string, cancel bool) error {
 	_, err := a.client.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -29,15 +30,40 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 // adopt makes a job of an account the session's.
 func (s *session) adopt(job api.Job, tag, account string) error {
 	waits := s.waitsBefore(job)
-	return s.record(func(r *state.Session) {
+	rec := s.agent.store.Session(s.name)
+	rec.Tag = tag
+	present := s.presentIn(rec)
+	var conflict error
+	err := s.record(func(r *state.Session) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, was this one or is outdated
 			r.Next, r.NextTag = nil, ""
 		}
 		r.Job, r.Tag, r.Account = &job, tag, account
+		if tag == "" {
+			r.With = nil // of another job
+		}
+		present.with = r.With
 	}, func(f *facts) {
-		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
+		if s.asked != nil {
+			conflict = s.conflictLocked(job, present, s.asked)
+		}
+		s.asked = nil
+		f.job, f.submitting, f.waits, f.lapsed, f.with = &job, false, waits, false, present.with
 		s.usePermitLocked()
 	})
+	return cmp.Or(err, conflict)
+}
+
+// rememberChoices adds the choices of a run to those of earlier runs, which a second session
+// shares with the one of the config.
+func (s *session) rememberChoices(with api.Choices) {
+	base := s
+	if s.of != "" {
+		if first, err := s.agent.session(s.of); err == nil {
+			base = first
+		}
+	}
+	_ = base.record(func(r *state.Session) { r.AddRecent(with) }, nil)
 }
 
 // setJob records the current state of the session's job.
@@ -50,7 +76,8 @@ func (s *session) setJob(job api.Job) {
 	})
 }
 
-// forgetJob forgets a job that is over. It is shown until the session has another.
+// forgetJob forgets a job that is over. It is shown until the session has another. Its choices
+// stay, for the job that follows it.
 func (s *session) forgetJob() {
 	_ = s.record(func(r *state.Session) { r.Job, r.Tag = nil, "" }, nil)
 }
@@ -76,7 +103,7 @@ func (s *session) recordRun(job api.Job) {
 		job.End = now // of a job that was still running, it was the time limit
 	}
 	job.Script = ""
-	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now}
+	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now, With: s.agent.store.Session(s.name).With}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}

@@ -58,6 +58,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { reply(w, a.Status()) })
 	mux.HandleFunc("GET /v1/watch", a.handleWatch)
 	mux.HandleFunc("POST /v1/up", a.handleUp)
+	mux.HandleFunc("POST /v1/preview", withoutReadDeadline(a.handlePreview))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
 	mux.HandleFunc("POST /v1/extend", withoutReadDeadline(handle(a.handleExtend)))
@@ -73,6 +74,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("POST /v1/sessions/{name}/endpoints/{endpoint}/open", withoutReadDeadline(a.handleOpenEndpoint))
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
+	mux.HandleFunc("GET /v1/sessions/{name}/choices", a.handleChoices)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
 	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", withoutReadDeadline(a.handleScheduler))
@@ -163,7 +165,7 @@ func fail(w http.ResponseWriter, err error) {
 		code = http.StatusBadRequest
 	case api.CodeUnknownSession, api.CodeUnknownHost:
 		code = http.StatusNotFound
-	case api.CodeNotReady, api.CodeConfig:
+	case api.CodeNotReady, api.CodeConfig, api.CodeOtherChoices:
 		code = http.StatusConflict
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -63,6 +63,9 @@ type Session struct {
 	URL       string          `json:"url,omitempty"`
 	Forwards  []Forward       `json:"forwards"`
 
+	// Recent are the choices of earlier runs, the newest first, at most five.
+	Recent []Choices `json:"recent,omitempty"`
+
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }

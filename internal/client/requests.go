@@ -129,6 +129,13 @@ func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesRespon
 	return request[api.ChoicesResponse](ctx, c, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/choices", nil)
 }
 
+// Preview calls each with what an up of a session would submit, once for each set of choices,
+// as soon as it is known. The host must be connected. Nothing is submitted. Each set is a
+// question to the scheduler, which keeps its distance to the last one.
+func (c *Client) Preview(ctx context.Context, req api.PreviewRequest, each func(api.Preview)) error {
+	return streamOf(ctx, c.slowClient(), http.MethodPost, "/v1/preview", req, each)
+}
+
 // Usage calls each with the use of the sessions' jobs, or of one session's: first with what
 // is known of the last hour, then with each new measurement until ctx ends. While it runs,
 // somebody looks, and the agent measures.

@@ -59,6 +59,13 @@ type Session struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Job is the job as last seen; nil while the result of a submission is not known.
 	Job *api.Job `json:"job,omitempty"`
+	// With are the choices that Tag was submitted with. They stay after the job's end, for
+	// the job that follows it.
+	With api.Choices `json:"with,omitempty"`
+	// Recent are the choices of earlier runs, the newest first.
+	Recent []api.Choices `json:"recent,omitempty"`
+	// Of is the session of the config that this one is a second of. Attached is its host.
+	Of string `json:"of,omitempty"`
 	// Account is where Job and Next are, as user@address.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
@@ -99,6 +106,23 @@ func (s *Session) KeepPorts(picked map[string]int) {
 	s.Ports = all
 }
 
+// maxRecent is how many choices are kept for one session.
+const maxRecent = 5
+
+// AddRecent makes choices the newest of Recent. No choice at all is not remembered.
+func (s *Session) AddRecent(with api.Choices) {
+	if len(with) == 0 {
+		return
+	}
+	recent := []api.Choices{with}
+	for _, earlier := range s.Recent {
+		if !maps.Equal(earlier, with) && len(recent) < maxRecent {
+			recent = append(recent, earlier)
+		}
+	}
+	s.Recent = recent
+}
+
 // Elsewhere reports whether the jobs are on another account.
 func (s Session) Elsewhere(account string) bool { return s.Account != "" && s.Account != account }
 
@@ -109,6 +133,8 @@ type login struct {
 	// Accounts are the accounts that the name was connected to, the newest last.
 	Accounts []string   `json:"accounts,omitempty"`
 	Logins   api.Logins `json:"logins,omitzero"`
+	// TestSubmits says that a command that should only test a job has submitted it.
+	TestSubmits bool `json:"testSubmits,omitempty"`
 }
 
 // Open reads the state file. A missing one is empty.
@@ -288,6 +314,18 @@ func (s *Store) AddAccount(host, account string) {
 		all := append(slices.Clip(r.Accounts), account)
 		r.Accounts = all[max(0, len(all)-maxAccounts):]
 	})
+}
+
+// TestSubmits reports whether a test of a job has ever submitted it on a host.
+func (s *Store) TestSubmits(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].TestSubmits
+}
+
+// SetTestSubmits remembers for good that a test of a job submits it on a host.
+func (s *Store) SetTestSubmits(host string) {
+	s.updateHost(host, func(r *login) { r.TestSubmits = true })
 }
 
 // Logins implements tunnel.Memory.
