@@ -43,6 +43,8 @@ type content struct {
 	Passwords []string `json:"passwords,omitempty"`
 	// Crashes are when agents ended without a stop, the newest last.
 	Crashes []time.Time `json:"crashes,omitempty"`
+	// Assistants are the jobs of the last day that assistants started.
+	Assistants []AssistantJob `json:"assistants,omitempty"`
 }
 
 // Session is what is remembered of a session.
@@ -66,6 +68,8 @@ type Session struct {
 	Recent []api.Choices `json:"recent,omitempty"`
 	// Of is the session of the config that this one is a second of. Attached is its host.
 	Of string `json:"of,omitempty"`
+	// Assisted says that an assistant asked for the job, and no person.
+	Assisted bool `json:"assisted,omitempty"`
 	// Account is where Job and Next are, as user@address.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
@@ -161,7 +165,7 @@ func (s *Store) Reload() error {
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords, data.Crashes = file.Passwords, file.Crashes
+		data.Passwords, data.Crashes, data.Assistants = file.Passwords, file.Crashes, file.Assistants
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
