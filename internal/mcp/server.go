@@ -56,6 +56,7 @@ type Options struct {
 // server has the tools.
 type server struct {
 	Options
+	logPause time.Duration
 
 	mu   sync.Mutex
 	logs map[string]logTail // by session
@@ -69,9 +70,14 @@ type logTail struct {
 }
 
 // New is the server with its tools, for any transport.
-func New(o Options) *sdk.Server {
-	s := &server{Options: o, logs: map[string]logTail{}}
-	out := sdk.NewServer(&sdk.Implementation{Name: "tunctl", Title: "tunctl", Version: o.Version},
+func New(o Options) *sdk.Server { return newServer(o).tools() }
+
+func newServer(o Options) *server {
+	return &server{Options: o, logPause: logPause, logs: map[string]logTail{}}
+}
+
+func (s *server) tools() *sdk.Server {
+	out := sdk.NewServer(&sdk.Implementation{Name: "tunctl", Title: "tunctl", Version: s.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{}})
 	read(out, "status", "What is running: each session with its state, cause, hint, job and page, and each host. It costs nothing; a session that is queued may stay so for hours.", s.status)
 	read(out, "hosts", "The hosts that tunctl knows, and how they are connected.", s.hosts)
@@ -195,7 +201,7 @@ func (s *server) tail(ctx context.Context, in tailInput) (any, error) {
 	s.mu.Lock()
 	known := s.logs[in.Session]
 	s.mu.Unlock()
-	if time.Since(known.at) < logPause && known.lines >= in.Lines {
+	if time.Since(known.at) < s.logPause && known.lines >= in.Lines {
 		return untrusted(known.text), nil
 	}
 	var text strings.Builder

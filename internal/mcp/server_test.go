@@ -108,7 +108,9 @@ func (d *desk) connect() {
 		d.t.Fatal(err)
 	}
 	here, there := sdk.NewInMemoryTransports()
-	server, err := New(Options{Client: client.New(d.paths), Sites: sites, Version: "test"}).Connect(d.t.Context(), there, nil)
+	s := newServer(Options{Client: client.New(d.paths), Sites: sites, Version: "test"})
+	s.logPause = time.Hour // longer than any test takes
+	server, err := s.tools().Connect(d.t.Context(), there, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
