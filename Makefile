@@ -42,6 +42,7 @@ LABCTL      := $(GO) run ./internal/lab/real/cmd/labctl
 # The tools' versions; `go run` fetches and caches them.
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
@@ -119,6 +120,7 @@ lint: ## run the linters on all platforms, and look for known vulnerabilities
 	$(GO) run $(GOLANGCI) run ./...
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) run $(ACTIONLINT)
 	$(MAKE) vuln
 
 vuln: ## look for known vulnerabilities in the dependencies

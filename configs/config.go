@@ -34,6 +34,7 @@ type Config struct {
 	Path      string
 	Notify    Notify
 	SSHConfig string // read instead of ~/.ssh/config: an absolute path, or "none"
+	MCP       MCP
 	Hosts     []Host // these and the following are in the order of the file
 	Sessions  []Session
 	Apps      []App

@@ -135,6 +135,23 @@ func TestEveryKeyOfASessionIsRead(t *testing.T) {
 	}
 }
 
+func TestAssistantsHaveAsManyNodeHoursAsTheConfigSays(t *testing.T) {
+	for text, want := range map[string]float64{"": 0, "[mcp]\n": 0, "[mcp]\nnode_hours = 8\n": 8, "mcp = { node_hours = 0.5 }\n": 0.5} {
+		cfg, err := Parse("config.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.MCP.NodeHours != want {
+			t.Errorf("%q: %v", text, cfg.MCP.NodeHours)
+		}
+	}
+	for _, text := range []string{"node_hours = -1", "node_hours = nan", "node_hours = \"8\"", "node_hours = 1e9", "hours = 8"} {
+		if _, err := Parse("config.toml", []byte("[mcp]\n"+text+"\n")); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
 func TestNotifyAllowsWhatIsWanted(t *testing.T) {
 	for _, tt := range []struct {
 		text         string

@@ -34,6 +34,7 @@ func rootFields() []field[loader] {
 		{"host", "", (*input).hosts},
 		{"session", "", (*input).sessions},
 		{"app", "", (*input).apps},
+		{"mcp", "", setTable(mcpFields, func(l *loader) *MCP { return &l.config.MCP })},
 	}
 }
 

@@ -223,7 +223,7 @@ config.toml: the file is larger than 1 MB
 config.toml:2:2: unknown key "ü"
   2 | 	"ü"	= 1
     | 	^^^
-  available: notify, ssh_config, host, session, app
+  available: notify, ssh_config, host, session, app, mcp
 `},
 		{"characters that turn the text around", "notify = 1 # \u200b\u202e", `
 config.toml:1:10: "notify" must be true, false or a list, not a number

@@ -39,6 +39,7 @@ func TestTheReferenceSaysWhatTheSchemaSays(t *testing.T) {
 		{"[host.NAME]", "[host.", keysOf(hostFields()), examplesOf(hostFields())},
 		{"[session.NAME]", "[session.", keysOf(sessionFields()), examplesOf(sessionFields())},
 		{"[app.NAME]", "[app.", keysOf(appFields()), examplesOf(appFields())},
+		{"[mcp]", "[mcp]", keysOf(mcpFields()), examplesOf(mcpFields())},
 	} {
 		title := table.title
 		if table.header != "" {

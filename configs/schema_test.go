@@ -14,7 +14,7 @@ config.toml:7:1: unknown key "locall" in [session.jupyter]
 config.toml:1:1: unknown key "colour"
   1 | colour = 1
     | ^^^^^^
-  available: notify, ssh_config, host, session, app
+  available: notify, ssh_config, host, session, app, mcp
 `},
 		{"a part too many", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\nlocal_port = 8888\n", `
 config.toml:4:1: unknown key "local_port" in [session.jupyter]

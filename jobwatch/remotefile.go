@@ -48,7 +48,11 @@ func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return asShown(lastLines(file.data, lines)), nil
+	data := file.data
+	if _, whole, cut := bytes.Cut(data, []byte("\n")); from > 0 && cut && len(whole) > 0 {
+		data = whole // half a line may end with half a secret, which nobody would recognise
+	}
+	return asShown(lastLines(data, lines)), nil
 }
 
 // asShown is text without control sequences. Of a line that was overwritten, as a progress

@@ -52,7 +52,7 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 		answer = api.Answer{Cancelled: true}
 		q.refused.Store(true)
 	}
-	if err != nil && !errors.Is(err, desktop.ErrCancelled) {
+	if err != nil && !errors.Is(err, desktop.ErrCancelled) && p.Kind != api.PromptApproval {
 		c.Log.Warn("could not ask", "host", p.Host, "err", err)
 		c.announce(news{
 			kind: kindNeedsLogin, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
@@ -93,7 +93,7 @@ func (c *companion) promptClosed(p api.Prompt, now time.Time) {
 		q.cancel()
 		delete(c.prompts, p.ID)
 	}
-	if !ours || q.refused.Load() {
+	if p.Kind != api.PromptApproval && (!ours || q.refused.Load()) {
 		c.tracker.markAttended(p.Host, now)
 	}
 }
@@ -152,6 +152,8 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 		text = hostKeyText(text, p.Fingerprint)
 	case api.PromptConfirm:
 		q.Kind = desktop.AskChoice
+	case api.PromptApproval:
+		return desktop.Question{Title: "An assistant asks", Kind: desktop.AskChoice, Yes: "Allow", No: "Do not allow", Text: text}
 	case api.PromptPage:
 		q.Kind, q.Yes, q.No = desktop.AskChoice, "Done", "Stop"
 		text = strings.TrimSpace(p.Instruction) + "\n\nHave you logged in there?"

@@ -3,6 +3,7 @@ package tray
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -144,6 +145,26 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, q)
 		}
 	}
+}
+
+func TestWhatAnAssistantAsksIsAllowedOrNot(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		const text = `The assistant that calls itself "clippy" asks to start session jupyter on narval.`
+		for i, answer := range []string{"yes", ""} {
+			p := prompt(strconv.Itoa(i), api.PromptApproval, text)
+			s.prompts(api.EventPrompt, p)
+			q := <-s.dialogs.asked
+			if q.Kind != desktop.AskChoice || q.Text != text || q.Yes != "Allow" || !strings.Contains(q.Title, "assistant") {
+				t.Errorf("%+v", q)
+			}
+			s.answer(answer)
+			s.prompts(api.EventPromptClosed, p)
+		}
+		if got, want := s.heard(), []string{"answer 0 yes", "answer 1 cancelled"}; !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+	})
 }
 
 func TestADialogSaysWhyItComesNow(t *testing.T) {

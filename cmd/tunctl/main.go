@@ -120,7 +120,7 @@ func commands(t *term.Terminal) []*cli.Command {
 		chapter("One login for everything",
 			sshCommand(t), codeCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
 		chapter("Setting up",
-			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), completionCommand(t)),
+			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), mcpCommand(t), completionCommand(t)),
 		chapter("Troubleshooting",
 			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
 		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), helpCommand(t)}, // hidden

@@ -102,7 +102,7 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 	if p.Instruction != "" {
 		t.Say("%s: %s", host, strings.TrimSpace(p.Instruction))
 	}
-	if p.Kind != api.PromptHostKey && p.Kind != api.PromptConfirm {
+	if p.Kind != api.PromptHostKey && p.Kind != api.PromptConfirm && p.Kind != api.PromptApproval {
 		question := sayFirstLines(t, p)
 		if len(p.Links) > 0 {
 			if err := offerPage(ctx, t, p); err != nil {

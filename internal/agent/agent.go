@@ -56,6 +56,7 @@ type Agent struct {
 
 	certificates certificates
 	waiters      waiters
+	approvals    approvals
 
 	reloadMu   sync.Mutex // one reload at a time
 	configMark string     // of the config file when it was last read
@@ -88,6 +89,7 @@ func New(o Options) (*Agent, error) {
 		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{},
 	}
 	a.prompts = newPrompts(a.hub)
+	a.waiters.enter(assistantWaiter) // what an assistant's up permits does not end with its request
 	a.configMark = configs.Digest(o.Paths.Config)
 	a.readConfig()
 	a.pool = tunnel.NewPool(a.poolOptions())

@@ -70,9 +70,14 @@ func (h *hub) publish(e api.Event) {
 
 // publishPrompt sends a prompt to the client that caused it or, if that cannot ask a
 // person, to desktops. It returns who received it. Old clients have no name, and all
-// count as the one that caused it.
+// count as the one that caused it. Whoever wants an approval is not asked for it.
 func (h *hub) publishPrompt(e api.Event) []*subscriber {
 	caused := func(w *subscriber) bool { return w.client == e.Prompt.Client }
+	if e.Prompt.Kind == api.PromptApproval {
+		return h.publishTo(e, func(w *subscriber) bool {
+			return !caused(w) && (w.answers == api.AnswersDesktop || w.answers == api.AnswersApproval)
+		})
+	}
 	for _, to := range []func(*subscriber) bool{
 		func(w *subscriber) bool { return caused(w) && w.answers == api.AnswersTerminal },
 		func(w *subscriber) bool { return caused(w) && w.answers == api.AnswersDesktop },

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/user"
+	"strconv"
 	"strings"
 
 	"tunctl/internal/api"
@@ -114,9 +115,13 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 	}
 	src.secrets = r.URL.Query().Get("secrets") != ""
 	out := newLines(w)
-	if r.URL.Query().Get("follow") == "" {
+	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
+	switch {
+	case tail > 0:
+		err = src.sendTail(r.Context(), out, min(tail, maxTail))
+	case r.URL.Query().Get("follow") == "":
 		err = src.readAll(r.Context(), out)
-	} else {
+	default:
 		err = src.follow(r.Context(), out, a.limits.Jobs)
 	}
 	if err != nil && !*out.sent {
@@ -188,6 +193,18 @@ func (src logSource) readAll(ctx context.Context, out lines) error {
 		}
 	})
 	return errors.Join(err, sink.flush())
+}
+
+// maxTail is how many lines the end of a log has at most.
+const maxTail = 1000
+
+// sendTail sends the end of the log in one chunk, without secrets.
+func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
+	text, err := jobwatch.TailLog(ctx, src.reader, src.path, n)
+	if err != nil {
+		return err
+	}
+	return out.send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
 }
 
 // follow sends the log and what is appended, until ctx ends or nobody reads.

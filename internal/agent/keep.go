@@ -138,6 +138,9 @@ func closeWatch(w *jobwatch.Watch) {
 // allows. Its tag is saved first.
 func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	cfg := s.config()
+	if s.agent.store.Session(s.name).Assisted {
+		return api.Job{}, s.skipNext(job, fmt.Errorf("an assistant started it; `tunctl up %s` starts the next one", s.name))
+	}
 	tag, err := s.permitNext(job)
 	if errors.Is(err, errKeepLimit) {
 		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; start the session yourself when you need it", err))

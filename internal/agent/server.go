@@ -62,6 +62,8 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/up", a.handleUp)
 	mux.HandleFunc("POST /v1/preview", withoutReadDeadline(a.handlePreview))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
+	mux.HandleFunc("POST /v1/assistant/up", withoutReadDeadline(handle(a.handleAssistantUp)))
+	mux.HandleFunc("POST /v1/assistant/down", withoutReadDeadline(handle(a.handleAssistantDown)))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
 	mux.HandleFunc("POST /v1/extend", withoutReadDeadline(handle(a.handleExtend)))
 	mux.HandleFunc("POST /v1/check", withoutReadDeadline(handle(a.handleCheck)))

@@ -306,12 +306,15 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if tag == "" || rec.Job != nil || rec.Doubted {
 		tag = s.newTag()
 	}
-	if err := s.record(func(r *state.Session) { r.Tag, r.With, r.Job, r.Doubted = tag, with, nil, false }, nil); err != nil {
+	if err := s.record(func(r *state.Session) { r.Tag, r.With, r.Job, r.Doubted, r.Assisted = tag, with, nil, false, false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	sub, err := s.agent.submission(ctx, cfg, jobs, tag, with)
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = s.noJobError(rec, account)
+	}
+	if err == nil && !s.permittedByPerson() {
+		err = s.chargeAssistant(ctx, jobs, sub)
 	}
 	if err != nil {
 		if tag != rec.Tag { // nothing was submitted with it
@@ -325,6 +328,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is not used again
+			s.agent.dropAssistantJob(tag)
 		}
 		if isUncertain(err) {
 			_ = s.record(func(r *state.Session) { r.Doubted = true }, nil)

@@ -11,6 +11,7 @@ const (
 	PromptHostKey    PromptKind = "hostkey"    // answered yes or no
 	PromptConfirm    PromptKind = "confirm"    // answered yes or no
 	PromptPage       PromptKind = "page"       // a page to open, while the server waits for that; any answer will do
+	PromptApproval   PromptKind = "approval"   // of what an assistant asks for; answered yes or no
 )
 
 // Prompt is a question that only a person can answer.
@@ -31,8 +32,9 @@ type Prompt struct {
 	// LoginPage is the one of them that a client may open, if the person agrees: an https
 	// page of a host that the site names in login_pages. Nothing else may be opened.
 	LoginPage string `json:"loginPage,omitempty"`
-	// Client is the client whose request caused the login; see ClientHeader. It alone
-	// gets the prompt or, if it cannot ask a person, a desktop.
+	// Client is the client whose request caused the prompt; see ClientHeader. It alone
+	// gets the prompt or, if it cannot ask a person, a desktop. An approval goes to
+	// everybody who can ask a person but that client.
 	Client string `json:"client,omitempty"`
 }
 

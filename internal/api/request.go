@@ -109,6 +109,7 @@ type LogQuery struct {
 	Host, Job string
 	Follow    bool
 	Secrets   bool
+	Tail      int // only that many lines at the end, as a terminal would show them, and without secrets
 }
 
 // Answers says how a client that watches events can ask a person.
@@ -120,7 +121,17 @@ const (
 	AnswersNone     Answers = ""
 	AnswersTerminal Answers = "terminal"
 	AnswersDesktop  Answers = "desktop"
+	AnswersApproval Answers = "approval" // a terminal that waits for what assistants ask
 )
+
+// AssistantRequest is what an assistant asks for: a session up, or down. A person must
+// approve it.
+type AssistantRequest struct {
+	Assistant string `json:"assistant"` // its name, for the person
+	Session   string `json:"session"`
+	Cancel    bool   `json:"cancel,omitempty"` // of a down: end the job, too
+	Env       Env    `json:"env,omitempty"`
+}
 
 // LoginRequest asks to log in to a host now, or to disconnect from it.
 type LoginRequest struct {

@@ -16,13 +16,14 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Clients of the agent.
 	"tray":               {"internal/api", "internal/ctxtime", "internal/desktop"},
 	"internal/dashboard": {"internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
 	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
+	"internal/mcp":       {"configs", "internal/api", "internal/client", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api"},
 	"internal/transfer":  {"internal/ctxtime"},
@@ -107,12 +108,14 @@ var never = []struct{ from, to string }{
 	{"internal/dashboard", "golang.org/x/crypto/ssh"},
 	{"internal/dashboard", "tunctl/internal/agent"},
 	{"internal/dashboard", "tunctl/configs"},
+	{"internal/mcp", "golang.org/x/crypto/ssh"},
 	{"internal/desktop", "golang.org/x/crypto/ssh"},
 	{"internal/term", "golang.org/x/crypto/ssh"},
 	{"tray", "golang.org/x/crypto/ssh"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},
+	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/tray"},
 	// Reading a log starts no program and connects to nothing.

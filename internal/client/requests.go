@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"tunctl/internal/api"
@@ -40,6 +41,17 @@ func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownRespons
 // login page.
 func (c *Client) Page(ctx context.Context, session string) (api.OpenResponse, error) {
 	return request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+}
+
+// AssistantUp brings a session up for an assistant, once a person has approved that.
+func (c *Client) AssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
+	req.Env = environment()
+	return request[api.UpResponse](ctx, c.slowClient(), http.MethodPost, "/v1/assistant/up", req)
+}
+
+// AssistantDown takes a session down for an assistant, once a person has approved that.
+func (c *Client) AssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
+	return request[api.DownResponse](ctx, c.slowClient(), http.MethodPost, "/v1/assistant/down", req)
 }
 
 // PageURL returns the whole URL of a session's page, token included.
@@ -103,6 +115,9 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 	}
 	if q.Secrets {
 		v.Set("secrets", "1")
+	}
+	if q.Tail > 0 {
+		v.Set("tail", strconv.Itoa(q.Tail))
 	}
 	path := "/v1/sessions/" + url.PathEscape(q.Session)
 	if q.Job != "" {

@@ -20,23 +20,18 @@ func tinyRelease(t *testing.T, p platform) *release {
 	r := newRelease(t, "v1.2.3-5-gabc1234")
 	whole := r.source
 	r.source, r.out, r.packages, r.platforms = t.TempDir(), filepath.Join(t.TempDir(), "dist"), false, []platform{p}
-	for name, text := range map[string]string{
+	files := map[string]string{
 		"go.mod":             "module tunctl\n\ngo 1.26\n",
 		"cmd/tunctl/main.go": "package main\n\nvar stamped, commit string\n\nfunc main() { _, _ = stamped, commit }\n",
-		"LICENSE":            "", "README.md": "", "CHANGELOG.md": "", "packaging/Info.plist.tmpl": "",
-	} {
-		if text == "" {
-			data, err := os.ReadFile(filepath.Join(whole, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(data)
-		}
-		to := filepath.Join(r.source, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), 0o600)); err != nil {
+	}
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "packaging/Info.plist.tmpl", "packaging/METADATA.tmpl"} {
+		data, err := os.ReadFile(filepath.Join(whole, name))
+		if err != nil {
 			t.Fatal(err)
 		}
+		files[name] = string(data)
 	}
+	writeFiles(t, r.source, files)
 	if err := r.make(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,16 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"cmp"
+	"compress/flate"
 	"compress/gzip"
 	"errors"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 )
@@ -20,19 +24,19 @@ type archivedFile struct {
 	mode fs.FileMode
 }
 
-// writeArchive writes a .zip or a .tar.gz, below one folder, in the order of names.
-// Times, modes and owners are ours and not those of the machine.
-func (r *release) writeArchive(path, folder string, files []archivedFile) (err error) {
+// writeArchive writes a .tar.gz, or else a zip, below one folder (or none), in the order of
+// names. Times, modes and owners are ours and not those of the machine.
+func (r *release) writeArchive(file, folder string, files []archivedFile) (err error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b archivedFile) int { return cmp.Compare(a.name, b.name) })
-	f, err := os.Create(path)
+	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if strings.HasSuffix(path, ".zip") {
-		return r.writeZip(f, folder, files)
+	if strings.HasSuffix(file, ".tar.gz") {
+		return r.writeTar(f, folder, files)
 	}
-	return r.writeTar(f, folder, files)
+	return r.writeZip(f, folder, files)
 }
 
 func (r *release) writeTar(w io.Writer, folder string, files []archivedFile) error {
@@ -47,7 +51,7 @@ func (r *release) writeTar(w io.Writer, folder string, files []archivedFile) err
 			return err
 		}
 		header := &tar.Header{
-			Name: folder + "/" + f.name, Mode: int64(f.mode), Size: int64(len(data)), ModTime: r.date, Format: tar.FormatUSTAR,
+			Name: path.Join(folder, f.name), Mode: int64(f.mode), Size: int64(len(data)), ModTime: r.date, Format: tar.FormatUSTAR,
 			Uname: "root", Gname: "root",
 		}
 		if err := out.WriteHeader(header); err != nil {
@@ -67,15 +71,35 @@ func (r *release) writeZip(w io.Writer, folder string, files []archivedFile) err
 		if err != nil {
 			return err
 		}
-		header := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: r.date}
-		header.SetMode(f.mode)
-		entry, err := out.CreateHeader(header)
-		if err != nil {
-			return err
-		}
-		if _, err := entry.Write(data); err != nil {
+		if err := r.addToZip(out, path.Join(folder, f.name), f.mode, data); err != nil {
 			return err
 		}
 	}
 	return out.Close()
+}
+
+// addToZip writes sizes and checksum before the data, and not after it, as zip.Writer does
+// on its own: PyPI refuses a wheel with such data descriptors.
+func (r *release) addToZip(out *zip.Writer, name string, mode fs.FileMode, data []byte) error {
+	var squeezed bytes.Buffer
+	deflate, err := flate.NewWriter(&squeezed, r.squeeze)
+	if err != nil {
+		return err
+	}
+	_, err = deflate.Write(data)
+	if err := errors.Join(err, deflate.Close()); err != nil {
+		return err
+	}
+	header := &zip.FileHeader{
+		Name: name, Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(data), ReaderVersion: 20,
+		UncompressedSize64: uint64(len(data)), CompressedSize64: uint64(squeezed.Len()),
+	}
+	header.SetMode(mode)
+	header.SetModTime(r.date) //nolint:staticcheck // zip.Writer.CreateRaw reads the time in this form only
+	entry, err := out.CreateRaw(header)
+	if err != nil {
+		return err
+	}
+	_, err = entry.Write(squeezed.Bytes())
+	return err
 }

@@ -1,6 +1,7 @@
 // Command release makes what a release is made of, in one folder: a static program
-// for each system, archives, tunctl.app for macOS, packages, manifests for package
-// managers, a list of what is inside each program, and checksums of all of it.
+// for each system, archives, wheels for Python's package managers, tunctl.app for macOS,
+// packages, manifests for other package managers, a list of what is inside each program,
+// and checksums of all of it.
 //
 //	go run ./internal/release -url https://example.org/releases/v1.2.3
 //
@@ -34,7 +35,7 @@ func run(ctx context.Context, args []string) error {
 	r := &release{squeeze: gzip.BestCompression, say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	flags.StringVar(&r.out, "out", "dist", "the `FOLDER` to write, which is emptied first")
 	flags.StringVar(&r.version, "version", "", "the `VERSION`; by default as git describes it")
-	flags.StringVar(&r.url, "url", "", "where the files will be found, for the manifests of Homebrew, Scoop and winget")
+	flags.StringVar(&r.url, "url", "", "where the files will be found, for the manifests of Homebrew, Scoop, winget and conda")
 	flags.StringVar(&r.maintainer, "maintainer", nobody, "whom the packages name: `NAME <ADDRESS>`")
 	platforms := flags.String("platforms", strings.Join(everyPlatform(), ","), "what to build for")
 	packages := flags.Bool("packages", true, "make .deb and .rpm")

@@ -12,10 +12,11 @@ import (
 
 // manifest is what a template in packaging/manifests may use.
 type manifest struct {
-	Version string // 1.2.3
-	Date    string
-	Home    string // a page about it all
-	release *release
+	Version       string // 1.2.3
+	PythonVersion string // the same, as PEP 440 has it, and conda
+	Date          string
+	Home          string // a page about it all
+	release       *release
 }
 
 // URL is where a platform's archive will be found.
@@ -45,7 +46,10 @@ func (r *release) fillManifests() error {
 	if err != nil {
 		return err
 	}
-	m := manifest{Version: packageVersion(r.version), Date: r.date.Format(time.DateOnly), Home: r.url, release: r}
+	m := manifest{
+		Version: packageVersion(r.version), PythonVersion: wheelVersion(r.version),
+		Date: r.date.Format(time.DateOnly), Home: r.url, release: r,
+	}
 	for _, file := range files {
 		if err := m.fill(file); err != nil {
 			return fmt.Errorf("%s (it needs every platform): %w", filepath.Base(file), err)

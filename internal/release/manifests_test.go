@@ -69,6 +69,7 @@ func TestEveryManifestNamesTheArchivesAndTheirSums(t *testing.T) {
 		"tunctl.rb":          {"darwin/arm64", "darwin/amd64", "linux/arm64", "linux/amd64"},
 		"tunctl.scoop.json":  {"windows/amd64", "windows/arm64"},
 		"tunctl.winget.yaml": {"windows/amd64", "windows/arm64"},
+		"tunctl.conda.yaml":  everyPlatform(),
 	} {
 		text, err := os.ReadFile(filepath.Join(r.out, file))
 		if err != nil {
@@ -145,6 +146,64 @@ func TestWingetIsGivenWhatItsSchemaAsksFor(t *testing.T) {
 		if f := in.NestedInstallerFiles; len(f) != 1 || f[0].RelativeFilePath != r.baseName(p)+`\tunctl.exe` || f[0].PortableCommandAlias != "tunctl" {
 			t.Errorf("%s: %+v", name, f)
 		}
+	}
+}
+
+// TestCondaIsGivenAnArchiveForEachOfItsPlatforms is about recipes of the first version, which
+// rattler-build and conda-forge read.
+func TestCondaIsGivenAnArchiveForEachOfItsPlatforms(t *testing.T) {
+	real.Need(t, "package")
+	folder := unpack(t, made(t, "v1.2.3"))
+	r := fillWithSmall(t)
+	var recipe struct {
+		Schema  int `json:"schema_version"`
+		Package struct{ Name, Version string }
+		Source  []struct {
+			If   string
+			Then struct{ URL, SHA256 string }
+		}
+		Build struct {
+			Script []struct{ Then, Else []string }
+		}
+		Tests []struct{ Script []any }
+		About struct {
+			Homepage, Summary, License string
+			LicenseFile                string `json:"license_file"`
+		}
+	}
+	ruby(t, &recipe, "-ryaml", "-rjson", "-e", "puts JSON.generate(YAML.load_file(ARGV[0]))", filepath.Join(r.out, "tunctl.conda.yaml"))
+	if recipe.Schema != 1 || recipe.Package.Name != "tunctl-agent" || recipe.Package.Version != "1.2.3" || len(recipe.Tests) != 1 ||
+		recipe.About.License != "Apache-2.0" || recipe.About.Summary == "" || recipe.About.Homepage == "" {
+		t.Errorf("%+v", recipe)
+	}
+	want := map[string]string{
+		"linux and x86_64": "linux/amd64", "linux and aarch64": "linux/arm64", "osx and x86_64": "darwin/amd64",
+		"osx and arm64": "darwin/arm64", "win and x86_64": "windows/amd64", "win and arm64": "windows/arm64",
+	}
+	for _, s := range recipe.Source {
+		if url, sum := archiveOf(t, r, want[s.If]); s.Then.URL != url || s.Then.SHA256 != sum {
+			t.Errorf("%s: %+v", s.If, s.Then)
+		}
+	}
+	if len(recipe.Source) != len(want) || len(recipe.Build.Script) != 1 {
+		t.Fatalf("%d sources and %d scripts", len(recipe.Source), len(recipe.Build.Script))
+	}
+	// What it does on Unix works in the folder of the archive.
+	prefix := t.TempDir()
+	for _, line := range recipe.Build.Script[0].Then {
+		cmd := exec.CommandContext(t.Context(), "bash", "-euc", line)
+		cmd.Dir, cmd.Env = folder, append(os.Environ(), "PREFIX="+prefix)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	for _, name := range []string{"bin/tunctl", "share/man/man1/tunctl-up.1", "share/zsh/site-functions/_tunctl"} {
+		if info, err := os.Stat(filepath.Join(prefix, name)); err != nil || name == "bin/tunctl" && info.Mode()&0o111 == 0 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, recipe.About.LicenseFile)); err != nil {
+		t.Error(err)
 	}
 }
 

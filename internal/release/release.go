@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type release struct {
 	platforms  []platform
 	packages   bool
 	maintainer string // whom the packages name: NAME <ADDRESS>
-	squeeze    int    // how hard a .tar.gz is compressed
+	squeeze    int    // how hard archives are compressed
 	cache      string // of the compiler; empty: the usual one
 	say        func(format string, args ...any)
 }
@@ -87,7 +88,7 @@ func (r *release) make(ctx context.Context) error {
 		}
 	}
 	if r.url == "" {
-		r.say("no -url: no manifests for Homebrew, Scoop and winget")
+		r.say("no -url: no manifests for Homebrew, Scoop, winget and conda")
 	} else if err := r.fillManifests(); err != nil {
 		return err
 	}
@@ -111,26 +112,22 @@ func (r *release) emptyOut() error {
 
 // makeFor makes everything of one platform.
 func (r *release) makeFor(ctx context.Context, p platform, stage string) error {
-	program, err := r.program(ctx, p, stage)
+	programs, err := r.programs(ctx, p, stage)
 	if err != nil {
 		return err
 	}
-	name := r.baseName(p)
+	program, name := programs[0].path, r.baseName(p)
 	if err := r.writeBOM(program, filepath.Join(r.out, name+".cdx.json")); err != nil {
 		return err
 	}
-	files, err := r.archived(program, stage)
+	files, err := r.archived(programs, stage)
 	if err != nil {
 		return err
 	}
-	if windowless := p.windowless(); windowless != "" {
-		path := filepath.Join(filepath.Dir(program), windowless)
-		if err := r.build(ctx, p, path); err != nil {
-			return err
-		}
-		files = append(files, archivedFile{path: path, name: windowless, mode: 0o755})
-	}
 	if err := r.writeArchive(filepath.Join(r.out, name+p.archive()), name, files); err != nil {
+		return err
+	}
+	if err := r.makeWheel(p, programs, stage); err != nil {
 		return err
 	}
 	if p.system == "darwin" {
@@ -158,6 +155,23 @@ func (r *release) program(ctx context.Context, p platform, stage string) (string
 		return path, nil
 	}
 	return path, r.build(ctx, p, path)
+}
+
+// programs builds all programs of a platform: the one for the terminal comes first.
+func (r *release) programs(ctx context.Context, p platform, stage string) ([]archivedFile, error) {
+	program, err := r.program(ctx, p, stage)
+	if err != nil {
+		return nil, err
+	}
+	list := []archivedFile{{path: program, name: p.program(), mode: 0o755}}
+	if windowless := p.windowless(); windowless != "" {
+		path := filepath.Join(filepath.Dir(program), windowless)
+		if err := r.build(ctx, p, path); err != nil {
+			return nil, err
+		}
+		list = append(list, archivedFile{path: path, name: windowless, mode: 0o755})
+	}
+	return list, nil
 }
 
 func (r *release) baseName(p platform) string {
@@ -200,9 +214,9 @@ func (r *release) output(ctx context.Context, program string, args ...string) ([
 	return out, nil
 }
 
-// archived are the files of an archive.
-func (r *release) archived(program, stage string) ([]archivedFile, error) {
-	files := []archivedFile{{path: program, name: filepath.Base(program), mode: 0o755}}
+// archived are the files of an archive with these programs.
+func (r *release) archived(programs []archivedFile, stage string) ([]archivedFile, error) {
+	files := slices.Clone(programs)
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		files = append(files, archivedFile{path: filepath.Join(r.source, name), name: name, mode: 0o644})
 	}

@@ -45,6 +45,8 @@ type content struct {
 	Crashes []time.Time `json:"crashes,omitempty"`
 	// Balances are the balances of the hosts, as last read.
 	Balances []api.HostBalances `json:"balances,omitempty"`
+	// Assistants are the jobs of the last day that assistants started.
+	Assistants []AssistantJob `json:"assistants,omitempty"`
 }
 
 // Session is what is remembered of a session.
@@ -71,6 +73,8 @@ type Session struct {
 	// Asked is the time limit of Job in seconds, as last seen while it ran: the end of a
 	// job that is over replaces its limit.
 	Asked int64 `json:"asked,omitempty"`
+	// Assisted says that an assistant asked for the job, and no person.
+	Assisted bool `json:"assisted,omitempty"`
 	// Account is where Job and Next are, as user@address.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
@@ -166,7 +170,8 @@ func (s *Store) Reload() error {
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords, data.Crashes, data.Balances = file.Passwords, file.Crashes, file.Balances
+		data.Passwords, data.Crashes = file.Passwords, file.Crashes
+		data.Balances, data.Assistants = file.Balances, file.Assistants
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

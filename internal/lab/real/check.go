@@ -34,7 +34,7 @@ var parts = map[string][]string{
 	"browser":    {"chromium"},
 	"desktop":    {"dbus-daemon", "Xvfb", "xfce4-panel", "dunst", "xdotool", "import", "convert", "zenity", "gnome-keyring-daemon", "desktop-file-validate"},
 	"wine":       {"wine", "wineserver", "x86_64-w64-mingw32-as", "x86_64-w64-mingw32-ld"},
-	"package":    {"dpkg", "dpkg-deb", "rpm", "lintian", "groff", "ruby", "chroot", "unshare", "setpriv"},
+	"package":    {"dpkg", "dpkg-deb", "rpm", "lintian", "groff", "ruby", "/usr/bin/python3", "/usr/lib/python3*/ensurepip", "chroot", "unshare", "setpriv"},
 }
 
 // machine is what Check asks about.

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/mcp"
+	"tunctl/internal/term"
+)
+
+func mcpCommand(t *term.Terminal) *cli.Command {
+	return &cli.Command{
+		Name:  "mcp",
+		Usage: "let a coding assistant see your sessions, and ask to start them",
+		Description: "Serves the Model Context Protocol on standard input and output; your assistant starts it. It\n" +
+			"reads what the agent knows, which costs the cluster nothing. Starting and stopping a session\n" +
+			"needs your yes each time, in the tray or in a terminal with `tunctl mcp approve`, and jobs must\n" +
+			"fit into node_hours in [mcp] of the config. docs/assistants.md has the lines for your assistant.\n\n" +
+			"  tunctl mcp approve",
+		Action: interruptibleAction(t, serveMCP),
+		Subcommands: []*cli.Command{{
+			Name:        "approve",
+			Usage:       "answer in this terminal what assistants ask for",
+			Description: "Waits for requests and asks you about each, until Ctrl-C.",
+			Action:      interruptibleAction(t, approveRequests),
+		}},
+	}
+}
+
+func serveMCP(ctx context.Context, inv *invocation) error {
+	if inv.NArg() > 0 {
+		return usagef("mcp takes no argument %q", inv.Args().First())
+	}
+	apps, err := customApps(inv.paths)
+	if err != nil {
+		return err
+	}
+	if inv.Interactive {
+		inv.Say("this command is for a coding assistant, which starts it: docs/assistants.md says how; Ctrl-C ends it")
+	}
+	server := mcp.New(mcp.Options{Client: inv.client, Sites: loadSites(inv.Terminal, inv.paths), Apps: apps, Version: version()})
+	return server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(inv.In), Writer: unclosed{inv.Out}})
+}
+
+// unclosed is an output that stays open.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// approveRequests asks the person at this terminal whatever assistants want approved.
+func approveRequests(ctx context.Context, inv *invocation) error {
+	if !inv.Interactive {
+		return &api.Error{Code: api.CodeNeedsPerson, Message: "mcp approve needs a terminal", Hint: "run it in one, or start the tray: `tunctl tray`"}
+	}
+	if _, err := inv.ensureAgent(ctx); err != nil {
+		return err
+	}
+	q := &questions{term: inv.Terminal, client: inv.client}
+	defer q.wait()
+	inv.Say("waiting for what assistants ask for; Ctrl-C ends this")
+	return inv.client.Watch(ctx, api.AnswersApproval, func(e api.Event) { q.handle(ctx, e) })
+}
