@@ -26,7 +26,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"desktop, tensorboard, command and shell.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
-			&cli.StringFlag{Name: "app", Usage: "the builtin job, such as desktop", Value: "jupyter", DefaultText: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if inv.NArg() != 1 {
